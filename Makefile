@@ -1,0 +1,42 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set up .venv by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check unit test-slow test-model test-harnesses bench clean
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	$(BIN)/recompact demo
+
+test: check unit
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+unit: $(READY)
+	$(BIN)/pytest -n 2 -m "not slow"
+
+test-slow: $(READY)
+	$(BIN)/pytest -m slow
+
+# Needs a server with a real model; see docs/local-models.md.
+test-model: $(READY)
+	RECOMPACT_TEST_MODEL=$${RECOMPACT_TEST_MODEL:-http://127.0.0.1:18150/v1} $(BIN)/pytest -s tests/real_model
+
+# Installs OpenClaw, pi and Hermes from their package indexes into a scratch directory and imports their prompts.
+test-harnesses: $(READY)
+	RECOMPACT_TEST_HARNESSES=1 $(BIN)/pytest -s tests/test_harness_prompts.py
+
+bench: $(READY)
+	$(BIN)/python benchmarks/engine.py
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,73 @@
+"""The command line's front door: it knows what commands there are and loads only the one that is called.
+
+Help must answer at once, so the names and one-line texts stand here and everything heavy is imported by the command.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from recompact import __version__
+
+# name -> (module below recompact.cli, one-line help), in the order in which a person meets them
+COMMANDS = {
+    "demo": ("demo", "Run the whole of Recompact on the embedded world: no key, no network."),
+    "check": ("check", "Say what is wrong with a config, where, and what would be right."),
+    "collect": ("collect", "Run the tasks of a suite once and record every compaction."),
+    "runs": ("runs", "List the runs."),
+    "show": ("show", "Print a run, or one trajectory with its boundaries marked."),
+    "prompts": ("prompts", "Show, lint, compare and import compaction prompts."),
+    "truth": ("truth", "Write what each compaction of a simulated run really lost."),
+    "serve-sim": ("serve_sim", "Serve the simulated models as an OpenAI-compatible server on loopback."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when that command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"recompact.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Find out which context compactions hurt your agent, and adapt the compaction prompt from that evidence.",
+    epilog="Start with `recompact demo`. Every command takes --json.",
+)
+@click.version_option(__version__, prog_name="recompact")
+def cli() -> None:
+    pass
+
+
+def main() -> None:
+    """Run a command; a mistake of the user's is one message and exit code 2, a Ctrl-C exit code 130."""
+    try:
+        cli(prog_name="recompact", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        click.echo("recompact: stopped.", err=True)
+        sys.exit(130)
+    except Exception as error:
+        from recompact.errors import InputError
+
+        if not isinstance(error, InputError):
+            raise
+        click.echo(f"recompact: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,100 @@
+"""What an environment is: one episode of one task, and the suite that hands them out.
+
+Somebody who connects an environment implements `Environment` (plain, synchronous) and `Suite`. The rollout drives an
+`Episode`, which has the same verbs but is asynchronous, so that an environment may as well live in another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from recompact.chat import Message, Reply, Request, ToolSpec
+from recompact.trajectory import Action, Score, Snapshot
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing to do. `groups` are what results are broken down by, such as difficulty or family."""
+
+    id: str
+    text: str
+    groups: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What the agent starts from: the fixed prefix (system prompt, task, examples) and its tools."""
+
+    prefix: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...]
+    text_actions: bool = False  # plain text is an action too (the agent talks to somebody)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What came back from one action. `done` ends the episode; `error` marks a text that reports a mistake."""
+
+    text: str
+    done: bool = False
+    error: bool = False
+
+
+class Environment(Protocol):
+    """One episode, as somebody who connects an environment writes it.
+
+    `snapshot` returns all of the state as bytes and `restore` puts it back, in this or another instance of the same
+    task; an environment that cannot do so raises NotImplementedError, and is restored by replaying its actions.
+    """
+
+    def start(self) -> Opening: ...
+
+    def step(self, action: Action) -> Observation: ...
+
+    def score(self) -> Score: ...
+
+    def snapshot(self) -> bytes: ...
+
+    def restore(self, state: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Suite(Protocol):
+    """A set of tasks with splits, and the environments to do them in."""
+
+    @property
+    def name(self) -> str: ...
+
+    def splits(self) -> Sequence[str]: ...
+
+    def tasks(self, split: str) -> Sequence[Task]: ...
+
+    def environment(self, task: Task) -> Environment: ...
+
+
+class Episode(Protocol):
+    """An environment as the rollout drives it, wherever it lives."""
+
+    async def start(self) -> Opening: ...
+
+    async def step(self, action: Action) -> Observation: ...
+
+    async def score(self) -> Score: ...
+
+    async def snapshot(self) -> Snapshot | None: ...
+
+    async def restore(self, snapshot: Snapshot) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+Ask = Callable[[Request], Reply]
+"""How an environment in a host asks the harness for a model (a simulated user, a judge)."""
+
+
+class EnvironmentFailed(Exception):
+    """This episode is broken: its host crashed, hung or raised. No other episode is affected."""

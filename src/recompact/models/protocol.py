@@ -1,0 +1,16 @@
+"""A model is something that answers a request. Everything that asks one, asks through this."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from recompact.chat import Reply, Request
+
+
+class ChatModel(Protocol):
+    """Text in, text out. Implementations raise the failures of `recompact.models.failures` and nothing else."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def reply(self, request: Request) -> Reply: ...

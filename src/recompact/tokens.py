@@ -1,0 +1,39 @@
+"""Counting tokens offline: what a budget is measured in.
+
+A counter is any function from text to a number. The usual ones carry their vocabulary inside an installed package, so
+that nothing is downloaded; a provider's own `usage` is recorded beside these counts, never mixed with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+TokenCounter = Callable[[str], int]
+
+COUNTERS = ("o200k", "cl100k", "characters")
+
+
+@cache
+def counter(name: str = "o200k") -> TokenCounter:
+    """The counter of that name: a BPE vocabulary, or `characters` (four to a token) where any tokenizer will do.
+
+    >>> counter("o200k")("Which room has the key?")
+    6
+    >>> counter("characters")("Which room has the key?")
+    6
+    """
+    if name == "characters":
+        return lambda text: (len(text) + 3) // 4
+    if name in ("o200k", "cl100k"):
+        from rs_bpe.bpe import openai
+
+        encoding = openai.o200k_base() if name == "o200k" else openai.cl100k_base()
+        count: TokenCounter = encoding.count
+        return lambda text: count(_encodable(text))
+    raise ValueError(f"unknown token counter {name!r}: choose one of {', '.join(COUNTERS)}")
+
+
+def _encodable(text: str) -> str:
+    """Lone surrogates, which JSON may carry, have no UTF-8 form: count them as the replacement character."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,101 @@
+"""What a rollout leaves behind: its turns, its boundaries, how it ended and what it cost.
+
+Immutable values, complete in themselves: PRE and POST contexts stand in each boundary as they were, so that nothing
+has to be reconstructed from logs later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from recompact.chat import ToolCall, Usage
+from recompact.context import Context, Turn
+
+Ending = Literal["finished", "step limit", "context overflow", "refused", "environment error"]
+
+
+@dataclass(frozen=True)
+class Action:
+    """What the agent did in the environment: a tool call with parsed arguments, or plain text (`name` is empty)."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    text: str = ""
+
+    @staticmethod
+    def of(call: ToolCall) -> Action:
+        return Action(call.name, call.parsed())
+
+    def to_json(self) -> list[Any]:
+        return [self.name, dict(self.arguments), self.text]
+
+    @staticmethod
+    def from_json(data: list[Any]) -> Action:
+        return Action(data[0], data[1], data[2])
+
+
+@dataclass(frozen=True)
+class Score:
+    """The environment's verdict. `value` lies in [0, 1]; a suite that only passes or fails gives 0 or 1."""
+
+    success: bool
+    value: float
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def of(success: bool, **details: Any) -> Score:
+        return Score(success, float(success), details)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of an environment at a boundary. `strategy` says who can restore it; `data` is enough to do so."""
+
+    strategy: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """One compaction: the context before (PRE) and after (POST), and the environment at that moment."""
+
+    index: int  # the paper's t, counted within the trajectory from 1
+    step: int  # steps taken before it
+    pre: Context
+    post: Context
+    snapshot: Snapshot | None
+    actions: tuple[Action, ...]  # executed so far, in order: enough to replay
+    asked_again: bool = False  # the first summary was over budget
+    cut: bool = False  # the second one too, so it was cut at a line end
+
+
+@dataclass(frozen=True)
+class Incident:
+    """Something that went wrong without ending the trajectory, such as a compaction that failed."""
+
+    step: int
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One rollout, whole."""
+
+    task: str
+    turns: tuple[Turn, ...]
+    boundaries: tuple[Boundary, ...]
+    ending: Ending
+    score: Score
+    context: Context  # the last one: what the agent saw at the end
+    usage: Mapping[str, Usage] = field(default_factory=dict)  # by role, as the providers counted
+    peak: int = 0  # largest agent input, by the run's own counter
+    peak_reported: int = 0  # the same by the provider's count
+    incidents: tuple[Incident, ...] = ()
+    error: str = ""  # why it ended so, where that needs words
+
+    @property
+    def steps(self) -> int:
+        return len(self.turns)
