@@ -97,8 +97,7 @@ class Context:
 def summary_message(text: str) -> Message:
     """How a summary stands in the agent's context: after the prefix, marked as a record and not as an instruction."""
     return user(
-        "Earlier steps of this task were replaced by the following summary of them.\n"
-        f"<summary>\n{text}\n</summary>"
+        f"Earlier steps of this task were replaced by the following summary of them.\n<summary>\n{text}\n</summary>"
     )
 
 

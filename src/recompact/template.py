@@ -152,7 +152,11 @@ def _lint_placeholders(template: Template, part: str) -> list[Finding]:
     for name in REQUIRED[part]:
         if name not in used:
             found.append(
-                Finding("error", part, f"has no {{{{ {name} }}}}, so the compressor would not see it: add it here or in frame.md")
+                Finding(
+                    "error",
+                    part,
+                    f"has no {{{{ {name} }}}}, so the compressor would not see it: add it here or in frame.md",
+                )
             )
     for name in sorted(set(placeholders(template.part(part))) - set(PLACEHOLDERS)):
         known = ", ".join(PLACEHOLDERS)

@@ -6,11 +6,11 @@ Somebody who connects an environment implements `Environment` (plain, synchronou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from recompact.chat import Message, Reply, Request, ToolSpec
+from recompact.chat import Message, Reply, Request, ToolSpec, Usage
 from recompact.trajectory import Action, Score, Snapshot
 
 
@@ -79,6 +79,11 @@ class Suite(Protocol):
 class Episode(Protocol):
     """An environment as the rollout drives it, wherever it lives."""
 
+    @property
+    def usage(self) -> Mapping[str, Usage]:
+        """What the environment itself asked models for, by role."""
+        ...
+
     async def start(self) -> Opening: ...
 
     async def step(self, action: Action) -> Observation: ...
@@ -92,8 +97,23 @@ class Episode(Protocol):
     async def close(self) -> None: ...
 
 
-Ask = Callable[[Request], Reply]
-"""How an environment in a host asks the harness for a model (a simulated user, a judge)."""
+class Episodes(Protocol):
+    """A suite as the harness uses it: its tasks, and a fresh episode for any of them."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def tasks(self, split: str) -> Sequence[Task]: ...
+
+    def episode(self, task: Task, ask: AsyncAsk | None = None) -> Episode: ...
+
+
+Ask = Callable[[str, Request], Reply]
+"""How an environment asks the harness for a model, by role: a simulated user, a judge. An environment that needs this
+has an attribute `ask`, which its host sets before `start`."""
+
+AsyncAsk = Callable[[str, Request], Awaitable[Reply]]
+"""The other end of it, in the harness."""
 
 
 class EnvironmentFailed(Exception):

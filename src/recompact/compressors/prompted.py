@@ -1,0 +1,145 @@
+"""A model is asked, with a template, to write the summary that replaces the history.
+
+Comes in: a context over its budget. Goes out: the same prefix, the new summary, the most recent turn. What the model
+gets to see besides the history is the scope; how the prefix is shown to it is the rendering.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from recompact.chat import Decoding, Message, Request, ToolSpec, Usage, assistant, system, user
+from recompact.compressors.protocol import Compaction, CompactionFailed
+from recompact.context import Context, Summary
+from recompact.models.protocol import ChatModel
+from recompact.template import Template, fill, placeholders
+from recompact.tokens import TokenCounter
+
+Scope = Literal["history", "prefix"]
+Rendering = Literal["quoted", "appended"]
+
+CUT = "[The summary was over its limit and ends here.]"
+ABOVE = "(the messages above)"
+
+
+@dataclass(frozen=True)
+class Prompted:
+    """The compressor that a template induces (π_P in the paper).
+
+    Scope `history`: the model sees the previous summary, the turns, and the task as a block of its own. Scope `prefix`:
+    it sees the prefix too, either `quoted` as a block of the prompt, or `appended`, where the agent's own messages come
+    first and the prompt is the last turn, so that a server can reuse its cache.
+    """
+
+    model: ChatModel
+    template: Template
+    count: TokenCounter
+    task: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    scope: Scope = "history"
+    rendering: Rendering = "quoted"
+    decoding: Decoding = Decoding(max_output_tokens=8192)
+
+    async def compress(self, context: Context, budget: int) -> Compaction:
+        last = context.turns[-1]
+        # The replacement must leave room for the turn that stays; half the budget is the least that makes sense.
+        limit = max(budget - last.tokens, budget // 2)
+        messages = self.messages(context.before_last(), limit)
+        usage = Usage()
+        best: str | None = None
+        for asked_again in (False, True):
+            reply = await self.model.reply(Request(messages, self._tools, self.decoding))
+            usage += reply.usage
+            text = reply.message.content.strip()
+            if text and reply.finish != "refusal":
+                if reply.finish != "length" and self.count(text) <= limit:
+                    return self._compaction(context, text, usage, asked_again, cut=False)
+                best = text if best is None or len(text) < len(best) else best
+            complaint = _too_long(self.count(text), limit) if text else _nothing(limit)
+            messages = (*messages, assistant(text), user(complaint))
+        if best is None:
+            raise CompactionFailed("the compressor wrote no summary when asked twice", usage)
+        return self._compaction(context, cut(best, limit, self.count), usage, asked_again=True, cut=True)
+
+    def messages(self, consumed: Context, limit: int) -> tuple[Message, ...]:
+        """The prompt for a compaction: what the compressor model is sent."""
+        part: Literal["first", "update"] = "first" if consumed.summary is None else "update"
+        appended = self.scope == "prefix" and self.rendering == "appended"
+        text = self.template.part(part) if appended and not self._self_framed(part) else self.template.framed(part)
+        previous = consumed.summary.text if consumed.summary else ""
+        values = {
+            "history": ABOVE if appended else consumed.history,
+            "previous_summary": ABOVE if appended else previous,
+            "task": self.task,
+            "prefix": ABOVE if appended else quoted_prefix(consumed.prefix),
+            "budget": str(limit),
+        }
+        instruction = fill(self._with_blocks(text, appended), values)
+        if appended:
+            spoken = "\n\n".join(filter(None, (self.template.system.strip(), instruction)))
+            return (*consumed.messages, user(spoken))
+        head = (system(self.template.system),) if self.template.system.strip() else ()
+        return (*head, user(instruction))
+
+    def _self_framed(self, part: Literal["first", "update"]) -> bool:
+        return "history" in placeholders(self.template.part(part))
+
+    def _with_blocks(self, text: str, appended: bool) -> str:
+        """Put what the scope shows before the prompt, unless the template has a place for it itself."""
+        if appended:
+            return text
+        used = placeholders(text)
+        if self.scope == "prefix":
+            block = "<prefix>\n{{ prefix }}\n</prefix>\nThe prefix above stays in the agent's view unchanged.\n\n"
+            return text if "prefix" in used else block + text
+        if not self.task or "task" in used:
+            return text
+        return "<task>\n{{ task }}\n</task>\nThe task above is authoritative and stays in the agent's view.\n\n" + text
+
+    @property
+    def _tools(self) -> tuple[ToolSpec, ...]:
+        # Tools are part of what a server caches, so the appended rendering must send the same ones.
+        return self.tools if self.scope == "prefix" and self.rendering == "appended" else ()
+
+    def _compaction(self, context: Context, text: str, usage: Usage, asked_again: bool, *, cut: bool) -> Compaction:
+        summary = Summary.measured(text, self.count)
+        return Compaction(
+            replace(context, summary=summary, turns=context.turns[-1:]),
+            usage,
+            asked_again=asked_again,
+            cut=cut,
+        )
+
+
+def quoted_prefix(prefix: tuple[Message, ...]) -> str:
+    """The agent's fixed messages as text."""
+    shown = []
+    for message in prefix:
+        calls = "".join(f"\n-> {c.name}({c.arguments})" for c in message.calls)
+        shown.append(f"[{message.role}]\n{message.content}{calls}")
+    return "\n\n".join(shown)
+
+
+def cut(text: str, limit: int, count: TokenCounter) -> str:
+    """The longest run of whole first lines that fits with the mark; always the mark, and no more than the limit allows."""
+    lines = text.splitlines()
+    low, high = 0, len(lines)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count("\n".join([*lines[:middle], CUT])) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return "\n".join([*lines[:low], CUT])
+
+
+def _too_long(tokens: int, limit: int) -> str:
+    return (
+        f"That record has {tokens} tokens and its limit is {limit}. Write the whole record again within the limit:"
+        " same headings, shorter entries, and keep what the next steps depend on."
+    )
+
+
+def _nothing(limit: int) -> str:
+    return f"That was not a record. Write the record now, as plain text, within {limit} tokens."

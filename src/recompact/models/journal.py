@@ -1,0 +1,82 @@
+"""Every call to a model is written down before its reply is used, so that a run can be killed anywhere.
+
+A unit of work (one rollout, one diagnosis) makes its calls in a fixed order. `UnitCalls` numbers them: a call that the
+journal has answered already is read from it, any other is sent and written down. Replay costs no tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from recompact.chat import Reply, Request
+from recompact.models.protocol import ChatModel
+
+
+class Journal(Protocol):
+    """Where calls are written down; the store is one."""
+
+    def journaled(self, unit: str) -> Mapping[int, tuple[str, Reply]]: ...
+
+    def journal(
+        self, unit: str, ordinal: int, role: str, configured: str, request: str, reply: Reply, seconds: float
+    ) -> None: ...
+
+    def forget(self, unit: str, ordinal: int) -> None: ...
+
+
+def seed_of(unit: str, ordinal: int = 0) -> int:
+    """A 31-bit seed from a name: the only source of randomness, whatever the concurrency.
+
+    >>> seed_of("collect/demo/1", 3) == seed_of("collect/demo/1", 3) != seed_of("collect/demo/1", 4)
+    True
+    """
+    return int.from_bytes(hashlib.sha256(f"{unit}\0{ordinal}".encode()).digest()[:4]) >> 1
+
+
+class UnitCalls:
+    """The calls of one unit, in order. `differed` tells whether a replay took another way than was journaled."""
+
+    def __init__(self, journal: Journal, unit: str) -> None:
+        self.unit = unit
+        self.differed = False
+        self._journal = journal
+        self._answered = dict(journal.journaled(unit))
+        self._next = 0
+
+    def bound(self, model: ChatModel, role: str) -> ChatModel:
+        """The model as this unit sees it, in one role."""
+        return _Journaled(self, model, role)
+
+    async def reply(self, model: ChatModel, role: str, request: Request) -> Reply:
+        ordinal = self._next
+        self._next += 1
+        request = replace(request, decoding=request.decoding.seeded(seed_of(self.unit, ordinal)))
+        if (known := self._answered.get(ordinal)) is not None:
+            if known[0] == request.digest:
+                return known[1]
+            # The environment or the code answered differently than before the kill: what was
+            # journaled from here on belongs to a way that is no longer taken.
+            self.differed = True
+            self._answered = {}
+            self._journal.forget(self.unit, ordinal)
+        started = time.perf_counter()
+        reply = await model.reply(request)
+        seconds = time.perf_counter() - started
+        self._journal.journal(self.unit, ordinal, role, model.name, request.digest, reply, seconds)
+        return reply
+
+
+class _Journaled:
+    def __init__(self, calls: UnitCalls, model: ChatModel, role: str) -> None:
+        self._calls, self._model, self._role = calls, model, role
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def reply(self, request: Request) -> Reply:
+        return await self._calls.reply(self._model, self._role, request)

@@ -1,0 +1,163 @@
+"""Between values and the run file: trajectories, contexts and boundaries as documents of hashes.
+
+A document names messages by their hash in the store, so that a text that stands in ten contexts is kept once. Writing
+a trajectory and reading it back gives an equal value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from recompact.chat import Message, Usage, canonical
+from recompact.context import Context, Summary, Turn
+from recompact.store.store import Store
+from recompact.trajectory import Action, Boundary, Incident, Score, Snapshot, Trajectory
+
+
+def write_trajectory(
+    store: Store,
+    unit: str,
+    trajectory: Trajectory,
+    *,
+    phase: str,
+    run: int,
+    groups: Mapping[str, str],
+    seconds: float,
+) -> None:
+    """Record a finished rollout, whole, in one transaction."""
+    with store.transaction():
+        boundaries = [_boundary_document(store, b) for b in trajectory.boundaries]
+        document = {
+            "task": trajectory.task,
+            "turns": [_turn_document(store, t) for t in trajectory.turns],
+            "boundaries": [key.hex() for key in boundaries],
+            "ending": trajectory.ending,
+            "score": [trajectory.score.success, trajectory.score.value, dict(trajectory.score.details)],
+            "context": _context_document(store, trajectory.context),
+            "usage": {role: usage.to_json() for role, usage in sorted(trajectory.usage.items())},
+            "peak": trajectory.peak,
+            "peak_reported": trajectory.peak_reported,
+            "incidents": [[i.step, i.kind, i.text] for i in trajectory.incidents],
+            "error": trajectory.error,
+        }
+        store.insert(
+            "trajectories",
+            {
+                "unit": unit,
+                "phase": phase,
+                "task": trajectory.task,
+                "run": run,
+                "groups": canonical(dict(groups)),
+                "success": int(trajectory.score.success),
+                "value": trajectory.score.value,
+                "ending": trajectory.ending,
+                "steps": trajectory.steps,
+                "compactions": len(trajectory.boundaries),
+                "peak": trajectory.peak,
+                "peak_reported": trajectory.peak_reported,
+                "usage": canonical(document["usage"]),
+                "incidents": len(trajectory.incidents),
+            },
+        )
+        for boundary, key in zip(trajectory.boundaries, boundaries, strict=True):
+            store.insert(
+                "boundaries",
+                {
+                    "unit": unit,
+                    "idx": boundary.index,
+                    "step": boundary.step,
+                    "pre_tokens": boundary.pre.size,
+                    "post_tokens": boundary.post.size,
+                    "document": key,
+                },
+            )
+        store.finish(unit, "trajectory", canonical(document), seconds)
+
+
+def read_trajectory(store: Store, unit: str) -> Trajectory:
+    data = store.result(unit)
+    return Trajectory(
+        task=data["task"],
+        turns=tuple(_turn(store, t) for t in data["turns"]),
+        boundaries=tuple(_boundary(store, bytes.fromhex(key)) for key in data["boundaries"]),
+        ending=data["ending"],
+        score=Score(*data["score"]),
+        context=_context(store, data["context"]),
+        usage={role: Usage(*counts) for role, counts in data["usage"].items()},
+        peak=data["peak"],
+        peak_reported=data["peak_reported"],
+        incidents=tuple(Incident(*i) for i in data["incidents"]),
+        error=data["error"],
+    )
+
+
+def read_boundary(store: Store, unit: str, index: int) -> Boundary:
+    rows = store.rows("SELECT document FROM boundaries WHERE unit = ? AND idx = ?", (unit, index))
+    if not rows:
+        raise LookupError(f"{unit} has no boundary {index}")
+    return _boundary(store, rows[0]["document"])
+
+
+def _message(store: Store, key: str) -> Message:
+    return Message.from_json(json.loads(store.text(bytes.fromhex(key))))
+
+
+def _turn_document(store: Store, turn: Turn) -> list[Any]:
+    return [store.put(turn.message.text).hex(), [store.put(r.text).hex() for r in turn.results], turn.tokens]
+
+
+def _turn(store: Store, data: list[Any]) -> Turn:
+    return Turn(_message(store, data[0]), tuple(_message(store, r) for r in data[1]), data[2])
+
+
+def _context_document(store: Store, context: Context) -> dict[str, Any]:
+    summary = context.summary
+    return {
+        "prefix": [store.put(m.text).hex() for m in context.prefix],
+        "summary": [store.put(summary.text).hex(), summary.tokens] if summary else None,
+        "turns": [_turn_document(store, t) for t in context.turns],
+    }
+
+
+def _context(store: Store, data: Mapping[str, Any]) -> Context:
+    summary = data["summary"]
+    return Context(
+        tuple(_message(store, m) for m in data["prefix"]),
+        Summary(store.text(bytes.fromhex(summary[0])), summary[1]) if summary else None,
+        tuple(_turn(store, t) for t in data["turns"]),
+    )
+
+
+def _boundary_document(store: Store, boundary: Boundary) -> bytes:
+    snapshot = boundary.snapshot
+    return store.put(
+        canonical(
+            {
+                "index": boundary.index,
+                "step": boundary.step,
+                "pre": _context_document(store, boundary.pre),
+                "post": _context_document(store, boundary.post),
+                "snapshot": [snapshot.strategy, store.put(snapshot.data).hex()] if snapshot else None,
+                "actions": [a.to_json() for a in boundary.actions],
+                "asked_again": boundary.asked_again,
+                "cut": boundary.cut,
+            }
+        )
+    )
+
+
+def _boundary(store: Store, key: bytes) -> Boundary:
+    data = json.loads(store.text(key))
+    snapshot = data["snapshot"]
+    return Boundary(
+        index=data["index"],
+        step=data["step"],
+        pre=_context(store, data["pre"]),
+        post=_context(store, data["post"]),
+        snapshot=Snapshot(snapshot[0], store.blob(bytes.fromhex(snapshot[1]))) if snapshot else None,
+        actions=tuple(Action.from_json(a) for a in data["actions"]),
+        asked_again=data["asked_again"],
+        cut=data["cut"],
+    )

@@ -1,0 +1,45 @@
+"""The tables of a run file, as a list of migrations: number n brings a file from version n-1 to version n.
+
+A file carries its version in `user_version` and ours in `application_id`, so that a foreign file is told apart from an
+old one. Never edit a migration that was released; append one.
+"""
+
+from __future__ import annotations
+
+APPLICATION_ID = 0x52435054  # "RCPT"
+
+MIGRATIONS = (
+    """
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+    -- Every text and blob once, under the SHA-256 of its bytes. codec: 0 as it is, 1 zlib.
+    CREATE TABLE texts (hash BLOB NOT NULL UNIQUE, codec INTEGER NOT NULL, data BLOB NOT NULL);
+
+    -- The journal: a reply is written here before it is used. message is a hash in texts.
+    CREATE TABLE calls (
+        unit TEXT NOT NULL, ordinal INTEGER NOT NULL,
+        role TEXT NOT NULL, request BLOB NOT NULL, message BLOB NOT NULL,
+        finish TEXT NOT NULL, model TEXT NOT NULL, configured TEXT NOT NULL,
+        input INTEGER NOT NULL, output INTEGER NOT NULL, cached INTEGER NOT NULL, reasoning INTEGER NOT NULL,
+        calls INTEGER NOT NULL, seconds REAL NOT NULL,
+        PRIMARY KEY (unit, ordinal)
+    ) WITHOUT ROWID;
+
+    -- A unit of work that is finished. result is a hash in texts: the whole of what came out, without timings.
+    CREATE TABLE units (name TEXT PRIMARY KEY, kind TEXT NOT NULL, result BLOB NOT NULL, seconds REAL NOT NULL);
+
+    -- What queries and tables read of a trajectory; the whole of it is its unit's result.
+    CREATE TABLE trajectories (
+        unit TEXT PRIMARY KEY, phase TEXT NOT NULL, task TEXT NOT NULL, run INTEGER NOT NULL, groups TEXT NOT NULL,
+        success INTEGER NOT NULL, value REAL NOT NULL, ending TEXT NOT NULL, steps INTEGER NOT NULL,
+        compactions INTEGER NOT NULL, peak INTEGER NOT NULL, peak_reported INTEGER NOT NULL,
+        usage TEXT NOT NULL, incidents INTEGER NOT NULL
+    );
+
+    CREATE TABLE boundaries (
+        unit TEXT NOT NULL, idx INTEGER NOT NULL, step INTEGER NOT NULL,
+        pre_tokens INTEGER NOT NULL, post_tokens INTEGER NOT NULL, document BLOB NOT NULL,
+        PRIMARY KEY (unit, idx)
+    ) WITHOUT ROWID;
+    """,
+)

@@ -1,0 +1,279 @@
+"""The run: one SQLite file in WAL mode that holds all records of a command, written by its driver alone.
+
+Texts are kept once, compressed, under the hash of their bytes. A reply is in the journal before anybody uses it, and
+a finished unit is written in one transaction with everything that belongs to it, so a kill at any moment loses at most
+the calls that were under way.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from recompact.chat import Message, Reply, Usage, canonical
+from recompact.errors import InputError
+from recompact.store.schema import APPLICATION_ID, MIGRATIONS
+
+_SMALL = 200  # bytes below which compressing costs more than it saves
+
+
+class StoreError(InputError):
+    """The run file cannot be used; the text names it and the way out."""
+
+
+class Store:
+    """An open run file. Use `Store.create`, `Store.open` (to write) or `Store.read`."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: int | None) -> None:
+        self.path = path
+        self._db = connection
+        self._lock = lock
+
+    # -- opening and closing -------------------------------------------------------------------------------------
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open for writing, creating the file where there is none. A second writer is refused."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = _take_lock(path)
+        try:
+            store = cls(path, _connect(path), lock)
+            _migrate(store._db, path)
+        except BaseException:
+            os.close(lock)
+            raise
+        return store
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Open for reading, also while a driver is writing."""
+        if not path.is_file():
+            raise StoreError(f"there is no run {path}; `recompact runs` lists what there is")
+        connection = _connect(path)
+        version = _version(connection, path)
+        if version < len(MIGRATIONS):
+            _migrate(connection, path)
+        connection.execute("PRAGMA query_only=ON")
+        return cls(path, connection, None)
+
+    def close(self) -> None:
+        self._db.close()
+        if self._lock is not None:
+            os.close(self._lock)  # the file stays: removing it would let two writers lock two different files
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing; a full disk becomes a message that says what to do."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            raise _explained(error, self.path) from error
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+    # -- texts ---------------------------------------------------------------------------------------------------
+
+    def put(self, data: str | bytes) -> bytes:
+        """Keep a text (or blob) and return its hash. Call within a transaction."""
+        raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+        key = hashlib.sha256(raw).digest()
+        packed, codec = raw, 0
+        if len(raw) > _SMALL:
+            packed, codec = zlib.compress(raw, 1), 1
+        self._db.execute("INSERT OR IGNORE INTO texts (hash, codec, data) VALUES (?, ?, ?)", (key, codec, packed))
+        return key
+
+    def blob(self, key: bytes) -> bytes:
+        row = self._db.execute("SELECT codec, data FROM texts WHERE hash = ?", (key,)).fetchone()
+        if row is None:
+            raise StoreError(f"{self.path} is damaged: text {key.hex()[:12]} is missing")
+        return zlib.decompress(row[1]) if row[0] else bytes(row[1])
+
+    def text(self, key: bytes) -> str:
+        return self.blob(key).decode("utf-8", "surrogatepass")
+
+    # -- meta ----------------------------------------------------------------------------------------------------
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return {k: json.loads(v) for k, v in self._db.execute("SELECT key, value FROM meta")}
+
+    def set_meta(self, **values: Any) -> None:
+        with self.transaction():
+            self._db.executemany(
+                "INSERT OR REPLACE INTO meta VALUES (?, ?)", [(k, canonical(v)) for k, v in values.items()]
+            )
+
+    # -- the journal ---------------------------------------------------------------------------------------------
+
+    def journaled(self, unit: str) -> dict[int, tuple[str, Reply]]:
+        """The calls of a unit that were answered: ordinal -> (digest of the request, reply)."""
+        rows = self._db.execute(
+            "SELECT ordinal, request, message, finish, model, input, output, cached, reasoning, calls"
+            " FROM calls WHERE unit = ?",
+            (unit,),
+        ).fetchall()
+        return {
+            row[0]: (
+                row[1].hex(),
+                Reply(Message.from_json(json.loads(self.text(row[2]))), Usage(*row[5:10]), row[3], row[4]),
+            )
+            for row in rows
+        }
+
+    def journal(
+        self, unit: str, ordinal: int, role: str, configured: str, request: str, reply: Reply, seconds: float
+    ) -> None:
+        """Write a reply down before it is used."""
+        with self.transaction():
+            message = self.put(reply.message.text)
+            self._db.execute(
+                "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(unit, ordinal, role, bytes.fromhex(request), message, reply.finish, reply.model, configured),
+                    *(*reply.usage.to_json(), seconds),
+                ),
+            )
+
+    def forget(self, unit: str, ordinal: int) -> None:
+        """Drop the journal of a unit from a call on: its replay took another way."""
+        with self.transaction():
+            self._db.execute("DELETE FROM calls WHERE unit = ? AND ordinal >= ?", (unit, ordinal))
+
+    def spent(self) -> dict[tuple[str, str], Usage]:
+        """Tokens of all journaled calls by (configured model, role)."""
+        rows = self._db.execute(
+            "SELECT configured, role, sum(input), sum(output), sum(cached), sum(reasoning), sum(calls)"
+            " FROM calls GROUP BY configured, role"
+        )
+        return {(row[0], row[1]): Usage(*row[2:]) for row in rows}
+
+    # -- units ---------------------------------------------------------------------------------------------------
+
+    def finished(self, kind: str | None = None) -> set[str]:
+        rows = self._db.execute("SELECT name FROM units WHERE ?1 IS NULL OR kind = ?1", (kind,))
+        return {row[0] for row in rows}
+
+    def finish(self, unit: str, kind: str, result: str, seconds: float) -> None:
+        """Record a unit's result. Call within the transaction that writes what belongs to it."""
+        self._db.execute("INSERT INTO units VALUES (?, ?, ?, ?)", (unit, kind, self.put(result), seconds))
+
+    def result(self, unit: str) -> Any:
+        row = self._db.execute("SELECT result FROM units WHERE name = ?", (unit,)).fetchone()
+        if row is None:
+            raise StoreError(f"{self.path} has no finished unit {unit!r}")
+        return json.loads(self.text(row[0]))
+
+    def digest(self) -> str:
+        """One hash over all results, in the order of their names; timings have no part in it."""
+        total = hashlib.sha256()
+        for name, result in self._db.execute("SELECT name, result FROM units ORDER BY name"):
+            total.update(name.encode() + b"\0" + result)
+        return total.hexdigest()
+
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    def insert(self, table: str, values: Mapping[str, Any]) -> None:
+        """Add a row to one of our own tables. Call within a transaction."""
+        columns = ", ".join(values)
+        marks = ", ".join("?" * len(values))
+        self._db.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
+
+    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        """Read rows by column name."""
+        cursor = self._db.cursor()
+        cursor.row_factory = sqlite3.Row
+        return cursor.execute(query, parameters).fetchall()
+
+
+def _take_lock(path: Path) -> int:
+    """An advisory lock that dies with its holder, so that a killed driver leaves nothing to clean up."""
+    lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = os.read(lock, 32).decode(errors="replace").strip() or "unknown"
+        os.close(lock)
+        raise StoreError(f"{path} is in use by process {holder}: wait for it to end, or choose another --run") from None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(os.getpid()).encode(), 0)
+    return lock
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        connection = sqlite3.connect(path, isolation_level=None, timeout=30)
+        connection.execute("PRAGMA journal_mode=WAL")
+        # Safe against a killed process; a power cut may lose the last calls but never damages the file.
+        connection.execute("PRAGMA synchronous=NORMAL")
+        return connection
+    except sqlite3.DatabaseError as error:
+        raise _explained(error, path) from error
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if tables and application != APPLICATION_ID:
+        raise StoreError(f"{path} is a database of some other program: choose another --run")
+    if version > len(MIGRATIONS):
+        raise StoreError(
+            f"{path} was written by a newer Recompact (its format is {version}, this one reads up to"
+            f" {len(MIGRATIONS)}): update Recompact, or choose another --run"
+        )
+    return version
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    version = _version(connection, path)
+    if version == len(MIGRATIONS):
+        return
+    script = "".join(MIGRATIONS[version:])
+    try:
+        connection.executescript(
+            f"BEGIN IMMEDIATE; PRAGMA application_id={APPLICATION_ID}; {script}"
+            f" PRAGMA user_version={len(MIGRATIONS)}; COMMIT;"
+        )
+    except sqlite3.Error as error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise _explained(error, path) from error
+
+
+def _explained(error: sqlite3.Error, path: Path) -> StoreError:
+    text = str(error)
+    if "full" in text or "disk I/O" in text:
+        return StoreError(
+            f"{path} could not be written ({text}): free some space and run the same command again;"
+            " what was recorded so far is kept"
+        )
+    if "not a database" in text or "malformed" in text:
+        return StoreError(f"{path} is no run file or is damaged ({text}): choose another --run")
+    if "locked" in text:
+        return StoreError(f"{path} is locked by another program ({text}): close it and try again")
+    return StoreError(f"{path}: {text}")
