@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -145,22 +145,26 @@ class Decoding:
         return replace(self, seed=seed)
 
 
+def chained(digest: str, messages: Iterable[Message]) -> str:
+    """The digest of a conversation from that of its beginning: what is new is hashed, not the whole again."""
+    for message in messages:
+        digest = sha256(digest + message.digest)
+    return digest
+
+
 @dataclass(frozen=True)
 class Request:
-    """Everything that decides a reply."""
+    """Everything that decides a reply. `chain` is the digest of its messages, where whoever asks knows it already."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     decoding: Decoding = Decoding()
+    chain: str = field(default="", compare=False, repr=False)
 
     @cached_property
     def digest(self) -> str:
-        """Over the digests of its parts, so that a step hashes its own new text and not the whole context again."""
-        parts = [m.digest for m in self.messages]
-        parts.append("tools")
-        parts.extend(t.digest for t in self.tools)
-        parts.append(self.decoding.text)
-        return sha256("\n".join(parts))
+        messages = self.chain or chained("", self.messages)
+        return sha256("\n".join((messages, *(t.digest for t in self.tools), self.decoding.text)))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from recompact.chat import Message, user
+from recompact.chat import Message, chained, user
 from recompact.tokens import TokenCounter
 
 
@@ -77,6 +77,11 @@ class Context:
             shown.extend(turn.results)
         return tuple(shown)
 
+    @cached_property
+    def digest(self) -> str:
+        """Of its messages, chained, so that a request need not hash all of them anew."""
+        return chained("", self.messages)
+
     @property
     def history(self) -> str:
         """The turns as one text, as a compressor reads them."""
@@ -87,7 +92,12 @@ class Context:
         return self.turns[-1] if self.turns else None
 
     def extended(self, turn: Turn) -> Context:
-        return replace(self, turns=(*self.turns, turn))
+        """With one more turn. What is known of this context is carried over, so that a step costs only its own text."""
+        longer = replace(self, turns=(*self.turns, turn))
+        longer.__dict__["size"] = self.size + turn.tokens
+        longer.__dict__["messages"] = self.messages + turn.messages
+        longer.__dict__["digest"] = chained(self.digest, turn.messages)
+        return longer
 
     def before_last(self) -> Context:
         """Without the most recent turn: what a compressor consumes, since that turn stays verbatim."""

@@ -74,7 +74,8 @@ async def rollout(
         while len(done.turns) < step_limit:
             if compressor is not None and due(context, budget):
                 context = await _compact(context, compressor, budget, episode, done, snapshots)
-            reply = await agent.model.reply(Request(context.messages, opening.tools, agent.decoding))
+            request = Request(context.messages, opening.tools, agent.decoding, context.digest)
+            reply = await agent.model.reply(request)
             done.spend("agent", reply.usage)
             done.peak = max(done.peak, fixed + context.size)
             done.peak_reported = max(done.peak_reported, reply.usage.input)

@@ -7,7 +7,7 @@ has to be reconstructed from logs later.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from recompact.chat import ToolCall, Usage
@@ -99,3 +99,6 @@ class Trajectory:
     @property
     def steps(self) -> int:
         return len(self.turns)
+
+    def with_incident(self, incident: Incident) -> Trajectory:
+        return replace(self, incidents=(*self.incidents, incident))

@@ -122,7 +122,7 @@ def quoted_prefix(prefix: tuple[Message, ...]) -> str:
 
 
 def cut(text: str, limit: int, count: TokenCounter) -> str:
-    """The longest run of whole first lines that fits with the mark; always the mark, and no more than the limit allows."""
+    """The longest run of whole first lines that fits together with the mark; the mark always stands there."""
     lines = text.splitlines()
     low, high = 0, len(lines)
     while low < high:

@@ -30,5 +30,6 @@ async def replay(snapshot: Snapshot, step: Callable[[Action], Awaitable[Observat
         seen = (await step(action)).text
         if seen != expected:
             raise EnvironmentFailed(
-                f"replay differs at action {number} ({action.name or 'text'}): recorded {expected[:80]!r}, now {seen[:80]!r}"
+                f"replay differs at action {number} ({action.name or 'text'}):"
+                f" recorded {expected[:80]!r}, now {seen[:80]!r}"
             )

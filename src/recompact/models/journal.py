@@ -28,20 +28,21 @@ class Journal(Protocol):
     def forget(self, unit: str, ordinal: int) -> None: ...
 
 
-def seed_of(unit: str, ordinal: int = 0) -> int:
-    """A 31-bit seed from a name: the only source of randomness, whatever the concurrency.
+def seed_of(unit: str, ordinal: int = 0, seed: int = 0) -> int:
+    """A 31-bit seed from a unit's name: the only source of randomness, whatever the concurrency.
 
     >>> seed_of("collect/demo/1", 3) == seed_of("collect/demo/1", 3) != seed_of("collect/demo/1", 4)
     True
     """
-    return int.from_bytes(hashlib.sha256(f"{unit}\0{ordinal}".encode()).digest()[:4]) >> 1
+    return int.from_bytes(hashlib.sha256(f"{seed}\0{unit}\0{ordinal}".encode()).digest()[:4]) >> 1
 
 
 class UnitCalls:
     """The calls of one unit, in order. `differed` tells whether a replay took another way than was journaled."""
 
-    def __init__(self, journal: Journal, unit: str) -> None:
+    def __init__(self, journal: Journal, unit: str, seed: int = 0) -> None:
         self.unit = unit
+        self.seed = seed
         self.differed = False
         self._journal = journal
         self._answered = dict(journal.journaled(unit))
@@ -54,7 +55,7 @@ class UnitCalls:
     async def reply(self, model: ChatModel, role: str, request: Request) -> Reply:
         ordinal = self._next
         self._next += 1
-        request = replace(request, decoding=request.decoding.seeded(seed_of(self.unit, ordinal)))
+        request = replace(request, decoding=request.decoding.seeded(seed_of(self.unit, ordinal, self.seed)))
         if (known := self._answered.get(ordinal)) is not None:
             if known[0] == request.digest:
                 return known[1]

@@ -26,7 +26,7 @@ class Limits:
 
 
 class Bucket:
-    """So much a minute, spread evenly: at most a second's worth at once. It may go into debt, which is then waited for."""
+    """So much a minute, spread evenly: at most a second's worth at once. It may go into debt, which is waited for."""
 
     def __init__(self, per_minute: float) -> None:
         self._rate = per_minute / 60
@@ -60,7 +60,7 @@ class Limited:
     async def reply(self, request: Request) -> Reply:
         async with self._places:
             for bucket in (self._tokens, self._requests):
-                while bucket and (seconds := bucket.wait()) > 0:
+                while bucket and (seconds := bucket.wait()) > 0:  # noqa: ASYNC110 - time passes, nobody signals
                     await asyncio.sleep(seconds)
             if self._requests:
                 self._requests.take(1)
@@ -159,14 +159,11 @@ class Spending:
 
 
 class Metered:
-    """A model whose calls count against the run's spending."""
+    """A model whose calls count against the run's spending, under the name that the config gives it."""
 
-    def __init__(self, model: ChatModel, spending: Spending, price: Price) -> None:
+    def __init__(self, name: str, model: ChatModel, spending: Spending, price: Price) -> None:
+        self.name = name
         self._model, self._spending, self._price = model, spending, price
-
-    @property
-    def name(self) -> str:
-        return self._model.name
 
     async def reply(self, request: Request) -> Reply:
         self._spending.check()

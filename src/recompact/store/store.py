@@ -23,6 +23,7 @@ from recompact.chat import Message, Reply, Usage, canonical
 from recompact.errors import InputError
 from recompact.store.schema import APPLICATION_ID, MIGRATIONS
 
+LOCK = ".lock"
 _SMALL = 200  # bytes below which compressing costs more than it saves
 
 
@@ -70,6 +71,12 @@ class Store:
         if self._lock is not None:
             os.close(self._lock)  # the file stays: removing it would let two writers lock two different files
             self._lock = None
+
+    def discard(self) -> None:
+        """Close and remove a run in which nothing happened."""
+        self.close()
+        for suffix in ("", "-wal", "-shm", LOCK):
+            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
@@ -212,7 +219,7 @@ class Store:
 
 def _take_lock(path: Path) -> int:
     """An advisory lock that dies with its holder, so that a killed driver leaves nothing to clean up."""
-    lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
+    lock = os.open(f"{path}{LOCK}", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -1,0 +1,210 @@
+"""How fast the engine is where nothing else is in the way: an instant model, a trivial environment, journal on.
+
+    python benchmarks/engine.py            # the engine, and beside it the same loop in inspect-ai if it is installed
+    python benchmarks/engine.py --json
+
+Prints agent steps per second at 1, 16 and 128 concurrent episodes with peak memory, whether memory grows with the number
+of finished steps, and whether a step costs more late in a long episode than early. Each measurement runs in a process
+of its own. inspect-ai is installed by `make bench` into a directory of its own, since it is only a yardstick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from recompact.chat import Message, Reply, Request, ToolCall, ToolSpec, Usage, system, user
+from recompact.environments.inprocess import InProcessEpisode
+from recompact.environments.protocol import Observation, Opening, Task
+from recompact.execution.episodes import run_episode
+from recompact.execution.schedule import run_units
+from recompact.models.journal import UnitCalls
+from recompact.rollout import Agent
+from recompact.store.records import write_trajectory
+from recompact.store.store import Store
+from recompact.tokens import counter
+from recompact.trajectory import Action, Score
+
+OBSERVATION = json.dumps([{"id": n, "sender": f"person-{n}", "amount": n * 7.5} for n in range(8)])
+
+
+class InstantModel:
+    """Answers at once with the next call; every text is different, so nothing is saved by deduplication."""
+
+    name = "instant"
+
+    async def reply(self, request: Request) -> Reply:
+        n = len(request.messages)
+        call = ToolCall(f"call_{n}", "look", json.dumps({"page": n, "of": request.decoding.seed}))
+        return Reply(Message("assistant", "", (call,)), Usage(n * 100, 20, 0, 0, 1), model="instant")
+
+
+class TrivialEnvironment:
+    """Gives the same page again and again, and is never done."""
+
+    def start(self) -> Opening:
+        tool = ToolSpec("look", "Look at a page.", {"type": "object", "properties": {"page": {"type": "integer"}}})
+        return Opening((system("Read the pages."), user("Read them all.")), (tool,))
+
+    def step(self, action: Action) -> Observation:
+        return Observation(f"page {action.arguments['page']}: {OBSERVATION}")
+
+    def score(self) -> Score:
+        return Score.of(True)
+
+    def snapshot(self) -> bytes:
+        return b""
+
+    def restore(self, state: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def memory() -> float:
+    """Megabytes resident at the most, so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measure(concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
+    """Run episodes of so many steps; the times of each step are kept for the first episode only."""
+    count = counter()
+    marks: list[float] = []
+    with tempfile.TemporaryDirectory() as scratch, Store.open(Path(scratch) / "bench.db") as store:
+
+        async def one(number: int) -> None:
+            unit = f"bench/{number}"
+            calls = UnitCalls(store, unit)
+            trajectory = await run_episode(
+                Task(str(number), "Read them all."),
+                InProcessEpisode(TrivialEnvironment(), str(number)),
+                Agent(calls.bound(InstantModel(), "agent")),
+                count=count,
+                step_limit=steps,
+                on_step=lambda: marks.append(time.perf_counter()) if number == 0 else None,
+            )
+            write_trajectory(store, unit, trajectory, phase="bench", run=0, groups={}, seconds=0.0)
+
+        started = time.perf_counter()
+        asyncio.run(run_units(((str(n), lambda n=n: one(n)) for n in range(episodes)), concurrency))
+        seconds = time.perf_counter() - started
+    return {"steps": episodes * steps, "seconds": seconds, "rate": episodes * steps / seconds, "megabytes": memory(), "marks": marks}
+
+
+def inspect_rate(concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
+    """The same loop in inspect-ai: its react agent on mockllm, with a tool that returns the same page."""
+    from inspect_ai import Task as InspectTask
+    from inspect_ai import eval as inspect_eval
+    from inspect_ai.agent import react
+    from inspect_ai.dataset import Sample
+    from inspect_ai.model import GenerateConfig, ModelOutput, get_model
+    from inspect_ai.tool import tool
+
+    @tool
+    def look() -> Any:
+        async def execute(page: int) -> str:
+            """Look at a page.
+
+            Args:
+                page: number of the page
+            """
+            return f"page {page}: {OBSERVATION}"
+
+        return execute
+
+    def outputs() -> Any:
+        while True:
+            for n in range(steps - 1):
+                yield ModelOutput.for_tool_call("mockllm/model", "look", {"page": n})
+            yield ModelOutput.for_tool_call("mockllm/model", "submit", {"answer": "done"})
+
+    async def per_call(messages: Any, tools: Any, tool_choice: Any, config: Any) -> Any:
+        n = len(messages)
+        last = n >= 2 * steps
+        name, arguments = ("submit", {"answer": "done"}) if last else ("look", {"page": n})
+        return ModelOutput.for_tool_call("mockllm/model", name, arguments)
+
+    task = InspectTask(
+        dataset=[Sample(input="Read them all.", id=n + 1) for n in range(episodes)],
+        solver=react(prompt="Read the pages.", tools=[look()], truncation="disabled"),
+        message_limit=4 * steps,
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        model = get_model("mockllm/model", custom_outputs=per_call, config=GenerateConfig(max_connections=concurrency))
+        started = time.perf_counter()
+        logs = inspect_eval(
+            task, model=model, log_dir=scratch, display="none", max_samples=concurrency, log_level="error", score=False
+        )
+        seconds = time.perf_counter() - started
+    assert logs[0].status == "success", logs[0].error
+    done = sum(
+        sum(1 for m in sample.messages if m.role == "assistant") for sample in (logs[0].samples or [])
+    )
+    return {"steps": done, "seconds": seconds, "rate": done / seconds, "megabytes": memory(), "marks": []}
+
+
+def apart(kind: str, concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
+    """One measurement in a process of its own, so that memory is that measurement's."""
+    command = [sys.executable, __file__, "--one", kind, str(concurrency), str(episodes), str(steps)]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit {done.returncode}")
+    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        kind, *numbers = args.one
+        work = measure if kind == "recompact" else inspect_rate
+        print(json.dumps(work(*map(int, numbers))))
+        return
+    report: dict[str, Any] = {"rates": {}, "inspect": {}}
+    for concurrency in (1, 16, 128):
+        report["rates"][concurrency] = apart("recompact", concurrency, 256, 30)
+    few, many = (apart("recompact", 16, n, 30) for n in (100, 1600))
+    report["memory"] = {"steps": [few["steps"], many["steps"]], "megabytes": [few["megabytes"], many["megabytes"]]}
+    long = apart("recompact", 1, 20, 200)["marks"]
+    early, late = (1e6 * (long[i + 20] - long[i]) / 20 for i in (10, 179 - 1))
+    report["long"] = {"early_us": early, "late_us": late}
+    for concurrency in (1, 16):
+        try:
+            report["inspect"][concurrency] = apart("inspect", concurrency, 64, 30)
+        except RuntimeError as error:
+            report["inspect"] = {"error": str(error)}
+            break
+    for part in (*report["rates"].values(), *(p for p in report["inspect"].values() if isinstance(p, dict))):
+        part.pop("marks", None)
+    print(json.dumps(report, indent=2)) if args.json else show(report)
+
+
+def show(report: dict[str, Any]) -> None:
+    print("Recompact, instant model, trivial environment, journal on, 256 episodes of 30 steps")
+    for concurrency, r in report["rates"].items():
+        print(f"  {concurrency:>4} at once: {r['rate']:>8,.0f} steps/s, peak memory {r['megabytes']:.0f} MB")
+    m, long = report["memory"], report["long"]
+    print(f"  memory after {m['steps'][0]:,} steps {m['megabytes'][0]:.0f} MB, after {m['steps'][1]:,} {m['megabytes'][1]:.0f} MB")
+    print(f"  a step of a 200-step episode: {long['early_us']:.0f} us at step 11-30, {long['late_us']:.0f} us at step 179-198")
+    if "error" in report["inspect"]:
+        print(f"inspect-ai was not measured: {report['inspect']['error']}")
+        return
+    print("inspect-ai, its react agent on mockllm, 64 episodes of 30 steps")
+    for concurrency, r in report["inspect"].items():
+        ratio = report["rates"][concurrency]["rate"] / r["rate"]
+        print(f"  {concurrency:>4} at once: {r['rate']:>8,.0f} steps/s, peak memory {r['megabytes']:.0f} MB; Recompact is {ratio:.1f}x")
+
+
+if __name__ == "__main__":
+    main()

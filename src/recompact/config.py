@@ -1,0 +1,291 @@
+"""A config file as a value: what is run, with which models, under which budget. Defaults are those of the paper.
+
+Comes in: a TOML file. Goes out: a `Config`, or a `ConfigError` that names the file, the line, the key and what would be
+right. Nothing is built or contacted here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+from annotated_types import Ge, Gt
+
+from recompact.chat import canonical, sha256
+from recompact.errors import InputError
+from recompact.tokens import COUNTERS
+
+Count = Annotated[int, Gt(0)]
+Seconds = Annotated[float, Gt(0)]
+Amount = Annotated[float, Ge(0)]
+
+SIMULATED = ("sim-agent", "sim-compressor", "sim-optimizer")
+"""Models that need no [models] table."""
+
+
+@dataclass(frozen=True)
+class SuiteConfig:
+    """[suite]: which tasks."""
+
+    use: str = "pocket"  # a built-in suite, file.py:name or module:name
+    split: str = "train"
+    tasks: tuple[str, ...] = ()  # only these ids
+    limit: Count | None = None  # only the first so many
+    options: dict[str, Any] = field(default_factory=dict)
+    host: bool = False  # each environment in a process of its own
+    python: str | None = None  # the interpreter of that process
+    timeout: Seconds = 120.0  # for one verb of a hosted environment
+    models: dict[str, str] = field(default_factory=dict)  # role -> model, for environments that ask for one
+
+
+@dataclass(frozen=True)
+class PriceConfig:
+    """Money per million tokens."""
+
+    input: Amount = 0.0
+    output: Amount = 0.0
+    cached: Amount | None = None
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """[models.NAME]: where a model is and what may be asked of it."""
+
+    id: str
+    base_url: str | None = None
+    api: Literal["chat", "responses"] = "chat"
+    key_env: str = "OPENAI_API_KEY"
+    calls: Literal["native", "json", "schema"] = "native"
+    timeout: Seconds = 300.0
+    send_seed: bool = True
+    merge_roles: bool = False
+    max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
+    extra_body: dict[str, Any] = field(default_factory=dict)
+    attempts: Count = 8
+    concurrency: Count = 16
+    requests_per_minute: Seconds | None = None
+    tokens_per_minute: Seconds | None = None
+    price: PriceConfig = field(default_factory=PriceConfig)
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """[agent]: the frozen agent."""
+
+    model: str = "sim-agent"
+    max_output_tokens: Count = 2048
+    temperature: Amount | None = None
+    top_p: Amount | None = None
+    reasoning_effort: str | None = None
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CompressorConfig:
+    """[compressor]: what replaces the history, and when."""
+
+    kind: Literal["prompted", "fifo", "none"] = "prompted"
+    budget: Count = 4096
+    model: str | None = None  # default: the agent's
+    template: str = "default"
+    scope: Literal["history", "prefix"] = "history"
+    rendering: Literal["quoted", "appended"] = "quoted"
+    max_output_tokens: Count = 8192
+    temperature: Amount | None = None
+    top_p: Amount | None = None
+    reasoning_effort: str | None = None
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """[run]: how it is run."""
+
+    step_limit: Count = 50
+    concurrency: Count = 16  # episodes at once
+    seed: int = 0
+    counter: Literal["o200k", "cl100k", "characters"] = "o200k"
+    directory: str = "runs"
+
+
+@dataclass(frozen=True)
+class CeilingConfig:
+    """[ceiling]: what a run may spend before it stops."""
+
+    tokens: Count | None = None
+    money: Seconds | None = None
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole config file."""
+
+    suite: SuiteConfig = field(default_factory=SuiteConfig)
+    models: dict[str, ModelConfig] = field(default_factory=dict)
+    agent: AgentConfig = field(default_factory=AgentConfig)
+    compressor: CompressorConfig = field(default_factory=CompressorConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+    ceiling: CeilingConfig = field(default_factory=CeilingConfig)
+
+    @property
+    def compressor_model(self) -> str:
+        """The compressor's own model, or the agent's; a simulated agent has a simulated compressor beside it."""
+        if self.compressor.model:
+            return self.compressor.model
+        return "sim-compressor" if self.agent.model == "sim-agent" else self.agent.model
+
+    def identity(self) -> dict[str, Any]:
+        """What decides results. Addresses, limits, prices and ceilings may change between two halves of a run."""
+        data = asdict(self)
+        del data["ceiling"]
+        for key in ("concurrency", "directory"):
+            del data["run"][key]
+        for key in ("timeout", "python"):
+            del data["suite"][key]
+        kept = ("id", "api", "calls", "send_seed", "merge_roles", "extra_body")
+        data["models"] = {
+            name: {k: model[k] for k in kept} for name, model in data["models"].items() if name in self.used_models
+        }
+        return data
+
+    @property
+    def used_models(self) -> set[str]:
+        used = {self.agent.model, *self.suite.models.values()}
+        return used | {self.compressor_model} if self.compressor.kind == "prompted" else used
+
+
+class ConfigError(InputError):
+    """Everything that is wrong with a config file."""
+
+    def __init__(self, path: Path, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        more = f" ({len(problems) - 1} more: see recompact check {path})" if len(problems) > 1 else ""
+        super().__init__(f"{path}: {problems[0]}{more}")
+
+
+def load_config(path: Path) -> Config:
+    """Read and check a config file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"there is no config file {path}; docs/configuration.md shows a first one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+    return parse_config(text, path)
+
+
+def parse_config(text: str, path: Path) -> Config:
+    """A config from TOML text.
+
+    >>> parse_config("[run]\\nstep_limit = 30", Path("c.toml")).run.step_limit
+    30
+    >>> parse_config("[run]\\nstep_limt = 30", Path("c.toml"))
+    Traceback (most recent call last):
+    recompact.config.ConfigError: c.toml: line 2: [run] has no key 'step_limt'; did you mean 'step_limit'?
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(path, (f"is not valid TOML: {error}",)) from None
+    from pydantic import TypeAdapter, ValidationError
+
+    problems = tuple(_unknown_keys(data, Config, (), text))
+    if problems:
+        raise ConfigError(path, problems)
+    try:
+        # JSON mode: strict about types, yet a TOML array may fill a tuple.
+        config = TypeAdapter(Config).validate_json(json.dumps(data, default=str), strict=True)
+    except ValidationError as error:
+        raise ConfigError(path, tuple(_said(e, text) for e in error.errors())) from None
+    if problems := tuple(_contradictions(config, text)):
+        raise ConfigError(path, problems)
+    return config
+
+
+def config_hash(config: Config) -> str:
+    return sha256(canonical(config.identity()))
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any], at: str = "") -> list[str]:
+    """Where two identities differ, as `key: old -> new`."""
+    out: list[str] = []
+    for key in sorted(old.keys() | new.keys()):
+        a, b = old.get(key), new.get(key)
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            out.extend(differences(a, b, f"{at}{key}."))
+        elif json.dumps(a) != json.dumps(b):
+            out.append(f"{at}{key}: {json.dumps(a)} -> {json.dumps(b)}")
+    return out
+
+
+def _unknown_keys(data: Mapping[str, Any], kind: type, at: tuple[str, ...], text: str) -> list[str]:
+    """Keys that no dataclass has, each with the nearest known one."""
+    hints = get_type_hints(kind)
+    names = [f.name for f in fields(kind)]
+    out: list[str] = []
+    for key, value in data.items():
+        here = (*at, key)
+        if key not in names:
+            near = difflib.get_close_matches(key, names, 1, 0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+            out.append(f"{_line(text, here)}[{'.'.join(at) or 'top level'}] has no key {key!r}; {hint}")
+            continue
+        inner = hints[key]
+        if is_dataclass(inner) and isinstance(inner, type) and isinstance(value, Mapping):
+            out.extend(_unknown_keys(value, inner, here, text))
+        elif key == "models" and not at and isinstance(value, Mapping):
+            for name, table in value.items():
+                if isinstance(table, Mapping):
+                    out.extend(_unknown_keys(table, get_args(inner)[1], (*here, name), text))
+    return out
+
+
+def _said(error: Any, text: str) -> str:
+    at = tuple(str(part) for part in error["loc"])
+    table, key = ".".join(at[:-1]) or "top level", at[-1] if at else ""
+    if error["type"] == "missing":
+        return f"{_line(text, at[:-1])}[{table}] needs {key!r}"
+    message = error["msg"].replace("Input should be", "must be")
+    return f"{_line(text, at)}[{table}] {key} {message}, not {json.dumps(error['input'], default=str)}"
+
+
+def _contradictions(config: Config, text: str) -> list[str]:
+    """What no single key can show."""
+    out = []
+    roles = [("agent", "model", config.agent.model), ("compressor", "model", config.compressor.model)]
+    roles += [("suite.models", role, name) for role, name in config.suite.models.items()]
+    known = [*config.models, *SIMULATED]
+    for table, key, name in roles:
+        if name is not None and name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.4)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            at = _line(text, (*table.split("."), key))
+            out.append(f"{at}[{table}] {key} = {name!r} is not among the models ({', '.join(known)}){hint}")
+    if config.compressor.rendering == "appended" and config.compressor.scope != "prefix":
+        at = _line(text, ("compressor", "rendering"))
+        out.append(f'{at}[compressor] rendering = "appended" shows the prefix: set scope = "prefix"')
+    if config.suite.models and not config.suite.host:
+        out.append(f"{_line(text, ('suite', 'models'))}[suite] models are for hosted environments: set host = true")
+    for name in config.models:
+        if name in SIMULATED:
+            out.append(f"{_line(text, ('models', name))}[models.{name}] is a simulated model's name: choose another")
+    assert config.run.counter in COUNTERS
+    return out
+
+
+def _line(text: str, at: tuple[str, ...]) -> str:
+    """`line n: ` of a key, found in the text since the TOML reader keeps no positions; empty where it is not plain."""
+    table: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
+            table = [part.strip().strip("\"'") for part in header[1].split(".")]
+            if tuple(table) == at:
+                return f"line {number}: "
+        elif (entry := re.match(r"\s*([\w\"'.-]+)\s*=", line)) and (*table, entry[1].strip("\"'")) == at:
+            return f"line {number}: "
+    return ""

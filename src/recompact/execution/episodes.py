@@ -1,0 +1,56 @@
+"""One episode from beginning to end: start it, bring it to a snapshot where one is given, roll out, close it.
+
+What collection, continuations and evaluation have in common besides the rollout itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from recompact.compressors.protocol import Compressor
+from recompact.context import Context
+from recompact.environments.protocol import EnvironmentFailed, Episode, Opening, Task
+from recompact.rollout import Agent, rollout
+from recompact.tokens import TokenCounter
+from recompact.trajectory import Action, Score, Snapshot, Trajectory
+
+
+async def run_episode(
+    task: Task,
+    episode: Episode,
+    agent: Agent,
+    *,
+    count: TokenCounter,
+    step_limit: int,
+    compressor: Callable[[Opening], Compressor | None] = lambda opening: None,
+    budget: int = 4096,
+    snapshot: Snapshot | None = None,
+    context: Context | None = None,
+    actions: Sequence[Action] = (),
+    snapshots: bool = True,
+    on_step: Callable[[], None] = lambda: None,
+) -> Trajectory:
+    """An environment that fails to start or to restore ends its own trajectory, with no steps."""
+    try:
+        opening = await episode.start()
+        if snapshot is not None:
+            await episode.restore(snapshot)
+        return await rollout(
+            task=task.id,
+            agent=agent,
+            episode=episode,
+            opening=opening,
+            count=count,
+            context=context,
+            compressor=compressor(opening),
+            budget=budget,
+            step_limit=step_limit,
+            actions=actions,
+            snapshots=snapshots,
+            on_step=on_step,
+        )
+    except EnvironmentFailed as failure:
+        empty = context if context is not None else Context(())
+        return Trajectory(task.id, (), (), "environment error", Score.of(False), empty, error=str(failure))
+    finally:
+        await episode.close()
