@@ -1,0 +1,91 @@
+"""The trigger of Eq. 1, FIFO and the rendering of contexts."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recompact.chat import Message, Request, ToolCall, assistant, chained, system, user
+from recompact.compressors.fifo import Fifo
+from recompact.compressors.protocol import due
+from recompact.context import Context, Summary, Turn
+from recompact.tokens import counter
+
+PREFIX = (system("You are an agent."), user("Do it."))
+
+turns = st.lists(st.integers(1, 400), max_size=12).map(
+    lambda sizes: tuple(Turn(assistant(f"turn {n}"), (user("ok"),), size) for n, size in enumerate(sizes))
+)
+summaries = st.none() | st.integers(1, 500).map(lambda size: Summary("so far", size))
+contexts = st.builds(Context, st.just(PREFIX), summaries, turns)
+budgets = st.integers(1, 1500)
+
+
+@given(contexts, budgets)
+def test_the_trigger_counts_summary_and_turns_but_not_the_prefix(context: Context, budget: int) -> None:
+    size = (context.summary.tokens if context.summary else 0) + sum(t.tokens for t in context.turns)
+    assert context.size == size
+    assert due(context, budget) == (size > budget and len(context.turns) >= 2)
+
+
+@given(contexts, budgets)
+def test_fifo_drops_whole_oldest_turns_and_no_more_than_it_must(context: Context, budget: int) -> None:
+    if not due(context, budget):
+        return
+    after = asyncio.run(Fifo().compress(context, budget)).context
+    assert after.prefix == context.prefix
+    assert after.turns
+    assert after.turns == context.turns[-len(after.turns) :]
+    assert after.size <= budget or len(after.turns) == 1
+    dropped = len(context.turns) - len(after.turns)
+    assert dropped >= 1
+    one_more = Context(context.prefix, context.summary, context.turns[dropped - 1 :])
+    assert one_more.size > budget
+
+
+@given(contexts, st.integers(1, 50))
+def test_what_is_carried_over_by_extending_equals_what_is_computed_anew(context: Context, tokens: int) -> None:
+    call = ToolCall("c1", "look", '{"page": 1}')
+    turn = Turn(assistant("", call), (Message("tool", "seen", call_id="c1"),), tokens)
+    longer = context.extended(turn)
+    fresh = Context(context.prefix, context.summary, (*context.turns, turn))
+    assert longer == fresh
+    assert (longer.size, longer.messages, longer.digest) == (fresh.size, fresh.messages, fresh.digest)
+    assert Request(longer.messages, chain=longer.digest).digest == Request(fresh.messages).digest
+
+
+def test_a_request_digest_depends_on_every_part() -> None:
+    call = ToolCall("c1", "look", "{}")
+    conversations = [
+        (user("a"),),
+        (user("b"),),
+        (system("a"),),
+        (user("a"), user("a")),
+        (assistant("a"),),
+        (assistant("a", call),),
+        (Message("tool", "a", call_id="c1"),),
+    ]
+    assert len({chained("", c) for c in conversations}) == len(conversations)
+
+
+def test_a_context_shows_prefix_then_summary_then_turns() -> None:
+    turn = Turn.measured(assistant("hello"), (user("hi"),), counter())
+    shown = Context(PREFIX, Summary("the story so far", 4), (turn,)).messages
+    assert [m.role for m in shown] == ["system", "user", "user", "assistant", "user"]
+    assert "the story so far" in shown[2].content
+
+
+def test_a_turn_is_rendered_with_the_exact_arguments_and_counted_once() -> None:
+    call = ToolCall("c1", "pay", '{"amount": 12.50}')
+    turn = Turn.measured(assistant("paying", call), (Message("tool", "paid", call_id="c1"),), counter())
+    assert turn.text == '[assistant]\npaying\n-> pay({"amount": 12.50})\n[result of pay]\npaid'
+    assert turn.tokens == counter()(turn.text)
+
+
+def test_counters_agree_with_the_published_vocabularies() -> None:
+    # Counts of OpenAI's own tokenizer for these texts.
+    assert counter("cl100k")("tiktoken is great!") == 6
+    assert counter("o200k")("hello world") == 2
+    assert counter("o200k")("lone \ud800 surrogate") > 0
