@@ -68,6 +68,7 @@ class ModelConfig:
     max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
     extra_body: dict[str, Any] = field(default_factory=dict)
     attempts: Count = 8
+    retry_wait: Seconds = 1.0  # the first wait at the most; it doubles
     concurrency: Count = 16
     requests_per_minute: Seconds | None = None
     tokens_per_minute: Seconds | None = None

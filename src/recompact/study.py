@@ -129,7 +129,7 @@ async def open_clients(config: Config) -> AsyncIterator[dict[str, ChatModel]]:
             client = _openai(settings)
             stack.push_async_callback(client.aclose)
             limits = Limits(settings.concurrency, settings.requests_per_minute, settings.tokens_per_minute)
-            clients[name] = Retrying(Limited(client, limits), RetryPolicy(settings.attempts))
+            clients[name] = Retrying(Limited(client, limits), RetryPolicy(settings.attempts, settings.retry_wait))
         yield clients
 
 

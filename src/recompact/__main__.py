@@ -1,0 +1,5 @@
+"""`python -m recompact`."""
+
+from recompact.cli.main import main
+
+main()

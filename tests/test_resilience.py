@@ -1,0 +1,147 @@
+"""A run survives anything: a server that fails one call in three, and kill -9 at twenty random moments."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+
+from fakes import PAGES, Noter, Reader
+
+from recompact.chat import Request
+from recompact.models.journal import seed_of
+from recompact.simulation.faults import TRANSIENT, Faults
+from recompact.simulation.server import Server, serve
+from recompact.store.records import read_trajectory
+from recompact.store.store import Store
+
+FAKES = Path(__file__).parent / "fakes.py"
+
+
+def write_config(path: Path, server: Server, *, suite: str, concurrency: int, api: str = "chat") -> Path:
+    model = f"""
+base_url = "{server.base_url}"
+api = "{api}"
+timeout = 4
+retry_wait = 0.05
+attempts = 20
+concurrency = {concurrency}
+"""
+    path.write_text(f"""
+[suite]
+use = "{FAKES}:{suite}"
+[models.reader]
+id = "reader"
+{model}
+[models.noter]
+id = "noter"
+{model}
+[agent]
+model = "reader"
+[compressor]
+model = "noter"
+budget = 500
+[run]
+step_limit = 20
+concurrency = {concurrency}
+""")
+    return path
+
+
+async def recompact(*arguments: str | Path) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "recompact", *map(str, arguments)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def finished(*arguments: str | Path) -> str:
+    """Run a command to its end and return its last line."""
+    process = await recompact(*arguments)
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    return out.decode().strip().splitlines()[-1]
+
+
+def pages_read(store: Store) -> list[list[int]]:
+    """The pages that each trajectory looked at, in order."""
+    out = []
+    for row in store.rows("SELECT unit FROM trajectories ORDER BY unit"):
+        calls = [c for turn in read_trajectory(store, row["unit"]).turns for c in turn.message.calls]
+        out.append([c.parsed()["page"] for c in calls if c.name == "look"])
+    return out
+
+
+async def test_with_one_call_in_three_failing_200_episodes_lose_and_double_no_step(tmp_path: Path) -> None:
+    digests = {}
+    models = {"reader": Reader(), "noter": Noter()}
+    for name, api, episodes, faults in (
+        ("calm", "chat", 200, None),
+        ("faulty", "chat", 200, Faults(tuple(TRANSIENT), rate=1 / 3, trickle_seconds=0.05)),
+        ("faulty-responses", "responses", 40, Faults(("429", "500", "cut", "broken-json"), rate=1 / 3)),
+    ):
+        async with serve(models, faults=faults) as server:
+            suite = f"pages_suite_{episodes}"
+            config = write_config(tmp_path / f"{name}.toml", server, suite=suite, concurrency=48, api=api)
+            digests[name] = await finished("collect", config)
+        with Store.read(tmp_path / "runs" / f"{name}.db") as store:
+            assert pages_read(store) == [list(range(1, PAGES + 1))] * episodes
+            calls = store.rows("SELECT count(*) AS n FROM calls")[0]["n"]
+        # Each call was answered well exactly once: what the server got beyond that were its own faults.
+        failed = sum(n for kind, n in server.faults.items() if kind != "trickle")
+        assert sum(server.received.values()) - failed == calls == 12 * episodes
+        if faults:
+            assert set(server.faults) == set(faults.kinds)
+            assert failed > 0.3 * calls
+    assert digests["calm"] == digests["faulty"]
+    assert digests["calm"].startswith("digest: ")
+
+
+async def test_kill_9_at_twenty_random_moments(tmp_path: Path) -> None:
+    received: list[int] = []
+
+    def note(request: Request) -> None:
+        assert request.decoding.seed is not None
+        received.append(request.decoding.seed)
+
+    chance = random.Random("kill")
+    models = {"reader": Reader(note), "noter": Noter(note)}
+    async with serve(models, latency=0.01) as server:
+        whole = await finished(
+            "collect", write_config(tmp_path / "whole.toml", server, suite="pages_suite_200", concurrency=50)
+        )
+        total = len(received)
+        received.clear()
+        config = write_config(tmp_path / "killed.toml", server, suite="pages_suite_200", concurrency=4)
+        path = tmp_path / "runs" / "killed.db"
+        journaled: set[int] = set()
+        kills = 0
+        while kills < 20:
+            before = len(received)
+            process = await recompact("collect", config)
+            # Some die while they start, most in the middle of their work.
+            until = before + (0 if chance.random() < 0.15 else chance.randint(1, total // 30))
+            patience = chance.uniform(0.1, 1.0) if until == before else 30.0
+            deadline = asyncio.get_running_loop().time() + patience
+            while len(received) <= until and asyncio.get_running_loop().time() < deadline:
+                await asyncio.sleep(0.001)
+            assert process.returncode is None
+            os.kill(process.pid, signal.SIGKILL)
+            await process.wait()
+            kills += 1
+            again = journaled & set(received[before:])
+            assert not again, "a call that was journaled was sent again"
+            if path.exists():
+                with Store.read(path) as store:
+                    rows = store.rows("SELECT unit, ordinal FROM calls")
+                    journaled = {seed_of(row["unit"], row["ordinal"]) for row in rows}
+        before = len(received)
+        assert await finished("collect", config) == whole
+        assert not journaled & set(received[before:])
+        assert total // 10 < len(journaled) < total
+    with Store.read(path) as store:
+        assert pages_read(store) == [list(range(1, PAGES + 1))] * 200
