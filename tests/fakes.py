@@ -62,7 +62,7 @@ class Noter:
     async def reply(self, request: Request) -> Reply:
         self._on_request(request)
         pages = re.findall(rf"page (\d+) of {PAGES}", "".join(m.content for m in request.messages))
-        text = f"## Progress\nThe last page read was page {max(map(int, pages))} of {PAGES}."
+        text = f"## Progress\nThe last page read was page {max(map(int, pages), default=0)} of {PAGES}."
         return Reply(assistant(text), Usage(100, 20, 0, 0, 1), model="noter-1")
 
 

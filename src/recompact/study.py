@@ -115,8 +115,8 @@ async def open_study(config: Config, directory: Path, store: Store, command: str
 
 
 @asynccontextmanager
-async def open_clients(config: Config) -> AsyncIterator[dict[str, ChatModel]]:
-    """The models that a config uses, each behind its limits and retries."""
+async def open_clients(config: Config, *, attempts: int | None = None) -> AsyncIterator[dict[str, ChatModel]]:
+    """The models that a config uses, each behind its limits and retries (`attempts` instead of the config's)."""
     async with AsyncExitStack() as stack:
         clients: dict[str, ChatModel] = {}
         for name in sorted(config.used_models):
@@ -129,7 +129,7 @@ async def open_clients(config: Config) -> AsyncIterator[dict[str, ChatModel]]:
             client = _openai(settings)
             stack.push_async_callback(client.aclose)
             limits = Limits(settings.concurrency, settings.requests_per_minute, settings.tokens_per_minute)
-            clients[name] = Retrying(Limited(client, limits), RetryPolicy(settings.attempts, settings.retry_wait))
+            clients[name] = Retrying(Limited(client, limits), RetryPolicy(attempts or settings.attempts, settings.retry_wait))
         yield clients
 
 

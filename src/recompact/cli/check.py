@@ -91,7 +91,7 @@ async def _connect(config: Config, directory: Path, notes: list[str]) -> list[st
     from recompact.study import open_clients
 
     problems = []
-    async with open_clients(config) as clients:
+    async with open_clients(config, attempts=1) as clients:
         for name, client in clients.items():
             try:
                 reply = await client.reply(Request((user("Say ok."),), decoding=Decoding(max_output_tokens=16)))

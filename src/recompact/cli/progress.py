@@ -1,7 +1,11 @@
-"""A progress bar with tokens, cost and time left, on standard error, for every command that takes long."""
+"""Progress with tokens, cost and time left, on standard error, for every command that takes long.
+
+On a terminal it is a bar; anywhere else a plain line every ten seconds, so that a log shows that work goes on.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,23 +14,36 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from recompact.models.limits import Spending
 
+EVERY = 10.0  # seconds between two plain lines
+
 
 class Bar:
-    """One bar. What it shows of spending is read whenever something moves."""
+    """What a command moves forward. What it shows of spending is read whenever something moves."""
 
-    def __init__(self, progress: Progress, bar: TaskID, spending: Spending) -> None:
-        self._progress, self._bar, self._spending = progress, bar, spending
-        self._steps = 0
+    def __init__(self, title: str, spending: Spending, shown: tuple[Progress, TaskID] | None, log: Console | None) -> None:
+        self._title, self._spending, self._shown, self._log = title, spending, shown, log
+        self._total = self._done = self._steps = 0
+        self._said_at = time.monotonic()
 
     def begin(self, total: int, done: int) -> None:
-        self._progress.update(self._bar, total=total, completed=done)
+        self._total, self._done = total, done
+        if self._shown:
+            self._shown[0].update(self._shown[1], total=total, completed=done)
 
     def done(self) -> None:
-        self._progress.update(self._bar, advance=1, said=self._said())
+        self._done += 1
+        self._update()
 
     def step(self) -> None:
         self._steps += 1
-        self._progress.update(self._bar, said=self._said())
+        self._update()
+
+    def _update(self) -> None:
+        if self._shown:
+            self._shown[0].update(self._shown[1], completed=self._done, said=self._said())
+        elif self._log and time.monotonic() - self._said_at > EVERY:
+            self._said_at = time.monotonic()
+            self._log.print(f"{self._title}: {self._done} of {self._total}, {self._said()}")
 
     def _said(self) -> str:
         tokens = f"{self._steps:,} steps, {self._spending.tokens:,} tokens"
@@ -35,15 +52,16 @@ class Bar:
 
 @contextmanager
 def bar(title: str, spending: Spending, *, quiet: bool = False) -> Iterator[Bar]:
-    progress = Progress(
+    console = Console(stderr=True, highlight=False)
+    if quiet or not console.is_terminal:
+        yield Bar(title, spending, None, None if quiet else console)
+        return
+    columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[said]}"),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
-        disable=quiet,
-        refresh_per_second=5,
     )
-    with progress:
-        yield Bar(progress, progress.add_task(title, total=None, said=""), spending)
+    with Progress(*columns, console=console, refresh_per_second=5) as progress:
+        yield Bar(title, spending, (progress, progress.add_task(title, total=None, said="")), None)

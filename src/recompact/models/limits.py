@@ -107,8 +107,9 @@ class Retrying:
             except ModelFailure as failure:
                 last = attempt + 1 >= self._policy.attempts
                 # A server that never answered is a wrong address more often than an outage: say so soon.
-                hopeless = isinstance(failure, Unreachable) and not self._answered and attempt >= 2
-                if not failure.retryable or last or hopeless:
+                if isinstance(failure, Unreachable) and not self._answered and attempt >= 2:
+                    failure.retryable = False
+                if not failure.retryable or last:
                     raise
                 self.retries += 1
                 await asyncio.sleep(self._policy.wait(attempt, failure, chance))

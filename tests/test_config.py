@@ -1,0 +1,90 @@
+"""Configs: the paper's defaults, and messages that name the line, the key and what would be right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recompact.config import ConfigError, InputError, config_hash, differences, load_config, parse_config
+
+PATH = Path("c.toml")
+
+
+def problems(text: str) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text, PATH)
+    return caught.value.problems
+
+
+def test_the_defaults_are_the_papers() -> None:
+    config = parse_config("", PATH)
+    assert config.compressor.budget == 4096
+    assert config.run.step_limit == 50
+    assert config.agent.max_output_tokens == 2048
+    assert config.compressor.max_output_tokens == 8192
+    assert (config.compressor.kind, config.compressor.scope) == ("prompted", "history")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[run]\nbuget = 1", "line 2: [run] has no key 'buget'; known: step_limit"),
+        ("[compressor]\n\nbuget = 1", "line 3: [compressor] has no key 'buget'; did you mean 'budget'?"),
+        ("[agents]\nmodel = 1", "line 1: [top level] has no key 'agents'; did you mean 'agent'?"),
+        ("[models.x]\nid = 'a'\nbaseurl = ''", "line 3: [models.x] has no key 'baseurl'; did you mean 'base_url'?"),
+        ("[models.x]\nid='a'\n[models.x.price]\ninptu = 1", "line 4: [models.x.price] has no key 'inptu'; did you mean 'input'?"),
+        ("[models.x]\napi = 'chat'", "line 1: [models.x] needs 'id'"),
+        ("[run]\nstep_limit = '50'", 'line 2: [run] step_limit must be a valid integer, not "50"'),
+        ("[run]\nstep_limit = 0", "line 2: [run] step_limit must be greater than 0, not 0"),
+        ("[compressor]\nkind = 'lifo'", "line 2: [compressor] kind must be 'prompted', 'fifo' or 'none', not \"lifo\""),
+        ("[agent]\nmodel = 'luna'", "line 2: [agent] model = 'luna' is not among the models (sim-agent"),
+        ("[models.luna]\nid='x'\n[agent]\nmodel = 'lunar'", "did you mean 'luna'?"),
+        ("[compressor]\nrendering = 'appended'", 'set scope = "prefix"'),
+        ("[models.sim-agent]\nid = 'x'", "simulated model's name"),
+        ("[suite]\nmodels = {user = 'sim-agent'}", "set host = true"),
+        ("[run\n", "is not valid TOML"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place_and_the_fix(text: str, said: str) -> None:
+    assert any(said in problem for problem in problems(text)), problems(text)
+
+
+def test_all_mistakes_are_told_at_once_and_the_error_names_the_first() -> None:
+    text = "[run]\nstep_limt = 1\n[agent]\nmodl = 'x'"
+    assert len(problems(text)) == 2
+    with pytest.raises(ConfigError, match=r"c\.toml: line 2: .*step_limit.* \(1 more: see recompact check c\.toml\)"):
+        parse_config(text, PATH)
+
+
+def test_a_missing_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no config file"):
+        load_config(tmp_path / "no.toml")
+
+
+def test_what_decides_results_is_the_identity_and_nothing_else() -> None:
+    base = "[models.m]\nid = 'x'\nbase_url = 'http://127.0.0.1:1/v1'\n[agent]\nmodel = 'm'\n"
+    same = [
+        base.replace(":1/", ":2/"),
+        base + "[ceiling]\ntokens = 5",
+        base + "[run]\nconcurrency = 1",
+        base.replace("id = 'x'", "id = 'x'\ntimeout = 5\nprice = {input = 1}"),
+        base + "[models.unused]\nid = 'y'",
+    ]
+    other = [
+        base.replace("id = 'x'", "id = 'y'"),
+        base + "temperature = 0.5",
+        base + "[compressor]\nbudget = 10",
+        base + "[run]\nseed = 1",
+        base + "[suite]\nlimit = 3",
+    ]
+    reference = config_hash(parse_config(base, PATH))
+    assert {config_hash(parse_config(text, PATH)) for text in same} == {reference}
+    assert reference not in {config_hash(parse_config(text, PATH)) for text in other}
+    a, b = (parse_config(text, PATH).identity() for text in (base, other[2]))
+    assert differences(a, b) == ["compressor.budget: 4096 -> 10"]
+
+
+def test_a_simulated_agent_has_a_simulated_compressor() -> None:
+    assert parse_config("", PATH).compressor_model == "sim-compressor"
+    assert parse_config("[models.m]\nid='x'\n[agent]\nmodel='m'", PATH).compressor_model == "m"
