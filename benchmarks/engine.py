@@ -96,7 +96,13 @@ def measure(concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
         started = time.perf_counter()
         asyncio.run(run_units(((str(n), lambda n=n: one(n)) for n in range(episodes)), concurrency))
         seconds = time.perf_counter() - started
-    return {"steps": episodes * steps, "seconds": seconds, "rate": episodes * steps / seconds, "megabytes": memory(), "marks": marks}
+    return {
+        "steps": episodes * steps,
+        "seconds": seconds,
+        "rate": episodes * steps / seconds,
+        "megabytes": memory(),
+        "marks": marks,
+    }
 
 
 def inspect_rate(concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
@@ -145,9 +151,7 @@ def inspect_rate(concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
         )
         seconds = time.perf_counter() - started
     assert logs[0].status == "success", logs[0].error
-    done = sum(
-        sum(1 for m in sample.messages if m.role == "assistant") for sample in (logs[0].samples or [])
-    )
+    done = sum(sum(1 for m in sample.messages if m.role == "assistant") for sample in (logs[0].samples or []))
     return {"steps": done, "seconds": seconds, "rate": done / seconds, "megabytes": memory(), "marks": []}
 
 
@@ -195,15 +199,21 @@ def show(report: dict[str, Any]) -> None:
     for concurrency, r in report["rates"].items():
         print(f"  {concurrency:>4} at once: {r['rate']:>8,.0f} steps/s, peak memory {r['megabytes']:.0f} MB")
     m, long = report["memory"], report["long"]
-    print(f"  memory after {m['steps'][0]:,} steps {m['megabytes'][0]:.0f} MB, after {m['steps'][1]:,} {m['megabytes'][1]:.0f} MB")
-    print(f"  a step of a 200-step episode: {long['early_us']:.0f} us at step 11-30, {long['late_us']:.0f} us at step 179-198")
+    print(
+        f"  memory after {m['steps'][0]:,} steps {m['megabytes'][0]:.0f} MB, after {m['steps'][1]:,} {m['megabytes'][1]:.0f} MB"
+    )
+    print(
+        f"  a step of a 200-step episode: {long['early_us']:.0f} us at step 11-30, {long['late_us']:.0f} us at step 179-198"
+    )
     if "error" in report["inspect"]:
         print(f"inspect-ai was not measured: {report['inspect']['error']}")
         return
     print("inspect-ai, its react agent on mockllm, 64 episodes of 30 steps")
     for concurrency, r in report["inspect"].items():
         ratio = report["rates"][concurrency]["rate"] / r["rate"]
-        print(f"  {concurrency:>4} at once: {r['rate']:>8,.0f} steps/s, peak memory {r['megabytes']:.0f} MB; Recompact is {ratio:.1f}x")
+        print(
+            f"  {concurrency:>4} at once: {r['rate']:>8,.0f} steps/s, peak memory {r['megabytes']:.0f} MB; Recompact is {ratio:.1f}x"
+        )
 
 
 if __name__ == "__main__":

@@ -228,7 +228,10 @@ def test_a_ceiling_stops_cleanly_and_the_run_goes_on_when_it_is_raised(tmp_path:
 def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(tmp_path: Path, server: Server) -> None:
     path = config(tmp_path, server.base_url, agent="slow")
     process = subprocess.Popen(
-        [sys.executable, "-m", "recompact", "collect", str(path)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "recompact", "collect", str(path)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     deadline = time.monotonic() + 20
     run = tmp_path / "runs" / "books.db"

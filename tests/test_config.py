@@ -33,7 +33,10 @@ def test_the_defaults_are_the_papers() -> None:
         ("[compressor]\n\nbuget = 1", "line 3: [compressor] has no key 'buget'; did you mean 'budget'?"),
         ("[agents]\nmodel = 1", "line 1: [top level] has no key 'agents'; did you mean 'agent'?"),
         ("[models.x]\nid = 'a'\nbaseurl = ''", "line 3: [models.x] has no key 'baseurl'; did you mean 'base_url'?"),
-        ("[models.x]\nid='a'\n[models.x.price]\ninptu = 1", "line 4: [models.x.price] has no key 'inptu'; did you mean 'input'?"),
+        (
+            "[models.x]\nid='a'\n[models.x.price]\ninptu = 1",
+            "line 4: [models.x.price] has no key 'inptu'; did you mean 'input'?",
+        ),
         ("[models.x]\napi = 'chat'", "line 1: [models.x] needs 'id'"),
         ("[run]\nstep_limit = '50'", 'line 2: [run] step_limit must be a valid integer, not "50"'),
         ("[run]\nstep_limit = 0", "line 2: [run] step_limit must be greater than 0, not 0"),

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from fakes import Scripted, calling
 
+from fakes import Scripted, calling
 from recompact.chat import Request
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import EnvironmentFailed, Task
@@ -21,7 +21,7 @@ from recompact.rollout import Agent
 from recompact.tokens import counter
 from recompact.trajectory import Action
 
-SUITE = '''
+SUITE = """
 import os, sys, time
 from recompact.chat import Request, system, user
 from recompact.environments.protocol import Observation, Opening, Task
@@ -60,7 +60,7 @@ class Suite:
     def splits(self): return ("train",)
     def tasks(self, split): return [Task("t1", "text", {"g": "1"}, {"d": 2})]
     def environment(self, task): return Env(task, self.asks)
-'''
+"""
 TASK = Task("t1", "text")
 
 
@@ -104,7 +104,9 @@ async def test_the_verbs_work_across_the_pipe(suite: HostedSuite) -> None:
         ("raise", "step raised ValueError: no such thing"),
     ],
 )
-async def test_a_crash_is_an_error_of_that_episode_and_of_nothing_else(suite: HostedSuite, what: str, said: str) -> None:
+async def test_a_crash_is_an_error_of_that_episode_and_of_nothing_else(
+    suite: HostedSuite, what: str, said: str
+) -> None:
     async def run(last: str) -> tuple[str, str]:
         model = Scripted(calling(("do", {"what": "x"})), calling(("do", {"what": last})))
         trajectory = await run_episode(TASK, suite.episode(TASK), Agent(model), count=counter(), step_limit=2)
@@ -170,7 +172,7 @@ async def test_a_suite_that_cannot_be_loaded_says_why(suite: HostedSuite, change
 
 
 def test_hosts_die_with_the_harness(suite: HostedSuite, tmp_path: Path) -> None:
-    driver = f'''
+    driver = f"""
 import asyncio, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from pathlib import Path
@@ -183,7 +185,7 @@ async def main():
     print(episode._process._process.pid, flush=True)
     await episode.step(Action("do", {{"what": "hang"}}))
 asyncio.run(main())
-'''
+"""
     process = subprocess.Popen([sys.executable, "-c", driver], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     host = int(process.stdout.readline())

@@ -7,8 +7,8 @@ import random
 import time
 
 import pytest
-from fakes import Scripted
 
+from fakes import Scripted
 from recompact.chat import Reply, Request, Usage, assistant, user
 from recompact.models.failures import (
     AuthenticationFailed,

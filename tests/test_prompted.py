@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakes import Scripted
 
+from fakes import Scripted
 from recompact.chat import Message, Reply, ToolCall, ToolSpec, assistant, system, user
 from recompact.compressors.prompted import CUT, Prompted, cut
 from recompact.compressors.protocol import CompactionFailed

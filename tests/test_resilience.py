@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 from fakes import PAGES, Noter, Reader
-
 from recompact.chat import Request
 from recompact.models.journal import seed_of
 from recompact.simulation.faults import TRANSIENT, Faults

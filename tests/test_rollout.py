@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakes import PAGES, Noter, Reader, Scripted, calling, pages_suite
 
+from fakes import PAGES, Noter, Reader, Scripted, calling, pages_suite
 from recompact.chat import Message, Reply, Usage, assistant
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.prompted import Prompted
@@ -39,7 +39,9 @@ async def run(model: ChatModel, suite: Any = SUMS, **settings: Any) -> Trajector
 
 
 async def test_calls_of_one_message_are_executed_in_order_within_one_turn() -> None:
-    model = Scripted(calling(("add", {"a": 1, "b": 1}), ("add", {"a": 2, "b": 2})), calling(("finish", {"answer": "4"})))
+    model = Scripted(
+        calling(("add", {"a": 1, "b": 1}), ("add", {"a": 2, "b": 2})), calling(("finish", {"answer": "4"}))
+    )
     trajectory = await run(model)
     assert trajectory.steps == 2
     assert [m.content for m in trajectory.turns[0].results] == ["2", "4"]

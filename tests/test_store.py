@@ -10,10 +10,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from fakes import Noter, Reader, pages_suite
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fakes import Noter, Reader, pages_suite
 from recompact.chat import Decoding, Message, Reply, Request, ToolCall, Usage, assistant, user
 from recompact.compressors.prompted import Prompted
 from recompact.environments.inprocess import InProcessEpisode
@@ -36,13 +36,19 @@ messages = st.builds(
     texts,
 )
 replies = st.builds(
-    Reply, messages, st.builds(Usage, *[st.integers(0, 10**9)] * 5), st.sampled_from(["stop", "length", "refusal"]), texts
+    Reply,
+    messages,
+    st.builds(Usage, *[st.integers(0, 10**9)] * 5),
+    st.sampled_from(["stop", "length", "refusal"]),
+    texts,
 )
 
 
 @given(st.lists(texts | st.binary(max_size=2000), max_size=8))
 @settings(max_examples=50)
-def test_texts_come_back_as_they_went_in_and_are_kept_once(tmp_path_factory: pytest.TempPathFactory, data: list[str | bytes]) -> None:
+def test_texts_come_back_as_they_went_in_and_are_kept_once(
+    tmp_path_factory: pytest.TempPathFactory, data: list[str | bytes]
+) -> None:
     with Store.open(tmp_path_factory.mktemp("s") / "run.db") as store:
         for _ in range(2):
             with store.transaction():

@@ -129,7 +129,9 @@ async def open_clients(config: Config, *, attempts: int | None = None) -> AsyncI
             client = _openai(settings)
             stack.push_async_callback(client.aclose)
             limits = Limits(settings.concurrency, settings.requests_per_minute, settings.tokens_per_minute)
-            clients[name] = Retrying(Limited(client, limits), RetryPolicy(attempts or settings.attempts, settings.retry_wait))
+            clients[name] = Retrying(
+                Limited(client, limits), RetryPolicy(attempts or settings.attempts, settings.retry_wait)
+            )
         yield clients
 
 

@@ -25,6 +25,7 @@ PARTS = ("system", "first", "update")
 PLACEHOLDERS = ("history", "previous_summary", "task", "prefix", "budget")
 REQUIRED = {"system": (), "first": ("history",), "update": ("history", "previous_summary")}
 INSTRUCTIONS = "instructions"  # where a frame puts the part that it frames
+DEFAULT = Path(__file__).parent / "templates" / "default"
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")  # Markdown's line ends; str.splitlines knows more
@@ -207,18 +208,21 @@ def _lint_placeholders(template: Template, part: str) -> list[Finding]:
         message = f"has {{{name}}}, the placeholder of another tool, which stays as it is"
         ours = "previous_summary" if "summary" in name else "history"
         found.append(Finding("warning", part, message, f"write {{{{ {ours} }}}}"))
-    for expression, treated in _unresolved(template.provenance, part):
-        message = f"comes from code that computes {expression} only when it runs ({treated})"
+    for treated, expressions in _unresolved(template.provenance, part).items():
+        message = f"comes from code that computes {', '.join(expressions)} only when it runs ({treated})"
         found.append(Finding("warning", part, message, "compare it with what your harness really sends"))
     return found
 
 
-def _unresolved(provenance: Mapping[str, Any], part: str) -> list[tuple[str, str]]:
-    """What an import could not read off a harness's code. Provenance is a file of the user's: any shape may come."""
+def _unresolved(provenance: Mapping[str, Any], part: str) -> dict[str, list[str]]:
+    """What an import could not read off a harness's code, by what it did about it."""
+    found: dict[str, list[str]] = {}
     try:
-        return [(hole["expression"], hole["treated"]) for hole in provenance["parts"][part]["unresolved"]]
-    except (KeyError, TypeError):
-        return []
+        for hole in provenance["parts"][part]["unresolved"]:
+            found.setdefault(str(hole["treated"]), []).append(str(hole["expression"]))
+    except (KeyError, TypeError):  # provenance is a file of the user's: any shape may come
+        pass
+    return found
 
 
 def _lint_sections(template: Template, part: str) -> list[Finding]:
@@ -291,16 +295,8 @@ class PartDiff:
     changes: tuple[SectionChange, ...]
 
     @property
-    def same_headings(self) -> bool:
-        return self.headings[0] == self.headings[1]
-
-    @property
-    def same_placeholders(self) -> bool:
-        return self.placeholders[0] == self.placeholders[1]
-
-    @property
     def structure_changed(self) -> bool:
-        return not (self.same_headings and self.same_placeholders)
+        return self.headings[0] != self.headings[1] or self.placeholders[0] != self.placeholders[1]
 
 
 def diff(before: Template, after: Template) -> tuple[PartDiff, ...]:
@@ -367,7 +363,7 @@ def save(template: Template, directory: Path) -> None:
 
 def default_template() -> Template:
     """The template that ships with Recompact."""
-    return load(Path(__file__).parent / "templates" / "default")
+    return load(DEFAULT)
 
 
 def resolve(name: str, relative_to: Path) -> Template:

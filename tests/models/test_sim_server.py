@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections import Counter
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -240,13 +242,13 @@ def test_one_call_in_three_fails_and_nothing_is_lost_or_doubled(tmp_path: Path) 
         ):
 
             async def insist(request: Request) -> None:
-                for _ in range(20):
+                while True:
                     try:
                         await model.reply(request)
                         return
                     except ModelFailure as failure:
-                        assert failure.retryable
-                raise AssertionError("twenty failures in a row")
+                        if not failure.retryable:
+                            raise
 
             await asyncio.gather(*(insist(request) for request in requests))
         return server
@@ -328,13 +330,13 @@ def test_the_command_serves_and_ends_cleanly(name: signal.Signals, tmp_path: Pat
     arguments = ["--port", "0", "--record", str(tmp_path / "record.jsonl"), "--latency", "0.01", "--json"]
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *arguments],
-        cwd=Path(__file__).parent,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
         assert process.stdout is not None
-        told = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
+        told = json.loads("".join(takewhile(lambda line: line != "}\n", process.stdout)) + "}")
         assert told["models"] == ["sim-agent", "sim-compressor"]
 
         async def call() -> str:

@@ -64,6 +64,7 @@ NO_CALL = {
     "single quotes": "{'name': 'call_api', 'arguments': {'app': 'mail', 'api': 'count'}}",
     "python call": 'call_api(app="mail", api="count")',
     "cut off by the output limit": '```json\n{"name": "call_api", "arguments": {"app": "mail", "text": "and so on',
+    "one brace short": '{"name": "call_api", "arguments": {"app": "mail", "arguments": {"to": "Bob"}}',
     "data with a name": '{"name": "Alice", "id": 3}',
     "a list of data": '[{"name": "Alice"}, {"name": "Bob"}]',
     "trailing comma": '{"name": "call_api", "arguments": {"app": "mail",}}',
@@ -129,6 +130,7 @@ def test_the_request_becomes_plain_text() -> None:
         '- call_api(app: "mail" | "files", api: string, arguments?: object): Call an API.' in text.messages[0].content
     )
     assert "    api: Name of the API." in text.messages[0].content
+    assert MARKER not in text.messages[0].content
     assert text.messages[3].content == f"{MARKER}\n41"
     assert text.messages[5].content == '{"name": "call_api", "arguments": {"app": "mail", "api": "unread"}}'
     assert text.decoding.stop == ("END", MARKER)

@@ -34,13 +34,8 @@ def test_answers(answer: Answer, given: str, right: bool) -> None:
 
 
 def test_changes_are_paired_off_one_by_one() -> None:
-    before = {"files": {"f1": {"id": "f1", "name": "a", "folder": "x"}, "f2": {"id": "f2", "name": "b", "folder": "x"}}}
-    after = {
-        "files": {
-            "f1": {"id": "f1", "name": "a", "folder": "y"},
-            "f3": {"id": "f3", "name": "New  Name", "folder": "x"},
-        }
-    }
+    before = {"files": {"f1": ("f1", "x", "a", "", ""), "f2": ("f2", "x", "b", "", "")}}
+    after = {"files": {"f1": ("f1", "y", "a", "", ""), "f3": ("f3", "x", "New  Name", "", "")}}
     moved = Change("files", "updated", {"folder": "y"}, "f1")
     deleted = Change("files", "deleted", {}, "f2")
     added = Change("files", "added", {"name": "new name"})

@@ -109,6 +109,14 @@ def test_results_are_compact_json() -> None:
     assert text == json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False)
 
 
+def test_arguments_may_be_left_out_or_written_as_text() -> None:
+    environment = SUITE.environment(one_of("event_time"))
+    described = result(environment, "documentation", "show_apis", app="mail")
+    call_as_text = {"app": "documentation", "api": "show_apis", "arguments": '{"app": "mail"}'}
+    assert json.loads(environment.step(Action("call_api", call_as_text)).text) == described
+    assert not environment.step(Action("call_api", {"app": "account", "api": "show_profile"})).error
+
+
 def test_a_number_is_a_fine_answer() -> None:
     task = one_of("received_since")
     environment = SUITE.environment(task)

@@ -52,11 +52,12 @@ def test_the_prefix_is_short() -> None:
     count = counter()
     tools = sum(count(json.dumps(tool.to_json())) for tool in TOOLS)
     for task in TASKS:
-        opening = SUITE.environment(task).start()
-        assert [message.role for message in opening.prefix] == ["system", "user"]
-        size = tools + sum(count(message.content) for message in opening.prefix)
+        prefix = SUITE.prefix(task)
+        assert [message.role for message in prefix] == ["system", "user"]
+        size = tools + sum(count(message.content) for message in prefix)
         assert size < (700 if task.groups["difficulty"] == "easy" else 800)
-        assert opening.tools == TOOLS
+    opening = SUITE.environment(TASKS[0]).start()
+    assert (opening.prefix, opening.tools) == (SUITE.prefix(TASKS[0]), TOOLS)
 
 
 def test_the_worked_example_is_a_real_episode() -> None:

@@ -20,7 +20,9 @@ EVERY = 10.0  # seconds between two plain lines
 class Bar:
     """What a command moves forward. What it shows of spending is read whenever something moves."""
 
-    def __init__(self, title: str, spending: Spending, shown: tuple[Progress, TaskID] | None, log: Console | None) -> None:
+    def __init__(
+        self, title: str, spending: Spending, shown: tuple[Progress, TaskID] | None, log: Console | None
+    ) -> None:
         self._title, self._spending, self._shown, self._log = title, spending, shown, log
         self._total = self._done = self._steps = 0
         self._said_at = time.monotonic()

@@ -1,0 +1,347 @@
+"""`recompact prompts`: look at compaction prompts, check them, compare two, and bring in those of a harness.
+
+Comes in: the names of templates or of a harness. Goes out: text for people, or one JSON document. Bad input is exit
+code 2; a template that lint finds an error in is exit code 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from recompact.cli.console import console, json_option, print_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from recompact.harnesses.importing import Imported
+    from recompact.template import Finding, PartDiff, SectionChange, Template
+
+ALL_PARTS = ("system", "first", "update", "frame")
+_path = click.Path(path_type=Path)
+
+
+@click.group(help="Show, lint, compare and import compaction prompts. TEMPLATE is `default` or a directory.")
+def command() -> None:
+    pass
+
+
+@command.command()
+@click.argument("template", default="default")
+@click.option("--part", type=click.Choice(ALL_PARTS), help="Only this part.")
+@click.option("--raw", is_flag=True, help="The exact bytes of the part, and nothing else.")
+@json_option
+def show(template: str, part: str | None, raw: bool, as_json: bool) -> None:
+    """Print a template: where it comes from, its hash, its parts and their sections."""
+    if raw and not part:
+        raise click.UsageError("--raw needs --part: it prints the bytes of one part.")
+    value, directory = _open(template)
+    if part and not value.part(part):
+        from recompact.errors import InputError
+
+        raise InputError(f"{directory} has no {part}.md, or it is empty.")
+    parts = [part] if part else [name for name in ALL_PARTS if value.part(name)]
+    if raw and part:
+        click.echo(value.part(part).encode("utf-8"), nl=False)
+    elif as_json:
+        described = {name: _described(value, name) for name in parts}
+        print_json({"template": template, "hash": value.hash, "provenance": dict(value.provenance), "parts": described})
+    else:
+        out = console()
+        if not part:
+            _print_origin(out, value, template)
+        for name in parts:
+            _print_part(out, value, name)
+
+
+@command.command()
+@click.argument("template")
+@json_option
+def lint(template: str, as_json: bool) -> None:
+    """Say what is wrong with a template, in which file, and what to do. Exit code 1 if it cannot be used."""
+    from recompact.template import lint as findings_of
+
+    value, directory = _open(template)
+    findings = findings_of(value)
+    errors = sum(finding.level == "error" for finding in findings)
+    if as_json:
+        print_json(
+            {
+                "template": template,
+                "hash": value.hash,
+                "errors": errors,
+                "warnings": len(findings) - errors,
+                "findings": [_finding(finding) for finding in findings],
+            }
+        )
+    else:
+        out = console()
+        _print_findings(out, findings, directory)
+        verdict = "cannot be used" if errors else "can be used"
+        counts = f"{_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}"
+        out.print(f"{counts}: the template {verdict}.", soft_wrap=True)
+    if errors:
+        raise SystemExit(1)
+
+
+@command.command()
+@click.argument("a")
+@click.argument("b")
+@json_option
+def diff(a: str, b: str, as_json: bool) -> None:
+    """Compare two templates section by section."""
+    from recompact.template import diff as diff_of
+
+    before, after = _open(a)[0], _open(b)[0]
+    parts = diff_of(before, after)
+    structure = any(part.structure_changed for part in parts)
+    if as_json:
+        print_json(
+            {
+                "a": {"template": a, "hash": before.hash},
+                "b": {"template": b, "hash": after.hash},
+                "same": not parts,
+                "structure_changed": structure,
+                "parts": {part.part: _part_diff(part) for part in parts},
+            }
+        )
+        return
+    out = console()
+    if not parts:
+        out.print(f"Nothing differs: both have the hash {before.hash}.", soft_wrap=True)
+        return
+    for part in parts:
+        _print_part_diff(out, part)
+    kept = "Headings and placeholders are the same: only guidance differs."
+    out.print("The structure differs: see above." if structure else kept, style="bold", soft_wrap=True)
+
+
+@command.command(name="import")
+@click.argument("source", required=False)
+@click.option("--to", "target", type=_path, required=True, help="The template directory to write.")
+@click.option("--first", type=_path, help="A file with the prompt for the first summary.")
+@click.option("--update", type=_path, help="A file with the prompt for later summaries.")
+@click.option("--system", type=_path, help="A file with the system prompt.")
+@click.option("--package", type=_path, help="Where the harness's package is installed.")
+@click.option("--python", help="The Python that Hermes is installed in.")
+@click.option("--force", is_flag=True, help="Replace a template that is already there.")
+@json_option
+def import_(target: Path, force: bool, as_json: bool, **sources: Any) -> None:
+    """Make a template of SOURCE: a file, or the installed harness openclaw, pi or hermes.
+
+    One file serves for the first summary and for later ones; with --first, --update and --system each has its own.
+    """
+    from recompact.harnesses.importing import check_target, write
+    from recompact.template import lint as findings_of
+
+    check_target(target, force=force)  # before a search that may take seconds
+    imported = _import(**sources)
+    write(imported, target, force=force)
+    template = imported.template
+    findings = findings_of(template)
+    if as_json:
+        print_json(
+            {
+                "to": str(target),
+                "hash": template.hash,
+                "extras": sorted(f"{name}.md" for name in imported.extras),
+                "provenance": dict(template.provenance),
+                "findings": [_finding(finding) for finding in findings],
+            }
+        )
+        return
+    out = console()
+    _print_origin(out, template, str(target))
+    _print_findings(out, findings, target)
+    out.print(f"Written to {target}. Look at it with `recompact prompts show {target}`.", soft_wrap=True, markup=False)
+
+
+def _import(
+    source: str | None,
+    first: Path | None,
+    update: Path | None,
+    system: Path | None,
+    package: Path | None,
+    python: str | None,
+) -> Imported:
+    from recompact.errors import InputError
+    from recompact.harnesses.importing import from_files, from_harness
+    from recompact.harnesses.recognise import HARNESSES
+
+    if source in HARNESSES:
+        if first or update or system:
+            raise click.UsageError(f"Give either the harness {source} or files, not both.")
+        return from_harness(HARNESSES[source], package=package, python=python, cwd=Path.cwd())
+    if package or python:
+        raise click.UsageError(f"--package and --python need a harness: {', '.join(HARNESSES)}.")
+    if source and first:
+        raise click.UsageError("SOURCE and --first are the same thing: give one of them.")
+    chosen = first or (Path(source) if source else None)
+    if chosen is None:
+        raise click.UsageError("Say what to import: a file, --first FILE, or a harness.")
+    if source and not chosen.exists():
+        known = ", ".join(HARNESSES)
+        raise InputError(f"{source} is neither a file nor a harness whose prompts can be found ({known}).")
+    return from_files(chosen, update, system)
+
+
+def _open(name: str) -> tuple[Template, Path]:
+    from recompact.template import DEFAULT, read
+
+    directory = DEFAULT if name == "default" else Path(name)
+    return read(directory), directory
+
+
+def _described(template: Template, part: str) -> dict[str, Any]:
+    from recompact.chat import sha256
+    from recompact.template import parse_sections, placeholders
+
+    text = template.part(part)
+    return {
+        "file": f"{part}.md",
+        "sha256": sha256(text),
+        "placeholders": list(dict.fromkeys(placeholders(text))),
+        "sections": [{"heading": section.name, "guidance": section.guidance} for section in parse_sections(text)],
+        "text": text,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, str]:
+    return {"level": finding.level, "file": finding.file, "message": finding.message, "fix": finding.fix}
+
+
+def _part_diff(part: PartDiff) -> dict[str, Any]:
+    described: dict[str, Any] = {"structure_changed": part.structure_changed}
+    for name, (a, b) in (("headings", part.headings), ("placeholders", part.placeholders)):
+        described[name] = {"same": a == b, "a": list(a), "b": list(b)}
+    described["sections"] = [{"heading": c.heading, "a": c.before, "b": c.after} for c in part.changes]
+    return described
+
+
+def _print_origin(out: Console, template: Template, name: str) -> None:
+    from rich.text import Text
+
+    shipped = [("from", "ships with recompact")] if name == "default" else None
+    lines = [("template", name), ("hash", template.hash), *(shipped or _origin_lines(template.provenance))]
+    for key, value in lines:
+        out.print(Text.assemble((f"{key:<12}", "bold"), value), soft_wrap=True)
+
+
+def _origin_lines(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Provenance in a person's words. It is a file of the user's: any shape may come, and none is an error."""
+    if not provenance:
+        yield "from", "no provenance recorded"
+        return
+    if harness := provenance.get("harness"):
+        yield "from", f"{harness} ({provenance.get('package')} {provenance.get('version')})"
+    for group in ("parts", "extras"):
+        entries = provenance.get(group)
+        for part, origin in entries.items() if isinstance(entries, dict) else ():
+            yield part, _origin_line(origin) if isinstance(origin, dict) else str(origin)
+    if provenance.get("frame"):
+        yield "frame", "written by recompact: the prompts have no place for the conversation"
+    notes = provenance.get("notes")
+    for note in notes if isinstance(notes, list) else ():
+        yield "note", str(note)
+
+
+def _origin_line(origin: Mapping[str, Any]) -> str:
+    line = str(origin.get("file", "?"))
+    if constant := origin.get("constant"):
+        line += f", {constant}"
+    if "offset" in origin:
+        line += f" at byte {origin['offset']}"
+    for key, words in (("also_in", "same text in"), ("another_text_in", "ANOTHER text in")):
+        if files := origin.get(key):
+            line += f"; {words} {', '.join(map(str, files))}"
+    return "; ".join([line, *map(str, origin.get("notes", ()))])
+
+
+def _print_part(out: Console, template: Template, part: str) -> None:
+    from rich.text import Text
+
+    from recompact.template import parse_sections, placeholders
+
+    text = template.part(part)
+    used = ", ".join(dict.fromkeys(placeholders(text))) or "no placeholders"
+    out.print()
+    out.rule(Text(f"{part} ({len(text):,} characters; {used})", "bold"), align="left")
+    for section in parse_sections(text):
+        if section.level:
+            out.print(Text(section.heading.rstrip("\r\n"), "bold cyan"), soft_wrap=True)
+        if section.guidance:
+            out.print(Text(section.guidance.removesuffix("\n")), soft_wrap=True)
+
+
+def _print_findings(out: Console, findings: tuple[Finding, ...], directory: Path) -> None:
+    from rich.text import Text
+
+    for finding in findings:
+        level = Text(f"{finding.level:<8}", "bold red" if finding.level == "error" else "yellow")
+        out.print(level, Text(f"{directory / finding.file} {finding.message}: {finding.fix}."), soft_wrap=True)
+
+
+def _print_part_diff(out: Console, part: PartDiff) -> None:
+    from rich.text import Text
+
+    out.print()
+    out.rule(Text(part.part, "bold"), align="left")
+    for name, (a, b) in (("headings", part.headings), ("placeholders", part.placeholders)):
+        if a != b:
+            out.print(Text(f"The {name} differ, so the structure has changed:", "bold red"), soft_wrap=True)
+            out.print(Text(f"  a: {', '.join(a) or 'none'}\n  b: {', '.join(b) or 'none'}"), soft_wrap=True)
+    for change in part.changes:
+        _print_change(out, change)
+
+
+def _print_change(out: Console, change: SectionChange) -> None:
+    from rich.text import Text
+
+    before, after = change.before or "", change.after or ""
+    what = "added" if change.before is None else "removed" if change.after is None else "changed"
+    if what == "changed" and before.split() == after.split():
+        what = "changed in white space only"
+    name = change.heading or "(before the first heading)"
+    out.print(Text.assemble((name, "bold cyan"), f"  {what}"), soft_wrap=True)
+    lines, others = before.splitlines(), after.splitlines()
+    if change.heading and (not lines or not others or lines[0] == others[0]):
+        lines, others = lines[1:], others[1:]  # the heading itself is already said
+    for line in _line_diff(lines, others):
+        out.print(line, soft_wrap=True)
+
+
+def _line_diff(before: list[str], after: list[str]) -> Iterator[Text]:
+    """Changed lines with what is new or gone in them marked, and the same lines around them dimmed."""
+    from rich.text import Text
+
+    for kind, i, i_end, j, j_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind == "equal":
+            yield from (Text(f"    {line}", "dim") for line in before[i:i_end])
+        elif i_end - i == j_end - j:
+            for old, new in zip(before[i:i_end], after[j:j_end], strict=True):
+                yield _marked("  - ", old, new, "red")
+                yield _marked("  + ", new, old, "green")
+        else:
+            yield from (Text(f"  - {line}", "red") for line in before[i:i_end])
+            yield from (Text(f"  + {line}", "green") for line in after[j:j_end])
+
+
+def _marked(sign: str, line: str, other: str, colour: str) -> Text:
+    from rich.text import Text
+
+    words, others = line.split(" "), other.split(" ")
+    text = Text(sign, colour)
+    for kind, i, i_end, _, _ in SequenceMatcher(None, words, others, autojunk=False).get_opcodes():
+        if i < i_end:
+            piece = " ".join(words[i:i_end]) + (" " if i_end < len(words) else "")
+            text.append(piece, colour if kind == "equal" else f"bold {colour} underline")
+    return text
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,168 @@
+"""Makes a template out of a harness's installed files or of files of the user's, and writes it in one piece.
+
+Comes in: where the prompts are. Goes out: a template directory with the exact texts and with provenance, which holds
+no date and no path of this machine, so that the same import gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recompact.chat import sha256
+from recompact.errors import InputError
+from recompact.harnesses.packages import Harness, find
+from recompact.harnesses.recognise import EXTRAS, Prompt, find_prompts
+from recompact.template import PARTS, REQUIRED, Template, placeholders, read, refuse_errors, save
+
+# A prompt that has no place for the conversation gets this around it. The tags are the ones that update prompts of
+# harnesses refer to; there are no words, so that nothing is said that the harness does not say.
+FRAME = """\
+<conversation>
+{{ history }}
+</conversation>
+
+<previous-summary>
+{{ previous_summary }}
+</previous-summary>
+
+{{ instructions }}"""
+# A single prompt that serves both as first and as update says nothing about the previous summary; somebody must.
+MERGING_FRAME = FRAME.replace(
+    "</previous-summary>",
+    "</previous-summary>\n"
+    "The previous summary stands for all that came before the conversation. What you write replaces both: carry over"
+    " what still holds.",
+)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A template and the prompts that belong to it but are no part of one, by name."""
+
+    template: Template
+    extras: Mapping[str, str]
+
+
+def from_harness(harness: Harness, *, package: Path | None, python: str | None, cwd: Path) -> Imported:
+    """The prompts of an installed harness."""
+    found = find(harness, package=package, python=python, cwd=cwd)
+    prompts = find_prompts(harness, found)
+    parts = {role: prompt for role, prompt in prompts.items() if role in PARTS}
+    extras = {role: prompt for role, prompt in prompts.items() if role in EXTRAS}
+    provenance: dict[str, Any] = {"harness": harness.name, "package": found.name, "version": found.version}
+    provenance["parts"] = {role: _origin(prompt) for role, prompt in parts.items()}
+    if extras:
+        provenance["extras"] = {role: _origin(prompt) for role, prompt in extras.items()}
+    if harness.notes:
+        provenance["notes"] = list(harness.notes)
+    texts = {role: parts[role].text if role in parts else "" for role in PARTS}
+    template = _framed(texts, FRAME, provenance)
+    return Imported(template, {role: prompt.text for role, prompt in extras.items()})
+
+
+def from_files(first: Path, update: Path | None, system: Path | None) -> Imported:
+    """The prompts in files; one file alone serves for the first summary and for every later one."""
+    texts = {"system": _text(system) if system else "", "first": _text(first)}
+    if update is None and "previous_summary" in placeholders(texts["first"]):
+        raise InputError(
+            f"{first} has a place for a previous summary, so it is no prompt for the first one:"
+            " give both, as --first FILE --update FILE."
+        )
+    texts["update"] = _text(update) if update else texts["first"]
+    files = {"system": system, "first": first, "update": update or first}
+    origins = {part: {"file": path.name, "sha256": sha256(texts[part])} for part, path in files.items() if path}
+    frame = FRAME if update else MERGING_FRAME
+    return Imported(_framed(texts, frame, {"parts": origins}), {})
+
+
+def check_target(directory: Path, *, force: bool) -> None:
+    """Refuse a target that holds something; with force, only what an import could have written is replaced."""
+    if not os.path.lexists(directory):
+        return
+    if not directory.is_dir():
+        raise InputError(f"{directory} is a file: --to must name a directory that does not exist or is empty.")
+    if directory.resolve() in (Path.cwd(), *Path.cwd().parents):
+        raise InputError(
+            f"{directory} is where you are, and it would be replaced: --to must name a directory below it."
+        )
+    present = {entry.name for entry in directory.iterdir()}
+    if present and not force:
+        raise InputError(f"{directory} is not empty: name another directory with --to, or replace it with --force.")
+    known = {f"{name}.md" for name in (*PARTS, "frame", *EXTRAS)} | {"provenance.json"}
+    if strange := sorted(present - known):
+        raise InputError(
+            f"{directory} holds {strange[0]}, which is no file of a template, so --force does not replace it:"
+            " name another directory with --to."
+        )
+
+
+def write(imported: Imported, directory: Path, *, force: bool) -> None:
+    """Write the template directory whole or not at all."""
+    refuse_errors(imported.template, directory)
+    check_target(directory, force=force)
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}-") as scratch:
+            fresh = Path(scratch) / "new"
+            save(imported.template, fresh)
+            for name, text in imported.extras.items():
+                (fresh / f"{name}.md").write_text(text, encoding="utf-8", newline="")
+            if read(fresh) != imported.template:
+                raise InputError(f"{directory} was not written: the texts do not survive being written and read again.")
+            _swap(fresh, directory, Path(scratch) / "old")
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"{directory} cannot be written: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def _swap(fresh: Path, directory: Path, old: Path) -> None:
+    """Put the new directory in place; the old one goes away with the scratch directory, or comes back."""
+    if not directory.exists():
+        fresh.rename(directory)
+        return
+    directory.rename(old)
+    try:
+        fresh.rename(directory)
+    except OSError:
+        old.rename(directory)
+        raise
+
+
+def _framed(texts: Mapping[str, str], frame: str, provenance: dict[str, Any]) -> Template:
+    """A template of these texts, with a frame only if one of them lacks a place for what it needs."""
+    complete = all(set(placeholders(texts[part])).issuperset(REQUIRED[part]) for part in PARTS)
+    if not complete:
+        provenance = {**provenance, "frame": {"written_by": "recompact", "sha256": sha256(frame)}}
+    return Template(texts["system"], texts["first"], texts["update"], "" if complete else frame, provenance)
+
+
+def _origin(prompt: Prompt) -> dict[str, Any]:
+    """Where a prompt was found, as provenance records it; what there is nothing to say about is not said."""
+    entries = {
+        "file": prompt.file,
+        "constant": prompt.source.constant,
+        "offset": prompt.source.offset,
+        "sha256": sha256(prompt.text),
+        "placeholders": dict(prompt.rendered.placed),
+        "unresolved": [{"expression": e, "treated": t} for e, t in prompt.rendered.unresolved.items()],
+        "notes": list(prompt.source.notes),
+        "also_in": list(prompt.same),
+        "another_text_in": list(prompt.other),
+    }
+    return {key: value for key, value in entries.items() if value not in ("", [], {})}
+
+
+def _text(path: Path) -> str:
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}).") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    if not text.strip():
+        raise InputError(f"{path} is empty: it must hold a prompt.")
+    return text

@@ -1,0 +1,180 @@
+"""Finds the installed package of a harness and lists its source files; runs nothing of it.
+
+Comes in: a harness and what the user said about where it is. Goes out: the package with its version, or a message
+that says where it was looked for and how to point at it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+from recompact.errors import InputError
+
+SUFFIXES = {"javascript": (".js", ".mjs", ".cjs"), "python": (".py",)}
+_ASK_TIMEOUT = 20  # seconds for `npm root -g`, or for a Python to say where its packages are
+_SKIPPED = {"node_modules", "__pycache__", "site-packages"}
+
+
+@dataclass(frozen=True)
+class Harness:
+    """What must be known of a harness to find its prompts; the prompts themselves are in its files."""
+
+    name: str
+    package: str
+    language: Literal["javascript", "python"]
+    install: str
+    parts: tuple[str, ...] = ("system", "first", "update")
+    # What its code calls the values that our placeholders stand for, where it builds the prompt around them.
+    names: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Package:
+    """An installed package: its root, its version, and the files that may hold prompts, sorted by name."""
+
+    name: str
+    version: str
+    root: Path
+    files: tuple[Path, ...]
+
+
+def find(harness: Harness, *, package: Path | None, python: str | None, cwd: Path) -> Package:
+    """The package where the user says it is, or in the usual places."""
+    if harness.language == "javascript":
+        if python is not None:
+            raise InputError(f"--python has no meaning for {harness.name}, which is a Node package: use --package.")
+        return _find_node(harness, package, cwd)
+    return _find_python(harness, package, python)
+
+
+def _find_node(harness: Harness, package: Path | None, cwd: Path) -> Package:
+    if package is not None:
+        for root in (package, package / "node_modules" / harness.package, package / harness.package):
+            if found := _node_package(harness, root):
+                return found
+        raise InputError(
+            f"{package} is not the installed package {harness.package} and does not contain it:"
+            f" --package must name the directory whose package.json says {harness.package!r}."
+        )
+    folders = [directory / "node_modules" for directory in (cwd, *cwd.parents)]
+    folders += _npm_global()
+    for folder in folders:
+        if found := _node_package(harness, folder / harness.package):
+            return found
+    raise InputError(_not_found(harness, folders))
+
+
+def _node_package(harness: Harness, root: Path) -> Package | None:
+    try:
+        manifest = json.loads((root / "package.json").read_bytes())
+        if manifest["name"] != harness.package:
+            return None
+        version = str(manifest["version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Package(harness.package, version, root, _walk(root, harness.language))
+
+
+def _npm_global() -> list[Path]:
+    npm = shutil.which("npm")
+    answer = _ask([npm, "root", "-g"]) if npm else None
+    return [Path(answer)] if answer else []
+
+
+def _find_python(harness: Harness, package: Path | None, python: str | None) -> Package:
+    if package is not None and python is not None:
+        raise InputError("--package and --python both say where the package is: give one of them.")
+    if package is not None:
+        found = _distribution(harness, [package]) or _checkout(harness, package)
+        if found is None:
+            raise InputError(
+                f"{package} holds no {harness.package}: --package must name the site-packages directory where it is"
+                " installed, or its source directory with pyproject.toml."
+            )
+        return found
+    path = _python_path(harness, python) if python else sys.path
+    folders = [Path(entry) for entry in path if entry]
+    found = _distribution(harness, folders)
+    if found is None:
+        raise InputError(_not_found(harness, folders))
+    return found
+
+
+def _python_path(harness: Harness, python: str) -> list[str]:
+    answer = _ask([python, "-I", "-c", "import json, sys; print(json.dumps(sys.path))"])
+    if answer is None:
+        raise InputError(
+            f"--python {python} could not be run: it must be the Python that {harness.name} is installed in."
+        )
+    return [str(entry) for entry in json.loads(answer)]
+
+
+def _distribution(harness: Harness, folders: Iterable[Path]) -> Package | None:
+    for distribution in distributions(name=harness.package, path=[str(folder) for folder in folders]):
+        if editable := _editable(distribution):
+            return _checkout(harness, editable)
+        root = Path(str(distribution.locate_file("")))
+        listed = (root / str(file) for file in distribution.files or () if file.suffix in SUFFIXES["python"])
+        files = tuple(sorted(file for file in listed if file.is_file()))
+        return Package(harness.package, distribution.version, root, files or _walk(root, harness.language))
+    return None
+
+
+def _editable(distribution: Distribution) -> Path | None:
+    """The source directory of a package that was installed with `pip install -e`."""
+    try:
+        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+        if origin["dir_info"]["editable"]:
+            return Path(unquote(urlsplit(origin["url"]).path))
+    except (ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def _checkout(harness: Harness, root: Path) -> Package | None:
+    try:
+        project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+        if project["name"] != harness.package:
+            return None
+        version = str(project.get("version", "unknown"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Package(harness.package, version, root, _walk(root, harness.language))
+
+
+def _walk(root: Path, language: str) -> tuple[Path, ...]:
+    """The package's own files: not those of packages inside it, and nothing hidden."""
+    found: list[Path] = []
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if name not in _SKIPPED and not name.startswith(".")]
+        found += (Path(folder) / name for name in files if name.endswith(SUFFIXES[language]))
+    return tuple(sorted(found))
+
+
+def _ask(command: list[str]) -> str | None:
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_TIMEOUT, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip() or None
+
+
+def _not_found(harness: Harness, folders: list[Path]) -> str:
+    looked = ", ".join(str(folder) for folder in folders) or "no directory"
+    option = "--package DIR" if harness.language == "javascript" else "--package DIR or --python PYTHON"
+    return (
+        f"The package {harness.package} is not installed in {looked}."
+        f" Install it (`{harness.install}`), or say where it is with {option}."
+    )

@@ -1,0 +1,195 @@
+"""Tells which texts in a harness's files are its compaction prompts, and what each is for.
+
+Comes in: the texts of a package's files. Goes out: one prompt for each role, with where it was found. A role is read
+off the constant's name where the bundle kept it, and otherwise off the structure: the headings that a summary is to
+have, and a few words. What is not certain is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from recompact.errors import InputError
+from recompact.harnesses import javascript, python
+from recompact.harnesses.packages import SUFFIXES, Harness, Package
+from recompact.harnesses.texts import Rendered, SourceText
+from recompact.template import parse_sections, placeholders
+
+HARNESSES = {
+    harness.name: harness
+    for harness in (
+        Harness(
+            "openclaw",
+            "openclaw",
+            "javascript",
+            "npm install openclaw",
+            notes=(
+                "These are the prompts of compaction mode `default`. Mode `safeguard` puts its instructions together"
+                " at run time; they are not imported.",
+            ),
+        ),
+        Harness("pi", "@earendil-works/pi-coding-agent", "javascript", "npm install @earendil-works/pi-coding-agent"),
+        Harness(
+            "hermes",
+            "hermes-agent",
+            "python",
+            "pip install hermes-agent",
+            parts=("first", "update"),  # it sends one user message and no system prompt
+            names=(
+                ("content_to_summarize", "history"),
+                ("self._previous_summary", "previous_summary"),
+                ("summary_budget", "budget"),
+            ),
+        ),
+    )
+}
+EXTRAS = ("split-turn", "branch")  # kept beside the template: no compressor of ours sends them
+_ROLES = ("system", "first", "update", *EXTRAS)
+
+_NAMES = {
+    "system": re.compile(r"(?i)summari[sz]ation_?system_?prompt"),
+    "first": re.compile(r"(?i)(initial_?|first_?)?summari[sz]ation_?prompt"),
+    "update": re.compile(r"(?i)update_?summari[sz]ation_?prompt"),
+    "split-turn": re.compile(r"(?i)turn_?prefix_?summari[sz]ation_?prompt"),
+    "branch": re.compile(r"(?i)branch_?summar(y|i[sz]ation)_?prompt"),
+}
+_CHECKPOINT = {"goal", "progress", "key decisions", "next steps", "critical context", "blocked", "completed actions"}
+_PREVIOUS = re.compile(r"(?i)\b(previous|existing)[ -](\w+ )?summar")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A compaction prompt as it stands in a package."""
+
+    role: str
+    file: str  # relative to the package
+    source: SourceText
+    rendered: Rendered
+    named: bool  # its role was read off its name
+    same: tuple[str, ...] = ()  # other files with the same text
+    other: tuple[str, ...] = ()  # other files with another text for the same role
+
+    @property
+    def text(self) -> str:
+        return self.rendered.text
+
+
+def find_prompts(harness: Harness, package: Package) -> dict[str, Prompt]:
+    """The prompts of a package by role."""
+    found: dict[str, list[Prompt]] = {}
+    sizes: dict[str, int] = {}
+    for path in package.files:
+        data = _bytes(path)
+        name = path.relative_to(package.root).as_posix()
+        prompts = _one_per_role(_prompts(harness, name, data), name)
+        if prompts:
+            found[name], sizes[name] = prompts, len(data)
+    # Bundles repeat themselves. The file that holds most of what is needed speaks for the package, then the smallest
+    # that has the rest; all others are compared with them.
+    complete = {name: sum(p.role in harness.parts for p in prompts) for name, prompts in found.items()}
+    ranked = sorted(found, key=lambda name: (-complete[name], sizes[name], name))
+    ranked[1:] = sorted(ranked[1:], key=lambda name: (sizes[name], name))
+    chosen = {}
+    for role in _ROLES:
+        of_role = [prompt for name in ranked for prompt in found[name] if prompt.role == role]
+        if of_role:
+            chosen[role] = _with_others(of_role)
+    missing = [role for role in harness.parts if role not in chosen]
+    if missing:
+        raise InputError(_not_recognised(harness, package, missing, ranked))
+    return chosen
+
+
+def role_of(text: str, constant: str) -> tuple[str, bool] | None:
+    """What a prompt is for, and whether its name said so; None if it is no compaction prompt."""
+    for role, pattern in _NAMES.items():
+        if pattern.fullmatch(constant):
+            return role, True
+    sections = parse_sections(text)
+    titles = {section.title.lower().removeprefix("historical ") for section in sections if section.level >= 2}
+    lead = sections[0].guidance if not sections[0].level else ""
+    if len(titles & _CHECKPOINT) >= 3:
+        if re.search(r"(?i)\bbranch\b", lead):
+            return "branch", False
+        updates = "previous_summary" in placeholders(text) or _PREVIOUS.search(lead)
+        return ("update" if updates else "first"), False
+    if "original request" in titles:
+        return "split-turn", False
+    words = ("summariz", "conversation", "format")
+    if not titles and text.startswith("You are") and all(word in text.lower() for word in words):
+        return "system", False
+    return None
+
+
+def _prompts(harness: Harness, file: str, data: bytes) -> list[Prompt]:
+    scanner = javascript if harness.language == "javascript" else python
+    if not scanner.worth_reading(data):
+        return []
+    names = dict(harness.names)
+    prompts = []
+    for source in scanner.texts(data):
+        rendered = source.render(names)
+        role = role_of(rendered.text, source.constant)
+        # A harness that builds its prompt around the history has it in the prompt; what has not is only a piece.
+        built = role is None or role[0] not in ("first", "update") or "history" not in names.values()
+        if role and (built or "history" in placeholders(rendered.text)):
+            prompts.append(Prompt(role[0], file, source, rendered, role[1]))
+    return prompts
+
+
+def _one_per_role(prompts: Sequence[Prompt], file: str) -> list[Prompt]:
+    """One file's prompts without the pieces that they are made of; two that remain for one role are refused.
+
+    What its name says comes first, then what the source tells whole: a text with fewer holes in it.
+    """
+    kept = []
+    for role in _ROLES:
+        of_role = [p for p in prompts if p.role == role]
+        best = [p for p in of_role if p.named] or of_role
+        fewest = min((len(p.rendered.unresolved) for p in best), default=0)
+        best = [p for p in best if len(p.rendered.unresolved) == fewest]
+        best = [p for p in best if not any(p.text in q.text and p.text != q.text for q in best)]
+        if len({p.text for p in best}) > 1:
+            places = ", ".join(f"{p.source.constant or 'no name'} at byte {p.source.offset}" for p in best)
+            raise InputError(
+                f"{file} has more than one text that may be the prompt for `{role}` ({places}), so none was taken."
+                " Save the right ones as files and import those: `recompact prompts import --first FILE --update FILE`."
+            )
+        kept += [_noting_what_holds(p, of_role) for p in best[:1]]
+    return kept
+
+
+def _noting_what_holds(prompt: Prompt, others: Sequence[Prompt]) -> Prompt:
+    """The code may put a prompt into a longer text that has holes; nobody can tell from here what is sent."""
+    longer = [p for p in others if prompt.text in p.text and prompt.text != p.text]
+    notes = tuple(f"the code also puts it into a longer text (byte {p.source.offset})" for p in longer)
+    source = replace(prompt.source, notes=(*prompt.source.notes, *notes))
+    return replace(prompt, source=source)
+
+
+def _with_others(prompts: Sequence[Prompt]) -> Prompt:
+    """The first of the prompts for a role, with what the other files say. One that is fully resolved goes first."""
+    first = min(prompts, key=lambda p: len(p.rendered.unresolved))
+    same = tuple(p.file for p in prompts if p is not first and p.text == first.text)
+    other = tuple(p.file for p in prompts if p.text != first.text)
+    return replace(first, same=same, other=other)
+
+
+def _not_recognised(harness: Harness, package: Package, missing: Iterable[str], near: Sequence[str]) -> str:
+    kinds = ", ".join(SUFFIXES[harness.language])
+    hint = f" Nearest: {', '.join(near[:5])}." if near else ""
+    return (
+        f"The prompts for {', '.join(missing)} were not recognised in {package.name} {package.version}: searched"
+        f" {len(package.files)} files ({kinds}) below {package.root}.{hint} Save the prompts as files and import those:"
+        " `recompact prompts import --first FILE --update FILE --system FILE --to DIR`."
+    )
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None

@@ -1,0 +1,356 @@
+"""A simulated agent: it plans from the task's text and knows only what it sees in its context.
+
+In goes a request, out comes one call with a short thought. Everything is worked out anew from the messages at each step:
+a signature that is no longer there is looked up again, a token that is gone means a new login, a page that was forgotten
+is fetched again, a payment that was forgotten is made twice. It slips now and then, and it may believe a summary.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from random import Random
+from typing import Any
+
+from recompact.chat import Message, Reply, Request, ToolCall, Usage, assistant
+from recompact.environments.pocket import LOGINS, Family, Owner, parse, read_task_message
+from recompact.simulation.notes import SPECS, Event, Notes, argument_key, events_of, read_notes
+from recompact.tokens import counter
+
+
+@dataclass(frozen=True)
+class Traits:
+    """How an agent errs: chances per step, or per occasion where it says so."""
+
+    wander: float = 0.03  # looks something up that it knows already
+    stop_short: float = 0.012  # takes a list for complete, per page that is missing
+    repeat: float = 0.006  # does a mutation again that it has just done
+    skip: float = 0.006  # takes a mutation for done that is not
+    miscalculate: float = 0.035  # at the end, where the answer is a number
+    look_up_login: float = 0.6  # reads how a login works before it logs in
+    believe_answer: float = 0.65  # of a summary that states an answer, on first reading it
+    believe_goal: float = 0.3  # of a summary that leaves a condition of the task out
+    believe_completion: float = 0.5  # of a summary that says that everything is done
+    follow_reopened: float = 0.6  # does a next step that was done already
+
+
+class _Need(Exception):
+    """The plan needs a call whose result is not in sight."""
+
+    def __init__(self, app: str, api: str, arguments: Mapping[str, Any], thought: str) -> None:
+        super().__init__(thought)
+        self.app, self.api, self.arguments, self.thought = app, api, dict(arguments), thought
+
+
+ENDS_HERE = "I take the list {name} for complete after page {page}."
+TAKEN_DONE = "I take {call} for done."
+BY_SUMMARY = "I go by the summary: there is no further condition."
+_ENDS = re.compile(r"I take the list (\S+) for complete after page (\d+)\.")
+_TAKEN = re.compile(r"I take (\S+\(.*\)) for done\.")
+
+_ANSWER = re.compile(r"(?i)\b(?:use|answer(?: is)?:?|total of)\s+(?:the )?(?:total )?\$?(\d[\d,]*\.?\d*)\b.*\banswer\b")
+_PLAIN_ANSWER = re.compile(r"(?i)\b(?:final |the )?answer(?: is|:| =)\s*\**\$?([\w.:@-]+\w)")
+_DOUBT = re.compile(
+    r"(?i)\b(not yet|unconfirmed|tentative|unverified|not confirmed|pending|to be determined|unknown|none)\b"
+)
+_COMPLETE = re.compile(r"(?i)\[x\].*\ball\b.*\b(?:done|made|sent|approved|completed|paid|requested|archived|added)\b")
+_REOPENED = re.compile(r"(?i)^\s*\d+[.)]\s*(log in to|read the documentation of)\s+(\w+)(?:\.(\w+))?")
+
+
+@dataclass
+class Knowledge:
+    """What the messages show: calls and results, what the summary says, and what the agent itself has thought since."""
+
+    reads: dict[tuple[str, str], Any] = field(default_factory=dict)
+    done: Counter[tuple[str, str]] = field(default_factory=Counter)
+    errors: Counter[tuple[str, str]] = field(default_factory=Counter)
+    tokens: dict[str, str] = field(default_factory=dict)
+    passwords: dict[str, str] = field(default_factory=dict)
+    signatures: set[str] = field(default_factory=set)
+    listed: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+    notes: Notes | None = None
+    summary: str = ""
+    thoughts: list[str] = field(default_factory=list)
+    turns: int = 0
+    last: Event | None = None
+
+    def learn(self, event: Event) -> None:
+        self.last = event
+        key = (event.name, event.arguments)
+        if event.error:
+            self.errors[key] += 1
+            if "token" in event.error:
+                self.tokens.pop(event.app, None)
+            return
+        if event.changes:
+            self.done[key] += 1
+        else:
+            self.reads[key] = event.result
+        if event.name == "documentation.show_api":
+            self.signatures.add(f"{event.given.get('app')}.{event.given.get('api')}")
+        elif event.name == "documentation.show_apis":
+            self.listed.add(str(event.given.get("app")))
+        elif event.name == "account.show_passwords" and isinstance(event.result, dict):
+            self.passwords |= event.result
+        elif event.api == "login" and isinstance(event.result, dict):
+            self.tokens[event.app] = str(event.result.get("token"))
+
+
+_SUMMARY = re.compile(r"<summary>\n(.*)\n</summary>", re.DOTALL)
+
+
+def knowledge_of(messages: tuple[Message, ...]) -> tuple[Knowledge, Owner | None, str]:
+    """What can be known from the messages, and the task that stands in them (the last one: examples come before)."""
+    known = Knowledge()
+    owner: Owner | None = None
+    task = ""
+    begin = 0
+    for number, message in enumerate(messages):
+        if message.role != "user":
+            continue
+        if (read := read_task_message(message.content)) is not None:
+            owner, task, begin = read[0], read[1], number + 1
+        elif (found := _SUMMARY.search(message.content)) is not None:
+            known.summary, begin = found[1], number + 1
+    if known.summary:
+        notes = read_notes(known.summary)
+        known.notes = notes
+        known.tokens |= notes.tokens
+        known.passwords |= notes.passwords
+        known.signatures |= notes.signatures
+        known.names |= notes.names
+        known.reads |= notes.results
+    since = messages[begin:]
+    known.thoughts = [m.content for m in since if m.role == "assistant" and m.content]
+    known.turns = sum(1 for m in since if m.role == "assistant")
+    for event in events_of(since):
+        known.learn(event)
+    return known, owner, task
+
+
+@dataclass
+class Recall:
+    """An `Api` for plans that answers from what is known and asks for what is not, one call at a time."""
+
+    known: Knowledge
+    owner: Owner
+    rng: Random
+    traits: Traits
+    used: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def call(self, app: str, name: str, /, **arguments: Any) -> Any:
+        full = f"{app}.{name}"
+        key = (full, argument_key(arguments))
+        spec = SPECS[full]
+        if spec.changes:
+            self.used[key] += 1
+            if self._is_done(full, key, arguments):
+                return {}
+        elif (result := self._seen(full, key, arguments)) is not None:
+            return result
+        if self.known.errors[key] > 2:
+            raise LookupError(f"{full} does not work")
+        self._prepare(app, name, spec.needs_token)
+        given = {"token": self.known.tokens[app], **arguments} if spec.needs_token else arguments
+        raise _Need(app, name, given, _thought(full, arguments))
+
+    def _is_done(self, full: str, key: tuple[str, str], arguments: Mapping[str, Any]) -> bool:
+        if self.known.done[key] >= self.used[key]:
+            return True
+        if any(taken == f"{full}({key[1]})" for t in self.known.thoughts for taken in _TAKEN.findall(t)):
+            return True
+        return self.known.notes is not None and self.known.notes.says_done(full, arguments)
+
+    def _seen(self, full: str, key: tuple[str, str], arguments: Mapping[str, Any]) -> Any:
+        """A result in sight; a list that was once taken for complete ends there."""
+        result = self.known.reads.get(key)
+        page = arguments.get("page", 1)
+        for thought in self.known.thoughts:
+            for name, last in _ENDS.findall(thought):
+                if name == full and result is not None and page >= int(last):
+                    return {**result, "pages": min(int(last), result["pages"])}
+        return result
+
+    def _prepare(self, app: str, name: str, needs_token: bool) -> None:
+        """What has to be known before a call: how it is written, and a token."""
+        if needs_token and app not in self.known.tokens:
+            self._log_in(app)
+        self._look_up(app, name)
+
+    def _log_in(self, app: str) -> None:
+        if app not in self.known.passwords:
+            raise _Need("account", "show_passwords", {}, "I need the passwords.")
+        if f"{app}.login" not in self.known.signatures and self.rng.random() < self.traits.look_up_login:
+            self._look_up(app, "login")
+        username = {"email": self.owner.email, "phone": self.owner.phone}[LOGINS[app]]
+        given = {"username": username, "password": self.known.passwords[app]}
+        raise _Need(app, "login", given, f"I log in to {app}.")
+
+    def _look_up(self, app: str, name: str) -> None:
+        full = f"{app}.{name}"
+        if app in ("account", "documentation") or full in self.known.signatures:
+            return
+        if app not in self.known.listed and full not in self.known.names:
+            raise _Need("documentation", "show_apis", {"app": app}, f"I look at what {app} can do.")
+        raise _Need("documentation", "show_api", {"app": app, "api": name}, f"I look up how {full} is called.")
+
+
+class SimulatedAgent:
+    """A `ChatModel` that plays the agent in pocket. Its randomness comes from the request's seed alone."""
+
+    name = "sim-agent"
+
+    def __init__(self, traits: Traits = Traits()) -> None:
+        self._traits = traits
+
+    async def reply(self, request: Request) -> Reply:
+        rng = Random(f"agent/{request.decoding.seed}" if request.decoding.seed is not None else request.digest)
+        message = act(request.messages, rng, self._traits)
+        written = message.content + "".join(c.arguments for c in message.calls)
+        usage = Usage(_tokens_of(request), _count(written) + 8 * len(message.calls), 0, 0, 1)
+        return Reply(message, usage, model=self.name)
+
+
+def act(messages: tuple[Message, ...], rng: Random, traits: Traits) -> Message:
+    """The next message, from the messages so far."""
+    known, owner, task = knowledge_of(messages)
+    understood = parse(task) if owner is not None else None
+    if understood is None or owner is None:
+        return _finish("I do not understand this task.", "unknown", rng)
+    family, parameters = understood
+    fresh = bool(known.summary) and known.turns <= 1
+    if fresh and (answer := _believed_answer(known, family, rng, traits)) is not None:
+        return _finish("The summary has the answer.", answer, rng)
+    if fresh and (reopened := _reopened(known, owner, rng, traits)) is not None:
+        return reopened
+    plan, thought = family.solve, ""
+    if BY_SUMMARY in " ".join(known.thoughts) or (fresh and _widened(known, family, parameters, rng, traits)):
+        plan = family.wrong[family.tempting]
+        thought = BY_SUMMARY if BY_SUMMARY not in " ".join(known.thoughts) else ""
+    if known.turns and rng.random() < traits.wander and (again := _wander(known, rng)) is not None:
+        return again
+    return _follow(plan, parameters, known, owner, rng, traits, thought)
+
+
+def _follow(
+    plan: Any, parameters: Mapping[str, str], known: Knowledge, owner: Owner, rng: Random, traits: Traits, thought: str
+) -> Message:
+    """Run the plan on what is known; do what it needs next, or finish. A slip is said as a thought, and kept to."""
+    for _ in range(8):
+        try:
+            answer = plan(Recall(known, owner, rng, traits), parameters)
+        except _Need as need:
+            slip = _slip(need, known, rng, traits)
+            if slip:
+                known.thoughts.append(slip)
+                thought = f"{thought} {slip}".strip()
+                continue
+            if known.last is not None and known.last.changes and rng.random() < traits.repeat:
+                again = {"token": known.tokens.get(known.last.app, ""), **known.last.given}
+                return _call("Once more, to be sure.", known.last.app, known.last.api, again, rng)
+            return _call(f"{thought} {need.thought}".strip(), need.app, need.api, need.arguments, rng)
+        except (LookupError, TypeError, ValueError):
+            return _finish("I cannot find what I need.", "unknown", rng)
+        if answer is None:
+            return _finish(f"{thought} Everything is done.".strip(), "done", rng)
+        if rng.random() < traits.miscalculate and re.fullmatch(r"\d+\.\d\d", answer):
+            answer = f"{float(answer) + rng.choice((-10, -1, 1, 10, 0.1)):.2f}"
+        return _finish(thought or "I have the answer.", answer, rng)
+    return _finish("I give up.", "unknown", rng)
+
+
+def _slip(need: _Need, known: Knowledge, rng: Random, traits: Traits) -> str:
+    """A mistake of the agent's own, put as the thought that it then goes by."""
+    full = f"{need.app}.{need.api}"
+    page = need.arguments.get("page", 1)
+    if page > 1 and rng.random() < traits.stop_short:
+        return ENDS_HERE.format(name=full, page=page - 1)
+    if full in SPECS and SPECS[full].changes and rng.random() < traits.skip:
+        return TAKEN_DONE.format(call=f"{full}({argument_key(need.arguments)})")
+    return ""
+
+
+def _believed_answer(known: Knowledge, family: Family, rng: Random, traits: Traits) -> str | None:
+    """An answer, or that all is done, where the summary says so and is believed."""
+    for line in known.summary.splitlines():
+        if _DOUBT.search(line):
+            continue
+        if (found := _ANSWER.search(line) or _PLAIN_ANSWER.search(line)) and rng.random() < traits.believe_answer:
+            return found[1].replace(",", "")
+        if _COMPLETE.search(line) and rng.random() < traits.believe_completion:
+            return "done"
+    return None
+
+
+def _widened(known: Knowledge, family: Family, parameters: Mapping[str, str], rng: Random, traits: Traits) -> bool:
+    """Whether the agent falls for a summary in which a condition of its task does not stand any more."""
+    if not family.tempting:
+        return False
+    text = known.summary.lower()
+    conditions = [
+        v for k, v in parameters.items() if k in ("relation", "other_relation", "since", "until", "date", "name")
+    ]
+    missing = [v for v in conditions if v.lower() not in text]
+    return bool(missing) and rng.random() < traits.believe_goal
+
+
+def _reopened(known: Knowledge, owner: Owner, rng: Random, traits: Traits) -> Message | None:
+    """A next step that the summary lists although it was done: followed, at the price of a step."""
+    for line in known.summary.splitlines():
+        match = _REOPENED.match(line)
+        if match is None or rng.random() >= traits.follow_reopened:
+            continue
+        app, api = match[2], match[3]
+        if app in LOGINS and match[1].lower() == "log in to" and app in known.passwords and app in known.tokens:
+            username = {"email": owner.email, "phone": owner.phone}[LOGINS[app]]
+            given = {"username": username, "password": known.passwords[app]}
+            return _call(f"The next step is to log in to {app}.", app, "login", given, rng)
+        if api and f"{app}.{api}" in SPECS and f"{app}.{api}" in known.signatures:
+            given = {"app": app, "api": api}
+            return _call(f"The next step is to look up {app}.{api}.", "documentation", "show_api", given, rng)
+    return None
+
+
+def _wander(known: Knowledge, rng: Random) -> Message | None:
+    """Looks up something that it knows already."""
+    names = sorted(known.signatures & SPECS.keys())
+    if not names:
+        return None
+    app, api = rng.choice(names).split(".")
+    return _call(f"Let me check {app}.{api} again.", "documentation", "show_api", {"app": app, "api": api}, rng)
+
+
+def _thought(full: str, arguments: Mapping[str, Any]) -> str:
+    page = arguments.get("page", 1)
+    if page > 1:
+        return f"I read page {page}."
+    return f"I call {full.split('.')[1]}."
+
+
+def _call(thought: str, app: str, api: str, arguments: Mapping[str, Any], rng: Random) -> Message:
+    given = json.dumps({"app": app, "api": api, "arguments": dict(arguments)}, ensure_ascii=False)
+    return assistant(thought, ToolCall(_id(rng), "call_api", given))
+
+
+def _finish(thought: str, answer: str, rng: Random) -> Message:
+    return assistant(thought, ToolCall(_id(rng), "finish", json.dumps({"answer": answer})))
+
+
+def _id(rng: Random) -> str:
+    return f"call_{rng.getrandbits(32):08x}"
+
+
+@lru_cache(maxsize=50_000)
+def _count(text: str) -> int:
+    return counter()(text)
+
+
+def _tokens_of(request: Request) -> int:
+    """What a provider would have counted as input."""
+    texts = [m.content for m in request.messages] + [c.arguments for m in request.messages for c in m.calls]
+    return sum(_count(text) + 4 for text in texts)

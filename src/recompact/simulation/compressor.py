@@ -1,0 +1,364 @@
+"""A simulated compressor: it reads whatever compaction prompt it is given and writes the record that the prompt asks for.
+
+In goes a prompt with a conversation in it, out comes a summary under the prompt's own headings. What is kept, dropped or
+distorted depends, kind by kind, on what the guidance demands, with noise; keeping more costs room, and demanding
+everything makes each demand a little weaker. It sees text only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from recompact.chat import Message, Reply, Request, Usage, assistant
+from recompact.environments.pocket import LOGINS
+from recompact.simulation.agent import _count, _tokens_of
+from recompact.simulation.guidance import Guidance, Kind, read_guidance
+from recompact.simulation.notes import SPECS, Event, Notes, events_in, events_of, read_notes, write_call, write_result
+from recompact.template import Section
+
+
+@dataclass(frozen=True)
+class Habits:
+    """The chance that a fact of a kind survives one compaction, by how much the guidance demands it (0, 1, 2)."""
+
+    keep: Mapping[Kind, tuple[float, float, float]] = field(
+        default_factory=lambda: {
+            "predicate": (0.80, 0.90, 0.985),
+            "set": (0.80, 0.86, 0.96),
+            "identifier": (0.90, 0.94, 0.99),
+            "token": (0.72, 0.82, 0.97),
+            "signature": (0.72, 0.80, 0.95),
+            "page": (0.93, 0.95, 0.99),
+            "mutation": (0.95, 0.985, 0.997),
+            "open": (0.80, 0.90, 0.97),
+            "error": (0.60, 0.75, 0.95),
+        }
+    )
+    forbidden: float = 0.05
+    shared_attention: float = 0.004  # lost per demand beyond six
+    carried: float = 0.5  # of the chance to lose it, for what the previous summary has kept before
+    claims: float = 0.35  # takes a total at hand for the answer, where the condition is lost
+    completes: float = 0.10  # reports open mutations as made, where open work is lost
+    reopens: float = 0.30  # lists a login or look-up that was done among the next steps, where open work is lost
+    room: int = 900  # tokens that it aims at where the prompt sets no lower limit
+    room_per_demand: int = 60  # and more where more is demanded
+
+    def chance(self, kind: Kind, guidance: Guidance, carried: bool) -> float:
+        level = guidance.demands[kind]
+        if level < 0:
+            return self.forbidden
+        chance = self.keep[kind][level] - self.shared_attention * max(0, guidance.burden - 6)
+        return 1 - (1 - chance) * self.carried if carried else chance
+
+
+@dataclass(frozen=True)
+class Item:
+    """One line (or table) of a summary: where it belongs, and how willingly it is given up for room."""
+
+    place: str  # goal, constraint, done, progress, blocked, decision, next, context
+    text: str
+    worth: float
+
+
+class SimulatedCompressor:
+    """A `ChatModel` that plays the compressor. Its randomness comes from the request's seed alone."""
+
+    name = "sim-compressor"
+
+    def __init__(self, habits: Habits = Habits()) -> None:
+        self._habits = habits
+
+    async def reply(self, request: Request) -> Reply:
+        rng = Random(f"compressor/{request.decoding.seed}" if request.decoding.seed is not None else request.digest)
+        text = summarize(request.messages, rng, self._habits)
+        return Reply(assistant(text), Usage(_tokens_of(request), _count(text), 0, 0, 1), model=self.name)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What there is to summarize."""
+
+    guidance: Guidance
+    task: str
+    events: Sequence[Event]
+    before: Notes  # of the previous summary
+    previous: str
+    limit: int
+
+
+def summarize(messages: tuple[Message, ...], rng: Random, habits: Habits) -> str:
+    source = _source(messages, habits)
+    items = _compose(source, rng, habits)
+    return _render(source.guidance.sections, _fit(items, source.limit, rng))
+
+
+def _source(messages: tuple[Message, ...], habits: Habits) -> _Source:
+    """Find the parts of the prompt: tagged blocks, or the agent's own messages where the prompt is their last turn."""
+    users = [m for m in messages if m.role == "user"]
+    complaints = [m for m in users[1:] if re.search(r"limit is \d+", m.content)]
+    prompt = next((m for m in reversed(users) if m not in complaints), messages[-1])
+    text = prompt.content
+    own_messages = messages[: messages.index(prompt)]
+    events = events_in(_block(text, "conversation") or text) or events_of(own_messages)
+    previous = _block(text, "previous-summary") or _last_summary(own_messages)
+    guidance = read_guidance(text)
+    wanted = habits.room + habits.room_per_demand * guidance.burden - 40 * max(0, guidance.brevity - 1)
+    limit = min(wanted, guidance.limit or wanted)
+    for complaint in complaints:
+        stated = re.search(r"limit is (\d+)", complaint.content)
+        limit = min(limit, int(0.8 * int(stated[1]))) if stated else limit
+    task = _block(text, "task") or _task_in(_block(text, "prefix")) or _task_of(own_messages)
+    return _Source(guidance, task, events, read_notes(previous), previous, limit)
+
+
+def _block(text: str, tag: str) -> str:
+    match = re.search(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
+    return match[1] if match else ""
+
+
+def _last_summary(messages: Sequence[Message]) -> str:
+    found = [_block(m.content, "summary") for m in messages if "<summary>" in m.content]
+    return found[-1] if found else ""
+
+
+def _task_in(prefix: str) -> str:
+    return prefix.rsplit("[user]\n", 1)[-1].split("\n\n", 1)[-1].strip() if prefix else ""
+
+
+def _task_of(messages: Sequence[Message]) -> str:
+    users = [m.content for m in messages if m.role == "user" and "<summary>" not in m.content]
+    return users[-1].split("\n\n", 1)[-1].strip() if users else ""
+
+
+# --- what is kept of each kind
+
+
+def _compose(source: _Source, rng: Random, habits: Habits) -> list[Item]:
+    def keeps(kind: Kind, carried: bool = False) -> bool:
+        return rng.random() < habits.chance(kind, source.guidance, carried)
+
+    goal, restricted = _goal(source, keeps)
+    items = [Item("goal", goal, 10)]
+    lists = _results(source)
+    items += _access(source, keeps)
+    items += _signatures(source, keeps)
+    items += _mutations(source, keeps)
+    items += _records(lists, keeps, source)
+    items += [Item("blocked", f"- {e.name}: {e.error}", 1) for e in source.events if e.error and keeps("error")]
+    items += _outlook(source, lists, restricted, keeps, rng, habits)
+    return items
+
+
+def _goal(source: _Source, keeps: object) -> tuple[str, bool]:
+    """The goal with its conditions, or without them; once lost, only the task's own text can bring them back."""
+    lost_before = bool(source.previous) and "(conditions left out)" in source.previous
+    kept = keeps("predicate", carried=bool(source.previous) and not lost_before)  # type: ignore[operator]
+    if kept:
+        return source.task or _first_line(source.previous), True
+    return f"{_without_conditions(source.task)} (conditions left out)", False
+
+
+def _first_line(text: str) -> str:
+    return next(
+        (line for line in text.splitlines() if line.strip() and not line.startswith("#")), "Go on with the task."
+    )
+
+
+def _without_conditions(task: str) -> str:
+    """A request in which who, when and which have been lost."""
+    plain = task.split(". ")[0]
+    plain = re.sub(
+        r"(?i)\b(?:from|by|of|among|that come from|for) (?:a |my |an? )?[a-z]+s?(?: (?:and|or) (?:a )?[a-z]+s?)?(?: of mine)?\b",
+        "",
+        plain,
+    )
+    plain = re.sub(r"\d{4}-\d\d-\d\d", "", plain)
+    return re.sub(r"\s+", " ", plain).strip(" ,.") + "."
+
+
+def _access(source: _Source, keeps: object) -> list[Item]:
+    """Tokens and passwords, or the mere statement that a login was made."""
+    tokens = dict(source.before.tokens)
+    for event in source.events:
+        if event.api == "login" and not event.error:
+            tokens[event.app] = str(event.result.get("token"))
+    items = []
+    for app, token in tokens.items():
+        if keeps("token", carried=app in source.before.tokens):  # type: ignore[operator]
+            items.append(Item("context", f"- {app} token: {token}", 6))
+        else:
+            items.append(Item("done", f"- [x] Logged in to {app}.", 2))
+    passwords = dict(source.before.passwords)
+    for event in source.events:
+        if event.name == "account.show_passwords" and isinstance(event.result, dict):
+            passwords |= event.result
+    if passwords and keeps("token", carried=bool(source.before.passwords)):  # type: ignore[operator]
+        shown = ", ".join(f"{app} {word}" for app, word in passwords.items())
+        items.append(Item("context", f"- Passwords: {shown}", 5))
+    return items
+
+
+def _signatures(source: _Source, keeps: object) -> list[Item]:
+    """How APIs are called, in a form that can be called, or as prose."""
+    seen = dict.fromkeys(sorted(source.before.signatures), True)
+    for event in source.events:
+        if event.name == "documentation.show_api" and not event.error:
+            seen.setdefault(f"{event.given.get('app')}.{event.given.get('api')}", False)
+    items = []
+    for name, carried in seen.items():
+        if name not in SPECS:
+            continue
+        if keeps("signature", carried=carried):  # type: ignore[operator]
+            items.append(Item("context", f"- {SPECS[name].signature}", 4))
+        else:
+            items.append(Item("done", f"- [x] Read the documentation of {name}.", 1.5))
+    return items
+
+
+def _mutations(source: _Source, keeps: object) -> list[Item]:
+    """What was changed, exactly enough to know it again, or in words that say little."""
+    items = [
+        Item("done", line.strip(), 9)
+        for line in source.before.lines
+        if line.strip().startswith("- [x]") and "(" in line and _is_mutation(line) and keeps("mutation", carried=True)  # type: ignore[operator]
+    ]
+    forgotten = 0
+    for event in source.events:
+        if not event.changes:
+            continue
+        if keeps("mutation"):  # type: ignore[operator]
+            items.append(Item("done", f"- [x] {write_call(event.name, event.given)}", 9))
+        else:
+            forgotten += 1
+    if forgotten:
+        items.append(Item("done", "- [x] Some of the changes were made.", 3))
+    return items
+
+
+def _is_mutation(line: str) -> bool:
+    match = re.search(r"(\w+\.\w+)\(", line)
+    return match is not None and match[1] in SPECS and SPECS[match[1]].changes
+
+
+def _results(source: _Source) -> dict[tuple[str, str], tuple[Event, bool]]:
+    """Results worth keeping, by call: (event, whether the previous summary had it)."""
+    found: dict[tuple[str, str], tuple[Event, bool]] = {}
+    for (name, arguments), result in source.before.results.items():
+        app, api = name.split(".")
+        found[name, arguments] = (Event(app, api, arguments, result), True)
+    for event in source.events:
+        useless = event.app in ("documentation", "account") or event.api == "login"
+        if not event.error and not event.changes and not useless:
+            found[event.name, event.arguments] = (event, False)
+    return found
+
+
+def _records(lists: Mapping[tuple[str, str], tuple[Event, bool]], keeps: object, source: _Source) -> list[Item]:
+    """Retrieved records: as they are, or as a count and a total, or as a mere mention."""
+    items = []
+    for event, carried in lists.values():
+        whole = keeps("set", carried=carried) and keeps("identifier", carried=carried)  # type: ignore[operator]
+        paged = keeps("page", carried=carried)  # type: ignore[operator]
+        if whole and paged:
+            items.append(Item("context", write_result(event), 3))
+            continue
+        result = event.result
+        if isinstance(result, dict) and "items" in result:
+            amounts = [row["amount"] for row in result["items"] if "amount" in row]
+            total = f", together {sum(amounts):.2f}" if amounts else ""
+            items.append(Item("done", f"- [x] Read a page of {event.name}: {len(result['items'])} records{total}.", 1))
+        else:
+            items.append(Item("done", f"- [x] Read {event.name}.", 1))
+    return items
+
+
+def _outlook(
+    source: _Source,
+    lists: Mapping[tuple[str, str], tuple[Event, bool]],
+    restricted: bool,
+    keeps: object,
+    rng: Random,
+    habits: Habits,
+) -> list[Item]:
+    """Decisions and next steps: what is open, or what a careless reader makes of it."""
+    items: list[Item] = []
+    amounts = [
+        row["amount"]
+        for event, _ in lists.values()
+        if isinstance(event.result, dict)
+        for row in event.result.get("items", ())
+        if "amount" in row
+    ]
+    question = "?" in source.task or "total" in source.task.lower()
+    if not restricted and question and amounts and rng.random() < habits.claims:
+        items.append(Item("decision", f"- **Use {sum(amounts):.2f} as the answer**: the total of what was found.", 7))
+        return items
+    if keeps("open", carried=bool(source.previous)):  # type: ignore[operator]
+        last = next((e for e in reversed(source.events) if not e.error), None)
+        doing = f" after {last.name}" if last else ""
+        items.append(Item("next", f"1. Go on{doing} with what the goal still needs.", 5))
+        return items
+    changed = any(event.changes for event in source.events)
+    if changed and rng.random() < habits.completes:
+        items.append(Item("done", "- [x] All the changes that were asked for have been made.", 7))
+    done_logins = [e.app for e in source.events if e.api == "login" and e.app in LOGINS]
+    if done_logins and rng.random() < habits.reopens:
+        items.append(Item("next", f"1. Log in to {rng.choice(done_logins)}.", 5))
+    documented = [e.given for e in source.events if e.name == "documentation.show_api" and not e.error]
+    if documented and rng.random() < habits.reopens:
+        again = rng.choice(documented)
+        items.append(Item("next", f"2. Read the documentation of {again.get('app')}.{again.get('api')}.", 5))
+    return items
+
+
+# --- writing it down
+
+
+def _fit(items: list[Item], limit: int, rng: Random) -> list[Item]:
+    """Give up what is worth least until the rest fits, by the compressor's own rough idea of length."""
+    kept = sorted(items, key=lambda item: -(item.worth + rng.gauss(0, 0.7)))
+    length = 60 + sum(len(item.text) // 3 for item in kept)
+    while len(kept) > 1 and length > limit:
+        length -= len(kept.pop().text) // 3
+    chosen = set(map(id, kept))
+    return [item for item in items if id(item) in chosen]
+
+
+_PLACES = {
+    "goal": r"goal|objective|intent|task|request|mission",
+    "constraint": r"constraint|preference|requirement|rule",
+    "done": r"done|complete|finished|accomplish|ledger|progress",
+    "progress": r"in progress|current|active|ongoing",
+    "blocked": r"block|fail|error|issue|problem",
+    "decision": r"decision|conclusion|choice",
+    "next": r"next|remain|pending|to ?do|open|plan",
+    "context": r"context|state|reference|data|fact|artifact|identifier|table|critical",
+}
+
+
+def _render(sections: tuple[Section, ...], items: list[Item]) -> str:
+    """Put items under the headings that fit them; where there are none, one after the other."""
+    if not sections:
+        return "\n".join(item.text for item in items)
+    parents = {n for n, s in enumerate(sections[:-1]) if sections[n + 1].level > s.level}
+    under: dict[int, list[str]] = {n: [] for n in range(len(sections))}
+    for item in items:
+        under[_place(item.place, sections, parents)].append(item.text)
+    out = []
+    for number, section in enumerate(sections):
+        out.append(section.heading.rstrip())
+        if number not in parents:
+            out.extend(under[number] or ["(none)"])
+    return "\n".join(out)
+
+
+def _place(place: str, sections: tuple[Section, ...], parents: set[int]) -> int:
+    leaves = [n for n in range(len(sections)) if n not in parents]
+    for wanted in (place, "context", "done"):
+        for number in leaves:
+            if re.search(rf"(?i)\b(?:{_PLACES[wanted]})", sections[number].title):
+                return number
+    return leaves[-1]

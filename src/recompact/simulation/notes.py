@@ -1,0 +1,245 @@
+"""How knowledge stands in text: what an agent did, as messages or as a transcript, and what a summary says of it.
+
+Both simulated models see text only, and this is their reading and writing. Writing gives ordinary lines that a person
+can read; reading takes any text, also one by a real model, and finds in it what can be found: tokens, signatures,
+results, things done.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from recompact.chat import Message
+from recompact.environments.pocket import APPS, CATALOGUE, TOKEN, Spec
+
+SPECS: Mapping[str, Spec] = {spec.full_name: spec for spec in CATALOGUE}
+_PREFIX_OF = {app[:3]: app for app in APPS}
+
+_CALL = re.compile(r"^-> call_api\((\{.*\})\)$")
+_NAMED_CALL = re.compile(rf"\b({'|'.join(APPS)})\.(\w+)(\(([^()]*)\))?")
+_PASSWORD = re.compile(rf"\b({'|'.join(APPS)})\b\W{{1,3}}([a-z]?[0-9a-z]{{5,6}})\b")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One call of an API and what came back; `arguments` are without the token."""
+
+    app: str
+    api: str
+    arguments: str  # canonical JSON, so that events can be compared and counted
+    result: Any = field(compare=False)
+    error: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.app}.{self.api}"
+
+    @property
+    def given(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.arguments)
+        return found
+
+    @property
+    def changes(self) -> bool:
+        return self.name in SPECS and SPECS[self.name].changes and not self.error
+
+
+def argument_key(arguments: Mapping[str, Any]) -> str:
+    """Arguments without the token, as one comparable text."""
+    return json.dumps({k: v for k, v in arguments.items() if k != "token"}, sort_keys=True)
+
+
+def events_of(messages: Iterable[Message]) -> list[Event]:
+    """What an agent's own messages show of its calls."""
+    asked: dict[str, str] = {}
+    found: list[Event] = []
+    for message in messages:
+        for call in message.calls:
+            asked[call.id] = call.arguments
+        if message.role == "tool" and message.call_id in asked:
+            event = _event(asked[message.call_id], message.content)
+            if event is not None:
+                found.append(event)
+    return found
+
+
+def events_in(transcript: str) -> list[Event]:
+    """The same from a transcript as a compressor gets it."""
+    found: list[Event] = []
+    call = ""
+    lines = iter(transcript.splitlines())
+    for line in lines:
+        if match := _CALL.match(line):
+            call = match[1]
+        elif call and line.startswith("[result of call_api]"):
+            event = _event(call, next(lines, ""))
+            if event is not None:
+                found.append(event)
+            call = ""
+    return found
+
+
+@lru_cache(maxsize=20_000)
+def _event(call: str, content: str) -> Event | None:
+    try:
+        asked = json.loads(call)
+        arguments = argument_key(asked.get("arguments") or {})
+        app, api = str(asked["app"]), str(asked["api"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    try:
+        result = json.loads(content)
+    except ValueError:
+        return Event(app, api, arguments, None, content or "no result")
+    error = str(result["error"]) if isinstance(result, dict) and "error" in result else ""
+    return Event(app, api, arguments, result, error)
+
+
+# --- writing
+
+
+def write_call(name: str, arguments: Mapping[str, Any]) -> str:
+    """A call as a line shows it: payments.send_money(email="...", amount=12.5)."""
+    given = ", ".join(f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in arguments.items() if k != "token")
+    return f"{name}({given})"
+
+
+def write_result(event: Event) -> str:
+    """A result that can be read back: a page as a table, anything else as JSON."""
+    result = event.result
+    call = write_call(event.name, event.given)
+    if not _is_page(result):
+        return f"- {call} returned {json.dumps(result, ensure_ascii=False, separators=(',', ':'))}"
+    fields = list(result["items"][0]) if result["items"] else []
+    head = f"- {call}: page {result['page']} of {result['pages']}, {result['total']} in all: {'|'.join(fields)}"
+    rows = ["  " + "|".join(_cell(row[f]) for f in fields) for row in result["items"]]
+    return "\n".join([head, *rows])
+
+
+def _is_page(result: Any) -> bool:
+    return isinstance(result, dict) and {"items", "page", "pages", "total"} <= result.keys()
+
+
+def _cell(value: Any) -> str:
+    return value.replace("|", "/").replace("\n", " ") if isinstance(value, str) else json.dumps(value)
+
+
+# --- reading
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What a text tells of tokens, passwords, signatures, API names and results; `lines` are for anything else."""
+
+    tokens: Mapping[str, str]
+    passwords: Mapping[str, str]
+    signatures: frozenset[str]
+    names: frozenset[str]
+    results: Mapping[tuple[str, str], Any]  # (full name, arguments) -> result
+    lines: tuple[str, ...]
+
+    def says_done(self, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether some line reports this very call as done: its name and all that tells it from others."""
+        api = name.split(".")[1]
+        values = [str(v) for k, v in arguments.items() if k != "token" and len(str(v)) < 80]
+        for line in self.lines:
+            if (name in line or api in line) and _is_done(line) and all(value in line for value in values):
+                return True
+        return False
+
+
+def _is_done(line: str) -> bool:
+    lowered = line.lower()
+    return "[x]" in lowered or (
+        "[ ]" not in lowered and re.search(r"\b(done|sent|approved|made|paid)\b", lowered) is not None
+    )
+
+
+@lru_cache(maxsize=4_096)
+def read_notes(text: str) -> Notes:
+    """Everything that can be found in a text. What cannot be read simply is not known."""
+    tokens = {_PREFIX_OF[token[:3]]: token for token in TOKEN.findall(text) if token[:3] in _PREFIX_OF}
+    passwords: dict[str, str] = {}
+    for line in text.splitlines():
+        if "password" in line.lower():
+            passwords |= {app: word for app, word in _PASSWORD.findall(line) if word != "password"}
+    signatures, names = set(), set()
+    for app, api, _, inside in _NAMED_CALL.findall(text):
+        name = f"{app}.{api}"
+        if name not in SPECS:
+            continue
+        names.add(name)
+        required = [p.name for p in SPECS[name].parameters if p.required]
+        if inside is not None and all(re.search(rf"\b{p}\b", inside) for p in required) and (inside or not required):
+            signatures.add(name)
+    return Notes(
+        tokens, passwords, frozenset(signatures), frozenset(names), dict(_results(text)), tuple(text.splitlines())
+    )
+
+
+_HEAD = re.compile(r"^- (\w+\.\w+)\((.*)\): page (\d+) of (\d+), (\d+) in all: (.*)$")
+_RETURNED = re.compile(r"^- (\w+\.\w+)\((.*)\) returned (\{.*\})$")
+
+
+def _results(text: str) -> Iterable[tuple[tuple[str, str], Any]]:
+    """Results written by `write_result`."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if match := _RETURNED.match(line):
+            result, arguments = _loads(match[3]), read_arguments(match[2])
+            if result is not None and arguments is not None:
+                yield (match[1], argument_key(arguments)), result
+        elif match := _HEAD.match(line):
+            arguments = read_arguments(match[2])
+            items = _rows(lines[number + 1 :], match[6].split("|"))
+            if arguments is not None:
+                page = {"items": items, "page": int(match[3]), "pages": int(match[4]), "total": int(match[5])}
+                yield (match[1], argument_key(arguments)), page
+
+
+def _rows(lines: list[str], fields: list[str]) -> list[dict[str, Any]]:
+    items = []
+    for line in lines:
+        cells = line[2:].split("|")
+        if not line.startswith("  ") or len(cells) != len(fields):
+            break
+        items.append({f: _value(f, cell) for f, cell in zip(fields, cells, strict=True)})
+    return items
+
+
+_TEXT_FIELDS = {"id", "name", "email", "phone", "date", "note", "title", "subject", "start", "end"}
+
+
+def _value(name: str, cell: str) -> Any:
+    if name in _TEXT_FIELDS:
+        return cell
+    value = _loads(cell)
+    return cell if value is None and cell != "null" else value
+
+
+def read_arguments(text: str) -> dict[str, Any] | None:
+    """The arguments of a written call, or None where they do not read."""
+    found: dict[str, Any] = {}
+    decoder = json.JSONDecoder()
+    at = 0
+    while at < len(text):
+        match = re.compile(r"\s*,?\s*(\w+)=").match(text, at)
+        if match is None:
+            return None
+        try:
+            found[match[1]], at = decoder.raw_decode(text, match.end())
+        except ValueError:
+            return None
+    return found
+
+
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
