@@ -79,7 +79,7 @@ async def parrot(status: int, content_type: str) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/plain"])
-@pytest.mark.parametrize("status", [200, 400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 503])
+@pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 429, 500])
 def test_a_server_that_repeats_the_key(status: int, content_type: str, caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         async with parrot(status, content_type) as url:

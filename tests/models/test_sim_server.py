@@ -233,7 +233,7 @@ def test_one_call_in_three_fails_and_nothing_is_lost_or_doubled(tmp_path: Path) 
     """Every request gets through in the end, its good reply goes out once, and the record tells the same."""
     record = tmp_path / "record.jsonl"
     kinds = tuple(kind for kind in TRANSIENT if kind not in ("trickle", "hang"))
-    requests = [Request((user(f"number {n}"),), (), Decoding(seed=n)) for n in range(120)]
+    requests = [Request((user(f"number {n}"),), (), Decoding(seed=n)) for n in range(90)]
 
     async def run() -> Server:
         async with (
@@ -255,7 +255,7 @@ def test_one_call_in_three_fails_and_nothing_is_lost_or_doubled(tmp_path: Path) 
 
     server = asyncio.run(run())
     failed = server.faults.total()
-    assert 30 < failed < 100
+    assert 20 < failed < 80
     assert set(server.faults) == set(kinds)
     assert server.received.total() == len(requests) + failed
     lines = [json.loads(line) for line in record.read_text().splitlines()]

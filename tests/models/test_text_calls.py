@@ -156,7 +156,7 @@ def test_malformed_arguments_are_shown_as_written() -> None:
     assert json.loads(text.messages[0].content) == {"name": "finish", "arguments": '{"answer": '}
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from recompact.chat import Message, Reply, Request, ToolCall, Usage, assistant
-from recompact.environments.pocket import LOGINS, Family, Owner, parse, read_task_message
+from recompact.environments.pocket import LOGINS, Family, Owner, Plan, parse, read_task_message
 from recompact.simulation.notes import SPECS, Event, Notes, argument_key, events_of, read_notes
 from recompact.tokens import counter
 
@@ -27,10 +27,11 @@ class Traits:
     """How an agent errs: chances per step, or per occasion where it says so."""
 
     wander: float = 0.03  # looks something up that it knows already
-    stop_short: float = 0.012  # takes a list for complete, per page that is missing
-    repeat: float = 0.006  # does a mutation again that it has just done
-    skip: float = 0.006  # takes a mutation for done that is not
-    miscalculate: float = 0.035  # at the end, where the answer is a number
+    misread: float = 0.025  # of the task as a whole, on first reading it
+    stop_short: float = 0.02  # takes a list for complete, per page that is missing
+    repeat: float = 0.012  # does a mutation again that it has just done
+    skip: float = 0.012  # takes a mutation for done that is not
+    miscalculate: float = 0.07  # at the end, where the answer is a number
     look_up_login: float = 0.6  # reads how a login works before it logs in
     believe_answer: float = 0.65  # of a summary that states an answer, on first reading it
     believe_goal: float = 0.3  # of a summary that leaves a condition of the task out
@@ -49,6 +50,8 @@ class _Need(Exception):
 ENDS_HERE = "I take the list {name} for complete after page {page}."
 TAKEN_DONE = "I take {call} for done."
 BY_SUMMARY = "I go by the summary: there is no further condition."
+READ_AS = "I read the task in my own way ({name})."
+_READ_AS = re.compile(r"I read the task in my own way \(([\w ]+)\)\.")
 _ENDS = re.compile(r"I take the list (\S+) for complete after page (\d+)\.")
 _TAKEN = re.compile(r"I take (\S+\(.*\)) for done\.")
 
@@ -184,20 +187,40 @@ class Recall:
 
     def _log_in(self, app: str) -> None:
         if app not in self.known.passwords:
-            raise _Need("account", "show_passwords", {}, "I need the passwords.")
+            raise _Need(
+                "account",
+                "show_passwords",
+                {},
+                "To log in anywhere I need the passwords first, so I look at them before anything else.",
+            )
         if f"{app}.login" not in self.known.signatures and self.rng.random() < self.traits.look_up_login:
             self._look_up(app, "login")
         username = {"email": self.owner.email, "phone": self.owner.phone}[LOGINS[app]]
         given = {"username": username, "password": self.known.passwords[app]}
-        raise _Need(app, "login", given, f"I log in to {app}.")
+        raise _Need(
+            app,
+            "login",
+            given,
+            f"I have no token for {app} in front of me, so I log in there; its other APIs want one.",
+        )
 
     def _look_up(self, app: str, name: str) -> None:
         full = f"{app}.{name}"
         if app in ("account", "documentation") or full in self.known.signatures:
             return
         if app not in self.known.listed and full not in self.known.names:
-            raise _Need("documentation", "show_apis", {"app": app}, f"I look at what {app} can do.")
-        raise _Need("documentation", "show_api", {"app": app, "api": name}, f"I look up how {full} is called.")
+            raise _Need(
+                "documentation",
+                "show_apis",
+                {"app": app},
+                f"I do not know what {app} can do, so I look at the list of its APIs and pick what fits the task.",
+            )
+        raise _Need(
+            "documentation",
+            "show_api",
+            {"app": app, "api": name},
+            f"Before I call {full} I look up how it is called, so that I get its arguments right the first time.",
+        )
 
 
 class SimulatedAgent:
@@ -228,17 +251,31 @@ def act(messages: tuple[Message, ...], rng: Random, traits: Traits) -> Message:
         return _finish("The summary has the answer.", answer, rng)
     if fresh and (reopened := _reopened(known, owner, rng, traits)) is not None:
         return reopened
-    plan, thought = family.solve, ""
-    if BY_SUMMARY in " ".join(known.thoughts) or (fresh and _widened(known, family, parameters, rng, traits)):
-        plan = family.wrong[family.tempting]
-        thought = BY_SUMMARY if BY_SUMMARY not in " ".join(known.thoughts) else ""
+    plan, thought = _plan(known, family, parameters, fresh, rng, traits)
     if known.turns and rng.random() < traits.wander and (again := _wander(known, rng)) is not None:
         return again
     return _follow(plan, parameters, known, owner, rng, traits, thought)
 
 
+def _plan(
+    known: Knowledge, family: Family, parameters: Mapping[str, str], fresh: bool, rng: Random, traits: Traits
+) -> tuple[Plan, str]:
+    """The right plan, or a wrong one that the agent has fallen for; it keeps to that as long as it sees its own words."""
+    said = " ".join(known.thoughts)
+    if misread := _READ_AS.search(said):
+        return family.wrong[misread[1]], ""
+    if BY_SUMMARY in said:
+        return family.wrong[family.tempting], ""
+    if not known.summary and not known.turns and rng.random() < traits.misread:
+        name = rng.choice(sorted(family.wrong))
+        return family.wrong[name], READ_AS.format(name=name)
+    if fresh and _widened(known, family, parameters, rng, traits):
+        return family.wrong[family.tempting], BY_SUMMARY
+    return family.solve, ""
+
+
 def _follow(
-    plan: Any, parameters: Mapping[str, str], known: Knowledge, owner: Owner, rng: Random, traits: Traits, thought: str
+    plan: Plan, parameters: Mapping[str, str], known: Knowledge, owner: Owner, rng: Random, traits: Traits, thought: str
 ) -> Message:
     """Run the plan on what is known; do what it needs next, or finish. A slip is said as a thought, and kept to."""
     for _ in range(8):
@@ -292,11 +329,14 @@ def _widened(known: Knowledge, family: Family, parameters: Mapping[str, str], rn
     if not family.tempting:
         return False
     text = known.summary.lower()
-    conditions = [
-        v for k, v in parameters.items() if k in ("relation", "other_relation", "since", "until", "date", "name")
-    ]
-    missing = [v for v in conditions if v.lower() not in text]
+    missing = [value for value in conditions(parameters) if value.lower() not in text]
     return bool(missing) and rng.random() < traits.believe_goal
+
+
+def conditions(parameters: Mapping[str, str]) -> list[str]:
+    """The parameters of a task that restrict it."""
+    restricting = ("relation", "other_relation", "since", "until", "date", "name")
+    return [value for key, value in parameters.items() if key in restricting]
 
 
 def _reopened(known: Knowledge, owner: Owner, rng: Random, traits: Traits) -> Message | None:
@@ -326,10 +366,14 @@ def _wander(known: Knowledge, rng: Random) -> Message | None:
 
 
 def _thought(full: str, arguments: Mapping[str, Any]) -> str:
+    """What an agent says before a call: what it is about to do and why now."""
+    app, api = full.split(".")
     page = arguments.get("page", 1)
+    if SPECS[full].changes:
+        return f"I have what I need for the next change in {app}. I call {api} now, exactly once, and then see what is left."
     if page > 1:
-        return f"I read page {page}."
-    return f"I call {full.split('.')[1]}."
+        return f"The list goes on, so I read page {page} of it before I draw any conclusion from what I have seen."
+    return f"Next I need what {api} of {app} tells me, and then I will see what that means for the task."
 
 
 def _call(thought: str, app: str, api: str, arguments: Mapping[str, Any], rng: Random) -> Message:

@@ -7,16 +7,31 @@ everything makes each demand a little weaker. It sees text only.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from recompact.chat import Message, Reply, Request, Usage, assistant
 from recompact.environments.pocket import LOGINS
 from recompact.simulation.agent import _count, _tokens_of
 from recompact.simulation.guidance import Guidance, Kind, read_guidance
-from recompact.simulation.notes import SPECS, Event, Notes, events_in, events_of, read_notes, write_call, write_result
+from recompact.simulation.notes import (
+    SPECS,
+    Event,
+    Notes,
+    argument_key,
+    events_in,
+    events_of,
+    is_page,
+    read_notes,
+    write_call,
+    write_list,
+    write_result,
+    write_signature,
+)
 from recompact.template import Section
 
 
@@ -43,7 +58,7 @@ class Habits:
     claims: float = 0.35  # takes a total at hand for the answer, where the condition is lost
     completes: float = 0.10  # reports open mutations as made, where open work is lost
     reopens: float = 0.30  # lists a login or look-up that was done among the next steps, where open work is lost
-    room: int = 900  # tokens that it aims at where the prompt sets no lower limit
+    room: int = 1150  # tokens that it aims at where the prompt sets no lower limit
     room_per_demand: int = 60  # and more where more is demanded
 
     def chance(self, kind: Kind, guidance: Guidance, carried: bool) -> float:
@@ -146,7 +161,7 @@ def _compose(source: _Source, rng: Random, habits: Habits) -> list[Item]:
     items += _access(source, keeps)
     items += _signatures(source, keeps)
     items += _mutations(source, keeps)
-    items += _records(lists, keeps, source)
+    items += _records(lists, keeps, _people(lists, source.task) if restricted else frozenset())
     items += [Item("blocked", f"- {e.name}: {e.error}", 1) for e in source.events if e.error and keeps("error")]
     items += _outlook(source, lists, restricted, keeps, rng, habits)
     return items
@@ -212,7 +227,7 @@ def _signatures(source: _Source, keeps: object) -> list[Item]:
         if name not in SPECS:
             continue
         if keeps("signature", carried=carried):  # type: ignore[operator]
-            items.append(Item("context", f"- {SPECS[name].signature}", 4))
+            items.append(Item("context", f"- {write_signature(SPECS[name])}", 4))
         else:
             items.append(Item("done", f"- [x] Read the documentation of {name}.", 1.5))
     return items
@@ -243,9 +258,13 @@ def _is_mutation(line: str) -> bool:
     return match is not None and match[1] in SPECS and SPECS[match[1]].changes
 
 
-def _results(source: _Source) -> dict[tuple[str, str], tuple[Event, bool]]:
-    """Results worth keeping, by call: (event, whether the previous summary had it)."""
-    found: dict[tuple[str, str], tuple[Event, bool]] = {}
+Found = dict[tuple[str, str], tuple[Event, bool]]
+"""Results by call: the event, and whether the previous summary had it."""
+
+
+def _results(source: _Source) -> Found:
+    """Results that the work may still need: not documentation, passwords or logins, which are kept apart."""
+    found: Found = {}
     for (name, arguments), result in source.before.results.items():
         app, api = name.split(".")
         found[name, arguments] = (Event(app, api, arguments, result), True)
@@ -256,28 +275,59 @@ def _results(source: _Source) -> dict[tuple[str, str], tuple[Event, bool]]:
     return found
 
 
-def _records(lists: Mapping[tuple[str, str], tuple[Event, bool]], keeps: object, source: _Source) -> list[Item]:
+def _people(found: Found, task: str) -> frozenset[str]:
+    """Whom the work is about, as far as it has been found out: contacts of a relationship that the task names, guests."""
+    about: set[str] = set()
+    for event, _ in found.values():
+        result = event.result
+        relation = event.given.get("relationship")
+        if is_page(result) and relation and str(relation) in task:
+            about |= {row["email"] for row in result["items"] if "email" in row}
+        elif isinstance(result, dict) and "guests" in result:
+            about |= set(re.findall(r"[\w.]+@[\w.]+\w", json.dumps(result["guests"])))
+    return frozenset(about)
+
+
+def _records(found: Found, keeps: object, about: frozenset[str]) -> list[Item]:
     """Retrieved records: as they are, or as a count and a total, or as a mere mention."""
     items = []
-    for event, carried in lists.values():
-        whole = keeps("set", carried=carried) and keeps("identifier", carried=carried)  # type: ignore[operator]
-        paged = keeps("page", carried=carried)  # type: ignore[operator]
-        if whole and paged:
-            items.append(Item("context", write_result(event), 3))
-            continue
-        result = event.result
-        if isinstance(result, dict) and "items" in result:
-            amounts = [row["amount"] for row in result["items"] if "amount" in row]
-            total = f", together {sum(amounts):.2f}" if amounts else ""
-            items.append(Item("done", f"- [x] Read a page of {event.name}: {len(result['items'])} records{total}.", 1))
+    lists: dict[tuple[str, str], dict[int, tuple[Event, bool]]] = {}
+    for event, carried in found.values():
+        if is_page(event.result):
+            given = {k: v for k, v in event.given.items() if k != "page"}
+            lists.setdefault((event.name, argument_key(given)), {})[event.result["page"]] = (event, carried)
+        elif keeps("set", carried=carried) and keeps("identifier", carried=carried):  # type: ignore[operator]
+            items.append(Item("context", write_result(event), 4.2))
         else:
             items.append(Item("done", f"- [x] Read {event.name}.", 1))
+    for (name, arguments), pages in lists.items():
+        items.append(_list_item(name, json.loads(arguments), pages, keeps, about))
     return items
+
+
+def _list_item(
+    name: str, arguments: dict[str, Any], pages: dict[int, tuple[Event, bool]], keeps: object, about: frozenset[str]
+) -> Item:
+    """A list as a table, as far as its pages follow each other from the first; or what little is said of it."""
+    run: list[dict[str, Any]] = []
+    while len(run) + 1 in pages:
+        run.append(pages[len(run) + 1][0].result)
+    carried = all(before for _, before in pages.values())
+    whole = keeps("set", carried=carried) and keeps("identifier", carried=carried)  # type: ignore[operator]
+    if run and whole:
+        if len(run) > 1 and not keeps("page", carried=carried):  # type: ignore[operator]
+            # A page is lost and nobody notices: the list looks complete without it.
+            run = [{**page, "pages": len(run) - 1} for page in run[:-1]]
+        return Item("context", write_list(name, arguments, run, about), 4.2)
+    rows = [row for event, _ in pages.values() for row in event.result["items"]]
+    amounts = [row["amount"] for row in rows if "amount" in row]
+    total = f", together {sum(amounts):.2f}" if amounts else ""
+    return Item("done", f"- [x] Read {len(pages)} pages of {name}: {len(rows)} records{total}.", 1)
 
 
 def _outlook(
     source: _Source,
-    lists: Mapping[tuple[str, str], tuple[Event, bool]],
+    lists: Found,
     restricted: bool,
     keeps: object,
     rng: Random,

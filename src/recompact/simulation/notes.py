@@ -16,6 +16,7 @@ from typing import Any
 
 from recompact.chat import Message
 from recompact.environments.pocket import APPS, CATALOGUE, TOKEN, Spec
+from recompact.environments.pocket.spec import PAGE_SIZE
 
 SPECS: Mapping[str, Spec] = {spec.full_name: spec for spec in CATALOGUE}
 _PREFIX_OF = {app[:3]: app for app in APPS}
@@ -104,29 +105,85 @@ def _event(call: str, content: str) -> Event | None:
 
 
 def write_call(name: str, arguments: Mapping[str, Any]) -> str:
-    """A call as a line shows it: payments.send_money(email="...", amount=12.5)."""
-    given = ", ".join(f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in arguments.items() if k != "token")
+    """A call as a line shows it: payments.send_money(email="...", amount=12.5). Long texts are cut."""
+    given = ", ".join(f"{k}={json.dumps(_cut(v), ensure_ascii=False)}" for k, v in arguments.items() if k != "token")
     return f"{name}({given})"
 
 
+_TELLING = 60  # characters up to which a value tells one call from another
+
+
+def _cut(value: Any) -> Any:
+    return f"{value[:24]}..." if isinstance(value, str) and len(value) > _TELLING else value
+
+
 def write_result(event: Event) -> str:
-    """A result that can be read back: a page as a table, anything else as JSON."""
+    """A result that is no list, so that it can be read back; of a long text, the lines that say something."""
     result = event.result
-    call = write_call(event.name, event.given)
-    if not _is_page(result):
-        return f"- {call} returned {json.dumps(result, ensure_ascii=False, separators=(',', ':'))}"
-    fields = list(result["items"][0]) if result["items"] else []
-    head = f"- {call}: page {result['page']} of {result['pages']}, {result['total']} in all: {'|'.join(fields)}"
-    rows = ["  " + "|".join(_cell(row[f]) for f in fields) for row in result["items"]]
-    return "\n".join([head, *rows])
+    if isinstance(result, dict):
+        result = {k: distilled(v) if isinstance(v, str) and len(v) > _LONG else v for k, v in result.items()}
+    shown = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+    return f"- {write_call(event.name, event.given)} returned {shown}"
 
 
-def _is_page(result: Any) -> bool:
+_LONG = 120
+_SALIENT = re.compile(r"(?i)^- |\b(?:total|together|due|owe|invited|dues|agenda|deadline)\b")
+
+
+def distilled(text: str) -> str:
+    """What a reader in a hurry keeps of a long text: the sentences with the figures and dates that it is about."""
+    parts = re.split(r"(?<=[.!?])\s+(?=[A-Z])|\n", text)
+    kept = [part for part in parts if _SALIENT.search(part) and re.search(r"\d", part)]
+    return "\n".join(kept) if kept else text
+
+
+def write_list(
+    name: str, arguments: Mapping[str, Any], pages: list[dict[str, Any]], about: frozenset[str] = frozenset()
+) -> str:
+    """The first pages of a list as one table. What is the same in all rows stands in its head, once.
+
+    Where the people that the work is about are known (`about`, by email), the rows of others may be left out.
+    """
+    rows = [row for page in pages for row in page["items"]]
+    left_out = 0
+    if about and len(rows) > 6 and ("email" in rows[0] or "sender" in rows[0]):
+        chosen = [row for row in rows if row.get("email", row.get("sender")) in about]
+        left_out, rows = len(rows) - len(chosen), chosen
+    fields = [f for f in rows[0] if f not in _NOT_WORTH_IT] if rows else []
+    same = {f: rows[0][f] for f in fields if len(rows) > 1 and all(row[f] == rows[0][f] for row in rows)}
+    given = {k: v for k, v in arguments.items() if k != "page"}
+    fields = [f for f in fields if f not in same]
+    head = f"- {write_call(name, given)}: pages 1 to {len(pages)} of {pages[-1]['pages']}, {pages[-1]['total']} in all"
+    if left_out:
+        head += f", {left_out} of other people left out"
+    if same:
+        head += f", each with {json.dumps(same, ensure_ascii=False)}"
+    if "name" in fields and "email" in fields and all(_name_of(row["email"]) == row["name"] for row in rows):
+        fields = [f for f in fields if f != "name"]
+        head += ", named as their email says"
+    lines = ["  " + "|".join(_cell(row[f]) for f in fields) for row in rows]
+    return "\n".join([f"{head}: {'|'.join(fields)}", *lines])
+
+
+_NOT_WORTH_IT = ("preview",)  # what any reader would leave out of a table
+
+
+def _name_of(email: str) -> str:
+    return email.split("@")[0].replace(".", " ").title()
+
+
+def is_page(result: Any) -> bool:
     return isinstance(result, dict) and {"items", "page", "pages", "total"} <= result.keys()
 
 
 def _cell(value: Any) -> str:
     return value.replace("|", "/").replace("\n", " ") if isinstance(value, str) else json.dumps(value)
+
+
+def write_signature(spec: Spec) -> str:
+    """Enough to call it again: names and defaults."""
+    shown = [p.name if p.required else f"{p.name}={json.dumps(p.default)}" for p in spec.parameters]
+    return f"{spec.full_name}({', '.join(shown)})"
 
 
 # --- reading
@@ -146,7 +203,7 @@ class Notes:
     def says_done(self, name: str, arguments: Mapping[str, Any]) -> bool:
         """Whether some line reports this very call as done: its name and all that tells it from others."""
         api = name.split(".")[1]
-        values = [str(v) for k, v in arguments.items() if k != "token" and len(str(v)) < 80]
+        values = [str(v) for k, v in arguments.items() if k != "token" and len(str(v)) <= _TELLING]
         for line in self.lines:
             if (name in line or api in line) and _is_done(line) and all(value in line for value in values):
                 return True
@@ -166,7 +223,7 @@ def read_notes(text: str) -> Notes:
     tokens = {_PREFIX_OF[token[:3]]: token for token in TOKEN.findall(text) if token[:3] in _PREFIX_OF}
     passwords: dict[str, str] = {}
     for line in text.splitlines():
-        if "password" in line.lower():
+        if "password" in line.lower() and "(" not in line:
             passwords |= {app: word for app, word in _PASSWORD.findall(line) if word != "password"}
     signatures, names = set(), set()
     for app, api, _, inside in _NAMED_CALL.findall(text):
@@ -182,12 +239,15 @@ def read_notes(text: str) -> Notes:
     )
 
 
-_HEAD = re.compile(r"^- (\w+\.\w+)\((.*)\): page (\d+) of (\d+), (\d+) in all: (.*)$")
+_HEAD = re.compile(
+    r"^- (\w+\.\w+)\((.*)\): pages 1 to (\d+) of (\d+), (\d+) in all(, \d+ of other people left out)?"
+    r"(?:, each with (\{.*?\}))?(, named as their email says)?: (.*)$"
+)
 _RETURNED = re.compile(r"^- (\w+\.\w+)\((.*)\) returned (\{.*\})$")
 
 
 def _results(text: str) -> Iterable[tuple[tuple[str, str], Any]]:
-    """Results written by `write_result`."""
+    """Results written by `write_result` and `write_list`."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
         if match := _RETURNED.match(line):
@@ -195,24 +255,38 @@ def _results(text: str) -> Iterable[tuple[tuple[str, str], Any]]:
             if result is not None and arguments is not None:
                 yield (match[1], argument_key(arguments)), result
         elif match := _HEAD.match(line):
-            arguments = read_arguments(match[2])
-            items = _rows(lines[number + 1 :], match[6].split("|"))
-            if arguments is not None:
-                page = {"items": items, "page": int(match[3]), "pages": int(match[4]), "total": int(match[5])}
-                yield (match[1], argument_key(arguments)), page
+            yield from _pages(match, lines[number + 1 :])
 
 
-def _rows(lines: list[str], fields: list[str]) -> list[dict[str, Any]]:
+def _pages(head: re.Match[str], following: list[str]) -> Iterable[tuple[tuple[str, str], Any]]:
+    """A table as the pages that it was made of."""
+    name, given, upto, last, total, left_out, same, named, fields = head.groups()
+    arguments = read_arguments(given)
+    if arguments is None:
+        return
+    rows = _rows(following, fields.split("|"), _loads(same) if same else {}, named is not None)
+    size = arguments.get("page_size", PAGE_SIZE)
+    for page in range(1, int(upto) + 1):
+        # A table with rows left out no longer tells which page a row was on, which no plan asks.
+        items = (rows if page == 1 else []) if left_out else rows[(page - 1) * size : page * size]
+        key = arguments | {"page": page} if "page_size" in arguments else arguments
+        yield (name, argument_key(key)), {"items": items, "page": page, "pages": int(last), "total": int(total)}
+
+
+def _rows(lines: list[str], fields: list[str], same: Mapping[str, Any], named: bool) -> list[dict[str, Any]]:
     items = []
     for line in lines:
         cells = line[2:].split("|")
         if not line.startswith("  ") or len(cells) != len(fields):
             break
-        items.append({f: _value(f, cell) for f, cell in zip(fields, cells, strict=True)})
+        row = {**same, **{f: _value(f, cell) for f, cell in zip(fields, cells, strict=True)}}
+        if named:
+            row["name"] = _name_of(row["email"])
+        items.append(row)
     return items
 
 
-_TEXT_FIELDS = {"id", "name", "email", "phone", "date", "note", "title", "subject", "start", "end"}
+_TEXT_FIELDS = {"id", "name", "email", "phone", "date", "note", "title", "subject", "start", "end", "place"}
 
 
 def _value(name: str, cell: str) -> Any:

@@ -55,7 +55,8 @@ def delete_message(db: sqlite3.Connection, a: Arguments) -> Any:
 def _listed(row: dict[str, Any]) -> dict[str, Any]:
     """A message in a list: who, about what, and how it begins."""
     other = "recipient" if row["folder"] == "sent" else "sender"
-    return {name: row[name] for name in ("id", other, "subject", "date")} | {"preview": row["body"][:28] + "..."}
+    shown = {name: row[name] for name in ("id", other, "subject", "date")}
+    return shown | {"preview": row["body"][:28] + "...", "read": True, "attachments": 0, "priority": "normal"}
 
 
 _ID = need("message_id", "string", f"from {_HOW}")
@@ -71,7 +72,7 @@ ENTRIES = (
             may("query", "string", "words of the subject"),
         ),
         "List messages of a folder, newest first.",
-        "{id, sender (in sent: recipient), subject, date, preview}",
+        "{id, sender (in sent: recipient), subject, date, preview, read, attachments, priority}",
         list_messages,
     ),
     read(

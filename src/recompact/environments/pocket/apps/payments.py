@@ -70,9 +70,9 @@ def cancel_request(db: sqlite3.Connection, a: Arguments) -> Any:
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """A record as the agent reads it: dollars instead of cents."""
+    """A record as the agent reads it: dollars instead of cents, and what is the same for all of them."""
     named = {("amount" if key == "cents" else key): value for key, value in row.items()}
-    return named | {"amount": dollars(row["cents"])}
+    return named | {"amount": dollars(row["cents"]), "currency": "USD", "fee": 0.0, "method": "balance"}
 
 
 def _user(db: sqlite3.Connection, email: str) -> str:
@@ -139,7 +139,7 @@ ENTRIES = (
             may("until", "date", "last day"),
         ),
         "List payments, newest first.",
-        "{id, direction, name, email, amount, date, note}",
+        "{id, direction, name, email, amount, date, note, currency, fee, method}",
         list_transactions,
     ),
     listing(
@@ -150,7 +150,7 @@ ENTRIES = (
             may("status", "string", choices=_STATUSES),
         ),
         "List requests for money, newest first. Incoming ones ask you to pay.",
-        "{id, direction, name, email, amount, date, note, status}",
+        "{id, direction, name, email, amount, date, note, status, currency, fee, method}",
         list_requests,
     ),
     change(

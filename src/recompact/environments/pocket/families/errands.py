@@ -42,9 +42,9 @@ def _make_expenses(rng: Random, world: Draft) -> Parameters:
     project, since = rng.choice(words.PROJECTS), day(rng.randrange(24, 32))
     inside, outside = world.related(relation, other), world.others(relation, other)
     senders = [rng.choice(world.related(relation)), rng.choice(world.related(other))]
-    senders += [rng.choice(inside) for _ in range(3)] + [rng.choice(outside) for _ in range(13)]
+    senders += [rng.choice(inside) for _ in range(3)] + [rng.choice(outside) for _ in range(7)]
     rng.shuffle(senders)
-    dated = [(who, after(since, n)) for who, n in zip(senders, rng.sample(range(1, 24), 18), strict=True)]
+    dated = [(who, after(since, n)) for who, n in zip(senders, rng.sample(range(1, 24), 12), strict=True)]
     dated += [(rng.choice(inside), since), (rng.choice(inside), after(since, -3))]
     amounts = rng.sample(range(1200, 9000, 5), len(dated))
     for (who, when), amount in zip(dated, amounts, strict=True):
@@ -130,7 +130,7 @@ def _make_agenda(rng: Random, world: Draft) -> Parameters:
     # two who come this time have declined for the next one
     verdicts = zip(guests[:6], rng.sample(("Declined", "Accepted") * 2, 4) + ["Accepted"] * 2, strict=True)
     answered += [(guest, verdict, later, rng.randrange(1, 9)) for guest, verdict in verdicts]
-    answered += [(guest, "Accepted", latest, rng.randrange(1, 9)) for guest in guests[:5]]
+    answered += [(guest, "Accepted", latest, rng.randrange(1, 9)) for guest in guests[:2]]
     for guest, verdict, when, ago in answered:
         body = f"{guest.name} has answered your invitation."
         world.mail(guest, f"{verdict}: {title} {when}", body, day(ago))
@@ -217,7 +217,7 @@ _DUE = re.compile(r"- (.+?): (\d+\.\d\d)")
 
 def _make_dues(rng: Random, world: Draft) -> Parameters:
     relation = rng.choice(("coworker", "friend"))
-    club, since = rng.choice(words.CLUBS), quiet_day(world, rng.randrange(37, 42))
+    club, since = rng.choice(words.CLUBS), quiet_day(world, rng.randrange(14, 18))
     inside = rng.sample(world.related(relation), 3)
     outside = rng.sample(world.others(relation), 5)
     members = [*inside, *outside]

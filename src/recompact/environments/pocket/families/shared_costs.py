@@ -142,7 +142,7 @@ SPLIT_BILLS = Family(
 
 def _make_party(rng: Random, world: Draft) -> Parameters:
     relation, other, third = rng.sample(("coworker", "friend", "roommate"), 3)
-    date, title, amount = quiet_day(world, rng.randrange(30, 35)), rng.choice(words.PARTIES), money(rng, 9, 40)
+    date, title, amount = quiet_day(world, rng.randrange(13, 17)), rng.choice(words.PARTIES), money(rng, 9, 40)
     inside = [*rng.sample(world.related(relation), 2), *rng.sample(world.related(other), 2)]
     inside += rng.sample([p for p in world.related(relation, other) if p not in inside], 1)
     outside = [rng.choice(world.related(third)), rng.choice(world.related("sibling", "parent"))]

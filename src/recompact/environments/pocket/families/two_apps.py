@@ -43,7 +43,7 @@ _LARGE = ("coworker", "friend", "roommate")
 
 def _make_income(rng: Random, world: Draft) -> Parameters:
     relation = rng.choice(_LARGE)
-    members, since = world.related(relation), quiet_day(world, rng.randrange(35, 41))
+    members, since = world.related(relation), quiet_day(world, rng.randrange(16, 21))
     world.pay("received", rng.choice(members), money(rng), since, "lunch")
     world.pay("received", rng.choice(members), money(rng), after(since, 20), "cinema")
     world.pay("received", rng.choice(members), money(rng), after(since, -2), "museum")
@@ -99,7 +99,7 @@ def _make_requests(rng: Random, world: Draft) -> Parameters:
     inside, outside = world.related(relation, other), (*world.others(relation, other), *world.strangers)
     chosen = [rng.choice(world.related(relation)), rng.choice(world.related(other))]
     chosen += [rng.choice(inside) for _ in range(5)]
-    senders = chosen[1:] + [rng.choice(outside) for _ in range(rng.randrange(13, 16))]
+    senders = chosen[1:] + [rng.choice(outside) for _ in range(rng.randrange(7, 10))]
     notes = [rng.choice(words.REQUEST_NOTES) for _ in senders]
     for sender, note, ago in zip(senders, notes, rng.sample(range(1, 37), len(senders)), strict=True):
         world.ask(sender, money(rng), day(ago), note)
@@ -231,11 +231,11 @@ _NUMBERS = {"June": "06", "July": "07", "August": "08"}
 def _make_invitations(rng: Random, world: Draft) -> Parameters:
     month = rng.choice(tuple(_NUMBERS))
     others = [m for m in _NUMBERS if m != month]
-    months = [month] * 4 + [rng.choice(others) for _ in range(5)]
+    months = [month] * 3 + [rng.choice(others) for _ in range(3)]
     rng.shuffle(months)
     months.append(month)  # the oldest message, so on the last page
-    days = [*sorted(rng.sample(range(1, 26), 9)), 28]
-    for title, its_month, ago in zip(rng.sample(words.INVITED_TO, 10), months, days, strict=True):
+    days = [*sorted(rng.sample(range(1, 26), 6)), 28]
+    for title, its_month, ago in zip(rng.sample(words.INVITED_TO, 7), months, days, strict=True):
         date, hour = f"2025-{_NUMBERS[its_month]}-{rng.randrange(18, 30)}", rng.randrange(10, 20)
         when = f"{date}, {hour}:{rng.choice(('00', '30'))} to {hour + 2}:{rng.choice(('00', '30'))}"
         body = (
@@ -297,7 +297,7 @@ INVITATIONS = Family(
 
 def _make_archive(rng: Random, world: Draft) -> Parameters:
     relation = rng.choice(("coworker", "friend", "roommate", "sibling", "parent"))
-    members, until = world.related(relation), day(rng.randrange(44, 54))
+    members, until = world.related(relation), day(rng.randrange(74, 84))
     subject, body = rng.choice(words.TOPICS)
     for when in (day(125), until, after(until, 1), after(until, -9)):
         world.mail(rng.choice(members), subject, body, when)

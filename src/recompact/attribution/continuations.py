@@ -1,0 +1,39 @@
+"""Continuing the same frozen agent from a boundary, with and without the compaction, to the end.
+
+PRE and POST start from the same restored environment and differ in nothing but the context. Compaction is off, and the
+steps that were left at the boundary are all there is.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from recompact.environments.protocol import Episode, Task
+from recompact.execution.episodes import run_episode
+from recompact.rollout import Agent
+from recompact.tokens import TokenCounter
+from recompact.trajectory import Boundary, Trajectory
+
+Arm = Literal["PRE", "POST"]
+ARMS: tuple[Arm, Arm] = ("PRE", "POST")
+
+
+def continuation_unit(task: str, index: int, arm: Arm, draw: int) -> str:
+    """The name of one draw; everything random in it comes from this name."""
+    return f"continue/{task}/{index}/{arm}/{draw}"
+
+
+async def continue_from(
+    task: Task, boundary: Boundary, arm: Arm, episode: Episode, agent: Agent, *, count: TokenCounter, step_limit: int
+) -> Trajectory:
+    """One continuation: Q∅ of the boundary's state and the arm's context, sampled once."""
+    return await run_episode(
+        task,
+        episode,
+        agent,
+        count=count,
+        step_limit=step_limit - boundary.step,
+        snapshot=boundary.snapshot,
+        context=boundary.pre if arm == "PRE" else boundary.post,
+        actions=boundary.actions,
+    )

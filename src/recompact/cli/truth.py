@@ -1,0 +1,78 @@
+"""`recompact truth`: what each compaction of a simulated run really lost, and what that did."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from recompact.cli.console import console, json_option, print_json
+
+if TYPE_CHECKING:
+    from recompact.simulation.truth import BoundaryTruth
+
+
+@click.command(name="truth")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("--run", help="Name of the run (default: the config's file name).")
+@click.option("--draws", type=click.IntRange(min=1), default=100, show_default=True, help="Continuations in each arm.")
+@click.option("--out", type=click.Path(path_type=Path), help="File to write (default: beside the run).")
+@json_option
+def command(config: Path, run: str | None, draws: int, out: Path | None, as_json: bool) -> None:
+    """Write what each compaction of a simulated run really lost.
+
+    For each boundary of a run that `collect` made with the simulated models: the facts that were lost, and H and B from
+    very many continuations. Real models have no such truth; this is for testing estimators.
+    """
+    from recompact.cli.progress import bar
+    from recompact.config import load_config
+    from recompact.errors import InputError
+    from recompact.models.limits import Spending
+    from recompact.simulation.truth import run_truth, write_truth
+    from recompact.store.runs import find_run
+
+    loaded = load_config(config)
+    if loaded.agent.model != "sim-agent" or loaded.suite.use != "pocket":
+        raise InputError(f"{config}: truth is known for the embedded world only (suite pocket, agent sim-agent)")
+    path = find_run(run or config.stem, config.parent / loaded.run.directory)
+    target = out or path.with_suffix(".truth.json")
+    try:
+        with bar("truth", Spending(), quiet=as_json) as shown:
+            truths = run_truth(path, draws, shown.begin, shown.done)
+    except KeyboardInterrupt:
+        click.echo("\nrecompact: stopped. Nothing was written; the same command starts again.", err=True)
+        sys.exit(130)
+    write_truth(truths, target)
+    summary = summarized(truths, draws)
+    if as_json:
+        print_json({"file": str(target), **summary})
+        return
+    out_console = console()
+    for name, value in summary.items():
+        out_console.print(f"{name.replace('_', ' ')}: {value}")
+    click.echo(f"Written to {target}")
+
+
+def summarized(truths: list[BoundaryTruth], draws: int) -> dict[str, Any]:
+    """The picture that the paper draws of its boundaries, for these."""
+    hazards = [t.hazard for t in truths]
+    burdens = [t.burden for t in truths]
+    harmful = [t for t in truths if t.hazard >= 0.5 or t.burden >= 5]
+    lost: dict[str, int] = {}
+    for truth in truths:
+        for kind in {fact.kind for fact in truth.lost}:
+            lost[kind] = lost.get(kind, 0) + 1
+    return {
+        "boundaries": len(truths),
+        "draws_in_each_arm": draws,
+        "harmful": len(harmful),
+        "harmful_share": round(len(harmful) / len(truths), 4) if truths else 0.0,
+        "hazard_at_least_0.5": sum(h >= 0.5 for h in hazards),
+        "burden_at_least_5": sum(b >= 5 for b in burdens),
+        "hazard_within_0.1": sum(abs(h) < 0.1 for h in hazards),
+        "burden_above_0.5": sum(b > 0.5 for b in burdens),
+        "burden_above_0.5_and_below_5": sum(0.5 < b < 5 for b in burdens),
+        "boundaries_that_lost_a_fact_of_kind": dict(sorted(lost.items())),
+    }
