@@ -1,0 +1,72 @@
+"""How draws are spent: an allocation says which continuations are due, given what has come back so far.
+
+Outcomes go in, draws come out. An allocation is a pure function of the outcomes: it may ask for a draw as soon as that
+draw is certain to be needed, but what it asks for in the end does not depend on the order in which outcomes arrived.
+So verification needs no barrier between rounds, and is the same whatever the concurrency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from recompact.attribution.continuations import Arm
+
+
+@dataclass(frozen=True, order=True)
+class BoundaryId:
+    """A boundary within a run: the unit of its trajectory and its index there, from 1."""
+
+    unit: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.unit.removeprefix('collect/')}#{self.index}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one continuation ended: the terminal reward, and its own steps only."""
+
+    value: float
+    steps: int
+    tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What is known of one boundary: by arm, outcome by number of the draw (from 0)."""
+
+    pre: Mapping[int, Outcome] = field(default_factory=dict)
+    post: Mapping[int, Outcome] = field(default_factory=dict)
+
+    def of(self, arm: Arm) -> Mapping[int, Outcome]:
+        return self.pre if arm == "PRE" else self.post
+
+
+@dataclass(frozen=True, order=True)
+class Draw:
+    """One continuation to be run."""
+
+    boundary: BoundaryId
+    arm: Arm
+    number: int
+
+
+class Allocation(Protocol):
+    """A way to spend draws."""
+
+    @property
+    def name(self) -> str: ...
+
+    def due(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
+        """All draws that are certain to be needed and have no outcome yet. Empty when everything is decided.
+
+        `known` has every boundary as a key, also those of which nothing is known yet.
+        """
+        ...
+
+    def retained(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
+        """The harmful boundaries, most harmful first, once nothing is due any more."""
+        ...
