@@ -11,5 +11,7 @@ def models() -> Mapping[str, ChatModel]:
     """The simulated models by the names under which configs and the server know them."""
     from recompact.simulation.agent import SimulatedAgent
     from recompact.simulation.compressor import SimulatedCompressor
+    from recompact.simulation.optimizer import SimulatedOptimizer
 
-    return {"sim-agent": SimulatedAgent(), "sim-compressor": SimulatedCompressor()}
+    found = (SimulatedAgent(), SimulatedCompressor(), SimulatedOptimizer())
+    return {model.name: model for model in found}

@@ -1,8 +1,9 @@
 """A simulated agent: it plans from the task's text and knows only what it sees in its context.
 
-In goes a request, out comes one call with a short thought. Everything is worked out anew from the messages at each step:
-a signature that is no longer there is looked up again, a token that is gone means a new login, a page that was forgotten
-is fetched again, a payment that was forgotten is made twice. It slips now and then, and it may believe a summary.
+In goes a request, out comes one call with a short thought. Everything is worked out anew from the messages at each
+step: a signature that is no longer there is looked up again, a token that is gone means a new login, a page that was
+forgotten is fetched again, a payment that was forgotten is made twice. It slips now and then, and it may believe a
+summary.
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from random import Random
 from typing import Any
 
 from recompact.chat import Message, Reply, Request, ToolCall, Usage, assistant
 from recompact.environments.pocket import LOGINS, Family, Owner, Plan, parse, read_task_message
 from recompact.simulation.notes import SPECS, Event, Notes, argument_key, events_of, read_notes
-from recompact.tokens import counter
+from recompact.simulation.usage import count, input_tokens
 
 
 @dataclass(frozen=True)
@@ -228,14 +228,14 @@ class SimulatedAgent:
 
     name = "sim-agent"
 
-    def __init__(self, traits: Traits = Traits()) -> None:
-        self._traits = traits
+    def __init__(self, traits: Traits | None = None) -> None:
+        self._traits = traits or Traits()
 
     async def reply(self, request: Request) -> Reply:
         rng = Random(f"agent/{request.decoding.seed}" if request.decoding.seed is not None else request.digest)
         message = act(request.messages, rng, self._traits)
         written = message.content + "".join(c.arguments for c in message.calls)
-        usage = Usage(_tokens_of(request), _count(written) + 8 * len(message.calls), 0, 0, 1)
+        usage = Usage(input_tokens(request), count(written) + 8 * len(message.calls), 0, 0, 1)
         return Reply(message, usage, model=self.name)
 
 
@@ -247,7 +247,7 @@ def act(messages: tuple[Message, ...], rng: Random, traits: Traits) -> Message:
         return _finish("I do not understand this task.", "unknown", rng)
     family, parameters = understood
     fresh = bool(known.summary) and known.turns <= 1
-    if fresh and (answer := _believed_answer(known, family, rng, traits)) is not None:
+    if fresh and (answer := _believed_answer(known, rng, traits)) is not None:
         return _finish("The summary has the answer.", answer, rng)
     if fresh and (reopened := _reopened(known, owner, rng, traits)) is not None:
         return reopened
@@ -260,7 +260,7 @@ def act(messages: tuple[Message, ...], rng: Random, traits: Traits) -> Message:
 def _plan(
     known: Knowledge, family: Family, parameters: Mapping[str, str], fresh: bool, rng: Random, traits: Traits
 ) -> tuple[Plan, str]:
-    """The right plan, or a wrong one that the agent has fallen for; it keeps to that as long as it sees its own words."""
+    """The right plan, or a wrong one that the agent fell for; it keeps to that as long as it sees its own words."""
     said = " ".join(known.thoughts)
     if misread := _READ_AS.search(said):
         return family.wrong[misread[1]], ""
@@ -312,15 +312,24 @@ def _slip(need: _Need, known: Knowledge, rng: Random, traits: Traits) -> str:
     return ""
 
 
-def _believed_answer(known: Knowledge, family: Family, rng: Random, traits: Traits) -> str | None:
-    """An answer, or that all is done, where the summary says so and is believed."""
-    for line in known.summary.splitlines():
+def claims(summary: str) -> list[str]:
+    """Answers that a summary states as certain, and `done` where it says that everything is."""
+    found = []
+    for line in summary.splitlines():
         if _DOUBT.search(line):
             continue
-        if (found := _ANSWER.search(line) or _PLAIN_ANSWER.search(line)) and rng.random() < traits.believe_answer:
-            return found[1].replace(",", "")
-        if _COMPLETE.search(line) and rng.random() < traits.believe_completion:
-            return "done"
+        if answer := _ANSWER.search(line) or _PLAIN_ANSWER.search(line):
+            found.append(answer[1].replace(",", ""))
+        elif _COMPLETE.search(line):
+            found.append("done")
+    return found
+
+
+def _believed_answer(known: Knowledge, rng: Random, traits: Traits) -> str | None:
+    """What the summary claims, where it is believed."""
+    for claim in claims(known.summary):
+        if rng.random() < (traits.believe_completion if claim == "done" else traits.believe_answer):
+            return claim
     return None
 
 
@@ -370,7 +379,10 @@ def _thought(full: str, arguments: Mapping[str, Any]) -> str:
     app, api = full.split(".")
     page = arguments.get("page", 1)
     if SPECS[full].changes:
-        return f"I have what I need for the next change in {app}. I call {api} now, exactly once, and then see what is left."
+        return (
+            f"I have what I need for the next change in {app}. I call {api} now, exactly once,"
+            " and then see what is left."
+        )
     if page > 1:
         return f"The list goes on, so I read page {page} of it before I draw any conclusion from what I have seen."
     return f"Next I need what {api} of {app} tells me, and then I will see what that means for the task."
@@ -387,14 +399,3 @@ def _finish(thought: str, answer: str, rng: Random) -> Message:
 
 def _id(rng: Random) -> str:
     return f"call_{rng.getrandbits(32):08x}"
-
-
-@lru_cache(maxsize=50_000)
-def _count(text: str) -> int:
-    return counter()(text)
-
-
-def _tokens_of(request: Request) -> int:
-    """What a provider would have counted as input."""
-    texts = [m.content for m in request.messages] + [c.arguments for m in request.messages for c in m.calls]
-    return sum(_count(text) + 4 for text in texts)

@@ -1,7 +1,7 @@
-"""A simulated compressor: it reads whatever compaction prompt it is given and writes the record that the prompt asks for.
+"""A simulated compressor: it reads whatever compaction prompt it is given and writes the record that is asked for.
 
-In goes a prompt with a conversation in it, out comes a summary under the prompt's own headings. What is kept, dropped or
-distorted depends, kind by kind, on what the guidance demands, with noise; keeping more costs room, and demanding
+In goes a prompt with a conversation in it, out comes a summary under the prompt's own headings. What is kept, dropped
+or distorted depends, kind by kind, on what the guidance demands, with noise; keeping more costs room, and demanding
 everything makes each demand a little weaker. It sees text only.
 """
 
@@ -12,11 +12,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from recompact.chat import Message, Reply, Request, Usage, assistant
 from recompact.environments.pocket import LOGINS
-from recompact.simulation.agent import _count, _tokens_of
 from recompact.simulation.guidance import Guidance, Kind, read_guidance
 from recompact.simulation.notes import (
     SPECS,
@@ -32,6 +31,7 @@ from recompact.simulation.notes import (
     write_result,
     write_signature,
 )
+from recompact.simulation.usage import count, input_tokens
 from recompact.template import Section
 
 
@@ -42,9 +42,9 @@ class Habits:
     keep: Mapping[Kind, tuple[float, float, float]] = field(
         default_factory=lambda: {
             "predicate": (0.80, 0.90, 0.985),
-            "set": (0.80, 0.86, 0.96),
+            "set": (0.955, 0.965, 0.99),
             "identifier": (0.90, 0.94, 0.99),
-            "token": (0.72, 0.82, 0.97),
+            "token": (0.95, 0.96, 0.99),
             "signature": (0.72, 0.80, 0.95),
             "page": (0.93, 0.95, 0.99),
             "mutation": (0.95, 0.985, 0.997),
@@ -69,6 +69,12 @@ class Habits:
         return 1 - (1 - chance) * self.carried if carried else chance
 
 
+class Keeps(Protocol):
+    """Whether a fact of a kind survives this time; `carried` is one that the previous summary had."""
+
+    def __call__(self, kind: Kind, carried: bool = False) -> bool: ...
+
+
 @dataclass(frozen=True)
 class Item:
     """One line (or table) of a summary: where it belongs, and how willingly it is given up for room."""
@@ -83,13 +89,13 @@ class SimulatedCompressor:
 
     name = "sim-compressor"
 
-    def __init__(self, habits: Habits = Habits()) -> None:
-        self._habits = habits
+    def __init__(self, habits: Habits | None = None) -> None:
+        self._habits = habits or Habits()
 
     async def reply(self, request: Request) -> Reply:
         rng = Random(f"compressor/{request.decoding.seed}" if request.decoding.seed is not None else request.digest)
         text = summarize(request.messages, rng, self._habits)
-        return Reply(assistant(text), Usage(_tokens_of(request), _count(text), 0, 0, 1), model=self.name)
+        return Reply(assistant(text), Usage(input_tokens(request), count(text), 0, 0, 1), model=self.name)
 
 
 @dataclass(frozen=True)
@@ -167,10 +173,10 @@ def _compose(source: _Source, rng: Random, habits: Habits) -> list[Item]:
     return items
 
 
-def _goal(source: _Source, keeps: object) -> tuple[str, bool]:
+def _goal(source: _Source, keeps: Keeps) -> tuple[str, bool]:
     """The goal with its conditions, or without them; once lost, only the task's own text can bring them back."""
     lost_before = bool(source.previous) and "(conditions left out)" in source.previous
-    kept = keeps("predicate", carried=bool(source.previous) and not lost_before)  # type: ignore[operator]
+    kept = keeps("predicate", carried=bool(source.previous) and not lost_before)
     if kept:
         return source.task or _first_line(source.previous), True
     return f"{_without_conditions(source.task)} (conditions left out)", False
@@ -185,16 +191,13 @@ def _first_line(text: str) -> str:
 def _without_conditions(task: str) -> str:
     """A request in which who, when and which have been lost."""
     plain = task.split(". ")[0]
-    plain = re.sub(
-        r"(?i)\b(?:from|by|of|among|that come from|for) (?:a |my |an? )?[a-z]+s?(?: (?:and|or) (?:a )?[a-z]+s?)?(?: of mine)?\b",
-        "",
-        plain,
-    )
+    who = r"(?:a |my |an? )?[a-z]+s?(?: (?:and|or) (?:a )?[a-z]+s?)?(?: of mine)?"
+    plain = re.sub(rf"(?i)\b(?:from|by|of|among|that come from|for) {who}\b", "", plain)
     plain = re.sub(r"\d{4}-\d\d-\d\d", "", plain)
     return re.sub(r"\s+", " ", plain).strip(" ,.") + "."
 
 
-def _access(source: _Source, keeps: object) -> list[Item]:
+def _access(source: _Source, keeps: Keeps) -> list[Item]:
     """Tokens and passwords, or the mere statement that a login was made."""
     tokens = dict(source.before.tokens)
     for event in source.events:
@@ -202,7 +205,7 @@ def _access(source: _Source, keeps: object) -> list[Item]:
             tokens[event.app] = str(event.result.get("token"))
     items = []
     for app, token in tokens.items():
-        if keeps("token", carried=app in source.before.tokens):  # type: ignore[operator]
+        if keeps("token", carried=app in source.before.tokens):
             items.append(Item("context", f"- {app} token: {token}", 6))
         else:
             items.append(Item("done", f"- [x] Logged in to {app}.", 2))
@@ -210,13 +213,13 @@ def _access(source: _Source, keeps: object) -> list[Item]:
     for event in source.events:
         if event.name == "account.show_passwords" and isinstance(event.result, dict):
             passwords |= event.result
-    if passwords and keeps("token", carried=bool(source.before.passwords)):  # type: ignore[operator]
+    if passwords and keeps("token", carried=bool(source.before.passwords)):
         shown = ", ".join(f"{app} {word}" for app, word in passwords.items())
         items.append(Item("context", f"- Passwords: {shown}", 5))
     return items
 
 
-def _signatures(source: _Source, keeps: object) -> list[Item]:
+def _signatures(source: _Source, keeps: Keeps) -> list[Item]:
     """How APIs are called, in a form that can be called, or as prose."""
     seen = dict.fromkeys(sorted(source.before.signatures), True)
     for event in source.events:
@@ -226,25 +229,25 @@ def _signatures(source: _Source, keeps: object) -> list[Item]:
     for name, carried in seen.items():
         if name not in SPECS:
             continue
-        if keeps("signature", carried=carried):  # type: ignore[operator]
+        if keeps("signature", carried=carried):
             items.append(Item("context", f"- {write_signature(SPECS[name])}", 4))
         else:
             items.append(Item("done", f"- [x] Read the documentation of {name}.", 1.5))
     return items
 
 
-def _mutations(source: _Source, keeps: object) -> list[Item]:
+def _mutations(source: _Source, keeps: Keeps) -> list[Item]:
     """What was changed, exactly enough to know it again, or in words that say little."""
     items = [
         Item("done", line.strip(), 9)
         for line in source.before.lines
-        if line.strip().startswith("- [x]") and "(" in line and _is_mutation(line) and keeps("mutation", carried=True)  # type: ignore[operator]
+        if line.strip().startswith("- [x]") and "(" in line and _is_mutation(line) and keeps("mutation", carried=True)
     ]
     forgotten = 0
     for event in source.events:
         if not event.changes:
             continue
-        if keeps("mutation"):  # type: ignore[operator]
+        if keeps("mutation"):
             items.append(Item("done", f"- [x] {write_call(event.name, event.given)}", 9))
         else:
             forgotten += 1
@@ -276,7 +279,7 @@ def _results(source: _Source) -> Found:
 
 
 def _people(found: Found, task: str) -> frozenset[str]:
-    """Whom the work is about, as far as it has been found out: contacts of a relationship that the task names, guests."""
+    """Whom the work is about, as far as that is known: contacts of a relationship that the task names, guests."""
     about: set[str] = set()
     for event, _ in found.values():
         result = event.result
@@ -288,7 +291,7 @@ def _people(found: Found, task: str) -> frozenset[str]:
     return frozenset(about)
 
 
-def _records(found: Found, keeps: object, about: frozenset[str]) -> list[Item]:
+def _records(found: Found, keeps: Keeps, about: frozenset[str]) -> list[Item]:
     """Retrieved records: as they are, or as a count and a total, or as a mere mention."""
     items = []
     lists: dict[tuple[str, str], dict[int, tuple[Event, bool]]] = {}
@@ -296,7 +299,7 @@ def _records(found: Found, keeps: object, about: frozenset[str]) -> list[Item]:
         if is_page(event.result):
             given = {k: v for k, v in event.given.items() if k != "page"}
             lists.setdefault((event.name, argument_key(given)), {})[event.result["page"]] = (event, carried)
-        elif keeps("set", carried=carried) and keeps("identifier", carried=carried):  # type: ignore[operator]
+        elif keeps("set", carried=carried) and keeps("identifier", carried=carried):
             items.append(Item("context", write_result(event), 4.2))
         else:
             items.append(Item("done", f"- [x] Read {event.name}.", 1))
@@ -306,16 +309,16 @@ def _records(found: Found, keeps: object, about: frozenset[str]) -> list[Item]:
 
 
 def _list_item(
-    name: str, arguments: dict[str, Any], pages: dict[int, tuple[Event, bool]], keeps: object, about: frozenset[str]
+    name: str, arguments: dict[str, Any], pages: dict[int, tuple[Event, bool]], keeps: Keeps, about: frozenset[str]
 ) -> Item:
     """A list as a table, as far as its pages follow each other from the first; or what little is said of it."""
     run: list[dict[str, Any]] = []
     while len(run) + 1 in pages:
         run.append(pages[len(run) + 1][0].result)
     carried = all(before for _, before in pages.values())
-    whole = keeps("set", carried=carried) and keeps("identifier", carried=carried)  # type: ignore[operator]
+    whole = keeps("set", carried=carried) and keeps("identifier", carried=carried)
     if run and whole:
-        if len(run) > 1 and not keeps("page", carried=carried):  # type: ignore[operator]
+        if len(run) > 1 and not keeps("page", carried=carried):
             # A page is lost and nobody notices: the list looks complete without it.
             run = [{**page, "pages": len(run) - 1} for page in run[:-1]]
         return Item("context", write_list(name, arguments, run, about), 4.2)
@@ -329,7 +332,7 @@ def _outlook(
     source: _Source,
     lists: Found,
     restricted: bool,
-    keeps: object,
+    keeps: Keeps,
     rng: Random,
     habits: Habits,
 ) -> list[Item]:
@@ -346,7 +349,7 @@ def _outlook(
     if not restricted and question and amounts and rng.random() < habits.claims:
         items.append(Item("decision", f"- **Use {sum(amounts):.2f} as the answer**: the total of what was found.", 7))
         return items
-    if keeps("open", carried=bool(source.previous)):  # type: ignore[operator]
+    if keeps("open", carried=bool(source.previous)):
         last = next((e for e in reversed(source.events) if not e.error), None)
         doing = f" after {last.name}" if last else ""
         items.append(Item("next", f"1. Go on{doing} with what the goal still needs.", 5))

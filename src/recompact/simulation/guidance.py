@@ -1,8 +1,8 @@
 """What a compaction prompt asks for: its headings, its limit, and how strongly it demands each kind of fact.
 
-In goes the prompt's own text, without the conversation in it; out come demands from 0 (not mentioned) over 1 (mentioned)
-to 2 (demanded in so many words), and -1 where the prompt forbids. A real compressor model does this reading by itself;
-here it is done with word lists that are the same for every method that writes prompts.
+In goes the prompt's own text, without the conversation in it; out come demands from 0 (not mentioned) over 1
+(mentioned) to 2 (demanded in so many words), and -1 where the prompt forbids. A real compressor model does this
+reading by itself; here it is done with word lists that are the same for every method that writes prompts.
 """
 
 from __future__ import annotations
@@ -19,23 +19,29 @@ Kind = Literal["predicate", "set", "identifier", "token", "signature", "page", "
 KINDS: tuple[Kind, ...] = ("predicate", "set", "identifier", "token", "signature", "page", "mutation", "open", "error")
 
 _WORDS: Mapping[Kind, str] = {
-    "predicate": r"predicate|condition|constraint|filter|restriction|qualifier|criteri|scope|temporal|relationship|exact (?:user )?goal",
-    "set": r"subset|qualifying|restricted|aggregate|subtotal|broader|retrieved (?:record|value|data|result)|records?\b|rows?\b|lists? of|raw result",
+    "predicate": r"predicate|condition|constraint|filter|restriction|qualifier|criteri|scope|temporal|relationship"
+    r"|exact (?:user )?goal",
+    "set": r"subset|qualifying|restricted|aggregate|subtotal|broader|retrieved (?:records?|values?|data|results?)"
+    r"|records that|row by row|\brows\b|raw results?",
     "identifier": r"identifier|\bids?\b|references?\b|literals?\b|email address|account number",
-    "token": r"token|credential|session|authenticat|log-?in|password",
+    "token": r"\btokens?\b|credential|session|authenticat|\blog-?ins?\b|password",
     "signature": r"signature|parameter|endpoint|\bapis?\b|documentation|call form|function names",
     "page": r"\bpages?\b|paginat|cursor|batch",
-    "mutation": r"mutation|side effect|irreversible|payments?\b|already (?:sent|made|paid)|completed (?:action|item|work)|finished|state change|exactly once",
+    "mutation": r"mutation|side effect|irreversible|payments?\b|already (?:sent|made|paid)"
+    r"|completed (?:action|item|work)|finished|state change|changes? that (?:was|were) made|exactly once",
     "open": r"unresolved|open work|remaining|pending|next step|still to|to be done|not finished|incomplete",
     "error": r"errors?\b|failures?\b|blocker|stands in the way|what failed",
 }
 _STRONG = re.compile(
-    r"(?i)\b(?:exact(?:ly)?|verbatim|preserve|keep|retain|record|every|each|all|never|always|must|word for word|in full|literally)\b"
+    r"(?i)\b(?:exact(?:ly)?|verbatim|preserve|keep|retain|every|each|all|never|always|must|word for word|in full"
+    r"|literally)\b|^\W*record\b"
 )
 _FORBID = re.compile(
-    r"(?i)\b(?:without copying|do not (?:copy|print|expose|include|keep|record)|never (?:expose|copy|print)|omit|leave out|drop)\b"
+    r"(?i)\b(?:without copying|do not (?:copy|print|expose|include|keep|record)|never (?:expose|copy|print)|omit"
+    r"|leave out|drop)\b"
 )
 _LIMIT = re.compile(r"(?i)\b(\d[\d,]*) tokens\b")
+_STATED = re.compile(r"(?i)(?:\d[\d,]*|\{\{ budget \}\}) tokens\b")
 _BLOCKS = re.compile(r"<(conversation|previous-summary|task|prefix)>\n.*?\n</\1>", re.DOTALL)
 _BRIEF = re.compile(r"(?i)\b(?:brief|concise|short(?:er|est)?|compact|few words)\b")
 
@@ -59,7 +65,8 @@ class Guidance:
 def read_guidance(prompt: str) -> Guidance:
     """From a prompt, whose blocks with the conversation and the like have been taken out or are marked by tags."""
     own = _BLOCKS.sub("", prompt)
-    sentences = [s for line in own.splitlines() for s in re.split(r"(?<=[.;:!?])\s+", line) if s.strip()]
+    demanding = _STATED.sub("", own)  # a limit in tokens says nothing of access tokens
+    sentences = [s for line in demanding.splitlines() for s in re.split(r"(?<=[.;:!?])\s+", line) if s.strip()]
     limits = [int(n.replace(",", "")) for n in _LIMIT.findall(own)]
     return Guidance(
         sections=tuple(s for s in parse_sections(own) if s.level),

@@ -200,6 +200,17 @@ class Notes:
     results: Mapping[tuple[str, str], Any]  # (full name, arguments) -> result
     lines: tuple[str, ...]
 
+    @property
+    def done(self) -> list[tuple[str, str]]:
+        """Changes that are reported as made in so many words: (full name, arguments)."""
+        found = []
+        for line in self.lines:
+            match = re.search(r"\[x\] (\w+\.\w+)\((.*)\)$", line)
+            arguments = read_arguments(match[2]) if match else None
+            if match and arguments is not None and match[1] in SPECS and SPECS[match[1]].changes:
+                found.append((match[1], argument_key(arguments)))
+        return found
+
     def says_done(self, name: str, arguments: Mapping[str, Any]) -> bool:
         """Whether some line reports this very call as done: its name and all that tells it from others."""
         api = name.split(".")[1]

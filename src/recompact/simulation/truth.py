@@ -24,7 +24,8 @@ from recompact.environments.pocket import PocketSuite, parse
 from recompact.environments.protocol import Task
 from recompact.models.journal import seed_of
 from recompact.rollout import Agent
-from recompact.simulation.agent import SimulatedAgent, conditions, knowledge_of
+from recompact.simulation.agent import Knowledge, SimulatedAgent, claims, conditions, knowledge_of
+from recompact.simulation.notes import is_page
 from recompact.store.records import read_boundary
 from recompact.store.store import Store
 from recompact.tokens import counter
@@ -72,26 +73,50 @@ class BoundaryTruth:
 
 
 def lost_facts(pre: Context, post: Context, task: str) -> tuple[Lost, ...]:
-    """The difference between what an agent can know from the two contexts."""
+    """The difference between what an agent can know from the two contexts, and what the summary made up."""
     before, _, _ = knowledge_of(pre.messages)
     after, _, _ = knowledge_of(post.messages)
     found = [Lost("token", app) for app in sorted(before.tokens.keys() - after.tokens.keys())]
     if before.passwords and not after.passwords:
         found.append(Lost("token", "passwords"))
     found += [Lost("signature", name) for name in sorted(before.signatures - after.signatures)]
-    for name, arguments in sorted(before.reads.keys() - after.reads.keys()):
-        if not name.startswith(("documentation.", "account.")) and not name.endswith(".login"):
-            found.append(Lost("set", f"{name}({arguments})"))
-    for (name, arguments), _ in sorted(before.done.items()):
-        told = after.notes is not None and after.notes.says_done(name, json.loads(arguments))
-        if not told and not after.done[name, arguments]:
-            found.append(Lost("mutation", f"{name}({arguments})"))
+    found += _lost_results(before, after)
+    found += _lost_mutations(before, after)
     understood = parse(task)
+    shown = (pre.summary.text if pre.summary else task).lower()
+    told = post.summary.text.lower() if post.summary else task.lower()
     for value in conditions(understood[1]) if understood else ():
-        shown = (pre.summary.text if pre.summary else task).lower()
-        if post.summary and value.lower() in shown and value.lower() not in post.summary.text.lower():
+        if value.lower() in shown and value.lower() not in told:
             found.append(Lost("predicate", value))
+    found += [Lost("open", claim) for claim in claims(after.summary) if claim not in claims(before.summary)]
     return tuple(found)
+
+
+def _lost_results(before: Knowledge, after: Knowledge) -> list[Lost]:
+    """Results that are gone, and lists that look complete although a page of them is missing."""
+    found = []
+    for key, result in sorted(before.reads.items(), key=lambda item: item[0]):
+        name, arguments = key
+        if name.startswith(("documentation.", "account.")) or name.endswith(".login"):
+            continue
+        kept = after.reads.get(key)
+        if kept is None:
+            found.append(Lost("set", f"{name}({arguments})"))
+        elif is_page(result) and kept["pages"] < result["pages"]:
+            found.append(Lost("page", f"{name} ends after page {kept['pages']} of {result['pages']}"))
+    return found
+
+
+def _lost_mutations(before: Knowledge, after: Knowledge) -> list[Lost]:
+    made = {key for key, times in before.done.items() if times}
+    if before.notes is not None:
+        made |= set(before.notes.done)
+    return [
+        Lost("mutation", f"{name}({arguments})")
+        for name, arguments in sorted(made)
+        if not after.done[name, arguments]
+        and not (after.notes is not None and after.notes.says_done(name, json.loads(arguments)))
+    ]
 
 
 class _Seeded:
