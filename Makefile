@@ -35,8 +35,11 @@ test-model: $(READY)
 test-harnesses: $(READY)
 	RECOMPACT_TEST_HARNESSES=1 $(BIN)/pytest -s tests/test_harness_prompts.py
 
+# The engine beside inspect-ai, which is only a yardstick and gets an environment of its own.
 bench: $(READY)
-	$(BIN)/python benchmarks/engine.py
+	test -d $(VENV)-bench || $(PYTHON) -m venv $(VENV)-bench
+	$(VENV)-bench/bin/python -m pip install --quiet --disable-pip-version-check -e . inspect-ai==0.3.285
+	$(VENV)-bench/bin/python benchmarks/engine.py
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VENV)-bench

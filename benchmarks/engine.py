@@ -3,9 +3,9 @@
     python benchmarks/engine.py            # the engine, and beside it the same loop in inspect-ai if it is installed
     python benchmarks/engine.py --json
 
-Prints agent steps per second at 1, 16 and 128 concurrent episodes with peak memory, whether memory grows with the number
-of finished steps, and whether a step costs more late in a long episode than early. Each measurement runs in a process
-of its own. inspect-ai is installed by `make bench` into a directory of its own, since it is only a yardstick.
+Prints agent steps per second at 1, 16 and 128 concurrent episodes with peak memory, whether memory grows with the
+number of finished steps, and whether a step costs more late in a long episode than early. Each measurement runs in a
+process of its own. `make bench` installs inspect-ai beside Recompact in an environment of its own, as a yardstick.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,10 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def result(steps: int, seconds: float, marks: list[float]) -> dict[str, Any]:
+    return {"steps": steps, "seconds": seconds, "rate": steps / seconds, "megabytes": memory(), "marks": marks}
+
+
 def measure(concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
     """Run episodes of so many steps; the times of each step are kept for the first episode only."""
     count = counter()
@@ -94,7 +100,7 @@ def measure(concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
             write_trajectory(store, unit, trajectory, phase="bench", run=0, groups={}, seconds=0.0)
 
         started = time.perf_counter()
-        asyncio.run(run_units(((str(n), lambda n=n: one(n)) for n in range(episodes)), concurrency))
+        asyncio.run(run_units(((str(n), partial(one, n)) for n in range(episodes)), concurrency))
         seconds = time.perf_counter() - started
     return {
         "steps": episodes * steps,
@@ -107,14 +113,12 @@ def measure(concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
 
 def inspect_rate(concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
     """The same loop in inspect-ai: its react agent on mockllm, with a tool that returns the same page."""
-    from inspect_ai import Task as InspectTask
-    from inspect_ai import eval as inspect_eval
-    from inspect_ai.agent import react
-    from inspect_ai.dataset import Sample
-    from inspect_ai.model import GenerateConfig, ModelOutput, get_model
-    from inspect_ai.tool import tool
+    inspect_ai: Any = import_module("inspect_ai")  # not among the project's own dependencies
+    agent: Any = import_module("inspect_ai.agent")
+    dataset: Any = import_module("inspect_ai.dataset")
+    model: Any = import_module("inspect_ai.model")
+    tools: Any = import_module("inspect_ai.tool")
 
-    @tool
     def look() -> Any:
         async def execute(page: int) -> str:
             """Look at a page.
@@ -126,33 +130,31 @@ def inspect_rate(concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
 
         return execute
 
-    def outputs() -> Any:
-        while True:
-            for n in range(steps - 1):
-                yield ModelOutput.for_tool_call("mockllm/model", "look", {"page": n})
-            yield ModelOutput.for_tool_call("mockllm/model", "submit", {"answer": "done"})
-
-    async def per_call(messages: Any, tools: Any, tool_choice: Any, config: Any) -> Any:
+    async def per_call(messages: Any, offered: Any, tool_choice: Any, config: Any) -> Any:
         n = len(messages)
-        last = n >= 2 * steps
-        name, arguments = ("submit", {"answer": "done"}) if last else ("look", {"page": n})
-        return ModelOutput.for_tool_call("mockllm/model", name, arguments)
+        name, arguments = ("submit", {"answer": "done"}) if n >= 2 * steps else ("look", {"page": n})
+        output = model.ModelOutput.for_tool_call("mockllm/model", name, arguments)
+        # A stated usage keeps mockllm from counting tokens, for which it would download a vocabulary.
+        output.usage = model.ModelUsage(input_tokens=n * 100, output_tokens=20, total_tokens=n * 100 + 20)
+        return output
 
-    task = InspectTask(
-        dataset=[Sample(input="Read them all.", id=n + 1) for n in range(episodes)],
-        solver=react(prompt="Read the pages.", tools=[look()], truncation="disabled"),
+    task = inspect_ai.Task(
+        dataset=[dataset.Sample(input="Read them all.", id=n + 1) for n in range(episodes)],
+        solver=agent.react(prompt="Read the pages.", tools=[tools.tool(look)()]),
         message_limit=4 * steps,
     )
+    config = model.GenerateConfig(max_connections=concurrency)
+    mock = model.get_model("mockllm/model", custom_outputs=per_call, config=config)
     with tempfile.TemporaryDirectory() as scratch:
-        model = get_model("mockllm/model", custom_outputs=per_call, config=GenerateConfig(max_connections=concurrency))
         started = time.perf_counter()
-        logs = inspect_eval(
-            task, model=model, log_dir=scratch, display="none", max_samples=concurrency, log_level="error", score=False
+        (log,) = inspect_ai.eval(
+            task, model=mock, log_dir=scratch, display="none", max_samples=concurrency, log_level="error", score=False
         )
         seconds = time.perf_counter() - started
-    assert logs[0].status == "success", logs[0].error
-    done = sum(sum(1 for m in sample.messages if m.role == "assistant") for sample in (logs[0].samples or []))
-    return {"steps": done, "seconds": seconds, "rate": done / seconds, "megabytes": memory(), "marks": []}
+        if log.status != "success":
+            raise SystemExit(f"inspect-ai: {str(log.error)[:200]}")
+        done = sum(1 for sample in log.samples or () for m in sample.messages if m.role == "assistant")
+    return result(done, seconds, [])
 
 
 def apart(kind: str, concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
@@ -161,8 +163,8 @@ def apart(kind: str, concurrency: int, episodes: int, steps: int) -> dict[str, A
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit {done.returncode}")
-    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return result
+    measured: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return measured
 
 
 def main() -> None:
@@ -181,7 +183,7 @@ def main() -> None:
     few, many = (apart("recompact", 16, n, 30) for n in (100, 1600))
     report["memory"] = {"steps": [few["steps"], many["steps"]], "megabytes": [few["megabytes"], many["megabytes"]]}
     long = apart("recompact", 1, 20, 200)["marks"]
-    early, late = (1e6 * (long[i + 20] - long[i]) / 20 for i in (10, 179 - 1))
+    early, late = (1e6 * (long[i + 20] - long[i]) / 20 for i in (10, 178))
     report["long"] = {"early_us": early, "late_us": late}
     for concurrency in (1, 16):
         try:
@@ -195,25 +197,22 @@ def main() -> None:
 
 
 def show(report: dict[str, Any]) -> None:
+    def line(concurrency: int, r: dict[str, Any], more: str = "") -> None:
+        print(f"  {concurrency:>4} at once: {r['rate']:>8,.0f} steps/s, peak memory {r['megabytes']:.0f} MB{more}")
+
     print("Recompact, instant model, trivial environment, journal on, 256 episodes of 30 steps")
     for concurrency, r in report["rates"].items():
-        print(f"  {concurrency:>4} at once: {r['rate']:>8,.0f} steps/s, peak memory {r['megabytes']:.0f} MB")
-    m, long = report["memory"], report["long"]
-    print(
-        f"  memory after {m['steps'][0]:,} steps {m['megabytes'][0]:.0f} MB, after {m['steps'][1]:,} {m['megabytes'][1]:.0f} MB"
-    )
-    print(
-        f"  a step of a 200-step episode: {long['early_us']:.0f} us at step 11-30, {long['late_us']:.0f} us at step 179-198"
-    )
+        line(concurrency, r)
+    (few, many), (before, after) = report["memory"]["steps"], report["memory"]["megabytes"]
+    print(f"  memory after {few:,} steps {before:.0f} MB, after {many:,} steps {after:.0f} MB")
+    early, late = report["long"]["early_us"], report["long"]["late_us"]
+    print(f"  a step of a 200-step episode: {early:.0f} us at steps 11-30, {late:.0f} us at steps 179-198")
     if "error" in report["inspect"]:
         print(f"inspect-ai was not measured: {report['inspect']['error']}")
         return
     print("inspect-ai, its react agent on mockllm, 64 episodes of 30 steps")
     for concurrency, r in report["inspect"].items():
-        ratio = report["rates"][concurrency]["rate"] / r["rate"]
-        print(
-            f"  {concurrency:>4} at once: {r['rate']:>8,.0f} steps/s, peak memory {r['megabytes']:.0f} MB; Recompact is {ratio:.1f}x"
-        )
+        line(concurrency, r, f"; Recompact does {report['rates'][concurrency]['rate'] / r['rate']:.1f} times as many")
 
 
 if __name__ == "__main__":

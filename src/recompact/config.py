@@ -23,10 +23,15 @@ from recompact.tokens import COUNTERS
 
 Count = Annotated[int, Gt(0)]
 Seconds = Annotated[float, Gt(0)]
+Threshold = Annotated[float, Gt(0)]
 Amount = Annotated[float, Ge(0)]
 
 SIMULATED = ("sim-agent", "sim-compressor", "sim-optimizer")
 """Models that need no [models] table."""
+
+ALLOCATION = r"(chained:)?(halving|racing|uniform(:[1-9]\d*)?)|chained"
+ALLOCATIONS = "halving, uniform:N, racing, chained, or chained: and one of them"
+"""Ways to spend draws: the names as a pattern, and as one says them."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,15 @@ class CeilingConfig:
 
 
 @dataclass(frozen=True)
+class VerifyConfig:
+    """[verify]: from which effect on a boundary is harmful, and how draws are spent to find out."""
+
+    hazard: Threshold = 0.5  # success lost
+    burden: Threshold = 5.0  # steps added
+    allocation: str = "halving"  # or uniform:N, racing, chained, chained:racing
+
+
+@dataclass(frozen=True)
 class Config:
     """A whole config file."""
 
@@ -132,6 +146,7 @@ class Config:
     compressor: CompressorConfig = field(default_factory=CompressorConfig)
     run: RunConfig = field(default_factory=RunConfig)
     ceiling: CeilingConfig = field(default_factory=CeilingConfig)
+    verify: VerifyConfig = field(default_factory=VerifyConfig)
 
     @property
     def compressor_model(self) -> str:
@@ -141,9 +156,12 @@ class Config:
         return "sim-compressor" if self.agent.model == "sim-agent" else self.agent.model
 
     def identity(self) -> dict[str, Any]:
-        """What decides results. Addresses, limits, prices and ceilings may change between two halves of a run."""
+        """What decides results. Addresses, limits, prices and ceilings may change between two halves of a run.
+
+        So may [verify]: it chooses among draws and judges them, but no draw depends on it.
+        """
         data = asdict(self)
-        del data["ceiling"]
+        del data["ceiling"], data["verify"]
         for key in ("concurrency", "directory"):
             del data["run"][key]
         for key in ("timeout", "python"):
@@ -267,6 +285,9 @@ def _contradictions(config: Config, text: str) -> list[str]:
             hint = f"; did you mean {near[0]!r}?" if near else ""
             at = _line(text, (*table.split("."), key))
             out.append(f"{at}[{table}] {key} = {name!r} is not among the models ({', '.join(known)}){hint}")
+    if not re.fullmatch(ALLOCATION, config.verify.allocation):
+        at = _line(text, ("verify", "allocation"))
+        out.append(f"{at}[verify] allocation = {config.verify.allocation!r} must be {ALLOCATIONS}")
     if config.compressor.rendering == "appended" and config.compressor.scope != "prefix":
         at = _line(text, ("compressor", "rendering"))
         out.append(f'{at}[compressor] rendering = "appended" shows the prefix: set scope = "prefix"')

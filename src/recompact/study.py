@@ -26,6 +26,7 @@ from recompact.models.journal import UnitCalls
 from recompact.models.limits import Limited, Limits, Metered, Price, Retrying, RetryPolicy, Spending
 from recompact.models.protocol import ChatModel
 from recompact.rollout import Agent
+from recompact.store.runs import note_config
 from recompact.store.store import Store, StoreError
 from recompact.template import Template, resolve
 from recompact.tokens import TokenCounter, counter
@@ -100,12 +101,19 @@ class Study:
 
 
 @asynccontextmanager
-async def open_study(config: Config, directory: Path, store: Store, command: str) -> AsyncIterator[Study]:
-    """Build a study for a run. `directory` is where the config lies: paths in it are relative to that."""
+async def open_study(
+    config: Config, directory: Path, store: Store, command: str, file: Path | None = None
+) -> AsyncIterator[Study]:
+    """Build a study for a run. `directory` is where the config lies: paths in it are relative to that.
+
+    `file` is the config itself: the run notes where it is, so that later commands find it.
+    """
     template = resolve(config.compressor.template, directory)
     episodes = episodes_of(config, directory)
     async with open_clients(config) as clients:
         _claim(store, config, template, command)
+        if file is not None:
+            note_config(store, file)
         spending = Spending(config.ceiling.tokens, config.ceiling.money)
         prices = {name: _price(config.models.get(name)) for name in clients}
         for (name, _), usage in store.spent().items():

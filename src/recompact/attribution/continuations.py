@@ -6,6 +6,7 @@ steps that were left at the boundary are all there is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from recompact.environments.protocol import Episode, Task
@@ -24,7 +25,15 @@ def continuation_unit(task: str, index: int, arm: Arm, draw: int) -> str:
 
 
 async def continue_from(
-    task: Task, boundary: Boundary, arm: Arm, episode: Episode, agent: Agent, *, count: TokenCounter, step_limit: int
+    task: Task,
+    boundary: Boundary,
+    arm: Arm,
+    episode: Episode,
+    agent: Agent,
+    *,
+    count: TokenCounter,
+    step_limit: int,
+    on_step: Callable[[], None] = lambda: None,
 ) -> Trajectory:
     """One continuation: Q∅ of the boundary's state and the arm's context, sampled once."""
     return await run_episode(
@@ -36,4 +45,5 @@ async def continue_from(
         snapshot=boundary.snapshot,
         context=boundary.pre if arm == "PRE" else boundary.post,
         actions=boundary.actions,
+        on_step=on_step,
     )

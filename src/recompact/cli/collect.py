@@ -22,57 +22,45 @@ def command(config: Path, run: str | None, as_json: bool) -> None:
     The run is one file in [run] directory. Stop it as you like: the same command goes on where it was, and no call
     that was answered is sent again.
     """
+    from recompact.cli.running import ending_early
     from recompact.config import load_config
-    from recompact.models.failures import CeilingReached, ModelFailure
     from recompact.store.runs import open_run, run_path
 
     loaded = load_config(config)
     path = run_path(run or config.stem, config.parent / loaded.run.directory)
     again = f"recompact collect {config}" + (f" --run {run}" if run else "")
     with open_run(path) as store:
-        try:
-            unfinished = asyncio.run(_collect(loaded, config.parent, store, quiet=as_json))
-        except KeyboardInterrupt:
-            click.echo(f"\nrecompact: stopped. {path} keeps what was done; go on with: {again}", err=True)
-            sys.exit(130)
-        except CeilingReached as reached:
-            click.echo(f"recompact: stopped at its ceiling: {reached}", err=True)
-            sys.exit(3)
-        except ModelFailure as failure:
-            click.echo(f"recompact: {failure}", err=True)
-            sys.exit(2)
+        with ending_early(path, again):
+            unfinished = asyncio.run(_collect(loaded, config, store, quiet=as_json))
         _report(store, unfinished, again, as_json)
     if unfinished:
         sys.exit(1)
 
 
-async def _collect(config: Any, directory: Path, store: Any, quiet: bool) -> list[Any]:
+async def _collect(config: Any, file: Path, store: Any, quiet: bool) -> list[Any]:
     from recompact.cli.progress import bar
     from recompact.collect import collect
     from recompact.study import open_study
 
-    async with open_study(config, directory, store, "collect") as study:
+    async with open_study(config, file.parent, store, "collect", file) as study:
         with bar("collect", study.spending, quiet=quiet) as shown:
             collected = await collect(study, on_begin=shown.begin, on_done=shown.done, on_step=shown.step)
     return list(collected.unfinished)
 
 
 def _report(store: Any, unfinished: list[Any], again: str, as_json: bool) -> None:
+    from recompact.cli.running import tell_unfinished, unfinished_json
     from recompact.cli.tables import overview_table
-    from recompact.store.runs import overview
+    from recompact.store.runs import overview, phase_digest
 
     summary = overview(store)
-    digest = None if unfinished else store.digest()
+    digest = None if unfinished else phase_digest(store, "trajectory")
     if as_json:
-        failed = [{"unit": u.unit, "kind": u.failure.kind, "error": str(u.failure)} for u in unfinished]
-        print_json({**summary.to_json(), "unfinished": failed, "digest": digest})
+        print_json({**summary.to_json(), "unfinished": unfinished_json(unfinished), "digest": digest})
     else:
         console().print(overview_table([summary]))
-        for entry in unfinished[:5]:
-            click.echo(f"not finished: {entry.unit} ({entry.failure.kind}): {entry.failure}", err=True)
         if not unfinished:
             click.echo(f"Look at it: recompact show {store.path} [TASK]")
-    if unfinished:
-        click.echo(f"recompact: {len(unfinished)} episodes are not finished; try them again with: {again}", err=True)
-    else:
+    tell_unfinished(unfinished, "episodes", again)
+    if not unfinished:
         click.echo(f"digest: {digest}", err=as_json)

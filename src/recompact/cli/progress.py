@@ -45,11 +45,13 @@ class Bar:
             self._shown[0].update(self._shown[1], completed=self._done, said=self._said())
         elif self._log and time.monotonic() - self._said_at > EVERY:
             self._said_at = time.monotonic()
-            self._log.print(f"{self._title}: {self._done} of {self._total}, {self._said()}")
+            self._log.print(f"{self._title}: {self._done} of {self._total} {self._said()}".rstrip())
 
     def _said(self) -> str:
-        tokens = f"{self._steps:,} steps, {self._spending.tokens:,} tokens"
-        return f"{tokens}, {self._spending.money:.2f} spent" if self._spending.money else tokens
+        said = [f"{self._steps:,} steps"] * bool(self._steps)
+        said += [f"{self._spending.tokens:,} tokens"] * bool(self._spending.tokens)
+        said += [f"{self._spending.money:.2f} spent"] * bool(self._spending.money)
+        return ", ".join(said)
 
 
 @contextmanager

@@ -11,24 +11,27 @@ from recompact.store.runs import Overview, TrajectoryRow
 
 
 def overview_table(runs: Sequence[Overview]) -> Table:
+    """Runs at a glance, means over their trajectories. Simulated ones are marked."""
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("run", "suite", "compressor"):
-        table.add_column(name)
-    for name in ("tasks", "success", "steps", "compactions", "peak", "tokens"):
+    table.add_column("run", overflow="fold")
+    table.add_column("suite, compressor")
+    for name in ("tasks", "success", "steps", "compac-\ntions", "peak", "tokens"):
         table.add_column(name, justify="right")
     for run in runs:
         n = run.trajectories
         table.add_row(
-            Text(run.name + (" (simulated)" if run.simulated else "")),
-            Text(run.suite),
-            run.compressor,
+            Text(run.name + "*" * run.simulated),
+            Text(f"{run.suite}, {run.compressor}"),
             str(n),
             f"{run.success / n:.1%}" if n else "-",
             f"{run.steps / n:.1f}" if n else "-",
             f"{run.compactions / n:.1f}" if n else "-",
             f"{run.peak / 1000:.2f}k" if n else "-",
-            f"{sum(run.tokens.values()):,}",
+            f"{sum(run.tokens.values()) / 1e6:.2f}M",
         )
+    if any(run.simulated for run in runs):
+        table.caption = "* simulated models"
+        table.caption_justify = "left"
     return table
 
 

@@ -12,11 +12,14 @@ from recompact.environments.protocol import (
     Episode,
     Observation,
     Opening,
+    Strategy,
     Suite,
     Task,
 )
-from recompact.environments.replay import STRATEGY as REPLAY
-from recompact.environments.replay import Log, record, replay
+from recompact.environments.snapshots.directory import SnapshotRefused
+from recompact.environments.snapshots.masking import Mask, mask_of
+from recompact.environments.snapshots.replaying import Log, record, recorded, replay
+from recompact.environments.snapshots.strategy import FORK, REPLAY, put_back, strategy_of, take
 from recompact.trajectory import Action, Score, Snapshot
 
 
@@ -34,20 +37,32 @@ class InProcessSuite:
         return self._suite.tasks(split)
 
     def episode(self, task: Task, ask: AsyncAsk | None = None) -> Episode:
-        return InProcessEpisode(self._suite.environment(task), task.id)
+        environment = self._suite.environment(task)
+        return InProcessEpisode(environment, task.id, mask_of(environment, self._suite))
 
 
 class InProcessEpisode:
     """One environment of this process. Whatever it raises is an error of this episode and of nothing else."""
 
-    def __init__(self, environment: Environment, task: str) -> None:
+    def __init__(self, environment: Environment, task: str, mask: Mask | None = None) -> None:
         if hasattr(environment, "ask"):
             raise EnvironmentFailed(
                 f"task {task}: this environment asks for a model, which only a hosted one can: set [suite] host = true"
             )
         self._environment = environment
         self._task = task
+        self._mask = mask if mask is not None else mask_of(environment)
+        try:
+            self._strategy: Strategy = strategy_of(environment)
+        except SnapshotRefused as error:
+            raise EnvironmentFailed(f"task {task}: {error}") from None
+        if self._strategy == FORK:
+            raise EnvironmentFailed(
+                f"task {task}: this environment forks its process for a snapshot, which only a hosted one can:"
+                " set [suite] host = true"
+            )
         self._log: Log = []
+        self._whole = True  # the log begins at the start: not so after the state was put back
 
     @property
     def usage(self) -> Mapping[str, Usage]:
@@ -74,19 +89,40 @@ class InProcessEpisode:
             raise self._failed("score", error) from error
 
     async def snapshot(self) -> Snapshot:
+        if self._strategy == REPLAY:
+            return self._recorded()
         try:
-            return Snapshot("state", self._environment.snapshot())
+            return Snapshot(self._strategy, take(self._environment, self._strategy))
         except NotImplementedError:
-            return record(self._log)
+            return self._recorded()
+        except Exception as error:
+            raise self._failed("snapshot", error) from error
 
     async def restore(self, snapshot: Snapshot) -> None:
-        if snapshot.strategy == REPLAY:
-            await replay(snapshot, self.step)
-        else:
-            self._environment.restore(snapshot.data)
+        if snapshot.strategy in (REPLAY, FORK):
+            if self._log:
+                raise EnvironmentFailed(f"task {self._task}: only a fresh episode can be restored by replay")
+            await replay(recorded(snapshot), self.step, self.agrees)
+            return
+        try:
+            self._whole = False
+            put_back(self._environment, snapshot.strategy, snapshot.data)
+        except Exception as error:
+            raise self._failed("restore", error) from error
+
+    async def agrees(self, recorded: str, seen: str) -> bool:
+        """Whether two observations are the same, apart from what the environment masks."""
+        if recorded == seen or self._mask is None:
+            return recorded == seen
+        return self._mask(recorded) == self._mask(seen)
 
     async def close(self) -> None:
         self._environment.close()
+
+    def _recorded(self) -> Snapshot:
+        if not self._whole:
+            raise EnvironmentFailed(f"task {self._task}: its state was put back, so its actions are not all known")
+        return record(self._log)
 
     def _failed(self, verb: str, error: Exception) -> EnvironmentFailed:
         return EnvironmentFailed(f"task {self._task}: {verb} raised {type(error).__name__}: {error}")

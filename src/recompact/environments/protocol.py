@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from recompact.chat import Message, Reply, Request, ToolSpec, Usage
 from recompact.trajectory import Action, Score, Snapshot
@@ -42,11 +42,25 @@ class Observation:
     error: bool = False
 
 
+Strategy = Literal["state", "directory", "fork", "replay"]
+"""How an environment is brought back to a boundary; see `Environment`."""
+
+
 class Environment(Protocol):
     """One episode, as somebody who connects an environment writes it.
 
     `snapshot` returns all of the state as bytes and `restore` puts it back, in this or another instance of the same
     task; an environment that cannot do so raises NotImplementedError, and is restored by replaying its actions.
+
+    Four attributes may be added, and are looked for on the instance:
+    - `snapshots`: a `Strategy`. "state" is what was just said, and the default. "directory": the tree in the attribute
+      `directory` is all of the state, with the bytes of `snapshot` if it is implemented. "fork", in a host only: the
+      process itself is the state; its opening must be the same at every start. "replay": the actions are done again.
+    - `mask`: regular expressions, or a function from text to text, for the parts of an observation that may change from
+      one run to the next; a replay is compared after it. A suite may have it instead.
+    - `before_fork()` and `after_fork(child)`, for "fork": stop all threads before; start them again after. A child must
+      also take copies of what lies outside its memory, such as a directory, before it returns.
+    - `ask`: see `Ask`.
     """
 
     def start(self) -> Opening: ...

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, Protocol
 
 from recompact.chat import Message, Reply, Request, Usage, assistant
-from recompact.environments.pocket import LOGINS
+from recompact.environments.pocket import LOGINS, read_task_message
 from recompact.simulation.guidance import Guidance, Kind, read_guidance
 from recompact.simulation.notes import (
     SPECS,
@@ -124,7 +124,7 @@ def _source(messages: tuple[Message, ...], habits: Habits) -> _Source:
     text = prompt.content
     own_messages = messages[: messages.index(prompt)]
     events = events_in(_block(text, "conversation") or text) or events_of(own_messages)
-    previous = _block(text, "previous-summary") or _last_summary(own_messages)
+    previous = _last_summary(own_messages) or _block(text, "previous-summary")
     guidance = read_guidance(text)
     wanted = habits.room + habits.room_per_demand * guidance.burden - 40 * max(0, guidance.brevity - 1)
     limit = min(wanted, guidance.limit or wanted)
@@ -150,8 +150,9 @@ def _task_in(prefix: str) -> str:
 
 
 def _task_of(messages: Sequence[Message]) -> str:
-    users = [m.content for m in messages if m.role == "user" and "<summary>" not in m.content]
-    return users[-1].split("\n\n", 1)[-1].strip() if users else ""
+    """The request among the agent's own messages: the last one, since examples come before."""
+    found = [read for m in messages if m.role == "user" and (read := read_task_message(m.content)) is not None]
+    return found[-1][1] if found else ""
 
 
 # --- what is kept of each kind
@@ -278,17 +279,23 @@ def _results(source: _Source) -> Found:
     return found
 
 
+RELATIONS = ("coworker", "friend", "roommate", "sibling", "parent")
+
+
 def _people(found: Found, task: str) -> frozenset[str]:
-    """Whom the work is about, as far as that is known: contacts of a relationship that the task names, guests."""
+    """Whom the work is about, once that is known: all contacts of the relationships that the task names, or guests."""
     about: set[str] = set()
+    asked = set()
     for event, _ in found.values():
         result = event.result
         relation = event.given.get("relationship")
-        if is_page(result) and relation and str(relation) in task:
+        if is_page(result) and relation:
+            asked.add(str(relation))
             about |= {row["email"] for row in result["items"] if "email" in row}
         elif isinstance(result, dict) and "guests" in result:
             about |= set(re.findall(r"[\w.]+@[\w.]+\w", json.dumps(result["guests"])))
-    return frozenset(about)
+    named = {relation for relation in RELATIONS if relation in task}
+    return frozenset(about) if named <= asked else frozenset()
 
 
 def _records(found: Found, keeps: Keeps, about: frozenset[str]) -> list[Item]:

@@ -1,4 +1,4 @@
-"""Between values and the run file: trajectories, contexts and boundaries as documents of hashes.
+"""Between values and the run file: trajectories, continuations, contexts and boundaries as documents of hashes.
 
 A document names messages by their hash in the store, so that a text that stands in ten contexts is kept once. Writing
 a trajectory and reading it back gives an equal value.
@@ -7,7 +7,7 @@ a trajectory and reading it back gives an equal value.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recompact.chat import Message, Usage, canonical
@@ -29,19 +29,7 @@ def write_trajectory(
     """Record a finished rollout, whole, in one transaction."""
     with store.transaction():
         boundaries = [_boundary_document(store, b) for b in trajectory.boundaries]
-        document = {
-            "task": trajectory.task,
-            "turns": [_turn_document(store, t) for t in trajectory.turns],
-            "boundaries": [key.hex() for key in boundaries],
-            "ending": trajectory.ending,
-            "score": [trajectory.score.success, trajectory.score.value, dict(trajectory.score.details)],
-            "context": _context_document(store, trajectory.context),
-            "usage": {role: usage.to_json() for role, usage in sorted(trajectory.usage.items())},
-            "peak": trajectory.peak,
-            "peak_reported": trajectory.peak_reported,
-            "incidents": [[i.step, i.kind, i.text] for i in trajectory.incidents],
-            "error": trajectory.error,
-        }
+        document = _trajectory_document(store, trajectory, boundaries)
         store.insert(
             "trajectories",
             {
@@ -76,6 +64,31 @@ def write_trajectory(
         store.finish(unit, "trajectory", canonical(document), seconds)
 
 
+def write_continuation(
+    store: Store, name: str, unit: str, index: int, arm: str, draw: int, continuation: Trajectory, *, seconds: float
+) -> None:
+    """Record a finished continuation, whole, in one transaction; `read_trajectory(store, name)` gives it back."""
+    with store.transaction():
+        document = _trajectory_document(store, continuation, ())
+        store.insert(
+            "continuations",
+            {
+                "name": name,
+                "unit": unit,
+                "idx": index,
+                "arm": arm,
+                "draw": draw,
+                "success": int(continuation.score.success),
+                "value": continuation.score.value,
+                "ending": continuation.ending,
+                "steps": continuation.steps,
+                "usage": canonical(document["usage"]),
+                "error": continuation.error,
+            },
+        )
+        store.finish(name, "continuation", canonical(document), seconds)
+
+
 def read_trajectory(store: Store, unit: str) -> Trajectory:
     data = store.result(unit)
     return Trajectory(
@@ -98,6 +111,22 @@ def read_boundary(store: Store, unit: str, index: int) -> Boundary:
     if not rows:
         raise LookupError(f"{unit} has no boundary {index}")
     return _boundary(store, rows[0]["document"])
+
+
+def _trajectory_document(store: Store, trajectory: Trajectory, boundaries: Sequence[bytes]) -> dict[str, Any]:
+    return {
+        "task": trajectory.task,
+        "turns": [_turn_document(store, t) for t in trajectory.turns],
+        "boundaries": [key.hex() for key in boundaries],
+        "ending": trajectory.ending,
+        "score": [trajectory.score.success, trajectory.score.value, dict(trajectory.score.details)],
+        "context": _context_document(store, trajectory.context),
+        "usage": {role: usage.to_json() for role, usage in sorted(trajectory.usage.items())},
+        "peak": trajectory.peak,
+        "peak_reported": trajectory.peak_reported,
+        "incidents": [[i.step, i.kind, i.text] for i in trajectory.incidents],
+        "error": trajectory.error,
+    }
 
 
 def _message(store: Store, key: str) -> Message:

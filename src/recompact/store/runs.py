@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -56,6 +58,24 @@ def find_run(name: str, directory: Path) -> Path:
         known = sorted(p.stem for p in directory.glob(f"*{SUFFIX}"))
         there = f"there are {', '.join(known)}" if known else f"{directory} has none yet"
         raise InputError(f"there is no run {name!r} ({path}); {there}")
+    return path
+
+
+def note_config(store: Store, config: Path) -> None:
+    """Write down where a run's config is, seen from the run, so that both can be moved together."""
+    # Where it is, and not what it says: prices, limits and ceilings may be changed between two commands.
+    where = os.path.relpath(config.resolve(), store.path.parent.resolve())
+    if store.meta.get("config_file") != where:
+        store.set_meta(config_file=where)
+
+
+def config_of(store: Store) -> Path:
+    """The config that made a run."""
+    where = store.meta.get("config_file")
+    path = Path(os.path.normpath(store.path.parent.resolve() / where)) if where else None
+    if path is None or not path.is_file():
+        gone = f"its config is no longer at {path}" if path else "it does not say where its config is"
+        raise InputError(f"{store.path}: {gone}: name the config and the run, as in CONFIG --run {store.path.stem}")
     return path
 
 
@@ -149,3 +169,94 @@ def trajectories(store: Store, task: str | None = None) -> list[TrajectoryRow]:
         )
         for r in rows
     ]
+
+
+@dataclass(frozen=True)
+class BoundaryRow:
+    """What a table shows of one boundary, with its trajectory's length and outcome beside it."""
+
+    unit: str
+    index: int
+    task: str
+    step: int
+    pre_tokens: int
+    post_tokens: int
+    trajectory_steps: int
+    trajectory_success: bool
+
+
+def boundary_rows(store: Store) -> list[BoundaryRow]:
+    """All boundaries that were collected, in the order of their trajectories."""
+    rows = store.rows(
+        "SELECT b.unit, b.idx, t.task, b.step, b.pre_tokens, b.post_tokens, t.steps, t.success"
+        " FROM boundaries b JOIN trajectories t ON t.unit = b.unit WHERE t.phase = 'collect' ORDER BY b.unit, b.idx"
+    )
+    return [
+        BoundaryRow(
+            unit=r["unit"],
+            index=r["idx"],
+            task=r["task"],
+            step=r["step"],
+            pre_tokens=r["pre_tokens"],
+            post_tokens=r["post_tokens"],
+            trajectory_steps=r["steps"],
+            trajectory_success=bool(r["success"]),
+        )
+        for r in rows
+    ]
+
+
+@dataclass(frozen=True)
+class ContinuationRow:
+    """One continuation: whose it is, how it ended and what it cost. The whole of it is the result of unit `name`."""
+
+    name: str
+    unit: str
+    index: int
+    arm: str
+    draw: int
+    success: bool
+    value: float
+    ending: str
+    steps: int
+    usage: Mapping[str, Usage]
+    error: str
+
+    @property
+    def tokens(self) -> int:
+        return sum(usage.total for usage in self.usage.values())
+
+
+def continuation_rows(store: Store, unit: str | None = None, index: int | None = None) -> list[ContinuationRow]:
+    """Continuations by draw, of all boundaries or of one; PRE comes before POST."""
+    rows = store.rows(
+        "SELECT * FROM continuations WHERE (?1 IS NULL OR unit = ?1) AND (?2 IS NULL OR idx = ?2)"
+        " ORDER BY unit, idx, draw, arm DESC",
+        (unit, index),
+    )
+    return [
+        ContinuationRow(
+            name=r["name"],
+            unit=r["unit"],
+            index=r["idx"],
+            arm=r["arm"],
+            draw=r["draw"],
+            success=bool(r["success"]),
+            value=r["value"],
+            ending=r["ending"],
+            steps=r["steps"],
+            usage={role: Usage(*counts) for role, counts in json.loads(r["usage"]).items()},
+            error=r["error"],
+        )
+        for r in rows
+    ]
+
+
+def phase_digest(store: Store, kind: str, without: Collection[str] = ()) -> str:
+    """One hash over the results of one kind of unit, in the order of their names, so that later phases of the run do
+    not change it."""
+    total = hashlib.sha256()
+    for row in store.rows("SELECT name, result FROM units WHERE kind = ? ORDER BY name", (kind,)):
+        if row["name"] not in without:
+            total.update(row["name"].encode() + b"\0" + row["result"])
+    return total.hexdigest()

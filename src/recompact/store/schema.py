@@ -42,4 +42,13 @@ MIGRATIONS = (
         PRIMARY KEY (unit, idx)
     ) WITHOUT ROWID;
     """,
+    """
+    -- One continuation from the boundary (unit, idx), under the name of its own unit, whose result is the whole of it.
+    CREATE TABLE continuations (
+        name TEXT PRIMARY KEY, unit TEXT NOT NULL, idx INTEGER NOT NULL, arm TEXT NOT NULL, draw INTEGER NOT NULL,
+        success INTEGER NOT NULL, value REAL NOT NULL, ending TEXT NOT NULL, steps INTEGER NOT NULL,
+        usage TEXT NOT NULL, error TEXT NOT NULL,
+        UNIQUE (unit, idx, arm, draw)
+    );
+    """,
 )

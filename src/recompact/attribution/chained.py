@@ -1,0 +1,106 @@
+"""First POST draws for nothing: what follows a compaction in the trajectory is itself a draw.
+
+Without later compaction, a POST continuation of boundary j runs through the segment that the trajectory took and is from
+there on a PRE continuation of boundary j+1; behind the last boundary, the trajectory's own rest is one (this is the
+step Q(s_j, c_j) = E[V(s_{j+1})] in the proof of the paper's theorem). Facts about trajectories come in, links between
+boundaries go out, and `Chained` lets any allocation use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
+from recompact.trajectory import Ending, Trajectory
+
+CHAINED = 0
+"""The number of the POST draw that is chained. Only one is: draws that share a segment are not independent."""
+
+_OWN_ENDINGS: frozenset[Ending] = frozenset({"finished", "step limit"})
+
+
+@dataclass(frozen=True)
+class TrajectoryFacts:
+    """What chaining needs to know of a trajectory."""
+
+    unit: str
+    boundaries: tuple[int, ...]  # steps taken before each
+    steps: int
+    value: float  # the terminal reward
+    ending: Ending
+
+    @staticmethod
+    def of(unit: str, trajectory: Trajectory) -> TrajectoryFacts:
+        at = tuple(boundary.step for boundary in trajectory.boundaries)
+        return TrajectoryFacts(unit, at, trajectory.steps, trajectory.score.value, trajectory.ending)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """From one boundary to the next: `steps` long, and then a PRE continuation of `then`."""
+
+    then: BoundaryId
+    steps: int
+
+
+Link = Segment | Outcome
+Links = Mapping[BoundaryId, Link]
+
+
+def links_of(trajectories: Iterable[TrajectoryFacts]) -> dict[BoundaryId, Link]:
+    """How the boundaries hang together. A trajectory that was broken off by an error says nothing behind its last one."""
+    links: dict[BoundaryId, Link] = {}
+    for facts in trajectories:
+        ids = [BoundaryId(facts.unit, index) for index in range(1, len(facts.boundaries) + 1)]
+        for n in range(len(ids) - 1):
+            links[ids[n]] = Segment(ids[n + 1], facts.boundaries[n + 1] - facts.boundaries[n])
+        if ids and facts.ending in _OWN_ENDINGS:
+            links[ids[-1]] = Outcome(facts.value, facts.steps - facts.boundaries[-1])
+    return links
+
+
+def with_chained(known: Mapping[BoundaryId, Outcomes], links: Links) -> dict[BoundaryId, Outcomes]:
+    """The outcomes with the chained POST draws added. A draw that was really made is never replaced."""
+    return {boundary: _completed(outcomes, links.get(boundary), known) for boundary, outcomes in known.items()}
+
+
+def chained_outcome(link: Link, known: Mapping[BoundaryId, Outcomes]) -> Outcome | None:
+    """What a link yields: nothing as long as the PRE draw behind its segment is missing. It costs no tokens."""
+    if isinstance(link, Outcome):
+        return replace(link, tokens=0)
+    behind = known[link.then].pre.get(CHAINED) if link.then in known else None
+    return None if behind is None else Outcome(behind.value, link.steps + behind.steps)
+
+
+def _completed(outcomes: Outcomes, link: Link | None, known: Mapping[BoundaryId, Outcomes]) -> Outcomes:
+    if link is None or CHAINED in outcomes.post:
+        return outcomes
+    chained = chained_outcome(link, known)
+    return outcomes if chained is None else replace(outcomes, post={**outcomes.post, CHAINED: chained})
+
+
+@dataclass(frozen=True)
+class Chained:
+    """An allocation whose first POST draws are chained where they can be."""
+
+    inner: Allocation
+    links: Links
+
+    @property
+    def name(self) -> str:
+        return f"chained {self.inner.name}"
+
+    def due(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
+        due = dict.fromkeys(self._instead(draw, known) for draw in self.inner.due(with_chained(known, self.links)))
+        return list(due)
+
+    def retained(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
+        return self.inner.retained(with_chained(known, self.links))
+
+    def _instead(self, draw: Draw, known: Mapping[BoundaryId, Outcomes]) -> Draw:
+        """A POST draw that a segment can yield is not made: the PRE draw behind the segment is."""
+        link = self.links.get(draw.boundary)
+        if draw.arm == "POST" and draw.number == CHAINED and isinstance(link, Segment) and link.then in known:
+            return Draw(link.then, "PRE", CHAINED)
+        return draw

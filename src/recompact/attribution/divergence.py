@@ -1,0 +1,113 @@
+"""What two continuations of one boundary did differently, and what the summary between them dropped.
+
+Pure functions of contexts, trajectories and actions: in go the values that the run keeps, out comes what a person (or an
+optimizer) wants to see marked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recompact.chat import canonical
+from recompact.context import Context, Turn
+from recompact.trajectory import Action, Boundary, Trajectory
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """What stood in the consumed part of PRE and stands nowhere in POST, in order of appearance."""
+
+    lines: tuple[str, ...]
+    literals: tuple[str, ...]
+
+
+def actions_of(trajectory: Trajectory) -> tuple[Action, ...]:
+    """What the agent wanted to do, call by call, also where it could not be executed."""
+    out: list[Action] = []
+    for turn in trajectory.turns:
+        for call in turn.message.calls:
+            try:
+                out.append(Action.of(call))
+            except ValueError:
+                out.append(Action(call.name, text=call.arguments))
+        if not turn.message.calls:
+            out.append(Action("", text=turn.message.content))
+    return tuple(out)
+
+
+def first_divergence(one: Sequence[Action], other: Sequence[Action]) -> int | None:
+    """The number of the first action (from 0) in which two lists differ; None where they are the same.
+
+    >>> a, b = Action("look", {"page": 1}), Action("look", {"page": 2})
+    >>> first_divergence([a, b], [a, a]), first_divergence([a], [a, b]), first_divergence([a], [a])
+    (1, 1, None)
+    """
+    for number, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return number
+    return None if len(one) == len(other) else min(len(one), len(other))
+
+
+def repeated(before: Sequence[Action], actions: Sequence[Action]) -> tuple[int, ...]:
+    """The numbers (from 0) of the actions that had been done before, argument for argument: repeated work.
+
+    >>> a, b = Action("look", {"page": 1}), Action("look", {"page": 2})
+    >>> repeated([a], [b, a, a])
+    (1, 2)
+    """
+    done = {canonical(action.to_json()) for action in before}
+    return tuple(number for number, action in enumerate(actions) if canonical(action.to_json()) in done)
+
+
+def consumed(boundary: Boundary) -> tuple[Turn, ...]:
+    """The turns that the compaction replaced."""
+    return boundary.pre.turns[: len(boundary.pre.turns) - len(boundary.post.turns)]
+
+
+def dropped(boundary: Boundary) -> Dropped:
+    """What the compaction lost, to the letter: whether it mattered, continuations tell."""
+    texts = [boundary.pre.summary.text] if boundary.pre.summary else []
+    texts += [turn.text for turn in consumed(boundary)]
+    left = _text(boundary.post)
+    lines = dict.fromkeys(line.strip() for text in texts for line in text.splitlines())
+    kept = set(literals(left))
+    gone = dict.fromkeys(literal for text in texts for literal in literals(text) if literal not in kept)
+    return Dropped(
+        tuple(line for line in lines if line and not _MARK.fullmatch(line) and line not in left),
+        tuple(literal for literal in gone if not re.search(rf"(?<!\w){re.escape(literal)}(?!\w)", left)),
+    )
+
+
+_MARK = re.compile(r"\[(assistant|user|tool|result of [^\]]*)\]")
+_LITERAL = re.compile(
+    r"""
+    "([^"\n\\]{2,60})"(?!\s*:)                          # a quoted text that is no key
+    | (?<!\w)'([^'\n\\]{2,60})'(?!\w)
+    | "[^"\n]*"(?=\s*:)()                                # a key: passed over
+    | [\w.+-]+@[\w-]+(?:\.[\w-]+)+                       # an address
+    | \d{4}-\d\d-\d\d(?:[T\x20]\d\d:\d\d(?::\d\d)?)?      # a date
+    | \d+(?:[-:]\d+)+                                   # a phone number, a time of day
+    | \$?\d[\d,]*(?:\.\d+|\d)(?![\w-])                  # a number of more than one digit
+    | (?=[\w./:-]*\d)[A-Za-z_]\w*(?:[-_./:]+\w+)*       # a name with a digit in it: an id, a token, a file
+    """,
+    re.VERBOSE,
+)
+
+
+def literals(text: str) -> tuple[str, ...]:
+    """Numbers, dates, ids, addresses and quoted words of a text, each once: what cannot be guessed when it is lost.
+
+    >>> literals('paid 12.50 to "Ada" (ada@mail.example) with pay-7f3a on 2026-03-01')
+    ('12.50', 'Ada', 'ada@mail.example', 'pay-7f3a', '2026-03-01')
+    """
+    found = (match[match.lastindex or 0] for match in _LITERAL.finditer(text))
+    return tuple(dict.fromkeys(literal for literal in found if literal))
+
+
+def _text(context: Context) -> str:
+    """All that the agent still sees, the fixed prefix too."""
+    parts = [message.content for message in context.prefix]
+    parts += [context.summary.text] if context.summary else []
+    return "\n".join([*parts, *(turn.text for turn in context.turns)])

@@ -1,0 +1,147 @@
+"""Draws as they fall due: an allocation is asked again and again, and no place stays empty while something is due.
+
+In go an allocation, what is known so far and a way to run one draw; out comes what is known in the end. There is no
+barrier between rounds: a draw begins as soon as the allocation is certain of it and a place is free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
+from recompact.attribution.continuations import ARMS
+from recompact.execution.schedule import Unfinished
+from recompact.models.failures import ModelFailure
+
+
+class LeftOut(Exception):
+    """A boundary that cannot be verified; the text says why."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What is known when nothing is due any more, without the boundaries that had to be left out."""
+
+    known: Mapping[BoundaryId, Outcomes]
+    left_out: Mapping[BoundaryId, str]
+    unfinished: tuple[Unfinished, ...]
+
+
+async def draw_all(
+    allocation: Allocation,
+    known: Mapping[BoundaryId, Outcomes],
+    draw: Callable[[Draw], Awaitable[Outcome]],
+    *,
+    concurrency: int,
+    length: Callable[[BoundaryId], float] = lambda boundary: 0.0,
+    on_due: Callable[[int], None] = lambda draws: None,
+) -> Drawn:
+    """Run all draws that fall due, at most so many at once.
+
+    `length` is about how long a continuation from a boundary will take; `on_due` hears how many draws are waiting or
+    under way. What comes out does not depend on `concurrency`. A model's failure leaves its draw unfinished; one that
+    every draw would meet is raised, as in `run_units`.
+    """
+    state = _Drawing(dict(known), length, concurrency)
+    arrived: asyncio.Queue[tuple[Draw, Outcome | Exception]] = asyncio.Queue()
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def run(wanted: Draw) -> None:
+        try:
+            arrived.put_nowait((wanted, await draw(wanted)))
+        except Exception as failure:
+            arrived.put_nowait((wanted, failure))
+
+    try:
+        while True:
+            if state.wants_to_ask:
+                state.ask(allocation)
+                on_due(len(state.waiting) + state.running)
+            while state.running < concurrency and (wanted := state.next()) is not None:
+                task = asyncio.create_task(run(wanted))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+            if not state.running:
+                return Drawn(state.known, state.left_out, tuple(state.unfinished))
+            state.take(*await arrived.get())
+            while not arrived.empty():  # whatever came at the same time is one reason to ask, not many
+                state.take(*arrived.get_nowait())
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@dataclass
+class _Drawing:
+    """What is waiting, under way and known."""
+
+    known: dict[BoundaryId, Outcomes]
+    length: Callable[[BoundaryId], float]
+    concurrency: int
+    waiting: list[tuple[int, float, BoundaryId, int, int, Draw]] = field(default_factory=list)
+    asked: set[Draw] = field(default_factory=set)
+    running: int = 0
+    batch: int = 0
+    changed: bool = True
+    left_out: dict[BoundaryId, str] = field(default_factory=dict)
+    unfinished: list[Unfinished] = field(default_factory=list)
+    failed_in_a_row: int = 0
+
+    @property
+    def wants_to_ask(self) -> bool:
+        """An answer takes time in proportion to all boundaries. While enough is waiting it can wait as well, so that
+        asking does not grow with the square of their number."""
+        return self.changed and len(self.waiting) < self.concurrency
+
+    def ask(self, allocation: Allocation) -> None:
+        """Take in what has become due.
+
+        What was due first is drawn first, because others are decided by it; among what fell due together the longest
+        begins first, so that little is left to wait for at the end. Draws of one boundary and arm stand side by side,
+        and its arms too: a server's prompt cache then still has what they share.
+        """
+        self.changed = False
+        self.batch += 1
+        for draw in allocation.due(self.known):
+            if draw not in self.asked:
+                self.asked.add(draw)
+                order = (self.batch, -self.length(draw.boundary), draw.boundary, ARMS.index(draw.arm), draw.number)
+                heapq.heappush(self.waiting, (*order, draw))
+
+    def next(self) -> Draw | None:
+        while self.waiting:
+            draw = heapq.heappop(self.waiting)[-1]
+            if draw.boundary in self.known:  # it may have been left out meanwhile
+                self.running += 1
+                return draw
+        return None
+
+    def take(self, draw: Draw, result: Outcome | Exception) -> None:
+        self.running -= 1
+        if isinstance(result, Outcome):
+            self.failed_in_a_row = 0
+            self.changed = True
+            if draw.boundary in self.known:
+                self.known[draw.boundary] = with_outcome(self.known[draw.boundary], draw, result)
+        elif isinstance(result, LeftOut):
+            self.changed = True
+            self.known.pop(draw.boundary, None)
+            self.left_out.setdefault(draw.boundary, str(result))
+        elif isinstance(result, ModelFailure):
+            self.unfinished.append(Unfinished(f"{draw.boundary} {draw.arm} {draw.number}", result))
+            self.failed_in_a_row += 1
+            if not result.retryable or self.failed_in_a_row >= max(3, self.concurrency):
+                raise result
+        else:
+            raise result
+
+
+def with_outcome(outcomes: Outcomes, draw: Draw, outcome: Outcome) -> Outcomes:
+    """With the outcome of one more draw."""
+    if draw.arm == "PRE":
+        return replace(outcomes, pre={**outcomes.pre, draw.number: outcome})
+    return replace(outcomes, post={**outcomes.post, draw.number: outcome})

@@ -1,0 +1,103 @@
+"""What a run has found out about its boundaries: each with its effect, how sure that is, and whether it was retained.
+
+In goes a run, out come its findings, most harmful first. Tables, exports and whoever adapts a template read these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from recompact.attribution.allocation import BoundaryId, Outcomes
+from recompact.attribution.effects import Effect, effect_of
+from recompact.attribution.naming import allocation_of, seen_by
+from recompact.attribution.posterior import Thresholds
+from recompact.attribution.verify import known, settings_of
+from recompact.config import VerifyConfig
+from recompact.store.runs import BoundaryRow, boundary_rows
+from recompact.store.store import Store
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One boundary. `effect` is None where an arm has no draw, and `left_out` says why a boundary has no verdict."""
+
+    id: BoundaryId
+    row: BoundaryRow
+    outcomes: Outcomes
+    effect: Effect | None
+    retained: bool = False
+    left_out: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"boundary": str(self.id), **self.flat(), "left_out": self.left_out}
+
+    def flat(self) -> dict[str, Any]:
+        """As one row of a table; cells of what is not known are None."""
+        effect = self.effect
+        return {
+            "task": self.row.task,
+            "t": self.row.index,
+            "step": self.row.step,
+            "pre_tokens": self.row.pre_tokens,
+            "post_tokens": self.row.post_tokens,
+            "H": effect and effect.hazard,
+            "H_low": effect and effect.hazard_interval.low,
+            "H_high": effect and effect.hazard_interval.high,
+            "B": effect and effect.burden,
+            "B_low": effect and effect.burden_interval.low,
+            "B_high": effect and effect.burden_interval.high,
+            "probability": effect and effect.harmful,
+            "score": effect and effect.score,
+            "channel": effect and effect.channel,
+            "pre_draws": len(self.outcomes.pre),
+            "post_draws": len(self.outcomes.post),
+            "retained": self.retained,
+        }
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All boundaries of a run, most harmful first. `settled` tells whether the allocation has all it asks for."""
+
+    settings: VerifyConfig
+    settled: bool
+    boundaries: tuple[Finding, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **asdict(self.settings),
+            "settled": self.settled,
+            "boundaries": [finding.to_json() for finding in self.boundaries],
+        }
+
+
+def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
+    """What the run has found out, judged by these settings or by those of its last verification."""
+    settings = settings or settings_of(store)
+    now = known(store)
+    allocation = allocation_of(store, settings)
+    settled = not allocation.due(now.outcomes)
+    retained = set(allocation.retained(now.outcomes)) if settled else set()
+    seen = seen_by(allocation, now.outcomes)
+    thresholds = Thresholds(settings.hazard, settings.burden)
+    step_limit: int = store.meta["identity"]["run"]["step_limit"]
+    found = []
+    for row in boundary_rows(store):
+        id = BoundaryId(row.unit, row.index)
+        outcomes = seen.get(id, Outcomes())
+        effect = effect_of(outcomes, thresholds, remaining=step_limit - row.step)
+        found.append(Finding(id, row, outcomes, effect, id in retained, now.left_out.get(id, "")))
+    return Findings(settings, settled, tuple(sorted(found, key=_rank)))
+
+
+def _rank(finding: Finding) -> tuple[int, bool, float, BoundaryId]:
+    """Retained ones first, then by harm; what has no verdict comes last."""
+    if finding.effect is None:
+        return 1, False, 0.0, finding.id
+    return 0, not finding.retained, -finding.effect.score, finding.id
+
+
+def by_id(found: Findings) -> Mapping[BoundaryId, Finding]:
+    return {finding.id: finding for finding in found.boundaries}

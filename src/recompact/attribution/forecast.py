@@ -1,0 +1,152 @@
+"""What a verification will take before it is begun: continuations and tokens, at the most and on average.
+
+In go a run with trajectories and an allocation; out comes a forecast. No model is asked: the allocation is played
+through with imagined outcomes, and a continuation is taken to be as long as its trajectory went on from there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from random import Random
+from statistics import fmean
+from typing import Any
+
+from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
+from recompact.attribution.chained import Chained
+from recompact.attribution.continuations import ARMS
+from recompact.attribution.drawing import with_outcome
+from recompact.attribution.racing import Racing
+from recompact.attribution.verify import known, rest
+from recompact.chat import Usage
+from recompact.store.runs import BoundaryRow, boundary_rows
+from recompact.store.store import Store
+
+WORLDS = 5
+HARMFUL = 0.1  # the share of imagined boundaries that do harm
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Continuations still to be made, and the tokens that they will use."""
+
+    continuations: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is still to be done. `made` continuations are in the run already and cost nothing more."""
+
+    boundaries: int
+    made: int
+    at_most: Amount
+    on_average: Amount
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def forecast(store: Store, allocation: Allocation) -> Forecast:
+    """Play the allocation through on what the run knows."""
+    now = known(store).outcomes
+    step_limit, seed = (store.meta["identity"]["run"][key] for key in ("step_limit", "seed"))
+    rows = {BoundaryId(row.unit, row.index): row for row in boundary_rows(store)}
+    rates = _rates(store)
+    worlds = [
+        played(allocation, now, imagined(rows, step_limit, Random(f"forecast/{seed}/{world}")))
+        for world in range(WORLDS)
+    ]
+
+    def tokens(draw: Draw, steps: int) -> int:
+        row = rows[draw.boundary]
+        size = row.pre_tokens if draw.arm == "PRE" else row.post_tokens
+        return rates[row.unit].of(steps, size)
+
+    average = Amount(
+        round(fmean(len(world) for world in worlds)),
+        round(fmean(sum(tokens(d, rest(rows[d.boundary])) for d in world) for world in worlds)),
+    )
+    longest = _all_draws(allocation, now) or max(worlds, key=len)
+    most = Amount(len(longest), sum(tokens(d, step_limit - rows[d.boundary].step) for d in longest))
+    made = sum(len(o.pre) + len(o.post) for o in now.values())
+    return Forecast(len(now), made, most, average)
+
+
+def _all_draws(allocation: Allocation, known: Mapping[BoundaryId, Outcomes]) -> list[Draw]:
+    """Every draw that is still possible where the number depends on outcomes; none where it does not."""
+    inner = allocation.inner if isinstance(allocation, Chained) else allocation
+    if not isinstance(inner, Racing):
+        return []
+    return [
+        Draw(boundary, arm, number)
+        for boundary, outcomes in known.items()
+        for arm in ARMS
+        for number in range(inner.cap)
+        if number not in outcomes.of(arm)
+    ]
+
+
+def played(
+    allocation: Allocation, known: Mapping[BoundaryId, Outcomes], outcome: Callable[[Draw], Outcome]
+) -> list[Draw]:
+    """All draws that an allocation makes if outcomes are these."""
+    now = dict(known)
+    made: list[Draw] = []
+    while due := allocation.due(now):
+        for draw in due:
+            now[draw.boundary] = with_outcome(now[draw.boundary], draw, outcome(draw))
+        made.extend(due)
+    return made
+
+
+def imagined(rows: Mapping[BoundaryId, BoundaryRow], step_limit: int, chance: Random) -> Callable[[Draw], Outcome]:
+    """Outcomes as they might come: mostly like the trajectory's own, and worse after a harmful compaction."""
+    harmful = {id for id in sorted(rows) if chance.random() < HARMFUL}
+
+    def outcome(draw: Draw) -> Outcome:
+        row = rows[draw.boundary]
+        hurt = draw.arm == "POST" and draw.boundary in harmful
+        success = chance.random() < (0.2 if hurt else 0.9 if row.trajectory_success else 0.4)
+        mean = rest(row) + 5 * hurt
+        steps = round(chance.gauss(mean, (0.4 * mean) ** 0.5))
+        return Outcome(float(success), max(1, min(step_limit - row.step, steps)))
+
+    return outcome
+
+
+@dataclass(frozen=True)
+class _Rate:
+    """Tokens per step of one trajectory: what every call sends, what a turn adds, what the agent writes; and how much
+    other models beside the agent's used for each of its tokens."""
+
+    fixed: float
+    turn: float
+    output: float
+    others: float
+
+    def of(self, steps: int, size: int) -> int:
+        """Of a continuation that begins with a context of this size."""
+        sent = steps * (self.fixed + size + self.output) + self.turn * steps * (steps - 1) / 2
+        return round(sent * (1 + self.others))
+
+
+def _rates(store: Store) -> dict[str, _Rate]:
+    first = {
+        row["unit"]: row["input"]
+        for row in store.rows("SELECT unit, input, min(ordinal) FROM calls WHERE role = 'agent' GROUP BY unit")
+    }
+    out = {}
+    for row in store.rows("SELECT unit, usage FROM trajectories WHERE phase = 'collect'"):
+        usage = {role: Usage(*counts) for role, counts in json.loads(row["usage"]).items()}
+        agent = usage.get("agent", Usage())
+        others = sum(used.total for role, used in usage.items() if role not in ("agent", "compressor"))
+        turns = [turn[2] for turn in store.result(row["unit"])["turns"]]
+        out[row["unit"]] = _Rate(
+            fixed=first.get(row["unit"], 0),
+            turn=fmean(turns) if turns else 0.0,
+            output=agent.output / max(1, agent.calls),
+            others=others / max(1, agent.total),
+        )
+    return out

@@ -1,0 +1,60 @@
+"""Allocations by the names that people write: `halving`, `uniform:3`, `racing`, `chained`, `chained:racing`.
+
+In go a name, thresholds and the run that is to be verified; out comes the allocation. Chaining and racing want facts
+about the trajectories, which are read here, so that allocations themselves know nothing of a store.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from recompact.attribution.allocation import Allocation, BoundaryId, Outcomes
+from recompact.attribution.chained import Chained, TrajectoryFacts, links_of, with_chained
+from recompact.attribution.halving import Halving
+from recompact.attribution.posterior import Thresholds
+from recompact.attribution.racing import Racing
+from recompact.attribution.uniform import Uniform
+from recompact.config import ALLOCATION, ALLOCATIONS, VerifyConfig
+from recompact.errors import InputError
+from recompact.store.runs import boundary_rows
+from recompact.store.store import Store
+
+
+def allocation_of(store: Store, settings: VerifyConfig) -> Allocation:
+    """The allocation of a config's [verify], for the boundaries of a run."""
+    if not re.fullmatch(ALLOCATION, settings.allocation):
+        raise InputError(f"{settings.allocation!r} is no allocation: use {ALLOCATIONS}")
+    kind, _, more = settings.allocation.partition(":")
+    run = store.meta["identity"]["run"]
+    if kind == "chained":
+        inner = _plain(more or "halving", store, settings, run)
+        return Chained(inner, links_of(trajectory_facts(store)))
+    return _plain(settings.allocation, store, settings, run)
+
+
+def _plain(text: str, store: Store, settings: VerifyConfig, run: Mapping[str, int]) -> Allocation:
+    thresholds = Thresholds(settings.hazard, settings.burden)
+    kind, _, number = text.partition(":")
+    if kind == "uniform":
+        return Uniform(int(number or 3), thresholds)
+    if kind == "racing":
+        remaining = {BoundaryId(r.unit, r.index): run["step_limit"] - r.step for r in boundary_rows(store)}
+        return Racing(thresholds, remaining=remaining)
+    return Halving(thresholds=thresholds, seed=run["seed"])
+
+
+def trajectory_facts(store: Store) -> list[TrajectoryFacts]:
+    """What chaining needs to know of the collected trajectories."""
+    steps: dict[str, list[int]] = {}
+    for row in boundary_rows(store):
+        steps.setdefault(row.unit, []).append(row.step)
+    rows = store.rows("SELECT unit, steps, value, ending FROM trajectories WHERE phase = 'collect' ORDER BY unit")
+    return [
+        TrajectoryFacts(r["unit"], tuple(steps.get(r["unit"], ())), r["steps"], r["value"], r["ending"]) for r in rows
+    ]
+
+
+def seen_by(allocation: Allocation, known: Mapping[BoundaryId, Outcomes]) -> Mapping[BoundaryId, Outcomes]:
+    """The outcomes that an allocation judges by: with chained draws where it chains."""
+    return with_chained(known, allocation.links) if isinstance(allocation, Chained) else known

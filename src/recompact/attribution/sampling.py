@@ -1,0 +1,62 @@
+"""Run an allocation on draws that exist already, as if they were made one by one.
+
+Comes in: an allocation and a pool of outcomes for each boundary. Goes out: what it would have asked for, what that cost
+and what it would have retained. Controls, analyses and benchmarks stand on this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+from recompact.attribution.allocation import Allocation, BoundaryId, Outcome, Outcomes
+from recompact.models.journal import seed_of
+
+
+class PoolExhausted(ValueError):
+    """An allocation asked for a draw that the pool does not have."""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What an allocation did with a pool."""
+
+    known: Mapping[BoundaryId, Outcomes]
+    retained: tuple[BoundaryId, ...]
+    continuations: int
+    tokens: int
+
+
+def sample(allocation: Allocation, pool: Mapping[BoundaryId, Outcomes]) -> Sampled:
+    """Give the allocation what it asks for until it asks for nothing."""
+    pre: dict[BoundaryId, dict[int, Outcome]] = {boundary: {} for boundary in pool}
+    post: dict[BoundaryId, dict[int, Outcome]] = {boundary: {} for boundary in pool}
+    known = {boundary: Outcomes(pre[boundary], post[boundary]) for boundary in pool}
+    continuations = tokens = 0
+    while due := allocation.due(known):
+        for draw in due:
+            outcome = pool[draw.boundary].of(draw.arm).get(draw.number)
+            if outcome is None:
+                raise PoolExhausted(f"{allocation.name} asks for {draw}, which the pool does not have")
+            (pre if draw.arm == "PRE" else post)[draw.boundary][draw.number] = outcome
+            continuations += 1
+            tokens += outcome.tokens
+    return Sampled(known, tuple(allocation.retained(known)), continuations, tokens)
+
+
+def shuffled(pool: Mapping[BoundaryId, Outcomes], seed: int) -> dict[BoundaryId, Outcomes]:
+    """The same pool with the draws of each boundary and arm in an order of their own, drawn from the seed."""
+    return {
+        boundary: Outcomes(
+            _permuted(outcomes.pre, seed_of(f"pool/{boundary}/PRE", 0, seed)),
+            _permuted(outcomes.post, seed_of(f"pool/{boundary}/POST", 0, seed)),
+        )
+        for boundary, outcomes in pool.items()
+    }
+
+
+def _permuted(draws: Mapping[int, Outcome], seed: int) -> dict[int, Outcome]:
+    outcomes = [draws[number] for number in sorted(draws)]
+    Random(seed).shuffle(outcomes)
+    return dict(enumerate(outcomes))

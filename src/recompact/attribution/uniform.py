@@ -1,0 +1,50 @@
+"""The same number of draws for every boundary: the paper's fixed-budget evaluation, and its m = 9 diagnostic.
+
+Outcomes in, missing draws out; a boundary is retained if its estimates meet a threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from recompact.attribution.allocation import BoundaryId, Draw, Outcomes
+from recompact.attribution.continuations import ARMS
+from recompact.attribution.effects import estimate, first_draws, harm_score, most_harmful_first
+from recompact.attribution.posterior import Thresholds
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """`draws` (m) in each arm of every boundary."""
+
+    draws: int = 3
+    thresholds: Thresholds = Thresholds()
+
+    @property
+    def name(self) -> str:
+        return f"uniform {self.draws}"
+
+    def due(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
+        return [
+            Draw(boundary, arm, number)
+            for number in range(self.draws)
+            for boundary in sorted(known)
+            for arm in ARMS
+            if number not in known[boundary].of(arm)
+        ]
+
+    def retained(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
+        return retained_by_estimate(known, known, self.draws, self.thresholds)
+
+
+def retained_by_estimate(
+    known: Mapping[BoundaryId, Outcomes], boundaries: Mapping[BoundaryId, object] | Sequence[BoundaryId], draws: int,
+    thresholds: Thresholds,
+) -> list[BoundaryId]:
+    """Those of the boundaries with so many pairs whose H or B reaches its threshold, most harmful first."""
+    scores = {}
+    for boundary in boundaries:
+        if (arms := first_draws(known[boundary], draws)) is not None:
+            scores[boundary] = harm_score(*estimate(*arms), thresholds)
+    return [boundary for boundary in most_harmful_first(scores) if scores[boundary] >= 1]

@@ -1,0 +1,214 @@
+"""Step 2: continue from every boundary, with and without its compaction, until the allocation has seen enough.
+
+In goes a study whose run has trajectories; out come the outcomes of all draws and the harmful boundaries. Each draw is
+a unit of work: a run that was killed goes on where it was, and a draw that the run has is never made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+
+from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
+from recompact.attribution.continuations import continuation_unit, continue_from
+from recompact.attribution.drawing import LeftOut, draw_all
+from recompact.attribution.naming import allocation_of
+from recompact.collect import unit_of
+from recompact.config import VerifyConfig
+from recompact.environments.protocol import EnvironmentFailed, Task
+from recompact.errors import InputError
+from recompact.execution.schedule import Unfinished
+from recompact.store.records import read_boundary, write_continuation
+from recompact.store.runs import BoundaryRow, ContinuationRow, boundary_rows, continuation_rows, phase_digest
+from recompact.store.store import Store
+from recompact.study import Study
+from recompact.trajectory import Boundary, Incident, Score, Trajectory
+
+PHASE = "verify"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a run knows of its boundaries: outcomes of those in play, and why the others were left out."""
+
+    outcomes: Mapping[BoundaryId, Outcomes]
+    left_out: Mapping[BoundaryId, str]
+
+
+@dataclass(frozen=True)
+class Verified:
+    """How a verification went. `retained` are the harmful boundaries, most harmful first, once all is finished."""
+
+    known: Known
+    retained: tuple[BoundaryId, ...]
+    unfinished: tuple[Unfinished, ...]
+
+
+async def verify(
+    study: Study,
+    allocation: Allocation | None = None,
+    *,
+    partial: bool = False,
+    on_due: Callable[[int], None] = lambda draws: None,
+    on_done: Callable[[], None] = lambda: None,
+    on_step: Callable[[], None] = lambda: None,
+) -> Verified:
+    """Make the draws that the allocation asks for: the one of the study's config, if no other is given.
+
+    Draws that the run has already are known from the start. `partial` allows a run in which tasks are still to be
+    collected. The callbacks hear how many draws are still to do as far as is known, that one is done, and that an agent
+    took a step.
+    """
+    tasks = {unit_of(task): task for task in await study.tasks()}
+    _check_collected(study.store, tasks, partial)
+    before = known(study.store)
+    way = allocation or allocation_of(study.store, study.config.verify)
+    rows = {BoundaryId(row.unit, row.index): row for row in boundary_rows(study.store)}
+
+    @lru_cache(maxsize=2 * study.config.run.concurrency)
+    def boundary(id: BoundaryId) -> Boundary:
+        return read_boundary(study.store, id.unit, id.index)
+
+    async def draw(wanted: Draw) -> Outcome:
+        row = await _draw(study, tasks[wanted.boundary.unit], boundary(wanted.boundary), wanted, on_step)
+        on_done()
+        if row.ending == "environment error":
+            raise LeftOut(row.error)
+        return _outcome_of(row)
+
+    drawn = await draw_all(
+        way,
+        before.outcomes,
+        draw,
+        concurrency=study.config.run.concurrency,
+        length=lambda id: rest(rows[id]),
+        on_due=on_due,
+    )
+    after = Known(drawn.known, {**before.left_out, **drawn.left_out})
+    if drawn.unfinished:
+        return Verified(after, (), drawn.unfinished)
+    if allocation is None:
+        study.store.set_meta(verified=asdict(study.config.verify))
+    return Verified(after, tuple(way.retained(after.outcomes)), ())
+
+
+async def _draw(
+    study: Study, task: Task, boundary: Boundary, wanted: Draw, on_step: Callable[[], None]
+) -> ContinuationRow:
+    """One continuation, from the first call to its record."""
+    started = time.perf_counter()
+    name = continuation_unit(task.id, boundary.index, wanted.arm, wanted.number)
+    calls = study.calls(name)
+    try:
+        if boundary.snapshot is None:
+            raise EnvironmentFailed("the boundary has no snapshot to continue from")
+        continuation = await continue_from(
+            task,
+            boundary,
+            wanted.arm,
+            study.episodes.episode(task, study.ask(calls)),
+            study.agent(calls),
+            count=study.count,
+            step_limit=study.config.run.step_limit,
+            on_step=on_step,
+        )
+    except EnvironmentFailed as failure:
+        continuation = Trajectory(
+            task.id, (), (), "environment error", Score.of(False), boundary.pre, error=str(failure)
+        )
+    if calls.differed:
+        text = "when it was resumed the environment answered differently, so part of it was run anew"
+        continuation = continuation.with_incident(Incident(0, "replay differed", text))
+    at = wanted.boundary
+    write_continuation(
+        study.store,
+        name,
+        at.unit,
+        at.index,
+        wanted.arm,
+        wanted.number,
+        continuation,
+        seconds=time.perf_counter() - started,
+    )
+    score = continuation.score
+    return ContinuationRow(
+        *(name, at.unit, at.index, wanted.arm, wanted.number, score.success, score.value),
+        *(continuation.ending, continuation.steps, continuation.usage, continuation.error),
+    )
+
+
+def known(store: Store) -> Known:
+    """What a run knows so far. A boundary with a continuation that its environment broke is left out."""
+    pre: dict[BoundaryId, dict[int, Outcome]] = {}
+    post: dict[BoundaryId, dict[int, Outcome]] = {}
+    for row in boundary_rows(store):
+        pre[BoundaryId(row.unit, row.index)], post[BoundaryId(row.unit, row.index)] = {}, {}
+    left_out: dict[BoundaryId, str] = {}
+    for made in continuation_rows(store):
+        id = BoundaryId(made.unit, made.index)
+        if made.ending == "environment error":
+            left_out.setdefault(id, made.error)
+        else:
+            (pre if made.arm == "PRE" else post)[id][made.draw] = _outcome_of(made)
+    return Known({id: Outcomes(pre[id], post[id]) for id in pre if id not in left_out}, left_out)
+
+
+def settings_of(store: Store) -> VerifyConfig:
+    """How the run was verified the last time; the defaults where it was not yet."""
+    return VerifyConfig(**store.meta.get("verified", {}))
+
+
+def digest(store: Store) -> str:
+    """One hash over trajectories and continuations.
+
+    Of a boundary that was left out it says only that: how many of its draws were under way when one of them failed is
+    chance.
+    """
+    left_out = known(store).left_out
+    without = {row.name for row in continuation_rows(store) if BoundaryId(row.unit, row.index) in left_out}
+    total = hashlib.sha256()
+    total.update(phase_digest(store, "trajectory").encode())
+    total.update(phase_digest(store, "continuation", without).encode())
+    for id in sorted(left_out):
+        total.update(f"\0{id}".encode())
+    return total.hexdigest()
+
+
+def rest(row: BoundaryRow) -> int:
+    """How long the trajectory itself went on from a boundary: the best guess of how long a continuation will."""
+    return max(1, row.trajectory_steps - row.step)
+
+
+def boundary_named(store: Store, text: str) -> BoundaryId:
+    """The boundary that a person means by `task#index`; the index may be missing where there is only one."""
+    task, _, index = text.partition("#")
+    found = [BoundaryId(row.unit, row.index) for row in boundary_rows(store) if row.task == task]
+    if not index and len(found) == 1:
+        return found[0]
+    for id in found:
+        if index and str(id.index) == index:
+            return id
+    if found:
+        raise InputError(f"{store.path} has no boundary {text!r}; task {task!r} has {', '.join(map(str, found))}")
+    import difflib
+
+    ids = [str(BoundaryId(row.unit, row.index)) for row in boundary_rows(store)]
+    near = difflib.get_close_matches(text, ids, 3, 0.3) or ids[:3]
+    hint = f"it has {', '.join(near)} …" if near else "it has none: nothing was compacted"
+    raise InputError(f"{store.path} has no boundary {text!r}; {hint}")
+
+
+def _outcome_of(row: ContinuationRow) -> Outcome:
+    return Outcome(row.value, row.steps, row.tokens)
+
+
+def _check_collected(store: Store, tasks: Mapping[str, Task], partial: bool) -> None:
+    missing = tasks.keys() - store.finished("trajectory")
+    if missing and not partial:
+        raise InputError(
+            f"{store.path} has {len(tasks) - len(missing)} of {len(tasks)} trajectories: finish `recompact collect`"
+            " first, or verify what there is with --partial"
+        )

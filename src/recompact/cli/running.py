@@ -1,0 +1,48 @@
+"""What commands that ask models have in common: the ways in which they end early, each with its message and exit code.
+
+Exit codes: 130 stopped by Ctrl-C, 3 stopped at a ceiling, 2 a failure that trying again will not mend, 1 some units are
+not finished. In every case the run keeps what was done, and the message says how to go on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from recompact.execution.schedule import Unfinished
+
+
+@contextmanager
+def ending_early(path: Path, again: str) -> Iterator[None]:
+    """Leave the command with a message where it was stopped or cannot go on. `again` is the command that goes on."""
+    from recompact.models.failures import CeilingReached, ModelFailure
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"\nrecompact: stopped. {path} keeps what was done; go on with: {again}", err=True)
+        sys.exit(130)
+    except CeilingReached as reached:
+        click.echo(f"recompact: stopped at its ceiling: {reached}", err=True)
+        sys.exit(3)
+    except ModelFailure as failure:
+        click.echo(f"recompact: {failure}", err=True)
+        sys.exit(2)
+
+
+def tell_unfinished(unfinished: Sequence[Unfinished], what: str, again: str) -> None:
+    """Say which units are not finished, the first few by name; nothing where there are none."""
+    for entry in unfinished[:5]:
+        click.echo(f"not finished: {entry.unit} ({entry.failure.kind}): {entry.failure}", err=True)
+    if unfinished:
+        click.echo(f"recompact: {len(unfinished)} {what} are not finished; try them again with: {again}", err=True)
+
+
+def unfinished_json(unfinished: Sequence[Unfinished]) -> list[dict[str, Any]]:
+    return [{"unit": u.unit, "kind": u.failure.kind, "error": str(u.failure)} for u in unfinished]

@@ -1,0 +1,176 @@
+"""`recompact verify`: find out which compactions of a collected run hurt, and say so in a table."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from recompact.cli.console import console, json_option, print_json
+
+if TYPE_CHECKING:
+    from recompact.attribution.forecast import Forecast
+    from recompact.attribution.verify import Verified
+    from recompact.config import Config
+    from recompact.store.store import Store
+
+TOP = 20  # harmful boundaries that are listed right away
+
+
+@click.command(name="verify")
+@click.argument("run", metavar="RUN|CONFIG")
+@click.option("--run", "name", help="Name of the run, where a CONFIG is given (default: the config's file name).")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option("--allocation", help="How draws are spent: halving, uniform:N, racing, chained or chained:racing.")
+@click.option("--draws", type=click.IntRange(min=1), help="N draws in each arm of every boundary: uniform:N.")
+@click.option("--dry-run", is_flag=True, help="Only say how many continuations and tokens it will take.")
+@click.option("--partial", is_flag=True, help="Verify what has been collected, even if tasks are missing.")
+@json_option
+def command(
+    run: str,
+    name: str | None,
+    directory: Path,
+    allocation: str | None,
+    draws: int | None,
+    dry_run: bool,
+    partial: bool,
+    as_json: bool,
+) -> None:
+    """Continue from every boundary with and without its compaction, and keep the boundaries that hurt.
+
+    Needs a run that `collect` has made. Stop it as you like: the same command goes on where it was. Another
+    --allocation, or more --draws, uses the draws that the run has already and makes only those that are missing.
+    """
+    from recompact.cli.running import ending_early
+    from recompact.config import load_config
+    from recompact.store.runs import open_run
+    from recompact.store.store import Store
+
+    if draws and allocation:
+        raise click.UsageError("--draws N is --allocation uniform:N: give one of the two")
+    path, file = _located(run, name, directory)
+    config = load_config(file)
+    chosen = f"uniform:{draws}" if draws else allocation or config.verify.allocation
+    config = replace(config, verify=replace(config.verify, allocation=chosen))
+    if dry_run:
+        with Store.read(path) as store:
+            _print_forecast(_forecast(store, config), config, as_json)
+        return
+    again = "recompact " + " ".join(sys.argv[1:])
+    with open_run(path) as store:
+        with ending_early(path, again):
+            verified = asyncio.run(_verify(config, file, store, partial, quiet=as_json))
+        _report(store, verified, config, again, as_json)
+    if verified.unfinished:
+        sys.exit(1)
+
+
+def _located(run: str, name: str | None, directory: Path) -> tuple[Path, Path]:
+    """The run's file and its config, from either of the two."""
+    from recompact.config import load_config
+    from recompact.store.runs import config_of, find_run
+    from recompact.store.store import Store
+
+    if run.endswith(".toml"):
+        file = Path(run)
+        return find_run(name or file.stem, file.parent / load_config(file).run.directory), file
+    path = find_run(run, directory)
+    with Store.read(path) as store:
+        return path, config_of(store)
+
+
+def _forecast(store: Store, config: Config) -> Forecast:
+    from recompact.attribution.forecast import forecast
+    from recompact.attribution.naming import allocation_of
+
+    return forecast(store, allocation_of(store, config.verify))
+
+
+async def _verify(config: Config, file: Path, store: Store, partial: bool, quiet: bool) -> Verified:
+    from recompact.attribution.verify import verify
+    from recompact.cli.progress import bar
+    from recompact.study import open_study
+
+    expected = _forecast(store, config)
+    total = expected.made + expected.on_average.continuations
+    done = expected.made
+    async with open_study(config, file.parent, store, "verify", file) as study:
+        with bar("verify", study.spending, quiet=quiet) as shown:
+
+            def on_due(draws: int) -> None:
+                # What is still to be decided is not due yet: until then the forecast stands in for it.
+                shown.begin(max(total, done + draws) if draws else done, done)
+
+            def on_done() -> None:
+                nonlocal done
+                done += 1
+                shown.done()
+
+            return await verify(study, partial=partial, on_due=on_due, on_done=on_done, on_step=shown.step)
+
+
+def _report(store: Store, verified: Verified, config: Config, again: str, as_json: bool) -> None:
+    from recompact.attribution.findings import findings
+    from recompact.attribution.verify import digest as digest_of
+    from recompact.cli.boundaries import boundary_table
+    from recompact.cli.running import tell_unfinished, unfinished_json
+
+    retained = [finding for finding in findings(store, config.verify).boundaries if finding.retained]
+    digest = None if verified.unfinished else digest_of(store)
+    summary = _summary(verified, config)
+    if as_json:
+        print_json(
+            {
+                **summary,
+                "retained": [finding.to_json() for finding in retained],
+                "left_out": {str(id): reason for id, reason in verified.known.left_out.items()},
+                "unfinished": unfinished_json(verified.unfinished),
+                "digest": digest,
+            }
+        )
+    else:
+        if retained:
+            console().print(boundary_table(retained[:TOP]))
+        if not verified.unfinished:
+            _tell(summary, store)
+        for id, reason in sorted(verified.known.left_out.items()):
+            click.echo(f"left out: {id}: {reason}", err=True)
+    tell_unfinished(verified.unfinished, "continuations", again)
+    if digest:
+        click.echo(f"digest: {digest}", err=as_json)
+
+
+def _summary(verified: Verified, config: Config) -> dict[str, Any]:
+    outcomes = verified.known.outcomes.values()
+    made = [o for known in outcomes for arm in (known.pre, known.post) for o in arm.values()]
+    return {
+        **asdict(config.verify),
+        "boundaries": len(outcomes),
+        "continuations": len(made),
+        "continuations_per_boundary": round(len(made) / len(outcomes), 3) if outcomes else 0.0,
+        "tokens": sum(o.tokens for o in made),
+        "harmful": len(verified.retained),
+    }
+
+
+def _tell(summary: dict[str, Any], store: Store) -> None:
+    click.echo(
+        f"{summary['harmful']} of {summary['boundaries']} boundaries are harmful (H >= {summary['hazard']:g} or"
+        f" B >= {summary['burden']:g}) by {summary['allocation']}. The run has {summary['continuations']:,}"
+        f" continuations, {summary['continuations_per_boundary']:.2f} a boundary, {summary['tokens'] / 1e6:.2f}M tokens."
+    )
+    click.echo(f"Look at them: recompact boundaries {store.path}")
+
+
+def _print_forecast(found: Forecast, config: Config, as_json: bool) -> None:
+    if as_json:
+        print_json({"allocation": config.verify.allocation, **found.to_json()})
+        return
+    click.echo(f"{found.boundaries:,} boundaries, {config.verify.allocation}; {found.made:,} continuations are there.")
+    for word, amount in (("at most", found.at_most), ("on average", found.on_average)):
+        click.echo(f"{word:>10}: {amount.continuations:,} continuations, {amount.tokens / 1e6:.2f}M tokens")
+    click.echo("Nothing was run. Tokens are estimated from the collected trajectories.")

@@ -1,0 +1,119 @@
+"""Messages between the harness and an environment's process: JSON after its length in four bytes, on a unix socket.
+
+`Channel` is the blocking end in a host, under any interpreter; `AsyncChannel` is the harness's. Open files can travel
+with a message, which is how a process that is about to be forked gets the files that will be its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Message = dict[str, Any]
+
+_MOST_FILES = 8
+
+
+def packed(message: Mapping[str, Any]) -> bytes:
+    data = json.dumps(message).encode()
+    return struct.pack(">I", len(data)) + data
+
+
+class Channel:
+    """The end inside a host. `lifeline` is a pipe that only the harness can end: see `forking.die_with_harness`."""
+
+    def __init__(self, descriptor: int, lifeline: int | None = None) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._socket.settimeout(None)  # an environment may have set another default
+        self._lifeline = lifeline
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        self._socket.sendall(packed(message))
+
+    def receive(self) -> Message | None:
+        received = self.receive_with_files()
+        return received[0] if received else None
+
+    def receive_with_files(self) -> tuple[Message, list[int]] | None:
+        """The next message and the files that came with it, or None where the other side has gone."""
+        try:
+            head, files, _, _ = socket.recv_fds(self._socket, 4, _MOST_FILES)
+            head += self._exactly(4 - len(head)) if head else b""
+            if len(head) < 4:
+                return None
+            size = struct.unpack(">I", head)[0]
+            data = self._exactly(size)
+        except ConnectionError:
+            return None
+        return (json.loads(data), files) if len(data) == size else None
+
+    def _exactly(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size and (more := self._socket.recv(min(size - len(data), 1 << 20))):
+            data += more
+        return bytes(data)
+
+    def close(self) -> None:
+        """Let go of it without ending it for others who share it."""
+        self._socket.close()
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+
+
+class AsyncChannel:
+    """The harness's end. It belongs to no event loop, so that holders outlive the one that they were made in."""
+
+    def __init__(self, end: socket.socket) -> None:
+        end.setblocking(False)
+        self._socket = end
+
+    async def send(self, message: Mapping[str, Any], files: Sequence[int] = ()) -> None:
+        data = packed(message)
+        if files:
+            data = data[socket.send_fds(self._socket, [data], files) :]
+        await asyncio.get_running_loop().sock_sendall(self._socket, data)
+
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Send a short message that nobody waits for."""
+        with contextlib.suppress(OSError):
+            self._socket.send(packed(message))
+
+    async def receive(self) -> Message | None:
+        """The next message, or None where the other side has gone or broke off in the middle."""
+        try:
+            head = await self._exactly(4)
+            data = await self._exactly(struct.unpack(">I", head)[0]) if len(head) == 4 else b""
+            message: Message | None = json.loads(data) if data else None
+        except (ConnectionError, ValueError):
+            return None
+        return message
+
+    async def _exactly(self, size: int) -> bytes:
+        loop = asyncio.get_running_loop()
+        data = bytearray(size)
+        view, filled = memoryview(data), 0
+        while filled < size:
+            more = await loop.sock_recv_into(self._socket, view[filled:])
+            if not more:
+                break
+            filled += more
+        return bytes(data[:filled])
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def socket_pair() -> tuple[AsyncChannel, socket.socket]:
+    """A channel, and the end of it that goes to another process."""
+    ours, theirs = socket.socketpair()
+    return AsyncChannel(ours), theirs

@@ -1,0 +1,191 @@
+"""A directory that is all of an environment's state, as bytes, and back.
+
+Comes in: a tree of regular files, directories and symbolic links. Goes out: a tar archive in which only names, contents,
+targets and permission bits count, so that equal trees are equal bytes. Restoring replaces the tree exactly and reaches
+nothing outside it: links are never followed, and an archive with names that lead elsewhere is refused untouched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import stat
+import tarfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+LIMIT = 64 * 1024 * 1024
+"""Bytes of contents that one snapshot may hold, unless the environment's `directory_limit` says otherwise."""
+
+_ENTRY_COST = 1024  # what a name costs at least, so that a million empty files are no way around the limit
+_BITS = 0o777  # no set-user-id: what an agent made must not gain rights by being restored
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+class SnapshotRefused(Exception):
+    """No snapshot can be taken or restored here, and why."""
+
+
+def archive(root: Path, limit: int = LIMIT) -> bytes:
+    """The tree below `root`. Hard links become files of their own; anything but files, directories, links is refused."""
+    buffer = io.BytesIO()
+    size = 0
+    with _open_root(root) as top, tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        tar.addfile(_member(".", os.stat(top)))
+        for name, status in _walk(top):
+            size += status.st_size + _ENTRY_COST if stat.S_ISREG(status.st_mode) else _ENTRY_COST
+            if size > limit:
+                raise SnapshotRefused(
+                    f"{root} is larger than the {limit:,} bytes that a directory snapshot may hold (reached at {name}):"
+                    " set directory_limit on the environment, or choose another strategy"
+                )
+            _add(tar, top, name, status)
+    return buffer.getvalue()
+
+
+def _add(tar: tarfile.TarFile, top: int, name: str, status: os.stat_result) -> None:
+    member = _member(name, status)
+    try:
+        if member.issym():
+            member.linkname = os.readlink(name, dir_fd=top)
+            tar.addfile(member)
+        elif member.isdir():
+            tar.addfile(member)
+        else:
+            with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=top), "rb") as file:
+                content = file.read(status.st_size)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    except OSError as error:
+        raise SnapshotRefused(f"{name} cannot be read for a snapshot: {error.strerror}") from error
+
+
+def _member(name: str, status: os.stat_result) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.mode = stat.S_IMODE(status.st_mode) & _BITS
+    if stat.S_ISDIR(status.st_mode):
+        member.type = tarfile.DIRTYPE
+    elif stat.S_ISLNK(status.st_mode):
+        member.type, member.mode = tarfile.SYMTYPE, 0o777
+    elif not stat.S_ISREG(status.st_mode):
+        raise SnapshotRefused(f"{name} is {_kind(status.st_mode)}, which a directory snapshot cannot hold")
+    return member
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+    return kinds.get(stat.S_IFMT(mode), "no regular file")
+
+
+def _walk(top: int, folder: str = "") -> Iterator[tuple[str, os.stat_result]]:
+    """Every name below, parents before children and in an order that depends on the names alone."""
+    try:
+        handle = os.open(folder or ".", _FOLDER, dir_fd=top)
+    except OSError as error:
+        raise SnapshotRefused(f"{folder or '.'} cannot be listed: {error.strerror}") from error
+    try:
+        names = sorted(os.listdir(handle), key=os.fsencode)
+        found = [(name, os.stat(name, dir_fd=handle, follow_symlinks=False)) for name in names]
+    finally:
+        os.close(handle)
+    for name, status in found:
+        path = f"{folder}/{name}" if folder else name
+        yield path, status
+        if stat.S_ISDIR(status.st_mode):
+            yield from _walk(top, path)
+
+
+def unpack(data: bytes, root: Path) -> None:
+    """Make the tree below `root` what was archived: nothing more, nothing less. It is created where it is missing."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
+            members = _checked(tar.getmembers())
+            if not root.is_symlink():
+                root.mkdir(parents=True, exist_ok=True)
+            with _open_root(root) as top:
+                _empty(top)
+                _write(tar, members, top)
+    except tarfile.TarError as error:
+        raise SnapshotRefused(f"the snapshot of {root} is no readable archive: {error}") from error
+    except OSError as error:
+        raise SnapshotRefused(f"{root} could not be restored: {error}") from error
+
+
+def _checked(members: Sequence[tarfile.TarInfo]) -> Sequence[tarfile.TarInfo]:
+    """Only names that stay inside, below directories of the archive itself: never through a link, never twice."""
+    if not members or members[0].name != "." or not members[0].isdir():
+        raise SnapshotRefused("this is no snapshot of a directory: it does not begin with the directory itself")
+    folders, seen = {""}, set()
+    for member in members[1:]:
+        name = member.name
+        above, _, last = name.rpartition("/")
+        if name.startswith("/") or last in ("", ".", "..") or "\0" in name or above not in folders or name in seen:
+            raise SnapshotRefused(f"the snapshot names {name!r}, which is not a new place inside its directory")
+        if not (member.isreg() or member.isdir() or member.issym()):
+            raise SnapshotRefused(f"the snapshot has {name!r}, which is neither a file nor a directory nor a link")
+        seen.add(name)
+        if member.isdir():
+            folders.add(name)
+    return members
+
+
+def _write(tar: tarfile.TarFile, members: Sequence[tarfile.TarInfo], top: int) -> None:
+    for member in members[1:]:
+        if member.isdir():
+            os.mkdir(member.name, 0o700, dir_fd=top)
+        elif member.issym():
+            os.symlink(member.linkname, member.name, dir_fd=top)
+        else:
+            content = tar.extractfile(member)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            with os.fdopen(os.open(member.name, flags, 0o600, dir_fd=top), "wb") as file:
+                file.write(content.read() if content is not None else b"")
+                os.fchmod(file.fileno(), member.mode & _BITS)
+    for member in reversed(members):  # last, since a directory without the right to write could not be filled
+        if member.isdir():
+            os.chmod(member.name, member.mode & _BITS, dir_fd=top)
+
+
+def _empty(top: int) -> None:
+    for name, status in list(_walk_leniently(top)):
+        if stat.S_ISDIR(status.st_mode):
+            shutil.rmtree(name, dir_fd=top)
+        else:
+            os.unlink(name, dir_fd=top)
+
+
+def _walk_leniently(top: int) -> Iterator[tuple[str, os.stat_result]]:
+    """What lies directly in the directory, after the right to empty it all was taken back."""
+    os.chmod(top, 0o700)
+    for name in os.listdir(top):
+        status = os.stat(name, dir_fd=top, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
+            _open_up(name, top)
+        yield name, status
+
+
+def _open_up(name: str, above: int) -> None:
+    os.chmod(name, 0o700, dir_fd=above)
+    handle = os.open(name, _FOLDER, dir_fd=above)
+    try:
+        for inner in os.listdir(handle):
+            if stat.S_ISDIR(os.stat(inner, dir_fd=handle, follow_symlinks=False).st_mode):
+                _open_up(inner, handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _open_root(root: Path) -> Iterator[int]:
+    """The directory itself, and not what somebody may have put in its place."""
+    try:
+        handle = os.open(root, _FOLDER)
+    except OSError as error:
+        what = "a symbolic link" if root.is_symlink() else error.strerror
+        raise SnapshotRefused(f"{root} is not a directory that can be snapshotted: {what}") from error
+    try:
+        yield handle
+    finally:
+        os.close(handle)

@@ -1,0 +1,55 @@
+"""What of an observation may change from one run to the next without meaning anything, and how to look past it.
+
+Comes in: patterns, or a function, that an environment or its suite names in `mask`. Goes out: a function that replaces
+the volatile parts of a text; replayed and recorded observations are compared after it. Nothing is masked by default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+Mask = Callable[[str], str]
+
+TIMESTAMPS = (
+    r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"  # 2020-05-01 10:00:00
+    r"|\b\d{8}T\d{6}Z?\b"  # iCalendar: 20200501T100000Z
+    r"|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\d{1,2} +(?:\d{1,2}:\d{2}(?::\d{2})?|\d{4})\b"  # ls -l
+)
+LONG_HEX = (
+    r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"  # a UUID
+    r"|\b0x[0-9a-fA-F]{6,}\b|\b[0-9a-fA-F]{16,}\b"
+)
+INODES = r"(?i:\binode:?[ =]*)\d+|(?m:^ *\d{5,}(?= ))"  # stat, ls -i
+PIDS = r"(?i:\bpid:?[ =]*)\d+"
+
+VOLATILE = (TIMESTAMPS, LONG_HEX, INODES, PIDS)
+"""All of them: `mask = VOLATILE` on an environment that shows a real shell or real files."""
+
+
+def masker(mask: Mask | str | Iterable[str] | None) -> Mask | None:
+    """A function from patterns; a function stays as it is."""
+    if mask is None or callable(mask):
+        return mask
+    patterns = [re.compile(pattern) for pattern in ([mask] if isinstance(mask, str) else mask)]
+
+    def masked(text: str) -> str:
+        for pattern in patterns:
+            text = pattern.sub("…", text)
+        return text
+
+    return masked if patterns else None
+
+
+def mask_of(environment: object, suite: object = None) -> Mask | None:
+    """The environment's own `mask`, else its suite's."""
+    found = getattr(environment, "mask", None)
+    return masker(found if found is not None else getattr(suite, "mask", None))
+
+
+def excerpts(one: str, other: str, width: int = 80) -> tuple[str, str]:
+    """Both texts from shortly before the place where they part, short enough for a message."""
+    same = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    start = max(0, same - width // 4)
+    dots = "…" if start else ""
+    return dots + one[start : start + width], dots + other[start : start + width]

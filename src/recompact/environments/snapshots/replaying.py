@@ -1,0 +1,48 @@
+"""Restoring by doing it all again: the recorded actions in a fresh episode, each observation compared.
+
+Works for every environment whose observations follow from its actions, and travels between machines. Where a replay
+differs the boundary is given up with a message, never guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+
+from recompact.environments.protocol import EnvironmentFailed, Observation
+from recompact.environments.snapshots.masking import excerpts
+from recompact.environments.snapshots.strategy import REPLAY
+from recompact.trajectory import Action, Snapshot
+
+Log = list[tuple[Action, str]]
+"""What an episode has done: each action with the text that came back."""
+
+
+def record(log: Sequence[tuple[Action, str]], strategy: str = REPLAY) -> Snapshot:
+    data = [[action.to_json(), text] for action, text in log]
+    return Snapshot(strategy, json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+
+def recorded(snapshot: Snapshot) -> Log:
+    """The log that `record` made the snapshot of."""
+    data = json.loads(snapshot.data.decode("utf-8", "surrogatepass"))
+    return [(Action.from_json(action), text) for action, text in data]
+
+
+async def replay(
+    log: Sequence[tuple[Action, str]],
+    step: Callable[[Action], Awaitable[Observation]],
+    agrees: Callable[[str, str], Awaitable[bool]],
+    done: int = 0,
+) -> None:
+    """Bring a started episode, in which the first `done` actions are done, to the end of the log.
+
+    `agrees` compares a recorded text with the one seen now, looking past what the environment masks.
+    """
+    for number, (action, expected) in enumerate(log[done:], done + 1):
+        seen = (await step(action)).text
+        if not await agrees(expected, seen):
+            before, now = excerpts(expected, seen)
+            raise EnvironmentFailed(
+                f"replay differs at action {number} ({action.name or 'text'}): recorded {before!r}, now {now!r}"
+            )
