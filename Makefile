@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+RECOMPACT_TEST_MODEL ?= http://127.0.0.1:18150/v1
+RECOMPACT_TEST_MODEL_ID ?= 1.5b
 
 .PHONY: demo test check unit test-slow test-model test-harnesses bench clean
 
@@ -29,7 +31,7 @@ test-slow: $(READY)
 
 # Needs a server with a real model; see docs/local-models.md.
 test-model: $(READY)
-	RECOMPACT_TEST_MODEL=$${RECOMPACT_TEST_MODEL:-http://127.0.0.1:18150/v1} $(BIN)/pytest -s tests/real_model
+	RECOMPACT_TEST_MODEL=$(RECOMPACT_TEST_MODEL) RECOMPACT_TEST_MODEL_ID=$(RECOMPACT_TEST_MODEL_ID) $(BIN)/pytest -s tests/real_model
 
 # Installs OpenClaw, pi and Hermes from their package indexes into a scratch directory and imports their prompts.
 test-harnesses: $(READY)

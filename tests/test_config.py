@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recompact.config import ConfigError, InputError, config_hash, differences, load_config, parse_config
+from recompact.config import ConfigError, config_hash, differences, load_config, parse_config
+from recompact.errors import InputError
 
 PATH = Path("c.toml")
 

@@ -127,7 +127,9 @@ async def test_the_kill_timer_ends_what_hangs_and_all_its_children(suite: Hosted
     with pytest.raises(EnvironmentFailed, match="took longer than 2 s"):
         await episode.step(do("hang"))
     assert time.monotonic() - started < 6
-    assert not _alive(child)
+    await _gone(child)
+    with pytest.raises(EnvironmentFailed, match="its host is gone"):
+        await episode.step(do("x"))
     await episode.close()
 
 
@@ -182,7 +184,7 @@ from recompact.trajectory import Action
 async def main():
     episode = HostedSuite("odd.py:Suite", directory=Path({str(tmp_path)!r}), timeout=50).episode(Task("t1", "x"))
     await episode.start()
-    print(episode._process._process.pid, flush=True)
+    print(episode._process._link.process.pid, flush=True)
     await episode.step(Action("do", {{"what": "hang"}}))
 asyncio.run(main())
 """
@@ -196,6 +198,12 @@ asyncio.run(main())
     while _alive(host) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not _alive(host)
+
+
+async def _gone(pid: int) -> None:
+    async with asyncio.timeout(5):
+        while _alive(pid):
+            await asyncio.sleep(0.02)
 
 
 def _alive(pid: int) -> bool:

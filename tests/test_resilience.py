@@ -12,6 +12,7 @@ from pathlib import Path
 from fakes import PAGES, Noter, Reader
 from recompact.chat import Request
 from recompact.models.journal import seed_of
+from recompact.models.protocol import ChatModel
 from recompact.simulation.faults import TRANSIENT, Faults
 from recompact.simulation.server import Server, serve
 from recompact.store.records import read_trajectory
@@ -77,7 +78,7 @@ def pages_read(store: Store) -> list[list[int]]:
 
 async def test_with_one_call_in_three_failing_200_episodes_lose_and_double_no_step(tmp_path: Path) -> None:
     digests = {}
-    models = {"reader": Reader(), "noter": Noter()}
+    models: dict[str, ChatModel] = {"reader": Reader(), "noter": Noter()}
     for name, api, episodes, faults in (
         ("calm", "chat", 200, None),
         ("faulty", "chat", 200, Faults(tuple(TRANSIENT), rate=1 / 3, trickle_seconds=0.05)),
@@ -108,7 +109,7 @@ async def test_kill_9_at_twenty_random_moments(tmp_path: Path) -> None:
         received.append(request.decoding.seed)
 
     chance = random.Random("kill")
-    models = {"reader": Reader(note), "noter": Noter(note)}
+    models: dict[str, ChatModel] = {"reader": Reader(note), "noter": Noter(note)}
     async with serve(models, latency=0.01) as server:
         whole = await finished(
             "collect", write_config(tmp_path / "whole.toml", server, suite="pages_suite_200", concurrency=50)

@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -244,7 +245,7 @@ def test_an_older_file_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Path:
+def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 400 kB, where the machine lets us make one."""
     place = tmp_path / "small"
     place.mkdir()
@@ -252,7 +253,7 @@ def small_disk(tmp_path: Path) -> Path:
         pytest.skip("needs root to mount a small file system")
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", place], capture_output=True).returncode:
         pytest.skip("this machine does not let us mount a small file system")
-    yield place  # type: ignore[misc]
+    yield place
     subprocess.run(["umount", place], check=True)
 
 

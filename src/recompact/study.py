@@ -129,9 +129,9 @@ async def open_clients(config: Config, *, attempts: int | None = None) -> AsyncI
         clients: dict[str, ChatModel] = {}
         for name in sorted(config.used_models):
             if name in SIMULATED:
-                from recompact.simulation import models as simulated
+                from recompact.simulation import simulated_models
 
-                clients[name] = simulated()[name]
+                clients[name] = simulated_models()[name]
                 continue
             settings = config.models[name]
             client = _openai(settings)
@@ -144,7 +144,8 @@ async def open_clients(config: Config, *, attempts: int | None = None) -> AsyncI
 
 
 def _openai(settings: ModelConfig) -> OpenAIModel:
-    from recompact.models.openai import Endpoint, OpenAIModel
+    from recompact.models.endpoint import Endpoint
+    from recompact.models.openai import OpenAIModel
 
     return OpenAIModel(
         Endpoint(

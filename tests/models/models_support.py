@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from recompact.chat import Decoding, Message, Reply, Request, ToolCall, ToolSpec, Usage, assistant, system, user
-from recompact.models.openai import Endpoint, OpenAIModel
+from recompact.models.endpoint import Endpoint
+from recompact.models.openai import OpenAIModel
 from recompact.simulation.faults import Faults
 from recompact.simulation.server import Server, serve
 

@@ -13,8 +13,9 @@ from aiohttp import web
 from models_support import HELLO, Scripted, client
 
 from recompact.errors import InputError
+from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ModelFailure
-from recompact.models.openai import Endpoint, OpenAIModel, scrubber
+from recompact.models.openai import OpenAIModel, scrubber
 from recompact.simulation.faults import KINDS, Faults
 from recompact.simulation.server import serve
 

@@ -12,8 +12,9 @@ from models_support import ANSWER, HELLO, Scripted, ask, client
 
 from recompact.chat import Reply, Request
 from recompact.models import failures
+from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ModelFailure
-from recompact.models.openai import Endpoint, ServerError, explain, retry_after
+from recompact.models.openai_errors import ServerError, explain, retry_after
 from recompact.simulation.faults import Faults
 from recompact.simulation.server import serve
 

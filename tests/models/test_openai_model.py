@@ -12,7 +12,9 @@ from models_support import ANSWER, CALL_API, CONVERSATION, HELLO, Scripted, ask,
 
 from recompact.chat import Decoding, Message, Reply, Request, ToolCall, Usage, assistant, user
 from recompact.errors import InputError
-from recompact.models.openai import Endpoint, OpenAIModel, chat_body, read_chat, read_responses, responses_body
+from recompact.models.endpoint import Endpoint
+from recompact.models.openai import OpenAIModel
+from recompact.models.openai_wire import chat_body, read_chat, read_responses, responses_body
 from recompact.models.text_calls import MARKER, call_schema, plain
 from recompact.simulation.server import serve
 

@@ -21,8 +21,9 @@ from openai import AsyncOpenAI
 
 from recompact.chat import Decoding, Reply, Request, Usage, assistant, user
 from recompact.errors import InputError
+from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ModelFailure
-from recompact.models.openai import Endpoint, chat_body, responses_body
+from recompact.models.openai_wire import chat_body, responses_body
 from recompact.simulation.faults import KINDS, LASTING, TRANSIENT, Faults
 from recompact.simulation.server import Server, serve
 
@@ -319,7 +320,7 @@ def test_faults_that_are_none(text: str, complaint: str) -> None:
 PROGRAM = """
 import recompact.simulation
 from models_support import Scripted
-recompact.simulation.models = lambda: {"sim-agent": Scripted(), "sim-compressor": Scripted()}
+recompact.simulation.simulated_models = lambda: {"sim-agent": Scripted(), "sim-compressor": Scripted()}
 from recompact.cli.serve_sim import command
 command()
 """

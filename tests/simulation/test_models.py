@@ -19,7 +19,7 @@ from recompact.environments.pocket import PocketSuite
 from recompact.execution.episodes import run_episode
 from recompact.models.journal import seed_of
 from recompact.rollout import Agent
-from recompact.simulation import models
+from recompact.simulation import simulated_models
 from recompact.simulation.agent import SimulatedAgent, Traits, act
 from recompact.simulation.compressor import Habits, SimulatedCompressor, summarize
 from recompact.simulation.guidance import KINDS, read_guidance
@@ -289,7 +289,7 @@ async def test_candidates_differ_and_keep_the_structure() -> None:
 
 def test_models_are_seeded_by_the_request_alone() -> None:
     trajectory = play("relation_income", SimulatedAgent(FAULTLESS))
-    for name, model in models().items():
+    for name, model in simulated_models().items():
         messages = Context(trajectory.context.prefix, None, trajectory.turns[:6]).messages
         requests = [Request(messages, decoding=Decoding(seed=seed)) for seed in (1, 1, 2)]
         first = [asyncio.run(model.reply(request)) for request in requests]

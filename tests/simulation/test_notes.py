@@ -48,8 +48,8 @@ def test_every_result_that_a_plan_needs_can_be_written_down_and_read_back(family
                 lists.setdefault((event.name, argument_key(given)), []).append(event)
             elif len(json.dumps(event.result)) < 120:
                 assert read_notes(write_result(event)).results[event.name, event.arguments] == event.result
-        for (name, given), events in lists.items():
-            notes = read_notes(write_list(name, json.loads(given), [e.result for e in events]))
+        for (name, arguments), events in lists.items():
+            notes = read_notes(write_list(name, json.loads(arguments), [e.result for e in events]))
             for event in events:
                 items = [{k: v for k, v in row.items() if k != "preview"} for row in event.result["items"]]
                 assert notes.results[name, event.arguments] == {**event.result, "items": items}

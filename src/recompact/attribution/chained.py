@@ -1,9 +1,9 @@
 """First POST draws for nothing: what follows a compaction in the trajectory is itself a draw.
 
-Without later compaction, a POST continuation of boundary j runs through the segment that the trajectory took and is from
-there on a PRE continuation of boundary j+1; behind the last boundary, the trajectory's own rest is one (this is the
-step Q(s_j, c_j) = E[V(s_{j+1})] in the proof of the paper's theorem). Facts about trajectories come in, links between
-boundaries go out, and `Chained` lets any allocation use them.
+Without later compaction, a POST continuation of boundary j runs through the segment that the trajectory took and is
+from there on a PRE continuation of boundary j+1; behind the last boundary, the trajectory's own rest is one (this is
+the step Q(s_j, c_j) = E[V(s_{j+1})] in the proof of the paper's theorem). Facts about trajectories come in, links
+between boundaries go out, and `Chained` lets any allocation use them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Links = Mapping[BoundaryId, Link]
 
 
 def links_of(trajectories: Iterable[TrajectoryFacts]) -> dict[BoundaryId, Link]:
-    """How the boundaries hang together. A trajectory that was broken off by an error says nothing behind its last one."""
+    """How boundaries hang together. A trajectory broken off by an error says nothing behind its last one."""
     links: dict[BoundaryId, Link] = {}
     for facts in trajectories:
         ids = [BoundaryId(facts.unit, index) for index in range(1, len(facts.boundaries) + 1)]

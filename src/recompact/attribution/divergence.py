@@ -1,7 +1,7 @@
 """What two continuations of one boundary did differently, and what the summary between them dropped.
 
-Pure functions of contexts, trajectories and actions: in go the values that the run keeps, out comes what a person (or an
-optimizer) wants to see marked.
+Pure functions of contexts, trajectories and actions: in go the values that the run keeps, out comes what a person or an
+optimizer wants to see marked.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Literal
 
 from recompact.attribution.allocation import BoundaryId, Outcome, Outcomes
 from recompact.attribution.distributions import t_quantile, wilson
-from recompact.attribution.posterior import Lengths, Thresholds, difference_of, probability_harmful
+from recompact.attribution.posterior import PAPER, Lengths, Thresholds, difference_of, probability_harmful
 
 Channel = Literal["error", "burden", "both", "none"]
 
@@ -52,7 +52,7 @@ class Effect:
 
 
 def effect_of(
-    outcomes: Outcomes, thresholds: Thresholds = Thresholds(), *, remaining: int | None = None, confidence: float = 0.95
+    outcomes: Outcomes, thresholds: Thresholds = PAPER, *, remaining: int | None = None, confidence: float = 0.95
 ) -> Effect | None:
     """The effect at one boundary, or None where an arm has no draw yet. `remaining`: steps left at the boundary."""
     pre, post = tuple(outcomes.pre.values()), tuple(outcomes.post.values())
@@ -72,9 +72,7 @@ def effect_of(
     )
 
 
-def effects_of(
-    known: Mapping[BoundaryId, Outcomes], thresholds: Thresholds = Thresholds()
-) -> dict[BoundaryId, Effect]:
+def effects_of(known: Mapping[BoundaryId, Outcomes], thresholds: Thresholds = PAPER) -> dict[BoundaryId, Effect]:
     """The effects of all boundaries that have a draw in both arms."""
     found = {boundary: effect_of(outcomes, thresholds) for boundary, outcomes in known.items()}
     return {boundary: effect for boundary, effect in found.items() if effect is not None}
@@ -87,7 +85,7 @@ def estimate(pre: Sequence[Outcome], post: Sequence[Outcome]) -> tuple[float, fl
     return hazard, burden
 
 
-def harm_score(hazard: float, burden: float, thresholds: Thresholds = Thresholds()) -> float:
+def harm_score(hazard: float, burden: float, thresholds: Thresholds = PAPER) -> float:
     """The normalised harm score s_t = max(H / tau_H, B / tau_B): 1 or more is harmful.
 
     >>> harm_score(0.25, 4.0)
@@ -96,7 +94,7 @@ def harm_score(hazard: float, burden: float, thresholds: Thresholds = Thresholds
     return max(hazard / thresholds.hazard, burden / thresholds.burden)
 
 
-def channel_of(hazard: float, burden: float, thresholds: Thresholds = Thresholds()) -> Channel:
+def channel_of(hazard: float, burden: float, thresholds: Thresholds = PAPER) -> Channel:
     """In which way a compaction did harm.
 
     >>> channel_of(2 / 3, 1.0), channel_of(1 / 3, 5.0), channel_of(1.0, 9.0), channel_of(1 / 3, 4.9)

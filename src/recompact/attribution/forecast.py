@@ -1,7 +1,8 @@
 """What a verification will take before it is begun: continuations and tokens, at the most and on average.
 
 In go a run with trajectories and an allocation; out comes a forecast. No model is asked: the allocation is played
-through with imagined outcomes, and a continuation is taken to be as long as its trajectory went on from there.
+through with imagined outcomes. A PRE continuation is taken to be as long as its trajectory went on from there without
+the steps that repeat earlier ones, since those are mostly what compaction costs; a POST continuation has half of them.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ from typing import Any
 
 from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
 from recompact.attribution.chained import Chained
-from recompact.attribution.continuations import ARMS
 from recompact.attribution.drawing import with_outcome
 from recompact.attribution.racing import Racing
 from recompact.attribution.verify import known, rest
-from recompact.chat import Usage
+from recompact.chat import Message, Usage, canonical
 from recompact.store.runs import BoundaryRow, boundary_rows
 from recompact.store.store import Store
 
@@ -53,7 +53,7 @@ def forecast(store: Store, allocation: Allocation) -> Forecast:
     now = known(store).outcomes
     step_limit, seed = (store.meta["identity"]["run"][key] for key in ("step_limit", "seed"))
     rows = {BoundaryId(row.unit, row.index): row for row in boundary_rows(store)}
-    rates = _rates(store)
+    habits = _habits(store)
     worlds = [
         played(allocation, now, imagined(rows, step_limit, Random(f"forecast/{seed}/{world}")))
         for world in range(WORLDS)
@@ -62,11 +62,15 @@ def forecast(store: Store, allocation: Allocation) -> Forecast:
     def tokens(draw: Draw, steps: int) -> int:
         row = rows[draw.boundary]
         size = row.pre_tokens if draw.arm == "PRE" else row.post_tokens
-        return rates[row.unit].of(steps, size)
+        return habits[row.unit].tokens(steps, size)
+
+    def usual(draw: Draw) -> int:
+        row = rows[draw.boundary]
+        return tokens(draw, habits[row.unit].length(draw, row))
 
     average = Amount(
         round(fmean(len(world) for world in worlds)),
-        round(fmean(sum(tokens(d, rest(rows[d.boundary])) for d in world) for world in worlds)),
+        round(fmean(sum(map(usual, world)) for world in worlds)),
     )
     longest = _all_draws(allocation, now) or max(worlds, key=len)
     most = Amount(len(longest), sum(tokens(d, step_limit - rows[d.boundary].step) for d in longest))
@@ -75,16 +79,14 @@ def forecast(store: Store, allocation: Allocation) -> Forecast:
 
 
 def _all_draws(allocation: Allocation, known: Mapping[BoundaryId, Outcomes]) -> list[Draw]:
-    """Every draw that is still possible where the number depends on outcomes; none where it does not."""
+    """As many draws as are possible where the number depends on outcomes, in the arm that costs more; none elsewhere."""
     inner = allocation.inner if isinstance(allocation, Chained) else allocation
     if not isinstance(inner, Racing):
         return []
     return [
-        Draw(boundary, arm, number)
+        Draw(boundary, "PRE", number)
         for boundary, outcomes in known.items()
-        for arm in ARMS
-        for number in range(inner.cap)
-        if number not in outcomes.of(arm)
+        for number in range(inner.rule.cap - len(outcomes.pre) - len(outcomes.post))
     ]
 
 
@@ -117,22 +119,27 @@ def imagined(rows: Mapping[BoundaryId, BoundaryRow], step_limit: int, chance: Ra
 
 
 @dataclass(frozen=True)
-class _Rate:
-    """Tokens per step of one trajectory: what every call sends, what a turn adds, what the agent writes; and how much
-    other models beside the agent's used for each of its tokens."""
+class _Habits:
+    """How one trajectory used steps and tokens."""
 
-    fixed: float
-    turn: float
-    output: float
-    others: float
+    new: tuple[bool, ...]  # for each step, whether it was the first of its kind
+    fixed: float  # tokens that every call sends
+    turn: float  # tokens that a turn adds
+    output: float  # tokens that the agent writes in a step
+    others: float  # tokens of models beside agent and compressor, for each of the agent's
 
-    def of(self, steps: int, size: int) -> int:
+    def length(self, draw: Draw, row: BoundaryRow) -> int:
+        """About how many steps a continuation takes."""
+        needed = max(1, sum(self.new[row.step :]))
+        return needed if draw.arm == "PRE" else round((needed + rest(row)) / 2)
+
+    def tokens(self, steps: int, size: int) -> int:
         """Of a continuation that begins with a context of this size."""
         sent = steps * (self.fixed + size + self.output) + self.turn * steps * (steps - 1) / 2
         return round(sent * (1 + self.others))
 
 
-def _rates(store: Store) -> dict[str, _Rate]:
+def _habits(store: Store) -> dict[str, _Habits]:
     first = {
         row["unit"]: row["input"]
         for row in store.rows("SELECT unit, input, min(ordinal) FROM calls WHERE role = 'agent' GROUP BY unit")
@@ -142,11 +149,27 @@ def _rates(store: Store) -> dict[str, _Rate]:
         usage = {role: Usage(*counts) for role, counts in json.loads(row["usage"]).items()}
         agent = usage.get("agent", Usage())
         others = sum(used.total for role, used in usage.items() if role not in ("agent", "compressor"))
-        turns = [turn[2] for turn in store.result(row["unit"])["turns"]]
-        out[row["unit"]] = _Rate(
+        turns = store.result(row["unit"])["turns"]
+        out[row["unit"]] = _Habits(
+            new=_first_of_kind([_calls(store, turn[0]) for turn in turns]),
             fixed=first.get(row["unit"], 0),
-            turn=fmean(turns) if turns else 0.0,
+            turn=fmean([turn[2] for turn in turns] or [0]),
             output=agent.output / max(1, agent.calls),
             others=others / max(1, agent.total),
         )
     return out
+
+
+def _calls(store: Store, key: str) -> str:
+    """What a turn did, without the thought before it and the names of its calls."""
+    message = Message.from_json(json.loads(store.text(bytes.fromhex(key))))
+    return canonical([[call.name, call.arguments] for call in message.calls]) if message.calls else message.content
+
+
+def _first_of_kind(texts: list[str]) -> tuple[bool, ...]:
+    seen: set[str] = set()
+    out = []
+    for text in texts:
+        out.append(text not in seen)
+        seen.add(text)
+    return tuple(out)

@@ -1,20 +1,21 @@
 """Three-round successive halving, as the paper has it, but without waiting for the end of a round.
 
 Each boundary gets one PRE/POST pair; after each round but the last, the half with the higher harm score over all pairs
-so far gets another. Outcomes in, draws out: a boundary goes on as soon as no outcome that is still missing could push it
-out of the upper half, so the draws are the same as with a barrier, only earlier.
+so far gets another. Outcomes in, draws out: a boundary goes on as soon as no outcome that is still missing could push
+it out of the upper half, so the draws are the same as with a barrier, only earlier.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from recompact.attribution.allocation import BoundaryId, Draw, Outcomes
 from recompact.attribution.continuations import ARMS
 from recompact.attribution.effects import estimate, first_draws, harm_score
-from recompact.attribution.posterior import Thresholds
+from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.attribution.uniform import retained_by_estimate
 from recompact.models.journal import seed_of
 
@@ -31,7 +32,7 @@ class Halving:
     """
 
     rounds: int = 3
-    thresholds: Thresholds = Thresholds()
+    thresholds: Thresholds = PAPER
     seed: int = 0
     half: Half = "up"
 
@@ -82,8 +83,14 @@ class Halving:
         for boundary in members:
             if (arms := first_draws(known[boundary], done)) is not None:
                 score = harm_score(*estimate(*arms), self.thresholds)
-                keys[boundary] = (-score, seed_of(f"halving/{boundary}", 0, self.seed), boundary)
+                keys[boundary] = (-score, _lot(boundary, self.seed), boundary)
         return sorted(keys, key=keys.__getitem__)
+
+
+@lru_cache(maxsize=65536)
+def _lot(boundary: BoundaryId, seed: int) -> int:
+    """Where a boundary stands among those with the same score."""
+    return seed_of(f"halving/{boundary.unit}", boundary.index, seed)
 
 
 def half_of(number: int, half: Half = "up") -> int:

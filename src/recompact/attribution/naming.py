@@ -13,7 +13,7 @@ from recompact.attribution.allocation import Allocation, BoundaryId, Outcomes
 from recompact.attribution.chained import Chained, TrajectoryFacts, links_of, with_chained
 from recompact.attribution.halving import Halving
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.racing import Racing
+from recompact.attribution.racing import Racing, Rule
 from recompact.attribution.uniform import Uniform
 from recompact.config import ALLOCATION, ALLOCATIONS, VerifyConfig
 from recompact.errors import InputError
@@ -40,7 +40,7 @@ def _plain(text: str, store: Store, settings: VerifyConfig, run: Mapping[str, in
         return Uniform(int(number or 3), thresholds)
     if kind == "racing":
         remaining = {BoundaryId(r.unit, r.index): run["step_limit"] - r.step for r in boundary_rows(store)}
-        return Racing(thresholds, remaining=remaining)
+        return Racing(Rule(thresholds), remaining)
     return Halving(thresholds=thresholds, seed=run["seed"])
 
 

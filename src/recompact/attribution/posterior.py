@@ -8,9 +8,9 @@ The published m = 9 diagnostics cover 608 boundaries (AppWorld 197, OfficeBench 
 hardly correlated there (Spearman 0.004, 0.102, -0.054), so the two are taken as independent.
 
 Hazard. The success rate from one state is mostly near 0 or near 1. Accuracy and Pass³ without compaction (0.841 and
-0.786 on 168 tasks, 0.821 and 0.758 on 95, 0.858 and 0.725 on 40) are the first and third moments of such rates, and give
-Beta(0.39, 0.076). A compaction leaves the rate as it is, or replaces it by another one from the same distribution; the
-latter at such a share that H >= 0.5 has prior probability 22/608.
+0.786 on 168 tasks, 0.821 and 0.758 on 95, 0.858 and 0.725 on 40) are the first and third moments of such rates, and
+give Beta(0.39, 0.076). A compaction leaves the rate as it is, or replaces it by another one from the same
+distribution; the latter at such a share that H >= 0.5 has prior probability 22/608.
 
 Burden. A shifted Student t with 3 degrees of freedom (tails: 3 of 197 beyond ten steps) through the two published
 points P(B > 0) = 355/608 and P(B >= 5) = 21/608. Draws scatter around it with a variance of 0.42 times the mean length,
@@ -27,6 +27,7 @@ from functools import cache, lru_cache
 from statistics import fmean
 
 from recompact.attribution.allocation import Outcomes
+from recompact.attribution.continuations import Arm
 from recompact.attribution.distributions import beta_cdf, t_cdf, t_quantile
 
 PUBLISHED = 608
@@ -47,6 +48,9 @@ class Thresholds:
 
     hazard: float = 0.5
     burden: float = 5.0
+
+
+PAPER = Thresholds()
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,7 @@ def difference_of(pre: Lengths, post: Lengths) -> tuple[float, float, float]:
     return post.mean - pre.mean, math.sqrt(a + b), freedom
 
 
-def probability_harmful(
-    outcomes: Outcomes, thresholds: Thresholds = Thresholds(), *, remaining: int | None = None
-) -> float:
+def probability_harmful(outcomes: Outcomes, thresholds: Thresholds = PAPER, *, remaining: int | None = None) -> float:
     """P(H >= tau_H or B >= tau_B | outcomes); the arms may have any number of draws, also none.
 
     `remaining` is the number of steps that were left at the boundary: nobody can take more.
@@ -105,14 +107,59 @@ def probability_hazard(pre: Sequence[float], post: Sequence[float], threshold: f
 
 @lru_cache(maxsize=65536)
 def _hazard(pre_won: float, pre_lost: float, post_won: float, post_lost: float, threshold: float) -> float:
-    prior = success_prior()
-    pre = [weight * rate**pre_won * (1 - rate) ** pre_lost for rate, weight in prior]
-    likelihood = [rate**post_won * (1 - rate) ** post_lost for rate, _ in prior]
-    post = [weight * value for (_, weight), value in zip(prior, likelihood, strict=True)]
-    share = changed_share()
-    same = (1 - share) * sum(a * b for a, b in zip(pre, likelihood, strict=True))
-    changed = share * sum(pre) * sum(post)
-    return share * _apart(pre, post, threshold) / (same + changed)
+    state = _Rates.after(pre_won, pre_lost, post_won, post_lost)
+    return changed_share() * _apart(state.pre, state.post, threshold) / (state.same + state.changed)
+
+
+@dataclass(frozen=True)
+class _Rates:
+    """Unnormalised posterior weights of the success rates: of each arm by itself, and of both being one."""
+
+    pre: tuple[float, ...]
+    post: tuple[float, ...]
+    both: tuple[float, ...]
+
+    @staticmethod
+    def after(pre_won: float, pre_lost: float, post_won: float, post_lost: float) -> _Rates:
+        prior = success_prior()
+        pre = tuple(weight * rate**pre_won * (1 - rate) ** pre_lost for rate, weight in prior)
+        likelihood = tuple(rate**post_won * (1 - rate) ** post_lost for rate, _ in prior)
+        post = tuple(weight * value for (_, weight), value in zip(prior, likelihood, strict=True))
+        return _Rates(pre, post, tuple(a * b for a, b in zip(pre, likelihood, strict=True)))
+
+    @property
+    def same(self) -> float:
+        return (1 - changed_share()) * sum(self.both)
+
+    @property
+    def changed(self) -> float:
+        return changed_share() * sum(self.pre) * sum(self.post)
+
+    def success(self, arm: Arm) -> float:
+        """The probability that the next draw of an arm succeeds."""
+        same = (1 - changed_share()) * _first_moment(self.both)
+        own, other = (self.pre, self.post) if arm == "PRE" else (self.post, self.pre)
+        return (same + changed_share() * _first_moment(own) * sum(other)) / (self.same + self.changed)
+
+
+def _first_moment(weights: Sequence[float]) -> float:
+    return sum(weight * rate for weight, (rate, _) in zip(weights, success_prior(), strict=True))
+
+
+def doubt_after(pre: Sequence[float], post: Sequence[float], threshold: float, arm: Arm) -> float:
+    """E[P (1 - P)] with P = P(H >= tau_H), once one more draw of the arm has come back."""
+    return _doubt_after(sum(pre), len(pre) - sum(pre), sum(post), len(post) - sum(post), threshold, arm)
+
+
+@lru_cache(maxsize=65536)
+def _doubt_after(
+    pre_won: float, pre_lost: float, post_won: float, post_lost: float, threshold: float, arm: Arm
+) -> float:
+    success = _Rates.after(pre_won, pre_lost, post_won, post_lost).success(arm)
+    in_pre, in_post = (1, 0) if arm == "PRE" else (0, 1)
+    won = _hazard(pre_won + in_pre, pre_lost, post_won + in_post, post_lost, threshold)
+    lost = _hazard(pre_won, pre_lost + in_pre, post_won, post_lost + in_post, threshold)
+    return success * won * (1 - won) + (1 - success) * lost * (1 - lost)
 
 
 @cache
@@ -144,7 +191,9 @@ def _apart(pre: Sequence[float], post: Sequence[float], threshold: float) -> flo
     return total
 
 
-def probability_burden(pre: Sequence[int], post: Sequence[int], threshold: float, remaining: int | None = None) -> float:
+def probability_burden(
+    pre: Sequence[int], post: Sequence[int], threshold: float, remaining: int | None = None
+) -> float:
     """P(B >= tau_B | steps)."""
     if pre and remaining is not None and remaining - fmean(pre) < threshold:
         return 0.0

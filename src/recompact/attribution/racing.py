@@ -9,26 +9,49 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from statistics import fmean
 
 from recompact.attribution.allocation import BoundaryId, Draw, Outcome, Outcomes
-from recompact.attribution.continuations import Arm
-from recompact.attribution.effects import estimate, harm_score, most_harmful_first
-from recompact.attribution.posterior import Thresholds, probability_harmful
+from recompact.attribution.continuations import ARMS, Arm
+from recompact.attribution.effects import harm_score, most_harmful_first
+from recompact.attribution.posterior import (
+    PAPER,
+    Lengths,
+    Thresholds,
+    doubt_after,
+    probability_burden,
+    probability_hazard,
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a race is over.
+
+    Settled is what is harmful with a probability below `harmless` (one in twenty) or above `harmful` (nine in ten). A
+    race that never settles ends after `cap` draws: ten, the cost of the paper's next larger evaluation, five pairs.
+    """
+
+    thresholds: Thresholds = PAPER
+    harmless: float = 0.05
+    harmful: float = 0.9
+    cap: int = 10
+
+
+DEFAULT = Rule()
 
 
 @dataclass(frozen=True)
 class Racing:
-    """Sequential verification. The prior is that of `recompact.attribution.posterior`.
+    """Sequential verification under the prior of `recompact.attribution.posterior`.
 
-    `harmless` and `harmful` are the probabilities below and above which a boundary is settled. `cap` is the most
-    draws an arm gets. `remaining` tells the steps left at a boundary, where known: where PRE takes nearly all of them,
-    nothing can be added. A boundary is retained if it is more probably harmful than not.
+    `remaining` tells the steps that were left at a boundary, where they are known: a PRE draw that failed and took
+    nearly all of them leaves nothing to lose or to add, and no POST draw is made. A boundary is retained if it is more
+    probably harmful than not.
     """
 
-    thresholds: Thresholds = Thresholds()
-    harmless: float = 0.05
-    harmful: float = 0.9
-    cap: int = 5
+    rule: Rule = DEFAULT
     remaining: Mapping[BoundaryId, int] = field(default_factory=dict)
 
     @property
@@ -36,34 +59,89 @@ class Racing:
         return "racing"
 
     def due(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
-        races = (self.race(boundary, known[boundary]) for boundary in sorted(known))
-        return [race for race in races if isinstance(race, Draw)]
+        due = []
+        for boundary in sorted(known):
+            race = self.race(boundary, known[boundary])
+            if race.next is not None:
+                due.append(Draw(boundary, race.next, len(race.pre) if race.next == "PRE" else len(race.post)))
+        return due
 
     def retained(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
         scores = {}
         for boundary, outcomes in known.items():
             race = self.race(boundary, outcomes)
-            if isinstance(race, Draw) or race.probability < 0.5:
-                continue
-            scores[boundary] = harm_score(*estimate(race.pre, race.post), self.thresholds)
+            if race.next is None and race.harmful >= 0.5 and race.pre and race.post:
+                scores[boundary] = race.score(self.rule.thresholds)
         return most_harmful_first(scores)
 
-    def race(self, boundary: BoundaryId, outcomes: Outcomes):
-        seen = Outcomes({}, {})
-        while True:
-            p = probability_harmful(seen, self.thresholds, remaining=self.remaining.get(boundary)) if seen.pre else 0.5
-            if (seen.pre and (p < self.harmless or p > self.harmful)) or len(seen.post) >= self.cap:
-                return Settled(p, tuple(seen.pre.values()), tuple(seen.post.values()))
-            arm: Arm = "PRE" if len(seen.pre) <= len(seen.post) else "POST"
-            n = len(seen.of(arm))
-            got = outcomes.of(arm).get(n)
-            if got is None:
-                return Draw(boundary, arm, n)
-            seen = Outcomes({**seen.pre, n: got}, seen.post) if arm == "PRE" else Outcomes(seen.pre, {**seen.post, n: got})
+    def race(self, boundary: BoundaryId, outcomes: Outcomes) -> Race:
+        """How far one boundary has come."""
+        return _run(self.rule, self.remaining.get(boundary), _in_order(outcomes.pre), _in_order(outcomes.post))
+
+
+Seen = tuple[tuple[float, int], ...]
+"""Reward and steps of one arm's draws, in order."""
 
 
 @dataclass(frozen=True)
-class Settled:
-    probability: float
-    pre: tuple[Outcome, ...]
-    post: tuple[Outcome, ...]
+class Race:
+    """A race so far: the draws that counted, the posterior after them, and the arm that is next, if any."""
+
+    pre: Seen = ()
+    post: Seen = ()
+    harmful: float = 0.0
+    next: Arm | None = "PRE"
+
+    def score(self, thresholds: Thresholds) -> float:
+        hazard = fmean(value for value, _ in self.pre) - fmean(value for value, _ in self.post)
+        burden = fmean(steps for _, steps in self.post) - fmean(steps for _, steps in self.pre)
+        return harm_score(hazard, burden, thresholds)
+
+
+def _in_order(draws: Mapping[int, Outcome]) -> Seen:
+    """Draws 0, 1, … as far as none is missing."""
+    seen: list[tuple[float, int]] = []
+    while (outcome := draws.get(len(seen))) is not None:
+        seen.append((outcome.value, outcome.steps))
+    return tuple(seen)
+
+
+@lru_cache(maxsize=65536)
+def _run(rule: Rule, remaining: int | None, pre: Seen, post: Seen) -> Race:
+    """Play the race again from its start, with the draws that are there."""
+    race = Race()
+    while race.next is not None:
+        taken = len(race.pre if race.next == "PRE" else race.post)
+        if taken == len(pre if race.next == "PRE" else post):
+            break
+        if race.next == "PRE":
+            race = _judged(rule, remaining, pre[: taken + 1], race.post)
+        else:
+            race = _judged(rule, remaining, race.pre, post[: taken + 1])
+    return race
+
+
+@lru_cache(maxsize=65536)
+def _judged(rule: Rule, remaining: int | None, pre: Seen, post: Seen) -> Race:
+    """The posterior after these draws, and what it asks for."""
+    values, post_values = [value for value, _ in pre], [value for value, _ in post]
+    steps, post_steps = [steps for _, steps in pre], [steps for _, steps in post]
+    hazard = probability_hazard(values, post_values, rule.thresholds.hazard)
+    burden = probability_burden(steps, post_steps, rule.thresholds.burden, remaining)
+    harmful = 1 - (1 - hazard) * (1 - burden)
+    if not post:
+        # A low base rate alone settles nothing: without POST, only what is impossible is.
+        excluded = burden == 0 and max(values) < rule.thresholds.hazard
+        return Race(pre, post, harmful, None if excluded else "POST")
+    if not rule.harmless <= harmful <= rule.harmful or len(pre) + len(post) >= rule.cap:
+        return Race(pre, post, harmful, None)
+    if hazard * (1 - hazard) >= burden * (1 - burden):
+        doubts = {arm: doubt_after(values, post_values, rule.thresholds.hazard, arm) for arm in ARMS}
+    else:
+        doubts = {"PRE": -_gain(Lengths.of(steps)), "POST": -_gain(Lengths.of(post_steps))}
+    return Race(pre, post, harmful, "PRE" if doubts["PRE"] < doubts["POST"] else "POST")
+
+
+def _gain(lengths: Lengths) -> float:
+    """By how much one more draw reduces the variance of an arm's mean length."""
+    return lengths.variance / (lengths.draws * (lengths.draws + 1))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from recompact.attribution.allocation import BoundaryId, Draw, Outcomes
 from recompact.attribution.continuations import ARMS
 from recompact.attribution.effects import estimate, first_draws, harm_score, most_harmful_first
-from recompact.attribution.posterior import Thresholds
+from recompact.attribution.posterior import PAPER, Thresholds
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Uniform:
     """`draws` (m) in each arm of every boundary."""
 
     draws: int = 3
-    thresholds: Thresholds = Thresholds()
+    thresholds: Thresholds = PAPER
 
     @property
     def name(self) -> str:
@@ -39,7 +39,9 @@ class Uniform:
 
 
 def retained_by_estimate(
-    known: Mapping[BoundaryId, Outcomes], boundaries: Mapping[BoundaryId, object] | Sequence[BoundaryId], draws: int,
+    known: Mapping[BoundaryId, Outcomes],
+    boundaries: Mapping[BoundaryId, object] | Sequence[BoundaryId],
+    draws: int,
     thresholds: Thresholds,
 ) -> list[BoundaryId]:
     """Those of the boundaries with so many pairs whose H or B reaches its threshold, most harmful first."""

@@ -112,7 +112,7 @@ def _print_dropped(out: Console, found: Evidence, full: bool) -> None:
     if literals:
         out.print(_text(", ".join(_first(literals, MANY, full)), "yellow"))
     for line in _first(lines, MANY // 4, full):
-        out.print(_text(f"- {_cut(line, full, 200)}", "dim"))
+        out.print(_text(f"· {_cut(line, full, 200)}", "dim"))
 
 
 def _print_continuations(out: Console, found: Evidence, full: bool) -> None:
@@ -164,8 +164,8 @@ def _side_by_side(out: Console, left: RenderableType, right: RenderableType) -> 
         out.print(right)
         return
     grid = Table.grid(expand=True)
-    grid.add_column(ratio=1)
-    grid.add_column(ratio=1)
+    for _ in range(2):
+        grid.add_column(ratio=1, overflow="fold")
     grid.add_row(left, right)
     out.print(grid)
 
@@ -192,7 +192,8 @@ def _text(text: str, style: str = "") -> Text:
 
 
 def _cut(text: str, full: bool, limit: int = LONG) -> str:
-    return text if full or len(text) <= limit else f"{text[:limit]} … ({len(text) - limit:,} more: --full)"
+    more = len(text) - limit
+    return text if full or more < 40 else f"{text[:limit]} … ({more:,} more: --full)"
 
 
 def _first(texts: Iterable[Any], limit: int, full: bool) -> list[str]:

@@ -39,7 +39,7 @@ async def _serve(
     port: int, faults: str | None, latency: float, record: Path | None, seconds: float, as_json: bool
 ) -> None:
     # imported here because help must answer at once
-    from recompact.simulation import models
+    from recompact.simulation import simulated_models
     from recompact.simulation.faults import Faults
     from recompact.simulation.server import serve
 
@@ -47,7 +47,7 @@ async def _serve(
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     chosen = Faults.parse(faults) if faults else None
-    async with serve(models(), port=port, faults=chosen, latency=latency, record_path=record) as server:
+    async with serve(simulated_models(), port=port, faults=chosen, latency=latency, record_path=record) as server:
         if as_json:
             print_json({"base_url": server.base_url, "models": list(server.models)})
         else:

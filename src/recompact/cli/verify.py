@@ -160,8 +160,11 @@ def _summary(verified: Verified, config: Config) -> dict[str, Any]:
 def _tell(summary: dict[str, Any], store: Store) -> None:
     click.echo(
         f"{summary['harmful']} of {summary['boundaries']} boundaries are harmful (H >= {summary['hazard']:g} or"
-        f" B >= {summary['burden']:g}) by {summary['allocation']}. The run has {summary['continuations']:,}"
-        f" continuations, {summary['continuations_per_boundary']:.2f} a boundary, {summary['tokens'] / 1e6:.2f}M tokens."
+        f" B >= {summary['burden']:g}) by {summary['allocation']}."
+    )
+    click.echo(
+        f"The run has {summary['continuations']:,} continuations, {summary['continuations_per_boundary']:.2f} a boundary,"
+        f" {summary['tokens'] / 1e6:.2f}M tokens."
     )
     click.echo(f"Look at them: recompact boundaries {store.path}")
 

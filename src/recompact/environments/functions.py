@@ -72,7 +72,7 @@ def function_suite(
 
 
 class FunctionEnvironment:
-    """One episode: the state is a dict, so a snapshot is its pickle."""
+    """One episode: the state is a dict, so a snapshot is its pickle; where it has none, the calls are replayed."""
 
     def __init__(self, suite: FunctionSuite, task: Task) -> None:
         self._suite = suite
@@ -111,7 +111,10 @@ class FunctionEnvironment:
         return Score.of(answer.strip().casefold() == expected.strip().casefold(), answer=answer)
 
     def snapshot(self) -> bytes:
-        return pickle.dumps((self._state, self._answer))
+        try:
+            return pickle.dumps((self._state, self._answer))
+        except (pickle.PicklingError, TypeError, AttributeError) as error:  # a tool left an open file, a function, …
+            raise NotImplementedError(f"the state cannot be pickled: {error}") from error
 
     def restore(self, state: bytes) -> None:
         self._state, self._answer = pickle.loads(state)

@@ -1,22 +1,21 @@
-"""The inside of an environment's own process: it waits for verbs on a pipe and answers them with one environment.
+"""The inside of an environment's own process: it waits for verbs on a socket and answers them with one environment.
 
-Runs under any interpreter, with nothing but the standard library and the suite's own packages. Messages are JSON, each
-after its length in four bytes. It ends when the pipe closes or the harness dies.
+Runs under any interpreter, with nothing but the standard library and the suite's own packages. It ends when the socket
+closes or the harness dies. Where the environment's snapshots are forks, every branch comes out of here as well.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
 import json
 import os
-import signal
-import struct
 import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 if __name__ == "__main__":  # started as a file by a foreign interpreter: make our own package importable, last
     sys.path[0] = str(Path.cwd())
@@ -24,7 +23,11 @@ if __name__ == "__main__":  # started as a file by a foreign interpreter: make o
 
 from recompact.chat import Reply, Request
 from recompact.environments.loading import load_suite
-from recompact.environments.protocol import Environment, Suite, Task
+from recompact.environments.protocol import Environment, Strategy, Suite, Task
+from recompact.environments.snapshots.channel import Channel
+from recompact.environments.snapshots.forking import die_with_harness, die_with_parent, freeze
+from recompact.environments.snapshots.masking import Mask, mask_of
+from recompact.environments.snapshots.strategy import FORK, put_back, strategy_of, take
 from recompact.environments.wire import request_to_json
 from recompact.trajectory import Action
 
@@ -32,34 +35,38 @@ from recompact.trajectory import Action
 class Host:
     """Answers verbs. `ask` goes the other way: the environment needs a model and the harness has it."""
 
-    def __init__(self, suite: Suite, incoming: BinaryIO, outgoing: BinaryIO) -> None:
+    def __init__(self, suite: Suite, channel: Channel) -> None:
         self._suite = suite
-        self._in = incoming
-        self._out = outgoing
+        self._channel = channel
         self._environment: Environment | None = None
+        self._strategy: Strategy = "state"
+        self._mask: Mask | None = None
+        self._holders: list[int] = []  # our children, to be reaped
+        self._branched = False
 
     def serve(self) -> None:
-        while (message := receive(self._in)) is not None:
+        while (received := self._channel.receive_with_files()) is not None:
+            message, files = received
+            self._reap()
             try:
-                answer = {"ok": self._do(message["verb"], message)}
+                answer = {"ok": self._do(message["verb"], message, files)}
             except NotImplementedError:
                 answer = {"error": "not implemented", "kind": "NotImplementedError"}
             except Exception as error:
                 traceback.print_exc()
                 answer = {"error": f"{type(error).__name__}: {error}", "kind": type(error).__name__}
-            send(self._out, answer)
+            self._channel.send(answer)
             if message["verb"] == "close":
-                return
+                break
+        if self._branched:
+            os._exit(0)  # what is registered for the exit of the process belongs to the one that registered it
 
-    def _do(self, verb: str, message: Mapping[str, Any]) -> Any:
+    def _do(self, verb: str, message: Mapping[str, Any], files: list[int]) -> Any:
         if verb == "tasks":
             tasks = self._suite.tasks(message["split"])
             return [[t.id, t.text, dict(t.groups), dict(t.data)] for t in tasks]
         if verb == "open":
-            self._environment = self._suite.environment(Task(*message["task"]))
-            if hasattr(self._environment, "ask"):
-                self._environment.ask = self._ask
-            return None
+            return self._open(Task(*message["task"]))
         if verb == "close" and self._environment is None:
             return None
         environment = self._environment
@@ -79,16 +86,48 @@ class Host:
             score = environment.score()
             return [score.success, score.value, dict(score.details)]
         if verb == "snapshot":
-            return base64.b64encode(environment.snapshot()).decode()
+            return base64.b64encode(take(environment, self._strategy)).decode()
+        if verb == "freeze":
+            return self._freeze(environment, files)
         if verb == "restore":
-            return environment.restore(base64.b64decode(message["state"]))
+            return put_back(environment, message["strategy"], base64.b64decode(message["state"]))
+        if verb == "mask":
+            return [self._mask(text) if self._mask else text for text in message["texts"]]
         if verb == "close":
             return environment.close()
         raise RuntimeError(f"unknown verb {verb!r}")
 
+    def _open(self, task: Task) -> dict[str, Any]:
+        environment = self._environment = self._suite.environment(task)
+        if hasattr(environment, "ask"):
+            environment.ask = self._ask
+        self._strategy = strategy_of(environment)
+        self._mask = mask_of(environment, self._suite)
+        return {"strategy": self._strategy, "masked": self._mask is not None}
+
+    def _freeze(self, environment: Environment, files: list[int]) -> int:
+        """The holder's pid; or, in each branch that ever starts from it, the branch's own, on a channel of its own."""
+        if self._strategy != FORK or len(files) != 1:
+            raise RuntimeError("this environment is not one to be forked")
+        made = freeze(environment, files[0], self._channel)
+        if isinstance(made, int):
+            self._holders.append(made)
+            return made
+        self._channel = made
+        self._holders = []
+        self._branched = True
+        return os.getpid()
+
+    def _reap(self) -> None:
+        for pid in list(self._holders):
+            with contextlib.suppress(ChildProcessError):
+                if not os.waitpid(pid, os.WNOHANG)[0]:
+                    continue
+            self._holders.remove(pid)
+
     def _ask(self, role: str, request: Request) -> Reply:
-        send(self._out, {"ask": role, "request": request_to_json(request)})
-        answer = receive(self._in)
+        self._channel.send({"ask": role, "request": request_to_json(request)})
+        answer = self._channel.receive()
         if answer is None:
             raise EOFError("the harness went away")
         if "failure" in answer:
@@ -96,56 +135,28 @@ class Host:
         return Reply.from_json(answer["reply"])
 
 
-def send(stream: BinaryIO, message: Mapping[str, Any]) -> None:
-    data = json.dumps(message).encode()
-    stream.write(struct.pack(">I", len(data)) + data)
-    stream.flush()
-
-
-def receive(stream: BinaryIO) -> dict[str, Any] | None:
-    """The next message, or None where the other side has gone."""
-    head = stream.read(4)
-    if len(head) < 4:
-        return None
-    size = struct.unpack(">I", head)[0]
-    data = stream.read(size)
-    if len(data) < size:
-        return None
-    message: dict[str, Any] = json.loads(data)
-    return message
-
-
-def _die_with_parent(parent: int) -> None:
-    """Ask the kernel to end this process with the harness, even while the environment hangs."""
-    try:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-    except (ImportError, OSError, AttributeError):
-        return  # not Linux: the closed pipe still ends us at the next message
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Host one environment of a suite (started by recompact itself).")
     parser.add_argument("--suite", required=True)
     parser.add_argument("--options", default="{}")
     parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("--lifeline", type=int, required=True)
     args = parser.parse_args()
-    _die_with_parent(args.parent)
-    # The protocol keeps the two pipes for itself: whatever the environment prints goes to the log.
-    incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    die_with_parent(args.parent)
+    os.set_inheritable(args.lifeline, False)
+    die_with_harness(args.lifeline)
+    # The protocol keeps the socket for itself: whatever the environment prints goes to the log.
+    channel = Channel(os.dup(0), args.lifeline)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(2, 1)
     try:
         suite = load_suite(args.suite, json.loads(args.options), Path.cwd())
     except Exception as error:
-        send(outgoing, {"error": f"{type(error).__name__}: {error}", "kind": "load"})
+        channel.send({"error": f"{type(error).__name__}: {error}", "kind": "load"})
         return
-    send(outgoing, {"ok": "ready"})
-    Host(suite, incoming, outgoing).serve()
+    channel.send({"ok": "ready"})
+    Host(suite, channel).serve()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from recompact.models.protocol import ChatModel
 
 
-def models() -> Mapping[str, ChatModel]:
+def simulated_models() -> Mapping[str, ChatModel]:
     """The simulated models by the names under which configs and the server know them."""
     from recompact.simulation.agent import SimulatedAgent
     from recompact.simulation.compressor import SimulatedCompressor

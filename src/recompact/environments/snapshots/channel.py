@@ -47,6 +47,8 @@ class Channel:
         """The next message and the files that came with it, or None where the other side has gone."""
         try:
             head, files, _, _ = socket.recv_fds(self._socket, 4, _MOST_FILES)
+            for file in files:
+                os.set_inheritable(file, False)  # ours, and not for the programs that the environment starts
             head += self._exactly(4 - len(head)) if head else b""
             if len(head) < 4:
                 return None

@@ -226,12 +226,13 @@ def _quiesce(environment: Environment) -> None:
 
 
 def _other_threads() -> list[str]:
-    names = {thread.native_id: thread.name for thread in threading.enumerate()}
+    ours = threading.get_native_id()  # a Thread object may still have the number from before a fork
     try:
-        found = [int(name) for name in os.listdir("/proc/self/task")]
+        found = {int(name) for name in os.listdir("/proc/self/task")} - {ours}
     except OSError:  # not Linux: only Python's own threads are known
-        found = [id for id in names if id is not None]
-    return [names.get(id) or _native_name(id) for id in found if id != threading.main_thread().native_id]
+        return [thread.name for thread in threading.enumerate() if thread is not threading.current_thread()]
+    names = {thread.native_id: thread.name for thread in threading.enumerate()}
+    return [names.get(id) or _native_name(id) for id in sorted(found)]
 
 
 def _native_name(id: int) -> str:

@@ -1,0 +1,203 @@
+"""How close verification comes to its ideal makespan when replies take 0.2 to 2 seconds and 64 calls run at once.
+
+    python benchmarks/barrier.py             # one minute
+    python benchmarks/barrier.py --real      # waits the latencies out; several minutes
+    python benchmarks/barrier.py --json
+
+A run of `pocket` is collected with the simulated models and verified by several allocations. Each reply takes a time of
+its own, drawn from a long-tailed (log-normal) distribution. The clock skips the time in which nothing happens, but all
+computing counts in full, the simulated models' too. The ideal is the sum of all latencies / 64, or the critical path if
+that is longer: the longest chain of draws of one boundary that must follow each other. `with a barrier` is halving
+as one would write it down: no draw of a round begins before the last of the round before has ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import random
+import selectors
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcomes
+from recompact.attribution.naming import allocation_of
+from recompact.attribution.verify import known, verify
+from recompact.chat import Reply, Request
+from recompact.collect import collect
+from recompact.config import VerifyConfig, parse_config
+from recompact.models.protocol import ChatModel
+from recompact.store.runs import continuation_rows, phase_digest
+from recompact.store.store import Store
+from recompact.study import open_study
+
+PLACES = 64
+SHORTEST, MEDIAN, LONGEST, SPREAD = 0.2, 0.5, 2.0, 0.7
+CONFIG = f'[suite]\nuse = "pocket"\n[compressor]\nbudget = 2048\n[run]\nconcurrency = {PLACES}\n'
+ALLOCATIONS = ("halving", "uniform:3", "chained", "racing", "chained:racing")
+
+
+def latency(seed: int) -> float:
+    """Seconds that a reply takes; it belongs to the request, so every allocation meets the same ones."""
+    drawn = MEDIAN * math.exp(random.Random(f"latency/{seed}").gauss(0, SPREAD))
+    return min(LONGEST, max(SHORTEST, drawn))
+
+
+@dataclass
+class Slow:
+    """A model that takes its time."""
+
+    model: ChatModel
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    async def reply(self, request: Request) -> Reply:
+        assert request.decoding.seed is not None
+        self.seconds.append(latency(request.decoding.seed))
+        await asyncio.sleep(self.seconds[-1])
+        return await self.model.reply(request)
+
+
+class SkippingSelector(selectors.DefaultSelector):
+    """Instead of waiting it moves the clock on."""
+
+    skipped = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0 if timeout is not None else None)
+        if not ready and timeout is not None and timeout > 0:
+            self.skipped += timeout
+        return ready
+
+
+class SkippingLoop(asyncio.SelectorEventLoop):
+    """A loop whose time is that of the computing done plus that of the waiting skipped."""
+
+    def __init__(self) -> None:
+        self._skipping = SkippingSelector()
+        super().__init__(self._skipping)
+
+    def time(self) -> float:
+        return time.monotonic() + self._skipping.skipped
+
+
+@dataclass
+class WithBarrier:
+    """An allocation that is asked for more only when all that it asked for has come back."""
+
+    inner: Allocation
+    asked: list[Draw] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"{self.inner.name} with a barrier"
+
+    def due(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
+        self.asked = [d for d in self.asked if d.number not in known[d.boundary].of(d.arm)]
+        if not self.asked:
+            self.asked = list(self.inner.due(known))
+        return self.asked
+
+    def retained(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
+        return self.inner.retained(known)
+
+
+async def measure(path: Path, name: str, barrier: bool = False) -> dict[str, Any]:
+    """Verify a fresh copy of the collected run."""
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / "run.db"
+        copy.write_bytes(path.read_bytes())
+        with Store.open(copy) as store:
+            config = parse_config(CONFIG, Path("barrier.toml"))
+            allocation = allocation_of(store, VerifyConfig(allocation=name))
+            if barrier:
+                allocation = WithBarrier(allocation)
+            async with open_study(config, Path(), store, "verify") as study:
+                models = {key: Slow(model) for key, model in study.models.items()}
+                loop = asyncio.get_running_loop()
+                started, computing = loop.time(), time.process_time()
+                verified = await verify(replace(study, models=models), allocation)
+                seconds, computing = loop.time() - started, time.process_time() - computing
+            assert not verified.unfinished
+            total = sum(second for model in models.values() for second in model.seconds)
+            path_length = critical_path(store, name)
+            ideal = max(total / PLACES, path_length)
+            return {
+                "allocation": allocation.name,
+                "boundaries": len(known(store).outcomes),
+                "continuations": len(continuation_rows(store)),
+                "calls": sum(len(model.seconds) for model in models.values()),
+                "latency": total,
+                "critical_path": path_length,
+                "ideal": ideal,
+                "makespan": seconds,
+                "computing": computing,
+                "reached": ideal / seconds,
+                "digest": phase_digest(store, "continuation"),
+            }
+
+
+def critical_path(store: Store, allocation: str) -> float:
+    """The longest chain of draws of one boundary, by their latencies, as far as one had to wait for the other."""
+    took: Counter[str] = Counter()
+    for row in store.rows("SELECT unit, ordinal FROM calls WHERE unit LIKE 'continue/%'"):
+        from recompact.models.journal import seed_of
+
+        took[row["unit"]] += latency(seed_of(row["unit"], row["ordinal"]))  # type: ignore[assignment]
+    chains: defaultdict[tuple[str, int], Counter[int]] = defaultdict(Counter)
+    for number, made in enumerate(continuation_rows(store)):
+        # uniform: none waits; halving: pairs in order; racing: one after the other
+        link = 0 if allocation.startswith("uniform") else number if "racing" in allocation else made.draw
+        chain = chains[made.unit, made.index]
+        chain[link] = max(chain[link], took[made.name])
+    return max(sum(chain.values()) for chain in chains.values())
+
+
+async def collected(path: Path) -> None:
+    with Store.open(path) as store:
+        async with open_study(parse_config(CONFIG, Path("barrier.toml")), Path(), store, "collect") as study:
+            await collect(study)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--real", action="store_true", help="wait the latencies out instead of skipping them")
+    args = parser.parse_args()
+    found = []
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "run.db"
+        asyncio.run(collected(path))
+        for name, barrier in ((ALLOCATIONS[0], True), *((name, False) for name in ALLOCATIONS)):
+            with asyncio.Runner(loop_factory=None if args.real else SkippingLoop) as runner:
+                found.append(runner.run(measure(path, name, barrier)))
+            if not args.json:
+                show(found[-1], first=len(found) == 1, real=args.real)
+    if args.json:
+        print(json.dumps(found, indent=2))
+
+
+def show(r: dict[str, Any], first: bool, real: bool) -> None:
+    if first:
+        clock = "real time" if real else "idle time skipped, computing counted in full"
+        print(f"pocket, {r['boundaries']} boundaries, {PLACES} calls at once, latency {SHORTEST}-{LONGEST} s ({clock})")
+        print(f"{'':24}{'continuations':>14}{'calls':>8}{'chain':>9}{'ideal':>9}{'took':>9}{'reached':>9}")
+    print(
+        f"{r['allocation']:24}{r['continuations']:>14,}{r['calls']:>8,}{r['critical_path']:>8.1f}s{r['ideal']:>8.1f}s"
+        f"{r['makespan']:>8.1f}s{r['reached']:>9.1%}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()

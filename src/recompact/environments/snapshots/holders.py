@@ -1,0 +1,207 @@
+"""The fork strategy in the harness: the holders that exist, and how a live branch is had from one.
+
+Comes in: a log of actions. Goes out: a process in the state after them, or after as many of them as any holder has.
+Holders are bounded in number and memory; the one unused for longest goes first, and a replay takes its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO, Protocol
+
+from recompact.environments.protocol import Opening
+from recompact.environments.snapshots.channel import AsyncChannel, socket_pair
+from recompact.environments.snapshots.replaying import Log
+from recompact.trajectory import Snapshot
+
+_END_PATIENCE = 5.0  # seconds until a holder that should have ended its branch is no longer asked but done without
+
+
+class HolderGone(Exception):
+    """This holder gave no branch, and why. Another one or a replay may."""
+
+
+@dataclass(frozen=True)
+class HeldSnapshot(Snapshot):
+    """A snapshot whose exact state a process of this harness holds. What is stored of it is enough for a replay."""
+
+    holder: str = field(default="", compare=False)
+
+
+class Link(Protocol):
+    """A process with an environment in it: the channel to it, and how it is ended."""
+
+    @property
+    def channel(self) -> AsyncChannel: ...
+
+    async def end(self) -> int | None:
+        """Kill it with all its children; returns its exit code where that is known."""
+        ...
+
+
+@dataclass(frozen=True)
+class Held:
+    """What is known of the episode that a holder froze."""
+
+    task: str  # the suite and the task, by name
+    log: Log
+    opening: Opening
+    masked: bool
+
+
+class Holder:
+    """One frozen process, as the harness sees it. It lives until it is retired and its last branch has ended."""
+
+    def __init__(self, pid: int, channel: AsyncChannel, held: Held) -> None:
+        self.id = uuid.uuid4().hex
+        self.pid = pid
+        self.held = held
+        self.used = 0
+        self._channel = channel
+        self._branches = 0
+        self._retired = False
+
+    async def branch(self, log: BinaryIO, timeout: float) -> Branch:
+        """A live process that goes on from here, with its errors in `log`."""
+        if self._retired:
+            raise HolderGone("it was dropped")
+        channel, theirs = socket_pair()
+        lifeline_end, lifeline = os.pipe()
+        self._branches += 1
+        try:
+            with theirs:
+                await self._channel.send({"fork": True}, [theirs.fileno(), log.fileno(), lifeline_end])
+            async with asyncio.timeout(timeout):
+                answer = await channel.receive()
+            if answer is None or "ok" not in answer:
+                raise HolderGone("it died" if answer is None else answer.get("error", "its branch died at once"))
+        except BaseException as error:
+            channel.close()
+            os.close(lifeline)  # which also ends a branch that came too late
+            self.leave()
+            if isinstance(error, TimeoutError | OSError):
+                raise HolderGone(f"it did not answer within {timeout:g} s" if timeout else str(error)) from None
+            raise
+        finally:
+            os.close(lifeline_end)
+        return Branch(self, answer["ok"], channel, lifeline)
+
+    def kill(self, pid: int) -> None:
+        self._channel.tell({"kill": pid})
+
+    def leave(self) -> None:
+        """One branch fewer."""
+        self._branches -= 1
+        self._close_if_idle()
+
+    def retire(self) -> None:
+        """No more branches; those that live are let live, and the process stays to look after them."""
+        self._retired = True
+        self._close_if_idle()
+
+    def _close_if_idle(self) -> None:
+        if self._retired and not self._branches:
+            self._channel.close()
+
+
+class Branch:
+    """A `Link` to a process that a holder forked."""
+
+    def __init__(self, holder: Holder, pid: int, channel: AsyncChannel, lifeline: int) -> None:
+        self.holder = holder
+        self.pid = pid
+        self.channel = channel
+        self._lifeline: int | None = lifeline
+
+    async def end(self) -> int | None:
+        if self._lifeline is None:
+            return None
+        code = None
+        self.holder.kill(self.pid)
+        try:
+            async with asyncio.timeout(_END_PATIENCE):
+                while (message := await self.channel.receive()) is not None:  # answers that nobody waits for any more
+                    code = message.get("exited", code)
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+        self.channel.close()
+        os.close(self._lifeline)
+        self._lifeline = None
+        self.holder.leave()
+        return code
+
+
+class Holders:
+    """All holders of a suite. `memory` is in bytes, counting what a holder shares with others in parts."""
+
+    def __init__(self, limit: int = 64, memory: int | None = None) -> None:
+        self.limit = limit
+        self.memory = memory if memory is not None else _a_third_of_memory()
+        self._holders: dict[str, Holder] = {}
+        self._clock = itertools.count(1)
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    def __iter__(self) -> itertools.chain[Holder]:
+        return itertools.chain(tuple(self._holders.values()))
+
+    async def add(self, pid: int, channel: AsyncChannel, held: Held) -> Holder:
+        holder = Holder(pid, channel, held)
+        holder.used = next(self._clock)
+        self._holders[holder.id] = holder
+        sizes = await asyncio.to_thread(_proportional_sizes, [each.pid for each in self])
+        while len(self) > self.limit or sum(sizes.get(each.pid, 0) for each in self) > self.memory:
+            if not len(self):
+                break
+            self.drop(min(self, key=lambda each: each.used))
+        return holder
+
+    def nearest(self, task: str, log: Sequence[object], exact: str = "") -> Holder | None:
+        """The holder named `exact`, or the one whose log is the longest beginning of this one."""
+        found = self._holders.get(exact)
+        if found is None:
+            fitting = (
+                h for h in self if h.held.task == task and h.held.log == list(log[: len(h.held.log)])
+            )
+            found = max(fitting, key=lambda h: (len(h.held.log), h.used), default=None)
+        if found is not None:
+            found.used = next(self._clock)
+        return found
+
+    def opening(self, task: str) -> Opening | None:
+        """What an episode of this task starts from, where a holder can spare it the start."""
+        return next((holder.held.opening for holder in self if holder.held.task == task), None)
+
+    def drop(self, holder: Holder) -> None:
+        if self._holders.pop(holder.id, None) is not None:
+            holder.retire()
+
+    def close(self) -> None:
+        """Let all of them go."""
+        for holder in self:
+            self.drop(holder)
+
+
+def _proportional_sizes(pids: Sequence[int]) -> dict[int, int]:
+    """Bytes of memory by pid, a page that n processes share counting 1/n; nothing where this cannot be known."""
+    sizes = {}
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/smaps_rollup") as file:
+            sizes[pid] = next((int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:")), 0)
+    return sizes
+
+
+def _a_third_of_memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 3
+    except (ValueError, OSError):
+        return 4 * 1024**3

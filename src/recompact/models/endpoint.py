@@ -1,0 +1,67 @@
+"""Where a model is: its name at its server, the address, and what has to be known about that server."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from recompact.errors import InputError
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Which model, where, and what has to be known about its server."""
+
+    model: str
+    base_url: str | None = None  # None: OPENAI_BASE_URL, else OpenAI itself
+    api: Literal["chat", "responses"] = "chat"
+    key_env: str = "OPENAI_API_KEY"
+    calls: Literal["native", "json", "schema"] = "native"
+    timeout: float = 600.0  # seconds for the whole attempt
+    send_seed: bool = True
+    merge_roles: bool = False  # for servers whose chat template wants user and assistant to alternate
+    max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return self.base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
+
+    @property
+    def host(self) -> str:
+        """host:port, which is all of the address that texts show."""
+        parts = urlsplit(self.url)
+        return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+
+    @property
+    def loopback(self) -> bool:
+        name = urlsplit(self.url).hostname or ""
+        try:
+            return name == "localhost" or ipaddress.ip_address(name).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def tokens_field(self) -> str:
+        """OpenAI's newer models refuse max_tokens; many other servers know nothing else."""
+        if self.max_tokens_field != "auto":
+            return self.max_tokens_field
+        hosted = (urlsplit(self.url).hostname or "").endswith((".openai.com", ".openai.azure.com"))
+        return "max_completion_tokens" if hosted else "max_tokens"
+
+    def check(self) -> None:
+        try:
+            parts = urlsplit(self.url)
+            valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            valid = False
+        if not valid:
+            raise InputError(f"base_url of model {self.model} must be like https://host:port/v1")
+        if "@" in parts.netloc:
+            raise InputError(
+                f"base_url of model {self.model} contains a user or password: put the key into {self.key_env} instead."
+            )

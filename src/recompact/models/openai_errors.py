@@ -1,0 +1,107 @@
+"""What a server's error means: from a status and a body of any make to one of our failures, with its way out."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from recompact.models import failures
+from recompact.models.endpoint import Endpoint
+from recompact.models.failures import ModelFailure
+
+
+@dataclass(frozen=True)
+class ServerError:
+    """An error body, whoever wrote it. `status` is what the body itself claims: 0 if it is no error at all."""
+
+    code: str = ""
+    message: str = ""
+    status: int = 0
+
+    @staticmethod
+    def read(body: Any) -> ServerError:
+        if isinstance(body, str):
+            try:
+                body = json.loads(body)
+            except ValueError:
+                return ServerError(message=shortened(body))
+        if not isinstance(body, dict):
+            return ServerError()
+        error = body.get("error") or (body if body.get("object") == "error" or "detail" in body else None)
+        if not error:
+            return ServerError()
+        if not isinstance(error, dict):
+            return ServerError(message=shortened(str(error)), status=500)
+        code, kind = error.get("code"), error.get("type")
+        named = {"rate_limit_exceeded": 429, "server_error": 500}.get(str(code), 400)
+        status = code if isinstance(code, int) and 400 <= code < 600 else named
+        words = " ".join(str(value) for value in (code, kind) if value)
+        return ServerError(words, shortened(str(error.get("message") or error.get("detail") or "")), status)
+
+    def names_model(self, status: int) -> bool:
+        """Whether it is the model that is missing."""
+        return "model_not_found" in self.code or (status in (400, 404) and bool(_NO_MODEL.search(self.message)))
+
+
+_NO_MODEL = re.compile(r"\bmodel\b.{0,120}(does not exist|not found)|invalid model (id|name)", re.I)
+_OVERFLOW = re.compile(
+    r"context_length_exceeded|exceed_context_size|(maximum|max) (context|model) length"
+    r"|exceed\w*\b.{0,40}context (size|length|window)|context (size|length|window)\b.{0,20}exceeded"
+    r"|(prompt|input)( is)? too long|too long to fit|longer than the (model|maximum)|context the overflows"
+    r"|input token count.{0,40}exceed|max_new_tokens. must be",
+    re.I,
+)
+_POLICY = re.compile(r"content.(filter|policy|management)|policy_violation|usage polic|invalid_prompt|flagged", re.I)
+
+
+def explain(endpoint: Endpoint, status: int, said: ServerError, has_key: bool) -> tuple[type[ModelFailure], str]:
+    """Class and text of the failure that an error status and its body mean."""
+    at = f"{endpoint.model} at {endpoint.host}"
+    quoted = f" It says: {said.message}" if said.message else ""
+    words = f"{said.code} {said.message}"
+    if "insufficient_quota" in said.code or status == 402:
+        return failures.BadRequest, f"quota exhausted: {at} answers again when the account has credit.{quoted}"
+    if status == 429 and "request too large" in said.message.lower():
+        return failures.BadRequest, f"one request is more than {at} allows per minute: use a smaller budget.{quoted}"
+    if status == 429:
+        return failures.RateLimited, f"{at} limits the rate of requests (429): ask for less at a time.{quoted}"
+    if status == 401:  # without what the server says, which quotes the key or a part of it
+        held = f"does not accept the key in {endpoint.key_env}" if has_key else f"wants a key: set {endpoint.key_env}"
+        return failures.AuthenticationFailed, f"{at} {held} (401)."
+    if _OVERFLOW.search(words):
+        fix = "use a smaller budget, or a server with a larger window."
+        return failures.ContextOverflow, f"the request is longer than the window of {at}: {fix}{quoted}"
+    if status >= 500:
+        return failures.Overloaded, f"{at} cannot serve now ({status}): try again later.{quoted}"
+    if status == 408:
+        return failures.TimedOut, f"{at} gave up waiting (408): try again later.{quoted}"
+    if _POLICY.search(words):
+        return failures.Refused, f"the provider's policy refuses this request to {at}: leave the task out.{quoted}"
+    if status == 403:
+        return failures.AuthenticationFailed, f"the key in {endpoint.key_env} may not use {at} (403).{quoted}"
+    return failures.BadRequest, f"{at} does not take this request ({status}): change the setting it names.{quoted}"
+
+
+def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
+    """Seconds to wait, from `retry-after-ms` or `retry-after` (seconds or a date); None where it says nothing."""
+    for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) / scale
+        except ValueError:
+            continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    try:
+        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now())
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def shortened(text: str, most: int = 300) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[:most]}…"

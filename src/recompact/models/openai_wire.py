@@ -1,0 +1,171 @@
+"""The two wire formats, Chat Completions and Responses: a request as a body, and an answer as a reply."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from recompact.chat import Decoding, Finish, Message, Reply, Request, ToolCall, Usage
+from recompact.models.endpoint import Endpoint
+
+
+def chat_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
+    decoding = request.decoding
+    schema = decoding.response_schema
+    messages = _merged(request.messages) if endpoint.merge_roles else request.messages
+    body = {
+        "model": endpoint.model,
+        "messages": [_chat_message(message) for message in messages],
+        "tools": [{"type": "function", "function": tool.to_json()} for tool in request.tools] or None,
+        endpoint.tokens_field: decoding.max_output_tokens,
+        "reasoning_effort": decoding.reasoning_effort,
+        "seed": decoding.seed if endpoint.send_seed else None,
+        "stop": list(decoding.stop) or None,
+        "response_format": {"type": "json_schema", "json_schema": _format(schema)} if schema else None,
+    }
+    return _given(body, decoding, endpoint)
+
+
+def _given(body: dict[str, Any], decoding: Decoding, endpoint: Endpoint) -> dict[str, Any]:
+    body |= {"temperature": decoding.temperature, "top_p": decoding.top_p}
+    return {key: value for key, value in body.items() if value is not None} | dict(endpoint.extra_body)
+
+
+def _chat_message(message: Message) -> dict[str, Any]:
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
+    if not message.calls:
+        return {"role": message.role, "content": message.content}
+    calls = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _arguments(call)}}
+        for call in message.calls
+    ]
+    return {"role": message.role, "content": message.content or None, "tool_calls": calls}
+
+
+def _arguments(call: ToolCall) -> str:
+    """Several servers parse the arguments of past calls and reject the whole request if one is malformed."""
+    try:
+        call.parsed()
+    except ValueError:
+        return json.dumps({"malformed": call.arguments}, ensure_ascii=False)
+    return call.arguments or "{}"
+
+
+def _merged(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    merged: list[Message] = []
+    for message in messages:
+        if merged and message.role == "user" == merged[-1].role:
+            merged[-1] = Message("user", f"{merged[-1].content}\n\n{message.content}")
+        else:
+            merged.append(message)
+    return tuple(merged)
+
+
+def _format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """`strict` only where the schema obeys OpenAI's rules for it, since otherwise the request is refused."""
+    strict = schema.get("type") == "object" and _strict(schema)
+    return {"name": "reply", "schema": dict(schema), "strict": strict}
+
+
+def _strict(schema: Any) -> bool:
+    if isinstance(schema, list):
+        return all(_strict(item) for item in schema)
+    if not isinstance(schema, Mapping):
+        return True
+    if schema.get("type") == "object" and (
+        schema.get("additionalProperties") is not False
+        or set(schema.get("properties", ())) != set(schema.get("required", ()))
+    ):
+        return False
+    return all(_strict(value) for value in schema.values())
+
+
+def responses_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
+    decoding = request.decoding
+    schema = decoding.response_schema
+    messages = _merged(request.messages) if endpoint.merge_roles else request.messages
+    body = {
+        "model": endpoint.model,
+        "input": [item for message in messages for item in _items(message)],
+        # strict defaults to true here, which would rewrite the schemas of the tools
+        "tools": [{"type": "function", **tool.to_json(), "strict": False} for tool in request.tools] or None,
+        "store": False,
+        "max_output_tokens": decoding.max_output_tokens,
+        "reasoning": {"effort": decoding.reasoning_effort} if decoding.reasoning_effort else None,
+        "text": {"format": {"type": "json_schema", **_format(schema)}} if schema else None,
+    }
+    return _given(body, decoding, endpoint)
+
+
+def _items(message: Message) -> list[dict[str, Any]]:
+    """The input items of one message. The system prompt keeps its role: both names of it are taken, by all servers."""
+    if message.role == "tool":
+        return [{"type": "function_call_output", "call_id": message.call_id, "output": message.content}]
+    calls = [
+        {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": _arguments(call)}
+        for call in message.calls
+    ]
+    said = [{"type": "message", "role": message.role, "content": message.content}]
+    return said + calls if message.content or not calls else calls
+
+
+def read_chat(data: Any, index: int) -> Reply:
+    choice = data["choices"][0]
+    message = choice["message"]
+    calls = tuple(
+        _call(call.get("id"), call["function"], index, n) for n, call in enumerate(message.get("tool_calls") or ())
+    )
+    refusal = message.get("refusal")
+    ends: dict[Any, Finish] = {"length": "length", "content_filter": "refusal"}
+    finish = "refusal" if refusal else ends.get(choice.get("finish_reason"), "stop")
+    said = Message("assistant", _clean(message.get("content") or refusal or ""), calls)
+    return Reply(said, _usage(data.get("usage"), "prompt", "completion"), finish, data.get("model") or "")
+
+
+def read_responses(data: Any, index: int) -> Reply:
+    reason = (data.get("incomplete_details") or {}).get("reason")
+    finish: Finish = "stop"
+    if data.get("status") == "incomplete":
+        finish = "refusal" if reason == "content_filter" else "length"
+    texts: list[str] = []
+    calls: list[ToolCall] = []
+    for item in data["output"]:
+        if item["type"] == "function_call":
+            calls.append(_call(item.get("call_id"), item, index, len(calls)))
+        elif item["type"] == "message":
+            parts = item["content"]
+            texts.append(_clean(parts))
+            if any(part["type"] == "refusal" for part in parts):
+                finish = "refusal"
+    if not data["output"] and finish == "stop":
+        raise ValueError("no output")
+    usage = _usage(data.get("usage"), "input", "output")
+    return Reply(Message("assistant", "\n".join(texts), tuple(calls)), usage, finish, data.get("model") or "")
+
+
+def _call(call_id: str | None, function: Mapping[str, Any], index: int, n: int) -> ToolCall:
+    arguments = function.get("arguments") or ""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return ToolCall(call_id or f"call_{index}_{n}", str(function["name"]), _clean(text))
+
+
+def _clean(content: Any) -> str:
+    """Content as one text, whether it came as a text or as parts, without halves of characters (nobody takes those)."""
+    if isinstance(content, list):
+        content = "".join(part.get("text") or part.get("refusal") or "" for part in content)
+    return str(content).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _usage(usage: Any, input_name: str, output_name: str) -> Usage:
+    usage = usage or {}
+    read = usage.get(f"{input_name}_tokens_details") or {}
+    written = usage.get(f"{output_name}_tokens_details") or {}
+    return Usage(
+        input=usage.get(f"{input_name}_tokens") or 0,
+        output=usage.get(f"{output_name}_tokens") or 0,
+        cached=read.get("cached_tokens") or 0,
+        reasoning=written.get("reasoning_tokens") or 0,
+        calls=1,
+    )

@@ -1,0 +1,58 @@
+"""What the documents show is true: their Python runs, their configs are valid, their links lead somewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import importlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+import recompact
+from recompact.config import parse_config
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((ROOT / "docs").glob("*.md"))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+PYTHON = [(page.name, n, code) for page in PAGES for n, code in enumerate(blocks(page, "python"))]
+
+
+@pytest.mark.parametrize(("page", "number", "code"), PYTHON, ids=[f"{p}-{n}" for p, n, _ in PYTHON])
+def test_python_blocks_run(
+    page: str, number: int, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(code, f"{page}, block {number}", "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_configs_are_valid_and_links_lead_somewhere(page: Path) -> None:
+    for text in blocks(page, "toml"):
+        parse_config(text, page)
+    for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / link).exists(), link
+
+
+@pytest.mark.parametrize("name", sorted(recompact.__all__))
+def test_every_public_name_is_there_and_stands_in_a_document_or_example(name: str) -> None:
+    assert getattr(recompact, name) is not None
+
+
+MODULES = ["chat", "config", "context", "environments.functions", "models.journal", "template", "tokens"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(f"recompact.{name}"), optionflags=doctest.ELLIPSIS)
+    assert result.failed == 0
+    if name != "chat":
+        assert result.attempted > 0
