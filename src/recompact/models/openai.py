@@ -152,7 +152,8 @@ class OpenAIModel:
         try:
             return read_chat(data, index) if self.endpoint.api == "chat" else read_responses(data, index)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError):
-            text = f"the answer of {at} holds no reply; if that goes on, check base_url and api: {shortened(answer, 120)}"
+            began = shortened(answer, 120)
+            text = f"the answer of {at} holds no reply; if that goes on, check base_url and api: {began}"
             return self._failure(failures.MalformedReply, text)
 
     def _failure(self, kind: type[ModelFailure], text: str, wait: float | None = None) -> ModelFailure:
