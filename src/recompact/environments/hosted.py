@@ -23,7 +23,7 @@ from typing import Any
 from recompact.chat import Message, Reply, ToolSpec, Usage
 from recompact.environments import host
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Episode, Observation, Opening, Strategy, Task
-from recompact.environments.snapshots.channel import AsyncChannel, socket_pair
+from recompact.environments.snapshots.channel import AsyncChannel, Lifeline, socket_pair
 from recompact.environments.snapshots.holders import Held, HeldSnapshot, Holder, HolderGone, Holders, Link
 from recompact.environments.snapshots.replaying import Log, record, recorded, replay
 from recompact.environments.snapshots.strategy import FORK, REPLAY
@@ -243,10 +243,10 @@ class HostProcess:
 
     async def _start(self) -> Link:
         channel, theirs = socket_pair()
-        lifeline_end, lifeline = os.pipe()
+        lifeline = Lifeline()
         command = [self._suite.python, host.__file__, "--suite", self._suite.spec]
         command += ["--options", json.dumps(dict(self._suite.options)), "--parent", str(os.getpid())]
-        command += ["--lifeline", str(lifeline_end)]
+        command += ["--lifeline", str(lifeline.theirs)]
         try:
             with theirs:
                 process = await asyncio.create_subprocess_exec(
@@ -256,18 +256,18 @@ class HostProcess:
                     stderr=self._log,
                     cwd=self._suite.directory,
                     start_new_session=True,
-                    pass_fds=(lifeline_end,),
+                    pass_fds=(lifeline.theirs,),
                     env=_variables(os.environ),
                 )
         except BaseException as error:
             channel.close()
-            os.close(lifeline)
+            lifeline.close()
             if not isinstance(error, OSError):
                 raise
             text = f"{self._what}: its host could not be started with {command[0]}: {error}"
             raise EnvironmentFailed(text) from error
         finally:
-            os.close(lifeline_end)
+            lifeline.given()
         link = self._link = _Spawned(process, channel, lifeline)
         ready = await self._receive(link, "start of the host")
         if "error" in ready:
@@ -332,20 +332,18 @@ class HostProcess:
 class _Spawned:
     """A `Link` to a process that this one started."""
 
-    def __init__(self, process: asyncio.subprocess.Process, channel: AsyncChannel, lifeline: int) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, channel: AsyncChannel, lifeline: Lifeline) -> None:
         self.process = process
         self.channel = channel
-        self._lifeline: int | None = lifeline
+        self._lifeline = lifeline
 
     async def end(self) -> int | None:
         """Kill the whole process group: an environment may have left children behind."""
-        if self._lifeline is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            await self.process.wait()
-            self.channel.close()
-            os.close(self._lifeline)
-            self._lifeline = None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        await self.process.wait()
+        self.channel.close()
+        self._lifeline.close()
         return self.process.returncode
 
 

@@ -12,6 +12,7 @@ import json
 import os
 import socket
 import struct
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -78,6 +79,7 @@ class AsyncChannel:
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
         self._socket = end
+        _own.add(self)
 
     async def send(self, message: Mapping[str, Any], files: Sequence[int] = ()) -> None:
         data = packed(message)
@@ -113,6 +115,36 @@ class AsyncChannel:
 
     def close(self) -> None:
         self._socket.close()
+
+
+class Lifeline:
+    """A pipe on which nothing is ever sent: whoever has `theirs` learns from its end that the harness is gone."""
+
+    def __init__(self) -> None:
+        self.theirs, ours = os.pipe()
+        self._ours: int | None = ours
+        _own.add(self)
+
+    def given(self) -> None:
+        """The other process has it now."""
+        os.close(self.theirs)
+
+    def close(self) -> None:
+        if self._ours is not None:
+            os.close(self._ours)
+            self._ours = None
+
+
+_own: weakref.WeakSet[AsyncChannel | Lifeline] = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    for end in list(_own):
+        end.close()
+
+
+# A process that the harness forks, such as a worker of a pool, must not keep these open when the harness has died.
+os.register_at_fork(after_in_child=_let_go)
 
 
 def socket_pair() -> tuple[AsyncChannel, socket.socket]:

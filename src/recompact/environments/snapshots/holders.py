@@ -12,12 +12,13 @@ import itertools
 import os
 import signal
 import uuid
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 
 from recompact.environments.protocol import Opening
-from recompact.environments.snapshots.channel import AsyncChannel, socket_pair
+from recompact.environments.snapshots.channel import AsyncChannel, Lifeline, socket_pair
 from recompact.environments.snapshots.replaying import Log
 from recompact.trajectory import Snapshot
 
@@ -73,24 +74,26 @@ class Holder:
         if self._retired:
             raise HolderGone("it was dropped")
         channel, theirs = socket_pair()
-        lifeline_end, lifeline = os.pipe()
+        lifeline = Lifeline()
         self._branches += 1
         try:
             with theirs:
-                await self._channel.send({"fork": True}, [theirs.fileno(), log.fileno(), lifeline_end])
+                await self._channel.send({"fork": True}, [theirs.fileno(), log.fileno(), lifeline.theirs])
             async with asyncio.timeout(timeout):
                 answer = await channel.receive()
             if answer is None or "ok" not in answer:
                 raise HolderGone("it died" if answer is None else answer.get("error", "its branch died at once"))
         except BaseException as error:
             channel.close()
-            os.close(lifeline)  # which also ends a branch that came too late
+            lifeline.close()  # which also ends a branch that came too late
             self.leave()
-            if isinstance(error, TimeoutError | OSError):
-                raise HolderGone(f"it did not answer within {timeout:g} s" if timeout else str(error)) from None
+            if isinstance(error, TimeoutError):
+                raise HolderGone(f"it did not answer within {timeout:g} s") from None
+            if isinstance(error, OSError):
+                raise HolderGone(str(error)) from None
             raise
         finally:
-            os.close(lifeline_end)
+            lifeline.given()
         return Branch(self, answer["ok"], channel, lifeline)
 
     def kill(self, pid: int) -> None:
@@ -114,15 +117,13 @@ class Holder:
 class Branch:
     """A `Link` to a process that a holder forked."""
 
-    def __init__(self, holder: Holder, pid: int, channel: AsyncChannel, lifeline: int) -> None:
+    def __init__(self, holder: Holder, pid: int, channel: AsyncChannel, lifeline: Lifeline) -> None:
         self.holder = holder
         self.pid = pid
         self.channel = channel
-        self._lifeline: int | None = lifeline
+        self._lifeline = lifeline
 
     async def end(self) -> int | None:
-        if self._lifeline is None:
-            return None
         code = None
         self.holder.kill(self.pid)
         try:
@@ -133,8 +134,7 @@ class Branch:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
         self.channel.close()
-        os.close(self._lifeline)
-        self._lifeline = None
+        self._lifeline.close()
         self.holder.leave()
         return code
 
@@ -147,12 +147,13 @@ class Holders:
         self.memory = memory if memory is not None else _a_third_of_memory()
         self._holders: dict[str, Holder] = {}
         self._clock = itertools.count(1)
+        weakref.finalize(self, _retire_all, self._holders)
 
     def __len__(self) -> int:
         return len(self._holders)
 
-    def __iter__(self) -> itertools.chain[Holder]:
-        return itertools.chain(tuple(self._holders.values()))
+    def __iter__(self) -> Iterator[Holder]:
+        return iter(tuple(self._holders.values()))
 
     async def add(self, pid: int, channel: AsyncChannel, held: Held) -> Holder:
         holder = Holder(pid, channel, held)
@@ -169,9 +170,7 @@ class Holders:
         """The holder named `exact`, or the one whose log is the longest beginning of this one."""
         found = self._holders.get(exact)
         if found is None:
-            fitting = (
-                h for h in self if h.held.task == task and h.held.log == list(log[: len(h.held.log)])
-            )
+            fitting = (h for h in self if h.held.task == task and h.held.log == list(log[: len(h.held.log)]))
             found = max(fitting, key=lambda h: (len(h.held.log), h.used), default=None)
         if found is not None:
             found.used = next(self._clock)
@@ -189,6 +188,11 @@ class Holders:
         """Let all of them go."""
         for holder in self:
             self.drop(holder)
+
+
+def _retire_all(holders: dict[str, Holder]) -> None:
+    for holder in holders.values():
+        holder.retire()
 
 
 def _proportional_sizes(pids: Sequence[int]) -> dict[int, int]:
