@@ -47,7 +47,22 @@ async def collect(
 
 
 async def collect_task(study: Study, unit: str, task: Task, on_step: Callable[[], None] = lambda: None) -> None:
-    """One trajectory, from the first call to its record."""
+    """One trajectory of the collection."""
+    await run_task(study, unit, task, phase=PHASE, on_step=on_step)
+
+
+async def run_task(
+    study: Study,
+    unit: str,
+    task: Task,
+    *,
+    phase: str,
+    run: int = 0,
+    snapshots: bool = True,
+    on_step: Callable[[], None] = lambda: None,
+) -> None:
+    """One trajectory under the study's compressor, from the first call to its record. `snapshots=False` where nobody
+    will continue from its boundaries."""
     started = time.perf_counter()
     calls = study.calls(unit)
     config = study.config
@@ -59,6 +74,7 @@ async def collect_task(study: Study, unit: str, task: Task, on_step: Callable[[]
         step_limit=config.run.step_limit,
         compressor=lambda opening: study.compressor(calls, task, opening),
         budget=config.compressor.budget,
+        snapshots=snapshots,
         on_step=on_step,
     )
     if calls.differed:
@@ -68,8 +84,8 @@ async def collect_task(study: Study, unit: str, task: Task, on_step: Callable[[]
         study.store,
         unit,
         trajectory,
-        phase=PHASE,
-        run=0,
+        phase=phase,
+        run=run,
         groups=task.groups,
         seconds=time.perf_counter() - started,
     )

@@ -120,6 +120,30 @@ class RunConfig:
 
 
 @dataclass(frozen=True)
+class OptimizerConfig:
+    """[optimizer]: the model that diagnoses boundaries and revises templates."""
+
+    model: str | None = None  # default: the agent's
+    max_output_tokens: Count = 16384
+    temperature: Amount | None = None
+    top_p: Amount | None = None
+    reasoning_effort: str | None = None
+
+
+@dataclass(frozen=True)
+class AdaptConfig:
+    """[adapt]: how a template is adapted. Defaults are the paper's."""
+
+    method: Literal["pair", "acon-ut", "acon-utco", "acon-ut-locked"] = "pair"
+    candidates: Count = 5
+    fit_tasks: Count = 12  # those with the most compactions
+    fit_runs: Count = 1  # of each candidate on each of them
+    redraws: Count = 3  # of a diagnosis or a candidate that breaks a rule
+    evidence_tokens: Count = 60_000  # of all boundaries together
+    samples: Count = 30  # ACON: feedback entries per candidate
+
+
+@dataclass(frozen=True)
 class CeilingConfig:
     """[ceiling]: what a run may spend before it stops."""
 
@@ -147,6 +171,8 @@ class Config:
     run: RunConfig = field(default_factory=RunConfig)
     ceiling: CeilingConfig = field(default_factory=CeilingConfig)
     verify: VerifyConfig = field(default_factory=VerifyConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    adapt: AdaptConfig = field(default_factory=AdaptConfig)
 
     @property
     def compressor_model(self) -> str:
@@ -155,27 +181,39 @@ class Config:
             return self.compressor.model
         return "sim-compressor" if self.agent.model == "sim-agent" else self.agent.model
 
+    @property
+    def optimizer_model(self) -> str:
+        """The optimizer's own model, or the agent's; a simulated agent has a simulated optimizer beside it."""
+        if self.optimizer.model:
+            return self.optimizer.model
+        return "sim-optimizer" if self.agent.model == "sim-agent" else self.agent.model
+
     def identity(self) -> dict[str, Any]:
         """What decides results. Addresses, limits, prices and ceilings may change between two halves of a run.
 
         So may [verify]: it chooses among draws and judges them, but no draw depends on it.
         """
         data = asdict(self)
-        del data["ceiling"], data["verify"]
+        del data["ceiling"], data["verify"], data["optimizer"], data["adapt"]
         for key in ("concurrency", "directory"):
             del data["run"][key]
         for key in ("timeout", "python"):
             del data["suite"][key]
         kept = ("id", "api", "calls", "send_seed", "merge_roles", "extra_body")
         data["models"] = {
-            name: {k: model[k] for k in kept} for name, model in data["models"].items() if name in self.used_models
+            name: {k: model[k] for k in kept} for name, model in data["models"].items() if name in self.deciding_models
         }
         return data
 
     @property
-    def used_models(self) -> set[str]:
+    def deciding_models(self) -> set[str]:
+        """The models whose answers a trajectory consists of."""
         used = {self.agent.model, *self.suite.models.values()}
         return used | {self.compressor_model} if self.compressor.kind == "prompted" else used
+
+    @property
+    def used_models(self) -> set[str]:
+        return self.deciding_models | {self.optimizer_model}
 
 
 class ConfigError(InputError):
@@ -277,6 +315,7 @@ def _contradictions(config: Config, text: str) -> list[str]:
     """What no single key can show."""
     out = []
     roles = [("agent", "model", config.agent.model), ("compressor", "model", config.compressor.model)]
+    roles += [("optimizer", "model", config.optimizer.model)]
     roles += [("suite.models", role, name) for role, name in config.suite.models.items()]
     known = [*config.models, *SIMULATED]
     for table, key, name in roles:

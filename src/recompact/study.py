@@ -32,6 +32,7 @@ from recompact.template import Template, resolve
 from recompact.tokens import TokenCounter, counter
 
 if TYPE_CHECKING:
+    from recompact.adaptation.optimizer import Optimizer
     from recompact.models.openai import OpenAIModel
 
 
@@ -84,6 +85,14 @@ class Study:
             rendering=c.rendering,
             decoding=Decoding(c.max_output_tokens, c.temperature, c.top_p, c.reasoning_effort),
         )
+
+    def optimizer(self, calls: UnitCalls) -> Optimizer:
+        from recompact.adaptation.optimizer import Optimizer
+
+        c = self.config.optimizer
+        decoding = Decoding(c.max_output_tokens, c.temperature, c.top_p, c.reasoning_effort)
+        model = calls.bound(self.models[self.config.optimizer_model], "optimizer")
+        return Optimizer(model, decoding, self.config.adapt.redraws)
 
     def ask(self, calls: UnitCalls) -> AsyncAsk | None:
         """How an environment of this unit gets its models."""

@@ -243,7 +243,7 @@ def diagnosis_prompt() -> tuple[str, str]:
     trajectory = play("relation_income", SimulatedAgent(FAULTLESS))
     segment = Context((), None, trajectory.turns[:10]).history
     summary = "## Goal\nsum\n### Done\n- [x] Read the documentation of payments.list_transactions."
-    again = Context((), None, trajectory.turns[1:4]).history
+    again = '(again) -> call_api({"app":"payments","api":"login","arguments":{}})'
     prompt = (
         f"<segment>\n{segment}\n</segment>\n<summary>\n{summary}\n</summary>\n"
         f'<continuation arm="POST" draw="0">\n{again}\n</continuation>'

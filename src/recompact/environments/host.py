@@ -25,7 +25,7 @@ from recompact.chat import Reply, Request
 from recompact.environments.loading import load_suite
 from recompact.environments.protocol import Environment, Strategy, Suite, Task
 from recompact.environments.snapshots.channel import Channel
-from recompact.environments.snapshots.forking import die_with_harness, die_with_parent, freeze
+from recompact.environments.snapshots.forking import die_with_harness, die_with_parent, end_group, freeze
 from recompact.environments.snapshots.masking import Mask, mask_of
 from recompact.environments.snapshots.strategy import FORK, put_back, strategy_of, take
 from recompact.environments.wire import request_to_json
@@ -58,6 +58,8 @@ class Host:
             self._channel.send(answer)
             if message["verb"] == "close":
                 break
+        else:
+            end_group()  # the harness has gone
         if self._branched:
             os._exit(0)  # what is registered for the exit of the process belongs to the one that registered it
 
@@ -142,9 +144,9 @@ def main() -> None:
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--lifeline", type=int, required=True)
     args = parser.parse_args()
-    die_with_parent(args.parent)
     os.set_inheritable(args.lifeline, False)
-    die_with_harness(args.lifeline)
+    if not die_with_harness(args.lifeline):  # not both: with its parent it would die before its children are reached
+        die_with_parent(args.parent)
     # The protocol keeps the socket for itself: whatever the environment prints goes to the log.
     channel = Channel(os.dup(0), args.lifeline)
     null = os.open(os.devnull, os.O_RDONLY)

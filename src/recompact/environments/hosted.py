@@ -23,7 +23,7 @@ from typing import Any
 from recompact.chat import Message, Reply, ToolSpec, Usage
 from recompact.environments import host
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Episode, Observation, Opening, Strategy, Task
-from recompact.environments.snapshots.channel import AsyncChannel, Lifeline, socket_pair
+from recompact.environments.snapshots.async_channel import AsyncChannel, Lifeline, socket_pair
 from recompact.environments.snapshots.holders import Held, HeldSnapshot, Holder, HolderGone, Holders, Link
 from recompact.environments.snapshots.replaying import Log, record, recorded, replay
 from recompact.environments.snapshots.strategy import FORK, REPLAY

@@ -21,7 +21,7 @@ from typing import Any
 from recompact.chat import Reply, Request, Usage, assistant
 from recompact.simulation.agent import claims
 from recompact.simulation.guidance import KINDS, Kind
-from recompact.simulation.notes import Event, events_in, read_notes
+from recompact.simulation.notes import SPECS, Event, events_in, read_notes
 from recompact.simulation.usage import count, input_tokens
 from recompact.template import Section, parse_sections, render_sections
 
@@ -110,14 +110,20 @@ def diagnose(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     """What the summary lost or made up, most telling first, each with quotes from the texts it is about."""
     segment, summary = _block(prompt, "segment"), _block(prompt, "summary")
     found = _suspects(segment, _block(prompt, "previous-summary"), summary)
-    redone = Counter(_kind_of(event) for event in _redone(prompt, segment))
+    redone = Counter(_kind_of(app, api) for app, api in _redone(prompt))
     found.sort(
         key=lambda suspect: -(redone[suspect[0]] + (2 if suspect[0] in ("predicate", "open", "mutation") else 0))
     )
     if len(found) > 1 and rng.random() < judgement.wrong_cause:
         found.insert(0, found.pop(rng.randrange(1, len(found))))
     findings = [
-        {"kind": kind, "mechanism": MECHANISMS[kind], "segment_quote": seen, "summary_quote": said}
+        {
+            "kind": kind,
+            "mechanism": MECHANISMS[kind],
+            "segment_quote": seen,
+            "summary_quote": said,
+            "explanation": f"The continuations after the summary had to do without what it lost ({kind}).",
+        }
         for kind, seen, said in found[:3]
     ]
     return {"findings": findings}
@@ -146,28 +152,34 @@ def _suspects(segment: str, previous: str, summary: str) -> list[tuple[Kind, str
                 found.append(("set", quote, _mention(summary, event.name)))
             elif isinstance(event.result, dict) and kept.get("pages", 0) < event.result.get("pages", 0):
                 found.append(("page", quote, _mention(summary, event.name)))
-    found += [("token", "", _mention(summary, app)) for app in before.tokens.keys() - notes.tokens.keys()]
+    for app in sorted(before.tokens.keys() - notes.tokens.keys()):
+        found.append(("token", _mention(previous, before.tokens[app]), _mention(summary, app)))
     found += [("open", "", _mention(summary, claim)) for claim in claims(summary)]
     if "conditions left out" in summary or not _goal(summary):
         found.append(("predicate", "", _goal(summary)))
     return found
 
 
-def _redone(prompt: str, segment: str) -> list[Event]:
-    """What the continuations after the summary did although it had been done before."""
-    known = {(e.name, e.arguments) for e in events_in(segment)}
+def _redone(prompt: str) -> list[tuple[str, str]]:
+    """(app, api) of what the continuations after the summary did although it had been done before."""
     again = []
     for block in re.findall(r'<continuation arm="POST"[^>]*>\n(.*?)\n</continuation>', prompt, re.DOTALL):
-        again += [e for e in events_in(block) if (e.name, e.arguments) in known]
+        for call in re.findall(r"^\(again\) -> call_api\((\{.*\})\)$", block, re.MULTILINE):
+            try:
+                asked = json.loads(call)
+                again.append((str(asked["app"]), str(asked["api"])))
+            except (ValueError, KeyError, TypeError):
+                continue
     return again
 
 
-def _kind_of(event: Event) -> Kind:
-    if event.name.startswith("documentation."):
+def _kind_of(app: str, api: str) -> Kind:
+    if app == "documentation":
         return "signature"
-    if event.api == "login" or event.app == "account":
+    if api == "login" or app == "account":
         return "token"
-    return "mutation" if event.changes else "set"
+    spec = SPECS.get(f"{app}.{api}")
+    return "mutation" if spec is not None and spec.changes else "set"
 
 
 def _quote(segment: str, event: Event) -> str:

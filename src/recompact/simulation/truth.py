@@ -27,6 +27,7 @@ from recompact.rollout import Agent
 from recompact.simulation.agent import Knowledge, SimulatedAgent, claims, conditions, knowledge_of
 from recompact.simulation.notes import is_page
 from recompact.store.records import read_boundary
+from recompact.store.runs import boundary_rows
 from recompact.store.store import Store
 from recompact.tokens import counter
 from recompact.trajectory import Boundary
@@ -172,12 +173,12 @@ def run_truth(
 ) -> list[BoundaryTruth]:
     """The truth about every boundary of a run, on all cores."""
     with Store.read(path) as store:
-        rows = store.rows("SELECT unit, idx FROM boundaries ORDER BY unit, idx")
+        rows = boundary_rows(store)
         split = store.meta["identity"]["suite"]["split"]
     on_begin(len(rows), 0)
     found = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        jobs = [pool.submit(boundary_truth, path, row["unit"], row["idx"], split, draws) for row in rows]
+        jobs = [pool.submit(boundary_truth, path, row.unit, row.index, split, draws) for row in rows]
         try:
             for job in jobs:
                 found.append(job.result())

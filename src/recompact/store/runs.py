@@ -96,7 +96,7 @@ def open_run(path: Path) -> Iterator[Store]:
 def overview(store: Store) -> Overview:
     meta = store.meta
     identity = meta.get("identity", {})
-    rows = store.rows("SELECT success, steps, compactions, peak, ending, incidents FROM trajectories")
+    rows = store.rows("SELECT * FROM trajectories WHERE phase = 'collect'")
     tokens: Counter[str] = Counter()
     models = set()
     for (model, role), usage in store.spent().items():
@@ -151,8 +151,10 @@ class TrajectoryRow:
         return {**asdict(self), "usage": {role: usage.to_json() for role, usage in self.usage.items()}}
 
 
-def trajectories(store: Store, task: str | None = None) -> list[TrajectoryRow]:
-    rows = store.rows("SELECT * FROM trajectories WHERE ?1 IS NULL OR task = ?1 ORDER BY task, unit", (task,))
+def trajectories(store: Store, task: str | None = None, phase: str = "collect") -> list[TrajectoryRow]:
+    """The trajectories of a phase, all or those of one task."""
+    query = "SELECT * FROM trajectories WHERE phase = ? AND (?2 IS NULL OR task = ?2) ORDER BY task, unit"
+    rows = store.rows(query, (phase, task))
     return [
         TrajectoryRow(
             unit=r["unit"],

@@ -1,8 +1,8 @@
 """A directory that is all of an environment's state, as bytes, and back.
 
-Comes in: a tree of regular files, directories and symbolic links. Goes out: a tar archive in which only names, contents,
-targets and permission bits count, so that equal trees are equal bytes. Restoring replaces the tree exactly and reaches
-nothing outside it: links are never followed, and an archive with names that lead elsewhere is refused untouched.
+Comes in: a tree of regular files, directories and symbolic links. Goes out: a tar archive in which only names,
+contents, targets and permission bits count, so that equal trees are equal bytes. Restoring replaces the tree exactly
+and reaches nothing outside it: links are never followed, and an archive whose names lead elsewhere is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SnapshotRefused(Exception):
 
 
 def archive(root: Path, limit: int = LIMIT) -> bytes:
-    """The tree below `root`. Hard links become files of their own; anything but files, directories, links is refused."""
+    """The tree below `root`. Hard links become files of their own; pipes, sockets and devices are refused."""
     buffer = io.BytesIO()
     size = 0
     with _open_root(root) as top, tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:

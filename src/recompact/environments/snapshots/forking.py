@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 # Bound now: an environment may replace what a module offers (a frozen clock, a safety guard around `os`).
 from os import _exit, close, dup2, fork, getpid, getppid, killpg, pipe, read, setsid, waitpid, write
-from typing import Any
+from typing import Any, NoReturn
 
 from recompact.environments.protocol import Environment
 from recompact.environments.snapshots.channel import Channel
@@ -152,7 +152,7 @@ def _hold(environment: Environment, control: Channel, randomness: _Randomness) -
                 return branch
 
 
-def _end(environment: Environment, branches: _Branches) -> Any:
+def _end(environment: Environment, branches: _Branches) -> NoReturn:
     """The harness has let go, or died: nothing may stay behind."""
     for pid in list(branches.sockets):
         branches.kill(pid)
@@ -282,16 +282,26 @@ def die_with_parent(parent: int | None) -> None:
         _exit(1)
 
 
-def die_with_harness(lifeline: int) -> None:
-    """Have the kernel kill the whole process group once the harness's end of a pipe is gone.
+def die_with_harness(lifeline: int) -> bool:
+    """Have the kernel kill the whole process group once the harness's end of a pipe is gone; False where it cannot.
 
     Unlike the death of a parent this reaches children of the environment, and grandchildren of the harness.
     """
-    with contextlib.suppress(OSError, AttributeError):  # not Linux
+    try:
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
         fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+    except (OSError, AttributeError):  # not Linux
+        return False
     poll = select.poll()
     poll.register(lifeline, select.POLLIN)
     if poll.poll(0):  # it went away before we asked
-        _exit(1)
+        end_group()
+    return True
+
+
+def end_group() -> NoReturn:
+    """Go, and take along the children that the environment may have left."""
+    if os.getpgrp() == getpid():
+        killpg(getpid(), signal.SIGKILL)
+    _exit(1)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 
 from recompact.environments.protocol import Opening
-from recompact.environments.snapshots.channel import AsyncChannel, Lifeline, socket_pair
+from recompact.environments.snapshots.async_channel import AsyncChannel, Lifeline, socket_pair
 from recompact.environments.snapshots.replaying import Log
 from recompact.trajectory import Snapshot
 
@@ -149,7 +149,8 @@ class Holders:
         self._clock = itertools.count(1)
         weakref.finalize(self, _retire_all, self._holders)
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
         return len(self._holders)
 
     def __iter__(self) -> Iterator[Holder]:
@@ -160,9 +161,7 @@ class Holders:
         holder.used = next(self._clock)
         self._holders[holder.id] = holder
         sizes = await asyncio.to_thread(_proportional_sizes, [each.pid for each in self])
-        while len(self) > self.limit or sum(sizes.get(each.pid, 0) for each in self) > self.memory:
-            if not len(self):
-                break
+        while self.count > self.limit or sum(sizes.get(each.pid, 0) for each in self) > self.memory:
             self.drop(min(self, key=lambda each: each.used))
         return holder
 

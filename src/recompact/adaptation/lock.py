@@ -1,0 +1,106 @@
+"""The section lock: a revised template keeps its structure, and its guidance names no instance of the evidence.
+
+In go the original, a revision and the texts of the evidence; out come the rules that the revision breaks, in words that
+an optimizer can act on. Checked by parsing, never by asking.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from recompact.template import Template, lint, placeholders
+
+PARTS = ("first", "update")
+_TAG = re.compile(r"</?[a-zA-Z][\w-]*>")
+_FIELD = re.compile(r"^\s*(- \[[ xX]\]|\d+\.|- \*\*)", re.MULTILINE)
+
+
+def broken_rules(original: Template, revised: Template, instances: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """What a locked revision must not have changed: headings, placeholders, tags and required fields; no instances.
+
+    >>> t = Template("s", "{{ history }}\\n## Goal\\nthe aim", "{{ history }}{{ previous_summary }}\\n## Goal\\n")
+    >>> broken_rules(t, Template("s", "{{ history }}\\n## Aim\\nthe aim", t.update))
+    ("first: the headings must stay ['## Goal'], but they are ['## Aim']",)
+    """
+    found = []
+    if revised.system != original.system:
+        found.append("system: must stay as it is")
+    for part in PARTS:
+        found += _structure(part, original, revised)
+        found += [
+            f"{part}: names {literal!r}, which belongs to one task only"
+            for literal in _named(part, original, revised, instances)
+        ]
+    return tuple(found)
+
+
+def unusable(revised: Template) -> tuple[str, ...]:
+    """What makes any template unusable, locked or not."""
+    return tuple(str(finding) for finding in lint(revised) if finding.level == "error")
+
+
+def _structure(part: str, original: Template, revised: Template) -> list[str]:
+    before, after = original.part(part), revised.part(part)
+    found = []
+    headings = [[s.heading.strip() for s in t.sections(part) if s.level] for t in (original, revised)]
+    if headings[0] != headings[1]:
+        found.append(f"{part}: the headings must stay {headings[0]}, but they are {headings[1]}")
+    if Counter(placeholders(before)) != Counter(placeholders(after)):
+        wanted = [f"{{{{ {name} }}}}" for name in placeholders(before)]
+        found.append(f"{part}: the placeholders must stay {wanted}, each as often as before")
+    if Counter(_TAG.findall(before)) != Counter(_TAG.findall(after)):
+        found.append(f"{part}: the tags must stay {_TAG.findall(before)}")
+    if headings[0] == headings[1]:
+        for old, new in zip(original.sections(part), revised.sections(part), strict=True):
+            missing = set(_FIELD.findall(old.guidance)) - set(_FIELD.findall(new.guidance))
+            if missing:
+                found.append(f"{part}, section {old.title!r}: must keep its form {sorted(missing)}")
+    return found
+
+
+def _named(part: str, original: Template, revised: Template, instances: frozenset[str]) -> list[str]:
+    """Instances of the evidence that stand in what is new."""
+    known = set(original.part(part).splitlines())
+    added = "\n".join(line for line in revised.part(part).splitlines() if line not in known)
+    return [literal for literal in sorted(instances) if _stands_in(literal, added)]
+
+
+def _stands_in(literal: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(literal)}(?!\w)", text) is not None
+
+
+_INSTANCES = (
+    re.compile(r"[\w.+-]+@[\w-]+\.[\w.]*\w"),  # addresses
+    re.compile(r"\b\d{4}-\d\d-\d\d\b"),  # dates
+    re.compile(r"\b\d+\.\d\d\b"),  # amounts
+    re.compile(r"\b(?=\w*\d)(?=\w*[a-zA-Z])[\w-]{4,}\b"),  # ids and tokens: letters and digits mixed
+    re.compile(r"\b[A-Z][a-z]+ [A-Z][a-z]+\b"),  # names of people and things
+    re.compile(r"\b\d{4,}\b"),  # long numbers
+)
+
+
+def instances_in(texts: Iterable[str]) -> frozenset[str]:
+    """What in the evidence belongs to one task: names, ids, dates, amounts.
+
+    >>> sorted(instances_in(["Ann Miller paid 12.50 on 2025-03-01 (t1042)"]))
+    ['12.50', '2025-03-01', 'Ann Miller', 't1042']
+    """
+    return frozenset(found for text in texts for pattern in _INSTANCES for found in pattern.findall(text))
+
+
+_ACTING = re.compile(
+    r"(?i)\b(?:before (?:finishing|any|each|every|submitting)|after (?:each|every|any) (?:call|action|mutation)|verify"
+    r"|double-?check|re-?check|retry|ask the user|stop (?:after|when)|call (?:the|any|finish)|the agent (?:must|should)"
+    r"|next agent|do not call|always call|repeat any)\b"
+)
+
+
+def tells_agent(clause: str) -> bool:
+    """Whether a clause tells the agent how to act, instead of the compressor what to keep.
+
+    >>> tells_agent("Before finishing, verify every payment."), tells_agent("Keep every token exactly.")
+    (True, False)
+    """
+    return _ACTING.search(clause) is not None

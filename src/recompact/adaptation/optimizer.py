@@ -1,0 +1,86 @@
+"""Asking the optimizer for a JSON answer that passes a check, and asking again where it does not.
+
+In goes a prompt, a schema and a check; out comes the parsed answer, or a report of what was wrong each time. A bad
+answer never ends a run: it is shown to the optimizer with the reason, and after the last redraw it is reported.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from recompact.chat import Decoding, Message, Request, assistant, system, user
+from recompact.models.failures import ContextOverflow, Refused
+from recompact.models.protocol import ChatModel
+
+SYSTEM = (
+    "You improve the prompt with which a compressor model summarizes the history of a working agent. You read evidence"
+    " closely, claim nothing that it does not show, and answer with one JSON object and nothing else."
+)
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """A model in the optimizer's role, with its decoding and how often it may be asked again."""
+
+    model: ChatModel
+    decoding: Decoding = Decoding(max_output_tokens=16384)
+    redraws: int = 3
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What came of asking: the value, or None and the reasons, one for each attempt that failed."""
+
+    value: Any
+    refused: tuple[str, ...] = ()
+
+
+async def ask(
+    optimizer: Optimizer,
+    prompt: str,
+    schema: Mapping[str, Any],
+    check: Callable[[Any], Any],
+    before: tuple[Message, ...] = (),
+) -> Answered:
+    """Ask until `check` accepts the answer; it returns the value, or raises ValueError with what is wrong."""
+    messages = (system(SYSTEM), *before, user(prompt))
+    decoding = replace(optimizer.decoding, response_schema=schema)
+    refused: list[str] = []
+    for _ in range(1 + optimizer.redraws):
+        try:
+            reply = await optimizer.model.reply(Request(messages, (), decoding))
+        except (ContextOverflow, Refused) as failure:
+            return Answered(None, (*refused, str(failure)))
+        text = reply.message.content
+        try:
+            if reply.finish == "refusal":
+                raise ValueError("the optimizer refused to answer")
+            return Answered(check(read_json(text)), tuple(refused))
+        except (ValueError, KeyError, TypeError) as error:
+            reason = str(error) if isinstance(error, ValueError) else f"the answer lacks {error}"
+            refused.append(reason)
+            complaint = f"That answer cannot be used: {reason}\nAnswer again with one JSON object that mends this."
+            messages = (*messages, assistant(text or "(nothing)"), user(complaint))
+    return Answered(None, tuple(refused))
+
+
+def read_json(text: str) -> Any:
+    """The JSON object of an answer, bare or in a fence.
+
+    >>> read_json('Here it is:\\n```json\\n{"a": 1}\\n```')
+    {'a': 1}
+    """
+    fenced = re.search(r"```(?:json)?\s*\n(.*?)\n```", text, re.DOTALL)
+    body = fenced[1] if fenced else text
+    start = body.find("{")
+    if start < 0:
+        raise ValueError("it contains no JSON object")
+    try:
+        value, _ = json.JSONDecoder().raw_decode(body, start)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not valid JSON ({error})") from None
+    return value

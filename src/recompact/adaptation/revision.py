@@ -1,0 +1,156 @@
+"""Step 3, second half: from diagnoses to candidates, each a revision of the guidance inside the fixed sections.
+
+In go the original template and the diagnoses; out come candidates that keep the section lock, each with the clauses it
+added and the boundaries they answer. A draft that breaks a rule is redrawn with the reason, then reported as invalid.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from recompact.adaptation.diagnosis import Diagnosis
+from recompact.adaptation.lock import broken_rules, tells_agent, unusable
+from recompact.adaptation.optimizer import Optimizer, ask
+from recompact.chat import assistant, user
+from recompact.template import Template
+
+GROUPING = """\
+Below are diagnoses of compactions that did harm, one JSON object a line, each with the boundary it is about.
+
+<diagnoses>
+{diagnoses}
+</diagnoses>
+
+Group them by what went wrong with the information, across tasks: which kind of state was lost or misrepresented, and
+how often. Answer with one JSON object: {{"groups": [{{"mechanism": …, "kind": …, "boundaries": […], "lesson": …}}, …]}},
+where lesson says what a summary must contain so that this does not happen again."""
+
+REVISION = """\
+Now revise the prompt that the compressor works with. It has two parts, one for the first summary and one for later
+ones.
+
+<diagnoses>
+{diagnoses}
+</diagnoses>
+<first>
+{first}
+</first>
+<update>
+{update}
+</update>
+
+Rules:
+- Change only the guidance: the sentences under the headings, and the instructions around them. Every heading stays, in
+  its words, level and order; every placeholder in double braces and every tag stays; lists keep their form, such as
+  "- [x]" or "1.".
+- Guidance tells the compressor what state to keep and how to represent it. It does not tell the agent how to act.
+- Write for the whole family of tasks: no name, id, date or amount from a diagnosis.
+- Every clause that you add answers at least one diagnosed boundary; list it with the boundaries it answers.
+- Prefer few clear clauses to many. Keeping everything is impossible: the summary has a limit.
+
+Answer with one JSON object: {{"rules": [{{"clause": …, "section": …, "boundaries": […]}}, …], "first": "the whole new
+part", "update": "the whole new part"}}"""
+
+GROUPS_SCHEMA = {
+    "title": "groups",
+    "type": "object",
+    "properties": {"groups": {"type": "array", "items": {"type": "object"}}},
+    "required": ["groups"],
+}
+SCHEMA = {
+    "title": "revision",
+    "type": "object",
+    "properties": {
+        "rules": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "clause": {"type": "string"},
+                    "section": {"type": "string"},
+                    "boundaries": {"type": "array", "items": {"type": "string"}},
+                },
+                "required": ["clause", "section", "boundaries"],
+                "additionalProperties": False,
+            },
+        },
+        "first": {"type": "string"},
+        "update": {"type": "string"},
+    },
+    "required": ["rules", "first", "update"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A clause that a candidate added, and the boundaries that it answers."""
+
+    clause: str
+    section: str
+    boundaries: tuple[str, ...]
+
+    @property
+    def tells_agent(self) -> bool:
+        return tells_agent(self.clause)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A revised template, or None where no valid draft could be had; `refused` says what was wrong with drafts."""
+
+    name: str
+    template: Template | None
+    rules: tuple[Rule, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+async def revise(
+    optimizer: Optimizer,
+    name: str,
+    original: Template,
+    diagnoses: Sequence[Diagnosis],
+    instances: frozenset[str],
+) -> Candidate:
+    """One candidate: a grouping turn, then a revision turn."""
+    lines = "\n".join(json.dumps(d.to_json(), ensure_ascii=False) for d in diagnoses if d.causes)
+    cited = {str(d.id) for d in diagnoses}
+    grouping = GROUPING.format(diagnoses=lines)
+    grouped = await ask(optimizer, grouping, GROUPS_SCHEMA, lambda value: value["groups"])
+    before = (user(grouping), assistant(json.dumps({"groups": grouped.value or []}, ensure_ascii=False)))
+    prompt = REVISION.format(diagnoses=lines, first=original.first, update=original.update)
+
+    def check(value: Any) -> tuple[Template, tuple[Rule, ...]]:
+        revised = replace(original, first=_part(value, "first"), update=_part(value, "update"), provenance={})
+        rules = tuple(_rule(entry, cited) for entry in value["rules"])
+        if revised == original:
+            raise ValueError("nothing was changed")
+        if not rules:
+            raise ValueError("rules is empty: list every clause that you added with the boundaries it answers")
+        if broken := (*unusable(revised), *broken_rules(original, revised, instances)):
+            raise ValueError("; ".join(broken[:5]))
+        return revised, rules
+
+    answered = await ask(optimizer, prompt, SCHEMA, check, before)
+    if answered.value is None:
+        return Candidate(name, None, (), answered.refused)
+    template, rules = answered.value
+    return Candidate(name, template, rules, answered.refused)
+
+
+def _part(value: Any, name: str) -> str:
+    text = value[name]
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"{name} is empty: give the whole part")
+    return text if text.endswith("\n") else text + "\n"
+
+
+def _rule(entry: Any, cited: set[str]) -> Rule:
+    boundaries = tuple(str(b) for b in entry["boundaries"])
+    unknown = [b for b in boundaries if b not in cited]
+    if unknown or not boundaries:
+        raise ValueError(f"the clause {str(entry['clause'])[:60]!r} must cite diagnosed boundaries, not {unknown}")
+    return Rule(str(entry["clause"]), str(entry.get("section", "")), boundaries)
