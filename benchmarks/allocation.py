@@ -212,7 +212,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=Path, default=CACHE, help="where runs and pools are kept")
     parser.add_argument("--runs", type=int, default=2, help="collected runs of the test split (default: 2)")
-    parser.add_argument("--draws", type=int, default=100, help="continuations in each arm (default: 100)")
+    parser.add_argument("--draws", type=int, default=64, help="continuations in each arm (default: 64)")
     parser.add_argument("--seeds", type=int, default=40, help="orders of the draws (default: 40)")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", action="store_true")

@@ -20,7 +20,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from allocation import BUDGET, CACHE, collected
-
 from recompact.attribution.controls import Estimate, IdentityCheck, TaskRuns, check_identity
 from recompact.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.simulation.truth import boundary_truth

@@ -51,10 +51,10 @@ async def _collect(config: Any, file: Path, store: Any, quiet: bool) -> list[Any
 def _report(store: Any, unfinished: list[Any], again: str, as_json: bool) -> None:
     from recompact.cli.running import tell_unfinished, unfinished_json
     from recompact.cli.tables import overview_table
-    from recompact.store.runs import overview, phase_digest
+    from recompact.store.runs import overview
 
     summary = overview(store)
-    digest = None if unfinished else phase_digest(store, "trajectory")
+    digest = None if unfinished else store.digest("collect/")
     if as_json:
         print_json({**summary.to_json(), "unfinished": unfinished_json(unfinished), "digest": digest})
     else:

@@ -50,7 +50,7 @@ def _run_all(directory: Path, tasks: int, *, quiet: bool) -> list[tuple[str, Ove
         path = run_path(f"demo-{name.replace(' ', '-').lower()}", directory)
         with open_run(path) as store:
             asyncio.run(_collect(parse_config(text, Path("demo.toml")), store, name, quiet))
-            found.append((name, overview(store), store.digest()))
+            found.append((name, overview(store), store.digest("collect/")))
     return found
 
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "verify": ("verify", "Find out which compactions of a run hurt, by continuing with and without them."),
     "boundaries": ("boundaries", "List the compactions of a run with their effects, most harmful first."),
     "boundary": ("boundary", "Show one compaction: both contexts, what was dropped, what the agent did then."),
+    "adapt": ("adapt", "Adapt the compaction prompt: collect, verify, revise, select."),
     "runs": ("runs", "List the runs."),
     "show": ("show", "Print a run, or one trajectory with its boundaries marked."),
     "prompts": ("prompts", "Show, lint, compare and import compaction prompts."),

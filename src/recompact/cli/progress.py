@@ -32,6 +32,12 @@ class Bar:
         if self._shown:
             self._shown[0].update(self._shown[1], total=total, completed=done)
 
+    def stage(self, title: str, total: int) -> None:
+        """Begin anew, as another stage of the same work."""
+        self._title, self._total, self._done = title, total, 0
+        if self._shown:
+            self._shown[0].update(self._shown[1], description=title, total=total or None, completed=0)
+
     def done(self) -> None:
         self._done += 1
         self._update()

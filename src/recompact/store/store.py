@@ -189,6 +189,18 @@ class Store:
         """Record a unit's result. Call within the transaction that writes what belongs to it."""
         self._db.execute("INSERT INTO units VALUES (?, ?, ?, ?)", (unit, kind, self.put(result), seconds))
 
+    def forget_units(self, prefixes: Sequence[str]) -> None:
+        """Drop units whose names begin like that, with their calls and records, so that they are worked out anew."""
+        tables = [row["name"] for row in self.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        with self.transaction():
+            for table in tables:
+                columns = [row["name"] for row in self.rows(f"SELECT name FROM pragma_table_info('{table}')")]
+                key = "name" if table in ("units", "continuations") and "name" in columns else "unit"
+                if key not in columns:
+                    continue
+                for prefix in prefixes:
+                    self._db.execute(f"DELETE FROM {table} WHERE substr({key}, 1, ?) = ?", (len(prefix), prefix))
+
     def result(self, unit: str) -> Any:
         row = self._db.execute("SELECT result FROM units WHERE name = ?", (unit,)).fetchone()
         if row is None:

@@ -160,7 +160,9 @@ class Holders:
         holder = Holder(pid, channel, held)
         holder.used = next(self._clock)
         self._holders[holder.id] = holder
-        sizes = await asyncio.to_thread(_proportional_sizes, [each.pid for each in self])
+        sizes = _resident_sizes([each.pid for each in self])
+        if sum(sizes.values()) > self.memory:  # the exact figure takes a millisecond or more for each process
+            sizes = await asyncio.to_thread(_proportional_sizes, [each.pid for each in self])
         while self.count > self.limit or sum(sizes.get(each.pid, 0) for each in self) > self.memory:
             self.drop(min(self, key=lambda each: each.used))
         return holder
@@ -192,6 +194,15 @@ class Holders:
 def _retire_all(holders: dict[str, Holder]) -> None:
     for holder in holders.values():
         holder.retire()
+
+
+def _resident_sizes(pids: Sequence[int]) -> dict[int, int]:
+    """Bytes of memory by pid, shared ones counted in full: never less than the proportional size."""
+    sizes = {}
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/statm") as file:
+            sizes[pid] = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return sizes
 
 
 def _proportional_sizes(pids: Sequence[int]) -> dict[int, int]:

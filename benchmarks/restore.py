@@ -1,0 +1,186 @@
+"""How long it takes to bring an environment back to a boundary, by strategy and by how much was done before it.
+
+    python benchmarks/restore.py            # a table: median and 95th percentile, in milliseconds
+    python benchmarks/restore.py --json
+
+The forked and the replayed environment are the pocket world in a host. A forked restore is timed from a new episode to
+a branch that has answered, so nothing is left out; a replay is timed without the start of its process, which is shown
+by itself. Expected: pocket < 1 ms; forked < 60 ms whatever the depth; replay linear in depth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from recompact.environments.hosted import HostedSuite
+from recompact.environments.inprocess import InProcessSuite
+from recompact.environments.pocket import PocketEnvironment, PocketSuite
+from recompact.environments.protocol import Episode, Strategy, Task
+from recompact.environments.snapshots.directory import archive, unpack
+from recompact.trajectory import Action, Snapshot
+
+DEPTHS = (1, 10, 50, 200)
+CALLS = (("account", "show_profile"), ("account", "show_passwords"), ("documentation", "show_apps"))
+
+
+class PocketBy(PocketSuite):
+    """The pocket world with a strategy other than its own; loaded by the hosts that this benchmark starts."""
+
+    def __init__(self, strategy: Strategy = "fork") -> None:
+        super().__init__()
+        self._strategy = strategy
+
+    def environment(self, task: Task) -> PocketEnvironment:
+        environment = super().environment(task)
+        environment.snapshots = self._strategy  # type: ignore[attr-defined]
+        return environment
+
+
+@dataclass(frozen=True)
+class Measured:
+    what: str
+    depth: int | None
+    median_ms: float
+    p95_ms: float
+    n: int
+
+
+def measured(what: str, depth: int | None, seconds: Sequence[float]) -> Measured:
+    ordered = sorted(seconds)
+    p95 = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
+    return Measured(what, depth, statistics.median(ordered) * 1000, p95 * 1000, len(ordered))
+
+
+def action(number: int) -> Action:
+    app, api = CALLS[number % len(CALLS)]
+    return Action("call_api", {"app": app, "api": api, "arguments": {}})
+
+
+async def at_depth(episode: Episode, depth: int) -> Snapshot:
+    """Start an episode, do so many actions and take a snapshot."""
+    await episode.start()
+    for number in range(depth):
+        await episode.step(action(number))
+    snapshot = await episode.snapshot()
+    assert snapshot is not None
+    return snapshot
+
+
+async def pocket(task: Task, depth: int, count: int) -> Measured:
+    suite = InProcessSuite(PocketSuite())
+    snapshot = await at_depth(suite.episode(task), depth)
+    times = []
+    for _ in range(count):
+        episode = suite.episode(task)
+        await episode.start()
+        started = time.perf_counter()
+        await episode.restore(snapshot)
+        times.append(time.perf_counter() - started)
+        await episode.close()
+    return measured("pocket, in process", depth, times)
+
+
+def hosted(strategy: Strategy) -> HostedSuite:
+    return HostedSuite("restore.py:PocketBy", {"strategy": strategy}, Path(__file__).parent)
+
+
+async def forked(task: Task, depth: int, count: int) -> list[Measured]:
+    """A restore by fork, and what a snapshot costs the episode that it is taken of."""
+    suite = hosted("fork")
+    original = suite.episode(task)
+    snapshot = await at_depth(original, depth)
+    times, taking = [], []
+    for _ in range(count):
+        started = time.perf_counter()
+        episode = suite.episode(task)
+        await episode.start()
+        await episode.restore(snapshot)
+        times.append(time.perf_counter() - started)
+        await episode.close()
+    for _ in range(count):
+        started = time.perf_counter()
+        await original.snapshot()
+        taking.append(time.perf_counter() - started)
+    await original.close()
+    suite.holders.close()
+    return [measured("forked host", depth, times), measured("taking a fork snapshot", depth, taking)]
+
+
+async def replayed(task: Task, depth: int, count: int) -> list[Measured]:
+    suite = hosted("replay")
+    original = suite.episode(task)
+    snapshot = await at_depth(original, depth)
+    await original.close()
+    starts, times = [], []
+    for _ in range(count):
+        episode = suite.episode(task)
+        began = time.perf_counter()
+        await episode.start()
+        started = time.perf_counter()
+        await episode.restore(snapshot)
+        times.append(time.perf_counter() - started)
+        starts.append(started - began)
+        await episode.close()
+    return [measured("replay in a host", depth, times), measured("start of a host", None, starts)]
+
+
+def directory(count: int, files: int = 20, size: int = 4096) -> list[Measured]:
+    content = random.Random(0)
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name) / "tree"
+        for number in range(files):
+            path = root / f"folder{number % 4}" / f"file{number}.bin"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.randbytes(size))
+        taking, restoring = [], []
+        for _ in range(count):
+            started = time.perf_counter()
+            data = archive(root)
+            taking.append(time.perf_counter() - started)
+            started = time.perf_counter()
+            unpack(data, root)
+            restoring.append(time.perf_counter() - started)
+    what = f"directory of {files} files, {files * size // 1024} KiB"
+    return [measured(what, None, restoring), measured(f"taking it ({what})", None, taking)]
+
+
+async def everything(count: int) -> list[Measured]:
+    task = PocketSuite().tasks("train")[0]
+    found = [await pocket(task, depth, count * 5) for depth in DEPTHS]
+    for depth in DEPTHS:
+        found += await forked(task, depth, count)
+    starts = []
+    for depth in DEPTHS:
+        replay, start = await replayed(task, depth, max(3, count // 5))
+        found.append(replay)
+        starts.append(start)
+    found.append(min(starts, key=lambda start: start.median_ms))
+    return found + directory(count * 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time the restoring of environments.")
+    parser.add_argument("--count", type=int, default=40, help="how many restores for each line (default 40)")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    found = asyncio.run(everything(args.count))
+    if args.json:
+        print(json.dumps([asdict(each) for each in found], indent=2))
+        return
+    print(f"{'what':<46} {'depth':>6} {'median ms':>10} {'p95 ms':>10} {'n':>5}")
+    for each in found:
+        depth = "" if each.depth is None else each.depth
+        print(f"{each.what:<46} {depth:>6} {each.median_ms:>10.2f} {each.p95_ms:>10.2f} {each.n:>5}")
+
+
+if __name__ == "__main__":
+    main()
