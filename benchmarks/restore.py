@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import statistics
 import tempfile
@@ -35,9 +36,10 @@ CALLS = (("account", "show_profile"), ("account", "show_passwords"), ("documenta
 class PocketBy(PocketSuite):
     """The pocket world with a strategy other than its own; loaded by the hosts that this benchmark starts."""
 
-    def __init__(self, strategy: Strategy = "fork") -> None:
+    def __init__(self, strategy: Strategy = "fork", ballast: int = 0) -> None:
         super().__init__()
         self._strategy = strategy
+        self._ballast = os.urandom(ballast)  # memory in use, as a real benchmark has it
 
     def environment(self, task: Task) -> PocketEnvironment:
         environment = super().environment(task)
@@ -89,13 +91,13 @@ async def pocket(task: Task, depth: int, count: int) -> Measured:
     return measured("pocket, in process", depth, times)
 
 
-def hosted(strategy: Strategy) -> HostedSuite:
-    return HostedSuite("restore.py:PocketBy", {"strategy": strategy}, Path(__file__).parent)
+def hosted(strategy: Strategy, ballast: int = 0) -> HostedSuite:
+    return HostedSuite("restore.py:PocketBy", {"strategy": strategy, "ballast": ballast}, Path(__file__).parent)
 
 
-async def forked(task: Task, depth: int, count: int) -> list[Measured]:
+async def forked(task: Task, depth: int, count: int, ballast: int = 0) -> list[Measured]:
     """A restore by fork, and what a snapshot costs the episode that it is taken of."""
-    suite = hosted("fork")
+    suite = hosted("fork", ballast)
     original = suite.episode(task)
     snapshot = await at_depth(original, depth)
     times, taking = [], []
@@ -112,7 +114,8 @@ async def forked(task: Task, depth: int, count: int) -> list[Measured]:
         taking.append(time.perf_counter() - started)
     await original.close()
     suite.holders.close()
-    return [measured("forked host", depth, times), measured("taking a fork snapshot", depth, taking)]
+    size = f" of {ballast // 2**20} MiB" if ballast else ""
+    return [measured(f"forked host{size}", depth, times), measured(f"taking a snapshot{size} by fork", depth, taking)]
 
 
 async def replayed(task: Task, depth: int, count: int) -> list[Measured]:
@@ -158,6 +161,7 @@ async def everything(count: int) -> list[Measured]:
     found = [await pocket(task, depth, count * 5) for depth in DEPTHS]
     for depth in DEPTHS:
         found += await forked(task, depth, count)
+    found += await forked(task, 50, count, ballast=256 * 2**20)
     starts = []
     for depth in DEPTHS:
         replay, start = await replayed(task, depth, max(3, count // 5))

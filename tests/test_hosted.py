@@ -173,6 +173,34 @@ async def test_a_suite_that_cannot_be_loaded_says_why(suite: HostedSuite, change
         await replace(suite, **change).tasks("train")  # type: ignore[arg-type]
 
 
+def test_a_host_needs_nothing_but_the_standard_library() -> None:
+    code = "import sys, recompact.environments.host; print(*{name.split('.')[0] for name in sys.modules})"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.split())
+    assert "recompact" in loaded
+    assert not loaded & {"openai", "pydantic", "click", "rich", "rs_bpe", "asyncio"}
+
+
+async def test_an_environment_is_closed_before_its_host_is_killed(tmp_path: Path) -> None:
+    closing = SUITE.replace("def close(self): pass", "def close(self): open('closed', 'w').close()")
+    (tmp_path / "odd.py").write_text(closing)
+    episode = HostedSuite("odd.py:Suite", directory=tmp_path, timeout=10).episode(TASK)
+    await episode.start()
+    await episode.close()
+    assert "closed" in os.listdir(tmp_path)
+
+
+async def test_an_interrupted_verb_leaves_no_answer_for_the_next(suite: HostedSuite) -> None:
+    episode = suite.episode(TASK)
+    await episode.start()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await episode.step(do("hang"))
+    with pytest.raises(EnvironmentFailed, match="an earlier verb was interrupted"):
+        await episode.step(do("x"))
+    await episode.close()
+
+
 def test_hosts_die_with_the_harness(suite: HostedSuite, tmp_path: Path) -> None:
     driver = f"""
 import asyncio, sys

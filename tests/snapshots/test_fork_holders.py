@@ -69,6 +69,21 @@ async def test_a_branch_outlives_the_original_and_starts_no_process_of_its_own()
     suite.holders.close()
 
 
+async def test_many_branches_at_once() -> None:
+    suite = hosted()
+    async with started(suite) as original:
+        snapshot = await rolled(original)
+
+    async def one() -> str:
+        async with started(suite) as branch:
+            await branch.restore(snapshot)
+            return (await branch.step(do())).text
+
+    assert set(await asyncio.gather(*(one() for _ in range(40)))) == {FIRST[3]}
+    assert suite.holders.count == 1
+    suite.holders.close()
+
+
 async def test_what_is_stored_does_not_depend_on_the_process() -> None:
     one, other = hosted(), hosted()
     async with started(one) as first, started(other) as second:

@@ -61,10 +61,11 @@ def _structure(part: str, original: Template, revised: Template) -> list[str]:
 
 
 def _named(part: str, original: Template, revised: Template, instances: frozenset[str]) -> list[str]:
-    """Instances of the evidence that stand in what is new."""
+    """Instances of the evidence that stand in what is new; what the template itself says is nobody's instance."""
     known = set(original.part(part).splitlines())
     added = "\n".join(line for line in revised.part(part).splitlines() if line not in known)
-    return [literal for literal in sorted(instances) if _stands_in(literal, added)]
+    own = original.part(part)
+    return [literal for literal in sorted(instances) if _stands_in(literal, added) and not _stands_in(literal, own)]
 
 
 def _stands_in(literal: str, text: str) -> bool:
@@ -75,7 +76,7 @@ _INSTANCES = (
     re.compile(r"[\w.+-]+@[\w-]+\.[\w.]*\w"),  # addresses
     re.compile(r"\b\d{4}-\d\d-\d\d\b"),  # dates
     re.compile(r"\b\d+\.\d\d\b"),  # amounts
-    re.compile(r"\b(?=\w*\d)(?=\w*[a-zA-Z])[\w-]{4,}\b"),  # ids and tokens: letters and digits mixed
+    re.compile(r"\b(?=[\w-]*\d)(?=[\w-]*[a-zA-Z])[\w-]{4,}\b"),  # ids and tokens: letters and digits mixed
     re.compile(r"\b[A-Z][a-z]+ [A-Z][a-z]+\b"),  # names of people and things
     re.compile(r"\b\d{4,}\b"),  # long numbers
 )

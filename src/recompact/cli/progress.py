@@ -51,7 +51,8 @@ class Bar:
             self._shown[0].update(self._shown[1], completed=self._done, said=self._said())
         elif self._log and time.monotonic() - self._said_at > EVERY:
             self._said_at = time.monotonic()
-            self._log.print(f"{self._title}: {self._done} of {self._total} {self._said()}".rstrip())
+            done = f"{self._done} of {self._total}" if self._total else f"{self._done} done"
+            self._log.print(f"{self._title}: {done}, {self._said()}".rstrip(", "))
 
     def _said(self) -> str:
         said = [f"{self._steps:,} steps"] * bool(self._steps)

@@ -318,11 +318,13 @@ class HostProcess:
 
     async def close(self) -> None:
         """Let the environment close, if it can be spoken to, and end."""
-        if self._link is not None and not self._waiting:
-            with contextlib.suppress(EnvironmentFailed, NotImplementedError, TimeoutError):
-                async with asyncio.timeout(_CLOSE_PATIENCE):
-                    await self.call("close")
-        await self.end()
+        try:
+            if self._link is not None and not self._waiting:
+                with contextlib.suppress(EnvironmentFailed, NotImplementedError, TimeoutError):
+                    async with asyncio.timeout(_CLOSE_PATIENCE):
+                        await self.call("close")
+        finally:
+            await self.end()
 
     async def end(self) -> None:
         await self.leave()

@@ -96,7 +96,8 @@ def open_run(path: Path) -> Iterator[Store]:
 def overview(store: Store) -> Overview:
     meta = store.meta
     identity = meta.get("identity", {})
-    rows = store.rows("SELECT * FROM trajectories WHERE phase = 'collect'")
+    phase = "evaluate" if "arms" in meta else "collect"
+    rows = store.rows("SELECT * FROM trajectories WHERE phase = ?", (phase,))
     tokens: Counter[str] = Counter()
     models = set()
     for (model, role), usage in store.spent().items():
@@ -107,7 +108,7 @@ def overview(store: Store) -> Overview:
         name=store.path.stem,
         path=str(store.path),
         suite=meta.get("suite", "?"),
-        compressor=_compressor(identity),
+        compressor=f"{len(meta['arms'])} arms" if "arms" in meta else _compressor(identity),
         trajectories=n,
         success=sum(r["success"] for r in rows),
         steps=sum(r["steps"] for r in rows),
@@ -137,8 +138,10 @@ class TrajectoryRow:
 
     unit: str
     task: str
+    run: int
     groups: Mapping[str, str]
     success: bool
+    value: float
     ending: str
     steps: int
     compactions: int
@@ -159,8 +162,10 @@ def trajectories(store: Store, task: str | None = None, phase: str = "collect") 
         TrajectoryRow(
             unit=r["unit"],
             task=r["task"],
+            run=r["run"],
             groups=json.loads(r["groups"]),
             success=bool(r["success"]),
+            value=r["value"],
             ending=r["ending"],
             steps=r["steps"],
             compactions=r["compactions"],

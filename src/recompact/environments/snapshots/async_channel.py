@@ -28,8 +28,12 @@ class AsyncChannel:
 
     async def send(self, message: Mapping[str, Any], files: Sequence[int] = ()) -> None:
         data = packed(message)
-        if files:
-            data = data[socket.send_fds(self._socket, [data], files) :]
+        while files:  # they go with the first bytes, which may have to wait while others are not yet read
+            try:
+                data = data[socket.send_fds(self._socket, [data], files) :]
+                break
+            except BlockingIOError:
+                await asyncio.sleep(0.005)
         await asyncio.get_running_loop().sock_sendall(self._socket, data)
 
     def tell(self, message: Mapping[str, Any]) -> None:
@@ -46,6 +50,14 @@ class AsyncChannel:
         except (ConnectionError, ValueError):
             return None
         return message
+
+    async def drained(self) -> bytes:
+        """The last of what comes until the other side is gone; for an end that may be in the middle of a message."""
+        tail = b""
+        with contextlib.suppress(ConnectionError):
+            while part := await asyncio.get_running_loop().sock_recv(self._socket, 1 << 16):
+                tail = (tail + part)[-100:]
+        return tail
 
     async def _exactly(self, size: int) -> bytes:
         loop = asyncio.get_running_loop()

@@ -53,7 +53,7 @@ def freeze(environment: Environment, control: int, channel: Channel) -> int | Ch
     close(tell)
     close(control)
     answer = b""
-    while part := read(told, 65536):
+    while answer != _FROZEN and (part := read(told, 65536)):
         answer += part
     close(told)
     _wake(environment, False)

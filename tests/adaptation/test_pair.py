@@ -1,0 +1,210 @@
+"""PAIR from a verified run to the directory that a person takes home."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from recompact.adaptation.adapt import Adapted, adapt
+from recompact.adaptation.evidence import MARK, BoundaryEvidence, gather
+from recompact.adaptation.lock import broken_rules, instances_in, tells_agent
+from recompact.adaptation.result import write_result
+from recompact.adaptation.selection import ORIGINAL, fit_tasks
+from recompact.config import Config, parse_config
+from recompact.environments.pocket import PocketSuite
+from recompact.store.runs import trajectories
+from recompact.store.store import Store
+from recompact.study import Study, open_study
+from recompact.template import Template, default_template, load
+from recompact.tokens import counter
+
+CONFIG = """
+[suite]
+limit = 30
+[compressor]
+budget = 2048
+[adapt]
+candidates = 3
+fit_tasks = 4
+"""
+
+
+def run(path: Path, text: str = CONFIG, **changes: object) -> tuple[Study, Adapted]:
+    async def work(store: Store) -> tuple[Study, Adapted]:
+        async with open_study(parse_config(text, Path("c.toml")), Path(), store, "adapt") as study:
+            return study, await adapt(study, **changes)  # type: ignore[arg-type]
+
+    with Store.open(path) as store:
+        return asyncio.run(work(store))
+
+
+@pytest.fixture(scope="module")
+def adapted_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("adapt") / "run.db"
+    run(path)
+    return path
+
+
+def evidence_in(path: Path, scope: str = "history", budget: int = 60_000) -> tuple[BoundaryEvidence, ...]:
+    with Store.read(path) as store:
+        return gather(store, scope, budget, counter())  # type: ignore[arg-type]
+
+
+def test_the_evidence_shows_what_the_compressor_saw_and_what_came_of_it(adapted_run: Path) -> None:
+    found = evidence_in(adapted_run)
+    assert found
+    suite = PocketSuite()
+    prefixes = {t.id: suite.environment(t).start().prefix for t in suite.tasks("train")}
+    for evidence in found:
+        assert "<segment>" in evidence.text
+        assert '<continuation arm="PRE"' in evidence.text
+        assert '<continuation arm="POST"' in evidence.text
+        assert "95% interval" in evidence.text
+        task = evidence.id.unit.removeprefix("collect/")
+        for message in prefixes[task]:  # the agent's prefix must not leak in scope history
+            assert message.content not in evidence.text
+            assert "You do tasks in a person's apps" not in evidence.text
+    in_prefix = evidence_in(adapted_run, "prefix")[0]
+    assert "You do tasks in a person's apps" in in_prefix.text
+
+
+def test_the_evidence_is_bounded_and_most_harmful_first(adapted_run: Path) -> None:
+    everything = evidence_in(adapted_run)
+    budget = everything[0].tokens + everything[1].tokens // 2
+    few = evidence_in(adapted_run, budget=budget)
+    assert few[0] == everything[0]
+    assert sum(e.tokens for e in few) <= budget
+    assert len(evidence_in(adapted_run, budget=1)) == 1  # at least one, or nothing could be learned
+    assert all(len(line) < 2200 for e in everything for line in e.segment.splitlines())
+    assert MARK.strip()
+
+
+def test_candidates_keep_the_lock_and_cite_their_boundaries(adapted_run: Path) -> None:
+    study, adapted = run(adapted_run)  # read back: nothing is done again
+    assert len(adapted.candidates) == 3
+    original = default_template()
+    ids = {str(e.id) for e in evidence_in(adapted_run)}
+    for candidate in adapted.candidates:
+        assert candidate.template is not None, candidate.refused
+        assert broken_rules(original, candidate.template) == ()
+        assert candidate.rules
+        for rule in candidate.rules:
+            assert set(rule.boundaries) <= ids
+    assert len({c.template.hash for c in adapted.candidates if c.template}) > 1
+    assert adapted.selection is not None
+    assert {fit.name for fit in adapted.selection.fits} == {ORIGINAL, *(c.name for c in adapted.candidates)}
+    assert adapted.winner in {fit.name for fit in adapted.selection.fits}
+    assert not adapted.unfinished
+    assert study.template == original
+
+
+def test_what_is_done_is_not_done_again_and_concurrency_changes_nothing(adapted_run: Path, tmp_path: Path) -> None:
+    with Store.read(adapted_run) as store:
+        calls = store.rows("SELECT count(*) AS n FROM calls")[0]["n"]
+        digest = store.digest()
+    run(adapted_run)
+    with Store.read(adapted_run) as store:
+        assert store.rows("SELECT count(*) AS n FROM calls")[0]["n"] == calls
+    run(tmp_path / "again.db", CONFIG + "[run]\nconcurrency = 1\n")
+    with Store.read(tmp_path / "again.db") as store:
+        assert store.digest() == digest
+
+
+def test_stages_can_be_stopped_after_and_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    _, early = run(path, until="verify")
+    assert early.candidates == ()
+    with Store.read(path) as store:
+        kinds = {row["kind"] for row in store.rows("SELECT DISTINCT kind FROM units")}
+    assert "diagnosis" not in kinds
+    _, whole = run(path)
+    with Store.open(path) as store:
+        before = store.digest()
+        store.forget_units(("revise/", "select/"))
+        assert not store.finished("candidate")
+        assert store.finished("diagnosis")
+    _, again = run(path)
+    assert again.winner == whole.winner
+    with Store.read(path) as store:
+        assert store.digest() == before
+
+
+def test_the_result_is_a_directory_that_a_person_and_a_program_can_read(adapted_run: Path, tmp_path: Path) -> None:
+    study, adapted = run(adapted_run)
+    target = tmp_path / "result"
+    with Store.open(adapted_run) as store:
+        write_result(replace(study, store=store), adapted, target, "2026-01-02")
+        write_result(replace(study, store=store), adapted, target, "2026-01-02")  # again, over itself
+    assert load(target) == adapted.template
+    manifest = json.loads((target / "manifest.json").read_text())
+    assert manifest["hash"] == adapted.template.hash
+    assert manifest["parent"] == default_template().hash
+    assert manifest["winner"] == adapted.winner
+    assert {"collect", "continue", "diagnose", "revise", "select"} <= manifest["tokens"].keys()
+    told = (target / "CHANGES.md").read_text()
+    assert adapted.selection is not None
+    assert adapted.selection.statement in told
+    if adapted.winner != ORIGINAL:
+        assert "```diff" in told
+        assert all(rule["boundaries"] for rule in manifest["rules"])
+
+
+def test_fit_tasks_are_those_with_the_most_compactions(adapted_run: Path) -> None:
+    with Store.read(adapted_run) as store:
+        chosen = fit_tasks(store, 5, seed=0)
+        rows = {row.task: row for row in trajectories(store)}
+    assert len(chosen) == len(set(chosen)) == 5
+    least = min(rows[t].compactions for t in chosen)
+    assert all(row.compactions <= least for task, row in rows.items() if task not in chosen)
+    assert all("test" not in task for task in chosen)
+
+
+def revised(change: str, to: str) -> Template:
+    t = default_template()
+    assert change in t.first
+    return replace(t, first=t.first.replace(change, to), update=t.update.replace(change, to))
+
+
+@pytest.mark.parametrize(
+    ("change", "to", "said"),
+    [
+        ("## Goal", "## Aim", "headings must stay"),
+        ("### Done", "## Done", "headings must stay"),
+        ("{{ budget }}", "2000", "placeholders must stay"),
+        ("{{ history }}", "{{ history }}{{ history }}", "placeholders must stay"),
+        ("</conversation>", "</talk>", "tags must stay"),
+        ("- [x] What", "- What", "must keep its form"),
+        ("1. What", "What", "must keep its form"),
+        ("Be brief in every section.", "Be brief. Keep t1042.", "names 't1042'"),
+    ],
+)
+def test_the_lock_catches_each_break(change: str, to: str, said: str) -> None:
+    broken = broken_rules(default_template(), revised(change, to), frozenset({"t1042"}))
+    assert any(said in rule for rule in broken), broken
+
+
+def test_guidance_may_change_and_old_words_may_name_anything() -> None:
+    t = default_template()
+    free = revised("What the agent has been asked to achieve.", "The whole request with every condition.")
+    assert broken_rules(t, free, frozenset({"Goal", "Key Decisions"})) == ()
+
+
+def test_instances_and_clauses_for_the_agent() -> None:
+    found = instances_in(["ann.miller@post.example paid 12.50 on 2025-03-01, see pay-7f3a9c21 and account 52834"])
+    assert {"ann.miller@post.example", "12.50", "2025-03-01", "pay-7f3a9c21", "52834"} <= found
+    assert tells_agent("Before any irreversible action, verify the target set.")
+    assert not tells_agent("Keep every condition of the task exactly.")
+
+
+def test_methods_and_defaults() -> None:
+    config: Config = parse_config("", Path("c.toml"))
+    assert (config.adapt.method, config.adapt.candidates, config.adapt.fit_tasks, config.adapt.fit_runs) == (
+        "pair",
+        5,
+        12,
+        1,
+    )

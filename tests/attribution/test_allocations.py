@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from attribution_support import Pair, arm, arrive, boundary, outcomes, random_pool
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
+from recompact.attribution.effects import estimate, first_draws, harm_score
+from recompact.attribution.halving import Half, Halving, half_of
+from recompact.attribution.racing import Racing, Rule
+from recompact.attribution.sampling import PoolExhausted, sample, shuffled
+from recompact.attribution.uniform import Uniform
+
+GOOD: Pair = (1, 5, 1, 5)
+LOST: Pair = (1, 5, 0, 5)
+LONG: Pair = (1, 5, 1, 12)
+
+
+def with_barrier(pool: dict[BoundaryId, Outcomes], halving: Halving) -> tuple[set[Draw], list[BoundaryId]]:
+    """The paper's algorithm, word for word, on a pool."""
+    active, made = sorted(pool), set()
+    for number in range(halving.rounds):
+        made |= {Draw(b, side, number) for b in active for side in ("PRE", "POST")}  # type: ignore[arg-type]
+        if number + 1 < halving.rounds:
+            everybody = {b: outcomes_so_far(pool[b], number + 1) for b in active}
+            ranked = halving._ranked(everybody, active, number + 1)
+            active = ranked[: half_of(len(active), halving.half)]
+    scores = {}
+    for b in active:
+        arms = first_draws(pool[b], halving.rounds)
+        assert arms is not None
+        scores[b] = harm_score(*estimate(*arms))
+    return made, sorted((b for b in active if scores[b] >= 1), key=lambda b: (-scores[b], b))
+
+
+def outcomes_so_far(all_draws: Outcomes, draws: int) -> Outcomes:
+    return Outcomes(*({n: side[n] for n in range(draws)} for side in (all_draws.pre, all_draws.post)))
+
+
+class TestUniform:
+    def test_asks_for_all_missing_draws(self) -> None:
+        known = {boundary(1): Outcomes(arm((1, 5))), boundary(2): outcomes(GOOD, GOOD)}
+        assert set(Uniform(2).due(known)) == {
+            Draw(boundary(1), "POST", 0),
+            Draw(boundary(1), "PRE", 1),
+            Draw(boundary(1), "POST", 1),
+        }
+
+    def test_retains_by_the_estimate(self) -> None:
+        known = {boundary(1): outcomes(LOST, LOST, GOOD), boundary(2): outcomes(LOST, GOOD, GOOD)}
+        known[boundary(3)] = outcomes(LONG, LONG, LONG)
+        assert Uniform(3).retained(known) == [boundary(3), boundary(1)]
+
+
+class TestHalving:
+    def test_hand_worked_example(self) -> None:
+        # Five boundaries. Round 1 scores: 2, 1.4, 2, 0, 0.2; three go on (five halved, rounded up): 1, 2, 3.
+        # Round 2 means: 1: H 1/2 -> 1; 2: B 7 -> 1.4; 3: H 1 -> 2; two go on: 3 and 2.
+        # Round 3: 3: H 2/3 -> 4/3, retained; 2: B 14/3 -> 0.93, not retained.
+        pool = {
+            boundary(1): outcomes(LOST, GOOD, LOST),
+            boundary(2): outcomes(LONG, LONG, GOOD),
+            boundary(3): outcomes(LOST, LOST, GOOD),
+            boundary(4): outcomes(GOOD, LOST, LOST),
+            boundary(5): outcomes((1, 5, 1, 6), LOST, LOST),
+        }
+        sampled = sample(Halving(), pool)
+        rounds = {b: len(o.pre) for b, o in sampled.known.items()}
+        assert rounds == {boundary(1): 2, boundary(2): 3, boundary(3): 3, boundary(4): 1, boundary(5): 1}
+        assert sampled.continuations == 2 * (5 + 3 + 2)
+        assert sampled.retained == (boundary(3),)
+
+    def test_who_did_not_complete_all_rounds_is_never_retained(self) -> None:
+        # All are alike and harmful; half of them twice over go no further, whatever their estimate says.
+        pool = {boundary(n): outcomes(LOST, LOST, LOST) for n in range(8)}
+        assert len(sample(Halving(), pool).retained) == 2
+
+    def test_ties_are_broken_by_the_seed(self) -> None:
+        pool = {boundary(n): outcomes(LOST, LOST, LOST) for n in range(16)}
+        chosen = {sample(Halving(seed=seed), pool).retained for seed in range(20)}
+        assert len(chosen) > 10
+        assert sample(Halving(seed=3), pool).retained == sample(Halving(seed=3), pool).retained
+
+    @pytest.mark.parametrize(
+        ("boundaries", "even", "up"),
+        [(133, 464, 468), (198, 694, 694), (214, 750, 750), (298, 1042, 1044), (200, 700, 700), (204, 714, 714)],
+    )
+    def test_counts_of_the_papers_cost_table(self, boundaries: int, even: int, up: int) -> None:
+        pool = random_pool(boundaries, 3, seed=boundaries)
+        assert sample(Halving(half="even"), pool).continuations == even
+        assert sample(Halving(), pool).continuations == up
+
+    @settings(max_examples=60, deadline=None)
+    @given(
+        boundaries=st.integers(1, 17),
+        seed=st.integers(0, 10_000),
+        rounds=st.integers(1, 4),
+        coarse=st.booleans(),
+        half=st.sampled_from(["up", "even"]),
+    )
+    def test_early_release_gives_what_a_barrier_gives(
+        self, boundaries: int, seed: int, rounds: int, coarse: bool, half: Half
+    ) -> None:
+        pool = random_pool(boundaries, rounds, seed, coarse=coarse)
+        halving = Halving(rounds=rounds, seed=seed, half=half)
+        expected_draws, expected_retained = with_barrier(pool, halving)
+        made, known = arrive(halving, pool, Random(seed))
+        assert set(made) == expected_draws
+        assert list(halving.retained(known)) == expected_retained
+
+    def test_goes_on_before_the_round_is_over(self) -> None:
+        # Four boundaries, two of them finished with the higher one certain to be in the upper half of four only if at
+        # most one of the others can beat it: three known is enough for the best of them, two for none.
+        known = {boundary(n): Outcomes() for n in range(4)}
+        known[boundary(0)], known[boundary(1)] = outcomes(LOST), outcomes(GOOD)
+        assert not [d for d in Halving().due(known) if d.number == 1]
+        known[boundary(2)] = outcomes(GOOD)
+        assert {d.boundary for d in Halving().due(known) if d.number == 1} == {boundary(0)}
+
+
+class TestRacing:
+    def test_first_a_pair_then_only_where_it_is_open(self) -> None:
+        b = boundary(1)
+        assert Racing().due({b: Outcomes()}) == [Draw(b, "PRE", 0)]
+        assert Racing().due({b: Outcomes(arm((1, 5)))}) == [Draw(b, "POST", 0)]
+        assert Racing().due({b: outcomes(GOOD)}) == []
+        assert len(Racing().due({b: outcomes(LOST)})) == 1
+
+    def test_a_low_base_rate_alone_settles_nothing(self) -> None:
+        b = boundary(1)
+        rule = Rule(harmless=0.5)
+        assert Racing(rule).due({b: Outcomes(arm((1, 5)))}) == [Draw(b, "POST", 0)]
+
+    def test_no_post_draw_where_nothing_can_be_lost_or_added(self) -> None:
+        b = boundary(1)
+        known = {b: Outcomes(arm((0, 27)))}
+        assert Racing(remaining={b: 30}).due(known) == []
+        assert Racing(remaining={b: 40}).due(known) == [Draw(b, "POST", 0)]
+        assert Racing(remaining={b: 30}).due({b: Outcomes(arm((1, 27)))}) == [Draw(b, "POST", 0)]
+        assert Racing(remaining={b: 30}).retained(known) == []
+
+    def test_settles_what_is_clear_and_stops_at_the_cap(self) -> None:
+        lost = {boundary(1): outcomes(*[LOST] * 10)}
+        harmful = sample(Racing(), lost)
+        assert harmful.retained == (boundary(1),)
+        assert harmful.continuations < 10
+        unclear = {boundary(1): outcomes(*[LOST, (0, 5, 1, 5), GOOD] * 5)}
+        assert sample(Racing(Rule(harmless=0.0, harmful=1.0)), unclear).continuations == 10
+
+    def test_other_boundaries_make_no_difference(self) -> None:
+        pool = random_pool(12, 10, seed=5)
+        together = sample(Racing(), pool).known
+        for b, draws in pool.items():
+            assert sample(Racing(), {b: draws}).known[b] == together[b]
+
+
+ALLOCATIONS: list[Allocation] = [Uniform(3), Halving(), Halving(half="even"), Racing(), Racing(Rule(cap=6))]
+
+
+@settings(max_examples=40, deadline=None)
+@given(boundaries=st.integers(0, 12), seed=st.integers(0, 10_000), which=st.sampled_from(ALLOCATIONS))
+def test_no_allocation_asks_twice_or_minds_the_order(boundaries: int, seed: int, which: Allocation) -> None:
+    pool = random_pool(boundaries, 10, seed)
+    results = []
+    for order in range(3):
+        made, known = arrive(which, pool, Random(f"{seed}/{order}"))
+        results.append((set(made), list(which.retained(known))))
+    assert results[0] == results[1] == results[2]
+    assert set(results[0][0]) == {
+        Draw(b, side, n)
+        for b, o in sample(which, pool).known.items()
+        for side in ("PRE", "POST")
+        for n in o.of(side)  # type: ignore[arg-type]
+    }
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000), first=st.sampled_from(ALLOCATIONS))
+def test_more_draws_later_repeat_none(seed: int, first: Allocation) -> None:
+    pool = random_pool(9, 10, seed)
+    known = sample(first, pool).known
+    later = set(Uniform(9).due(known))
+    done = {Draw(b, side, n) for b, o in known.items() for side in ("PRE", "POST") for n in o.of(side)}  # type: ignore[arg-type]
+    assert not later & done
+    assert len(later | {d for d in done if d.number < 9}) == 9 * 9 * 2
+
+
+def test_a_pool_that_is_too_small_is_told() -> None:
+    with pytest.raises(PoolExhausted, match="uniform 3"):
+        sample(Uniform(3), random_pool(2, 2, seed=1))
+
+
+def test_shuffled_pools_hold_the_same_draws() -> None:
+    pool = random_pool(3, 20, seed=1)
+    one, other = shuffled(pool, 1), shuffled(pool, 2)
+    assert one != other
+    assert one == shuffled(pool, 1)
+
+    def tokens(draws: dict[BoundaryId, Outcomes]) -> list[list[Outcome]]:
+        return [sorted(o.pre.values(), key=lambda x: (x.value, x.steps)) for o in draws.values()]
+
+    assert tokens(one) == tokens(other) == tokens(pool)

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+from random import Random
+from statistics import fmean, stdev
+
+import pytest
+from attribution_support import arm, arrive, outcomes, random_pool
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
+from recompact.attribution.chained import Chained, Segment, TrajectoryFacts, links_of, with_chained
+from recompact.attribution.halving import Halving
+from recompact.attribution.racing import Racing
+from recompact.attribution.sampling import sample
+from recompact.attribution.uniform import Uniform
+from recompact.collect import collect
+from recompact.config import CompressorConfig, Config, SuiteConfig
+from recompact.simulation.truth import boundary_truth
+from recompact.store.records import read_trajectory
+from recompact.store.runs import open_run
+from recompact.store.store import Store
+from recompact.study import open_study
+
+UNIT = "collect/a"
+FIRST, SECOND = BoundaryId(UNIT, 1), BoundaryId(UNIT, 2)
+FACTS = TrajectoryFacts(UNIT, (10, 17), 30, 1.0, "finished")
+
+
+def test_links_are_segments_and_the_trajectorys_own_rest() -> None:
+    assert links_of([FACTS]) == {FIRST: Segment(SECOND, 7), SECOND: Outcome(1.0, 13)}
+
+
+@pytest.mark.parametrize("ending", ["context overflow", "refused", "environment error"])
+def test_a_trajectory_broken_off_has_no_rest(ending: str) -> None:
+    facts = TrajectoryFacts(UNIT, (10, 17), 30, 0.0, ending)  # type: ignore[arg-type]
+    assert links_of([facts]) == {FIRST: Segment(SECOND, 7)}
+
+
+def test_running_out_of_steps_is_an_end_of_its_own() -> None:
+    assert links_of([TrajectoryFacts(UNIT, (40,), 50, 0.0, "step limit")]) == {FIRST: Outcome(0.0, 10)}
+
+
+def test_chained_outcomes_come_from_pre_outcomes() -> None:
+    links = links_of([FACTS])
+    nothing = with_chained({FIRST: Outcomes(), SECOND: Outcomes()}, links)
+    assert nothing == {FIRST: Outcomes(), SECOND: Outcomes({}, {0: Outcome(1.0, 13)})}
+    known = {FIRST: Outcomes(), SECOND: Outcomes(arm((0, 11)))}
+    assert with_chained(known, links)[FIRST].post == {0: Outcome(0.0, 18, tokens=0)}
+
+
+def test_a_draw_that_was_made_is_not_replaced() -> None:
+    known = {FIRST: Outcomes({}, {0: Outcome(0.0, 3)}), SECOND: Outcomes(arm((1, 11)))}
+    assert with_chained(known, links_of([FACTS]))[FIRST].post == {0: Outcome(0.0, 3)}
+
+
+def test_first_pairs_cost_one_draw() -> None:
+    links = links_of([FACTS])
+    pool = {FIRST: outcomes(*[(1, 20, 1, 20)] * 3), SECOND: outcomes(*[(1, 13, 1, 13)] * 3)}
+    start = {FIRST: Outcomes(), SECOND: Outcomes()}
+    assert set(Chained(Uniform(1), links).due(start)) == {Draw(FIRST, "PRE", 0), Draw(SECOND, "PRE", 0)}
+    assert sample(Chained(Uniform(1), links), pool).continuations == 2
+    assert sample(Chained(Uniform(3), links), pool).continuations == 10
+
+
+def test_halving_costs_one_continuation_less_per_boundary() -> None:
+    pool, links = chains(66, seed=4)
+    plain, chained = sample(Halving(), pool), sample(Chained(Halving(), links), pool)
+    assert plain.continuations - chained.continuations == 66
+
+
+def chains(boundaries: int, seed: int) -> tuple[dict[BoundaryId, Outcomes], dict[BoundaryId, Segment | Outcome]]:
+    """Trajectories of one to four boundaries with pools of chance; some were broken off only in `links_of`'s eyes."""
+    chance = Random(seed)
+    pools = list(random_pool(boundaries, 10, seed).values())
+    pool, facts = {}, []
+    while pools:
+        unit = f"collect/{len(facts)}"
+        steps = tuple(sorted(chance.sample(range(5, 45), k=min(len(pools), chance.randint(1, 4)))))
+        for index in range(1, len(steps) + 1):
+            pool[BoundaryId(unit, index)] = pools.pop()
+        facts.append(TrajectoryFacts(unit, steps, 50, float(chance.random() < 0.5), "finished"))
+    return pool, links_of(facts)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    boundaries=st.integers(1, 12),
+    seed=st.integers(0, 10_000),
+    inner=st.sampled_from([Uniform(2), Halving(), Racing()]),
+    broken=st.booleans(),
+)
+def test_chained_allocations_end_and_do_not_mind_the_order(
+    boundaries: int, seed: int, inner: Allocation, broken: bool
+) -> None:
+    pool, links = chains(boundaries, seed)
+    if broken:
+        links = {b: link for b, link in links.items() if isinstance(link, Segment)}
+    allocation = Chained(inner, links)
+    results = []
+    for order in range(2):
+        made, known = arrive(allocation, pool, Random(f"{seed}/{order}"))
+        results.append((set(made), list(allocation.retained(known))))
+        assert not [d for d in made if d.arm == "POST" and d.number == 0 and d.boundary in links]
+    assert results[0] == results[1]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("chained") / "run.db"
+    config = Config(suite=SuiteConfig(split="train", limit=45), compressor=CompressorConfig(budget=2048))
+
+    async def work(store: Store) -> None:
+        async with open_study(config, path.parent, store, "collect") as study:
+            await collect(study)
+
+    with open_run(path) as store:
+        asyncio.run(work(store))
+    return path
+
+
+def test_chained_draws_are_post_draws_in_expectation(run: Path) -> None:
+    """On the embedded world: a chained POST draw and a fresh one differ by nothing but noise."""
+    known: dict[BoundaryId, Outcomes] = {}
+    facts = []
+    with Store.read(run) as store:
+        units = [row["unit"] for row in store.rows("SELECT unit FROM trajectories ORDER BY unit")]
+        facts = [TrajectoryFacts.of(unit, read_trajectory(store, unit)) for unit in units]
+    for each in facts:
+        for index in range(1, len(each.boundaries) + 1):
+            truth = boundary_truth(run, each.unit, index, "train", 2)
+            sides = [
+                {n: Outcome(float(side.success[n]), side.steps[n]) for n in range(2)}
+                for side in (truth.pre, truth.post)
+            ]
+            known[BoundaryId(each.unit, index)] = Outcomes(*sides)
+    links = links_of(facts)
+    bare = {b: Outcomes(o.pre, {}) for b, o in known.items()}
+    chained = with_chained(bare, links)
+    assert len(links) == len(known) >= 60
+    for figure in (lambda o: o.value, lambda o: o.steps):
+        # Draws of one trajectory share their ends, so trajectories are the sample.
+        gaps: dict[str, float] = {}
+        for b, o in known.items():
+            fresh = fmean(figure(draw) for draw in o.post.values())
+            gaps[b.unit] = gaps.get(b.unit, 0.0) + figure(chained[b].post[0]) - fresh
+        error = stdev(gaps.values()) / math.sqrt(len(gaps))
+        assert abs(fmean(gaps.values())) < 3.5 * error + 1e-9

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from attribution_support import boundary, random_pool
+
+from recompact.attribution.allocation import Allocation, Outcome
+from recompact.attribution.chained import Chained
+from recompact.attribution.controls import TaskRuns, check_identity, false_retention, percentiles, split_in_two
+from recompact.attribution.halving import Halving
+from recompact.attribution.racing import Racing
+from recompact.attribution.uniform import Uniform
+
+
+def test_a_split_uses_each_draw_once() -> None:
+    pre = random_pool(1, 9, seed=2)[boundary(0)].pre
+    numbered = {n: Outcome(o.value, o.steps, tokens=n) for n, o in pre.items()}
+    split = split_in_two({boundary(0): numbered}, seed=1)[boundary(0)]
+    used = [o.tokens for side in (split.pre, split.post) for o in side.values()]
+    assert len(split.pre) == len(split.post) == 4
+    assert len(set(used)) == 8
+    assert split != split_in_two({boundary(0): numbered}, seed=2)[boundary(0)]
+
+
+@pytest.mark.parametrize("allocation", [Uniform(3), Halving(), Racing(), Chained(Halving(), {}), Chained(Racing(), {})])
+def test_where_nothing_ever_varies_nothing_is_retained(allocation: Allocation) -> None:
+    pre = {boundary(n): dict(enumerate([Outcome(1.0, 7)] * 20)) for n in range(10)}
+    result = false_retention(allocation, pre, splits=3)
+    assert result.rate == 0
+    assert result.interval.high < 0.35
+    assert (result.boundaries, result.splits, result.allocation) == (10, 3, allocation.name)
+
+
+def test_coin_flips_are_retained_as_often_as_arithmetic_says() -> None:
+    # Three pairs of fair coins: the difference is at least two thirds in (15 + 6 + 1 - 15 + 0 ...) = 7 of 64 cases.
+    chance = Random(7)
+    pre = {boundary(n): {d: Outcome(float(chance.random() < 0.5), 7) for d in range(40)} for n in range(400)}
+    result = false_retention(Uniform(3), pre, splits=5)
+    assert result.rate == pytest.approx(7 / 64, abs=0.025)
+    assert result.interval.low < 7 / 64 < result.interval.high
+    assert false_retention(Racing(), pre, splits=5).rate < result.rate
+
+
+def test_chained_control_takes_its_free_draw_from_pre() -> None:
+    chance = Random(8)
+    pre = {boundary(n): {d: Outcome(float(chance.random() < 0.5), 7) for d in range(40)} for n in range(60)}
+    links = {b: Outcome(0.0, 40) for b in pre}  # a rest so bad that it would make everything look harmful
+    assert false_retention(Chained(Halving(), links), pre).rate == false_retention(Halving(), pre).rate
+
+
+def toy(tasks: int, runs: int, seed: int, *, bias: float = 0.0) -> list[TaskRuns]:
+    """Trajectories of up to three boundaries, each of which multiplies the chance of success by a factor."""
+    chance = Random(seed)
+    out = []
+    for number in range(tasks):
+        start = chance.random()
+        compacted, hazards = [], []
+        for _ in range(runs):
+            p, lost = start, 0.0
+            for _ in range(chance.randint(0, 3)):
+                q = p * chance.choice([1.0, 1.0, 0.4])
+                # One draw in each arm: noisy, but unbiased.
+                lost += float(chance.random() < p) - float(chance.random() < q) + bias
+                p = q
+            compacted.append(float(chance.random() < p))
+            hazards.append(lost)
+        uncompacted = [float(chance.random() < start) for _ in range(runs)]
+        out.append(TaskRuns(str(number), tuple(compacted), tuple(hazards), tuple(uncompacted)))
+    return out
+
+
+def test_identity_holds_where_it_must() -> None:
+    check = check_identity(toy(200, 10, seed=1))
+    assert check.agrees
+    assert (check.tasks, check.trajectories) == (200, 2000)
+    assert check.difference.value == pytest.approx(check.compacted.value - check.uncompacted.value)
+    assert check.difference.interval.high < 0
+    assert check.predicted.interval.low < check.difference.value < check.predicted.interval.high
+
+
+def test_identity_interval_has_its_coverage() -> None:
+    agree = sum(check_identity(toy(60, 4, seed), resamples=300).agrees for seed in range(60))
+    assert agree >= 51
+
+
+def test_identity_fails_where_hazards_are_wrong() -> None:
+    assert not check_identity(toy(200, 10, seed=1, bias=0.1)).agrees
+
+
+def test_percentiles_of_one_value() -> None:
+    assert percentiles([3.0]).low == percentiles([3.0]).high == 3.0

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from statistics import fmean
+
+import pytest
+from attribution_support import arm, outcomes
+
+from recompact.attribution.allocation import Outcome, Outcomes
+from recompact.attribution.distributions import beta_cdf, t_cdf, t_quantile, wilson
+from recompact.attribution.effects import (
+    burden_interval,
+    channel_of,
+    effect_of,
+    effects_of,
+    harm_score,
+    hazard_interval,
+)
+from recompact.attribution.posterior import (
+    PUBLISHED,
+    SUCCESS_PRIOR,
+    Thresholds,
+    burden_prior,
+    changed_share,
+    doubt_after,
+    probability_burden,
+    probability_harmful,
+    probability_hazard,
+    success_prior,
+)
+
+
+def results(successes: int, draws: int) -> list[Outcome]:
+    return [Outcome(float(n < successes), 5) for n in range(draws)]
+
+
+def test_newcombe_as_published() -> None:
+    # Newcombe (1998), method 10, 56/70 against 48/80.
+    interval = hazard_interval(results(56, 70), results(48, 80))
+    assert interval.low == pytest.approx(0.0524, abs=5e-5)
+    assert interval.high == pytest.approx(0.3339, abs=5e-5)
+
+
+def test_one_pair_says_little_and_the_interval_says_so() -> None:
+    effect = effect_of(outcomes((1, 10, 0, 10)))
+    assert effect is not None
+    assert effect.hazard_interval.low < 0 < effect.hazard_interval.high
+    assert effect.burden_interval.low < -3
+    assert effect.burden_interval.high > 3
+
+
+def test_equal_lengths_do_not_give_an_interval_of_width_zero() -> None:
+    interval = burden_interval(list(arm(*[(1, 9)] * 3).values()), list(arm(*[(1, 9)] * 3).values()))
+    assert interval.high - interval.low > 1
+
+
+@pytest.mark.parametrize(("p", "q"), [(0.9, 0.9), (0.9, 0.3), (0.5, 0.5), (0.7, 0.6)])
+@pytest.mark.parametrize("draws", [3, 9])
+def test_hazard_interval_covers(p: float, q: float, draws: int) -> None:
+    chance = Random(f"{p}/{q}/{draws}")
+
+    def once() -> bool:
+        pre = [Outcome(float(chance.random() < p), 1) for _ in range(draws)]
+        post = [Outcome(float(chance.random() < q), 1) for _ in range(draws)]
+        interval = hazard_interval(pre, post)
+        return interval.low <= p - q <= interval.high
+
+    assert 0.90 <= fmean(once() for _ in range(2000)) <= 1.0
+
+
+def test_hazard_interval_covers_rewards_that_are_not_0_or_1() -> None:
+    chance = Random(3)
+
+    def once() -> bool:
+        pre, post = ([Outcome(chance.betavariate(a, 2), 1) for _ in range(9)] for a in (4, 2))
+        interval = hazard_interval(pre, post)
+        return interval.low <= 4 / 6 - 1 / 2 <= interval.high
+
+    assert fmean(once() for _ in range(1000)) >= 0.95
+
+
+@pytest.mark.parametrize("draws", [2, 3, 9])
+@pytest.mark.parametrize("dispersion", [0.2, 0.42, 1.0])
+def test_burden_interval_covers(draws: int, dispersion: float) -> None:
+    chance = Random(f"{draws}/{dispersion}")
+
+    def lengths(mean: float) -> list[Outcome]:
+        return [Outcome(1.0, round(chance.gauss(mean, (dispersion * mean) ** 0.5))) for _ in range(draws)]
+
+    def once() -> bool:
+        interval = burden_interval(lengths(14), lengths(18))
+        return interval.low <= 4 <= interval.high
+
+    assert 0.90 <= fmean(once() for _ in range(1500)) <= 1.0
+
+
+def test_with_three_pairs_hazard_moves_in_thirds() -> None:
+    seen = set()
+    for won in range(4):
+        for kept in range(4):
+            effect = effect_of(Outcomes(dict(enumerate(results(won, 3))), dict(enumerate(results(kept, 3)))))
+            assert effect is not None
+            seen.add(round(3 * effect.hazard, 9))
+            assert (effect.channel == "error") == (won - kept >= 2)  # the threshold of 0.5 takes two thirds
+    assert seen == {-3, -2, -1, 0, 1, 2, 3}
+
+
+def test_means_are_by_arm_and_arms_may_differ_in_draws() -> None:
+    effect = effect_of(Outcomes(arm((1, 10), (1, 12), (0, 14)), arm((0, 20))))
+    assert effect is not None
+    assert (effect.hazard, effect.burden) == (pytest.approx(2 / 3), 8)
+    assert (effect.pre, effect.post, effect.channel) == (3, 1, "both")
+    assert effect.score == pytest.approx(1.6)
+
+
+def test_no_effect_without_a_draw_in_both_arms() -> None:
+    some = Outcomes(arm((1, 10)))
+    assert effect_of(some) is None
+    assert effects_of({}) == {}
+
+
+def test_thresholds_can_be_changed() -> None:
+    strict = Thresholds(hazard=0.9, burden=10)
+    assert channel_of(0.8, 9, strict) == "none"
+    assert harm_score(0.45, 9, strict) == pytest.approx(0.9)
+
+
+class TestPosterior:
+    def test_prior_is_what_the_paper_counted(self) -> None:
+        assert probability_hazard([], [], 0.5) == pytest.approx(22 / PUBLISHED)
+        assert probability_burden([], [], 5.0) == pytest.approx(21 / PUBLISHED)
+        assert probability_burden([], [], 0.0) == pytest.approx(355 / PUBLISHED)
+
+    def test_success_prior_has_the_published_moments(self) -> None:
+        a, b = SUCCESS_PRIOR
+        tasks = {168: (0.841, 0.786), 95: (0.821, 0.758), 40: (0.858, 0.725)}
+        accuracy, pass3 = (sum(n * v[i] for n, v in tasks.items()) / sum(tasks) for i in (0, 1))
+        s = a + b
+        assert a / s == pytest.approx(accuracy, abs=0.002)
+        assert a / s * (a + 1) / (s + 1) * (a + 2) / (s + 2) == pytest.approx(pass3, abs=0.002)
+        assert sum(weight for _, weight in success_prior()) == pytest.approx(1)
+
+    def test_more_evidence_makes_surer(self) -> None:
+        harm = [probability_hazard([1] * n, [0] * n, 0.5) for n in (0, 1, 2, 3, 5)]
+        assert harm == sorted(harm)
+        assert harm[-1] > 0.95
+        calm = [probability_hazard([1] * n, [1] * n, 0.5) for n in (0, 1, 2, 3)]
+        assert calm == sorted(calm, reverse=True)
+        added = [probability_burden([10], [steps], 5.0) for steps in (8, 10, 12, 15, 20, 30)]
+        assert added == sorted(added)
+        longer = [probability_burden([10] * n, [18] * n, 5.0) for n in (1, 2, 3, 5, 9)]
+        assert longer == sorted(longer)
+
+    def test_order_of_draws_does_not_matter(self) -> None:
+        one = Outcomes(arm((1, 10), (0, 12)), arm((0, 20), (1, 11)))
+        other = Outcomes(arm((0, 12), (1, 10)), arm((1, 11), (0, 20)))
+        assert probability_harmful(one) == pytest.approx(probability_harmful(other))
+
+    def test_nobody_takes_more_steps_than_are_left(self) -> None:
+        failed = Outcomes(arm((0, 28)))
+        assert probability_harmful(failed, remaining=30) < 0.01 < 0.03 < probability_harmful(failed)
+
+    def test_hazard_posterior_is_calibrated_on_its_own_prior(self) -> None:
+        chance = Random(11)
+        rates, weights = zip(*success_prior(), strict=True)
+        predicted, true = [], []
+        for _ in range(4000):
+            p = q = chance.choices(rates, weights)[0]
+            if chance.random() < changed_share():
+                q = chance.choices(rates, weights)[0]
+            pre, post = ([float(chance.random() < rate) for _ in range(3)] for rate in (p, q))
+            predicted.append(probability_hazard(pre, post, 0.5))
+            true.append(p - q >= 0.5)
+        assert fmean(predicted) == pytest.approx(fmean(true), abs=0.01)
+        sure = [t for f, t in zip(predicted, true, strict=True) if f > 0.5]
+        said = [f for f in predicted if f > 0.5]
+        assert fmean(said) == pytest.approx(fmean(sure), abs=0.12)
+
+    def test_burden_posterior_is_calibrated_on_its_own_prior(self) -> None:
+        chance = Random(12)
+        location, scale = burden_prior()
+        predicted, true = [], []
+        for _ in range(3000):
+            t3 = chance.gauss(0, 1) / (sum(chance.gauss(0, 1) ** 2 for _ in range(3)) / 3) ** 0.5
+            added = location + scale * t3
+            pre, post = ([round(chance.gauss(mean, (0.42 * 20) ** 0.5)) for _ in range(3)] for mean in (20, 20 + added))
+            predicted.append(probability_burden(pre, post, 5.0))
+            true.append(added >= 5)
+        assert fmean(predicted) == pytest.approx(fmean(true), abs=0.01)
+
+    def test_the_next_draw_leaves_less_doubt_on_average(self) -> None:
+        now = probability_hazard([1], [0], 0.5)
+        for which in ("PRE", "POST"):
+            assert doubt_after([1], [0], 0.5, which) < now * (1 - now)  # type: ignore[arg-type]
+
+
+class TestDistributions:
+    def test_against_scipy(self) -> None:
+        stats = pytest.importorskip("scipy.stats")
+        checks: list[tuple[Callable[..., float], Callable[..., float], list[tuple[float, ...]]]] = [
+            (beta_cdf, stats.beta.cdf, [(0.3, 0.39, 0.076), (0.98, 0.39, 0.076), (0.5, 9, 4)]),
+            (t_cdf, stats.t.cdf, [(-2.3, 3), (0.0, 4.5), (1.7, 2.2), (12.0, 1)]),
+            (t_quantile, stats.t.ppf, [(0.975, 2), (0.975, 7.3), (0.1, 3), (0.5, 3)]),
+        ]
+        for ours, theirs, points in checks:
+            for point in points:
+                assert ours(*point) == pytest.approx(float(theirs(*point)), abs=1e-9)
+
+    def test_wilson(self) -> None:
+        assert wilson(0.0, 0) == (0.0, 1.0)
+        assert wilson(1.0, 1)[0] == pytest.approx(0.2065, abs=1e-4)
+        assert wilson(1.0, 1)[1] == 1.0
