@@ -1,7 +1,7 @@
 """How close verification comes to its ideal makespan when replies take 0.2 to 2 seconds and 64 calls run at once.
 
-    python benchmarks/barrier.py             # one minute
-    python benchmarks/barrier.py --real      # waits the latencies out; several minutes
+    python benchmarks/barrier.py             # three minutes
+    python benchmarks/barrier.py --real      # waits the latencies out; a quarter of an hour
     python benchmarks/barrier.py --json
 
 A run of `pocket` is collected with the simulated models and verified by several allocations. Each reply takes a time of
@@ -21,7 +21,7 @@ import random
 import selectors
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,7 +32,8 @@ from recompact.attribution.naming import allocation_of
 from recompact.attribution.verify import known, verify
 from recompact.chat import Reply, Request
 from recompact.collect import collect
-from recompact.config import VerifyConfig, parse_config
+from recompact.config import Config, VerifyConfig, parse_config
+from recompact.models.journal import seed_of
 from recompact.models.protocol import ChatModel
 from recompact.store.runs import continuation_rows, phase_digest
 from recompact.store.store import Store
@@ -40,7 +41,16 @@ from recompact.study import open_study
 
 PLACES = 64
 SHORTEST, MEDIAN, LONGEST, SPREAD = 0.2, 0.5, 2.0, 0.7
-CONFIG = f'[suite]\nuse = "pocket"\n[compressor]\nbudget = 2048\n[run]\nconcurrency = {PLACES}\n'
+CONFIG = """
+[suite]
+use = "pocket"
+split = "{split}"
+[compressor]
+budget = 2048
+[run]
+concurrency = {places}
+"""
+SPLITS = ("train", "test")
 ALLOCATIONS = ("halving", "uniform:3", "chained", "racing", "chained:racing")
 
 
@@ -112,17 +122,20 @@ class WithBarrier:
         return self.inner.retained(known)
 
 
-async def measure(path: Path, name: str, barrier: bool = False) -> dict[str, Any]:
+def config_of(split: str) -> Config:
+    return parse_config(CONFIG.format(split=split, places=PLACES), Path("barrier.toml"))
+
+
+async def measure(path: Path, split: str, name: str, barrier: bool = False) -> dict[str, Any]:
     """Verify a fresh copy of the collected run."""
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / "run.db"
         copy.write_bytes(path.read_bytes())
         with Store.open(copy) as store:
-            config = parse_config(CONFIG, Path("barrier.toml"))
             allocation = allocation_of(store, VerifyConfig(allocation=name))
             if barrier:
                 allocation = WithBarrier(allocation)
-            async with open_study(config, Path(), store, "verify") as study:
+            async with open_study(config_of(split), Path(), store, "verify") as study:
                 models = {key: Slow(model) for key, model in study.models.items()}
                 loop = asyncio.get_running_loop()
                 started, computing = loop.time(), time.process_time()
@@ -149,23 +162,21 @@ async def measure(path: Path, name: str, barrier: bool = False) -> dict[str, Any
 
 def critical_path(store: Store, allocation: str) -> float:
     """The longest chain of draws of one boundary, by their latencies, as far as one had to wait for the other."""
-    took: Counter[str] = Counter()
+    took: defaultdict[str, float] = defaultdict(float)
     for row in store.rows("SELECT unit, ordinal FROM calls WHERE unit LIKE 'continue/%'"):
-        from recompact.models.journal import seed_of
-
-        took[row["unit"]] += latency(seed_of(row["unit"], row["ordinal"]))  # type: ignore[assignment]
-    chains: defaultdict[tuple[str, int], Counter[int]] = defaultdict(Counter)
+        took[row["unit"]] += latency(seed_of(row["unit"], row["ordinal"]))
+    chains: defaultdict[tuple[str, int], dict[int, float]] = defaultdict(dict)
     for number, made in enumerate(continuation_rows(store)):
         # uniform: none waits; halving: pairs in order; racing: one after the other
         link = 0 if allocation.startswith("uniform") else number if "racing" in allocation else made.draw
         chain = chains[made.unit, made.index]
-        chain[link] = max(chain[link], took[made.name])
+        chain[link] = max(chain.get(link, 0.0), took[made.name])
     return max(sum(chain.values()) for chain in chains.values())
 
 
-async def collected(path: Path) -> None:
+async def collected(path: Path, split: str) -> None:
     with Store.open(path) as store:
-        async with open_study(parse_config(CONFIG, Path("barrier.toml")), Path(), store, "collect") as study:
+        async with open_study(config_of(split), Path(), store, "collect") as study:
             await collect(study)
 
 
@@ -176,13 +187,14 @@ def main() -> None:
     args = parser.parse_args()
     found = []
     with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch) / "run.db"
-        asyncio.run(collected(path))
-        for name, barrier in ((ALLOCATIONS[0], True), *((name, False) for name in ALLOCATIONS)):
-            with asyncio.Runner(loop_factory=None if args.real else SkippingLoop) as runner:
-                found.append(runner.run(measure(path, name, barrier)))
-            if not args.json:
-                show(found[-1], first=len(found) == 1, real=args.real)
+        for split in SPLITS:
+            path = Path(scratch) / f"{split}.db"
+            asyncio.run(collected(path, split))
+            for name, barrier in ((ALLOCATIONS[0], True), *((name, False) for name in ALLOCATIONS)):
+                with asyncio.Runner(loop_factory=None if args.real else SkippingLoop) as runner:
+                    found.append(runner.run(measure(path, split, name, barrier)))
+                if not args.json:
+                    show(found[-1], first=barrier, real=args.real)
     if args.json:
         print(json.dumps(found, indent=2))
 

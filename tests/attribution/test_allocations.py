@@ -23,7 +23,7 @@ def with_barrier(pool: dict[BoundaryId, Outcomes], halving: Halving) -> tuple[se
     """The paper's algorithm, word for word, on a pool."""
     active, made = sorted(pool), set()
     for number in range(halving.rounds):
-        made |= {Draw(b, side, number) for b in active for side in ("PRE", "POST")}  # type: ignore[arg-type]
+        made |= {Draw(b, side, number) for b in active for side in ("PRE", "POST")}
         if number + 1 < halving.rounds:
             everybody = {b: outcomes_so_far(pool[b], number + 1) for b in active}
             ranked = halving._ranked(everybody, active, number + 1)
@@ -170,10 +170,7 @@ def test_no_allocation_asks_twice_or_minds_the_order(boundaries: int, seed: int,
         results.append((set(made), list(which.retained(known))))
     assert results[0] == results[1] == results[2]
     assert set(results[0][0]) == {
-        Draw(b, side, n)
-        for b, o in sample(which, pool).known.items()
-        for side in ("PRE", "POST")
-        for n in o.of(side)  # type: ignore[arg-type]
+        Draw(b, side, n) for b, o in sample(which, pool).known.items() for side in ("PRE", "POST") for n in o.of(side)
     }
 
 
@@ -183,7 +180,7 @@ def test_more_draws_later_repeat_none(seed: int, first: Allocation) -> None:
     pool = random_pool(9, 10, seed)
     known = sample(first, pool).known
     later = set(Uniform(9).due(known))
-    done = {Draw(b, side, n) for b, o in known.items() for side in ("PRE", "POST") for n in o.of(side)}  # type: ignore[arg-type]
+    done = {Draw(b, side, n) for b, o in known.items() for side in ("PRE", "POST") for n in o.of(side)}
     assert not later & done
     assert len(later | {d for d in done if d.number < 9}) == 9 * 9 * 2
 

@@ -73,10 +73,11 @@ def test_halving_costs_one_continuation_less_per_boundary() -> None:
 
 
 def chains(boundaries: int, seed: int) -> tuple[dict[BoundaryId, Outcomes], dict[BoundaryId, Segment | Outcome]]:
-    """Trajectories of one to four boundaries with pools of chance; some were broken off only in `links_of`'s eyes."""
+    """Trajectories of one to four boundaries with pools of chance."""
     chance = Random(seed)
     pools = list(random_pool(boundaries, 10, seed).values())
-    pool, facts = {}, []
+    pool: dict[BoundaryId, Outcomes] = {}
+    facts: list[TrajectoryFacts] = []
     while pools:
         unit = f"collect/{len(facts)}"
         steps = tuple(sorted(chance.sample(range(5, 45), k=min(len(pools), chance.randint(1, 4)))))
@@ -111,7 +112,7 @@ def test_chained_allocations_end_and_do_not_mind_the_order(
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("chained") / "run.db"
-    config = Config(suite=SuiteConfig(split="train", limit=45), compressor=CompressorConfig(budget=2048))
+    config = Config(suite=SuiteConfig(split="train", limit=36), compressor=CompressorConfig(budget=2048))
 
     async def work(store: Store) -> None:
         async with open_study(config, path.parent, store, "collect") as study:
@@ -131,21 +132,18 @@ def test_chained_draws_are_post_draws_in_expectation(run: Path) -> None:
         facts = [TrajectoryFacts.of(unit, read_trajectory(store, unit)) for unit in units]
     for each in facts:
         for index in range(1, len(each.boundaries) + 1):
-            truth = boundary_truth(run, each.unit, index, "train", 2)
-            sides = [
-                {n: Outcome(float(side.success[n]), side.steps[n]) for n in range(2)}
-                for side in (truth.pre, truth.post)
-            ]
+            truth = boundary_truth(run, each.unit, index, "train", 1)
+            sides = [{0: Outcome(float(side.success[0]), side.steps[0])} for side in (truth.pre, truth.post)]
             known[BoundaryId(each.unit, index)] = Outcomes(*sides)
     links = links_of(facts)
     bare = {b: Outcomes(o.pre, {}) for b, o in known.items()}
     chained = with_chained(bare, links)
     assert len(links) == len(known) >= 60
-    for figure in (lambda o: o.value, lambda o: o.steps):
+    for figure in ("value", "steps"):
         # Draws of one trajectory share their ends, so trajectories are the sample.
         gaps: dict[str, float] = {}
         for b, o in known.items():
-            fresh = fmean(figure(draw) for draw in o.post.values())
-            gaps[b.unit] = gaps.get(b.unit, 0.0) + figure(chained[b].post[0]) - fresh
+            gap = getattr(chained[b].post[0], figure) - getattr(o.post[0], figure)
+            gaps[b.unit] = gaps.get(b.unit, 0.0) + gap
         error = stdev(gaps.values()) / math.sqrt(len(gaps))
         assert abs(fmean(gaps.values())) < 3.5 * error + 1e-9

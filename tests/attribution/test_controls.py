@@ -33,7 +33,7 @@ def test_where_nothing_ever_varies_nothing_is_retained(allocation: Allocation) -
 
 
 def test_coin_flips_are_retained_as_often_as_arithmetic_says() -> None:
-    # Three pairs of fair coins: the difference is at least two thirds in (15 + 6 + 1 - 15 + 0 ...) = 7 of 64 cases.
+    # Three pairs of fair coins: 3 to 0 (1 of 64 cases), 3 to 1 and 2 to 0 (3 each) make two thirds or more.
     chance = Random(7)
     pre = {boundary(n): {d: Outcome(float(chance.random() < 0.5), 7) for d in range(40)} for n in range(400)}
     result = false_retention(Uniform(3), pre, splits=5)

@@ -109,15 +109,15 @@ def _cause(entry: Any, evidence: BoundaryEvidence) -> Cause:
     if entry["mechanism"] not in MECHANISMS:
         raise ValueError(f"{entry['mechanism']!r} is no mechanism; choose one of {', '.join(MECHANISMS)}")
     said, seen = str(entry["summary_quote"]), str(entry["segment_quote"])
-    if said and not _occurs(said, evidence.summary):
+    if said and not occurs(said, evidence.summary):
         raise ValueError(f"the summary does not contain the quote {said[:80]!r}")
-    if seen and not _occurs(seen, f"{evidence.segment}\n{evidence.previous}"):
+    if seen and not occurs(seen, f"{evidence.segment}\n{evidence.previous}"):
         raise ValueError(f"the segment does not contain the quote {seen[:80]!r}")
     if not said and not seen:
         raise ValueError("a finding needs a quote from the summary or from the segment")
     return Cause(entry["mechanism"], str(entry["kind"]), said, seen, str(entry.get("explanation", "")))
 
 
-def _occurs(quote: str, text: str) -> bool:
+def occurs(quote: str, text: str) -> bool:
     """Word for word, whatever the white space."""
     return " ".join(quote.split()) in " ".join(text.split())

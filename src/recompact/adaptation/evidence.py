@@ -66,7 +66,7 @@ def described(evidence: Evidence, scope: Scope, count: TokenCounter) -> Boundary
     """One boundary as text."""
     boundary = evidence.boundary
     consumed = boundary.pre.before_last()
-    segment = "\n\n".join(_turn(turn) for turn in consumed.turns)
+    segment = "\n\n".join(shown_turn(turn) for turn in consumed.turns)
     previous = boundary.pre.summary.text if boundary.pre.summary else ""
     summary = boundary.post.summary.text if boundary.post.summary else ""
     parts = [_block("prefix", quoted_prefix(boundary.pre.prefix))] if scope == "prefix" else []
@@ -90,10 +90,10 @@ def described(evidence: Evidence, scope: Scope, count: TokenCounter) -> Boundary
     )
 
 
-def _turn(turn: Turn) -> str:
+def shown_turn(turn: Turn, long: int = LONG) -> str:
     """A turn as the compressor read it, with long observations cut."""
     results = tuple(
-        Message(r.role, r.content[:LONG] + MARK, r.calls, r.call_id) if len(r.content) > LONG else r
+        Message(r.role, r.content[:long] + MARK, r.calls, r.call_id) if len(r.content) > long else r
         for r in turn.results
     )
     return render_turn(turn.message, results)

@@ -47,9 +47,7 @@ def _structure(part: str, original: Template, revised: Template) -> list[str]:
     headings = [[s.heading.strip() for s in t.sections(part) if s.level] for t in (original, revised)]
     if headings[0] != headings[1]:
         found.append(f"{part}: the headings must stay {headings[0]}, but they are {headings[1]}")
-    if Counter(placeholders(before)) != Counter(placeholders(after)):
-        wanted = [f"{{{{ {name} }}}}" for name in placeholders(before)]
-        found.append(f"{part}: the placeholders must stay {wanted}, each as often as before")
+    found += lost_placeholders(part, original, revised)
     if Counter(_TAG.findall(before)) != Counter(_TAG.findall(after)):
         found.append(f"{part}: the tags must stay {_TAG.findall(before)}")
     if headings[0] == headings[1]:
@@ -58,6 +56,15 @@ def _structure(part: str, original: Template, revised: Template) -> list[str]:
             if missing:
                 found.append(f"{part}, section {old.title!r}: must keep its form {sorted(missing)}")
     return found
+
+
+def lost_placeholders(part: str, original: Template, revised: Template) -> list[str]:
+    """What even a free rewriting must keep: a part fills the same places as before."""
+    before, after = placeholders(original.part(part)), placeholders(revised.part(part))
+    if Counter(before) == Counter(after):
+        return []
+    wanted = [f"{{{{ {name} }}}}" for name in before]
+    return [f"{part}: the placeholders must stay {wanted}, each as often as before"]
 
 
 def _named(part: str, original: Template, revised: Template, instances: frozenset[str]) -> list[str]:

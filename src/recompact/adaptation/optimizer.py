@@ -61,11 +61,20 @@ async def ask(
                 raise ValueError("the optimizer refused to answer")
             return Answered(check(read_json(text)), tuple(refused))
         except (ValueError, KeyError, TypeError) as error:
-            reason = str(error) if isinstance(error, ValueError) else f"the answer lacks {error}"
+            reason = _reason(error)
             refused.append(reason)
             complaint = f"That answer cannot be used: {reason}\nAnswer again with one JSON object that mends this."
             messages = (*messages, assistant(text or "(nothing)"), user(complaint))
     return Answered(None, tuple(refused))
+
+
+def _reason(error: Exception) -> str:
+    """What was wrong, in words that an optimizer can act on."""
+    if isinstance(error, KeyError):
+        return f"the answer lacks {error}"
+    if isinstance(error, TypeError):
+        return f"the answer has not the form that was asked for ({error})"
+    return str(error)
 
 
 def read_json(text: str) -> Any:
@@ -83,4 +92,6 @@ def read_json(text: str) -> Any:
         value, _ = json.JSONDecoder().raw_decode(body, start)
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not valid JSON ({error})") from None
+    except RecursionError:
+        raise ValueError("it is not valid JSON (nested too deeply)") from None
     return value

@@ -124,7 +124,7 @@ async def revise(
     prompt = REVISION.format(diagnoses=lines, first=original.first, update=original.update)
 
     def check(value: Any) -> tuple[Template, tuple[Rule, ...]]:
-        revised = replace(original, first=_part(value, "first"), update=_part(value, "update"), provenance={})
+        revised = replace(original, first=whole_part(value, "first"), update=whole_part(value, "update"), provenance={})
         rules = tuple(_rule(entry, cited) for entry in value["rules"])
         if revised == original:
             raise ValueError("nothing was changed")
@@ -141,10 +141,15 @@ async def revise(
     return Candidate(name, template, rules, answered.refused)
 
 
-def _part(value: Any, name: str) -> str:
+def whole_part(value: Any, name: str) -> str:
+    """One part of a template as an optimizer wrote it."""
     text = value[name]
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"{name} is empty: give the whole part")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} contains half a character, which no file can hold") from None
     return text if text.endswith("\n") else text + "\n"
 
 

@@ -17,6 +17,11 @@ from recompact.execution.schedule import Unfinished
 from recompact.models.failures import ModelFailure
 
 
+Order = Callable[[BoundaryId, int, Outcomes], tuple[float, ...]]
+"""The place of a boundary's draws among all that wait, the smallest first, from the lowest number among them and from
+what is known of the boundary."""
+
+
 class LeftOut(Exception):
     """A boundary that cannot be verified; the text says why."""
 
@@ -36,16 +41,16 @@ async def draw_all(
     draw: Callable[[Draw], Awaitable[Outcome]],
     *,
     concurrency: int,
-    length: Callable[[BoundaryId], float] = lambda boundary: 0.0,
+    order: Order = lambda boundary, first, outcomes: (),
     on_due: Callable[[int], None] = lambda draws: None,
 ) -> Drawn:
     """Run all draws that fall due, at most so many at once.
 
-    `length` is about how long a continuation from a boundary will take; `on_due` hears how many draws are waiting or
-    under way. What comes out does not depend on `concurrency`. A model's failure leaves its draw unfinished; one that
-    every draw would meet is raised, as in `run_units`.
+    `order` says what to begin first; `on_due` hears how many draws are waiting or under way. What comes out depends on
+    neither of them, nor on `concurrency`. A model's failure leaves its draw unfinished; one that every draw would meet
+    is raised, as in `run_units`.
     """
-    state = _Drawing(dict(known), length, concurrency)
+    state = _Drawing(dict(known), order, concurrency)
     arrived: asyncio.Queue[tuple[Draw, Outcome | Exception]] = asyncio.Queue()
     tasks: set[asyncio.Task[None]] = set()
 
@@ -80,12 +85,11 @@ class _Drawing:
     """What is waiting, under way and known."""
 
     known: dict[BoundaryId, Outcomes]
-    length: Callable[[BoundaryId], float]
+    order: Order
     concurrency: int
-    waiting: list[tuple[int, float, BoundaryId, int, int, Draw]] = field(default_factory=list)
+    waiting: list[tuple[tuple[float, ...], BoundaryId, int, int, Draw]] = field(default_factory=list)
     asked: set[Draw] = field(default_factory=set)
     running: int = 0
-    batch: int = 0
     changed: bool = True
     left_out: dict[BoundaryId, str] = field(default_factory=dict)
     unfinished: list[Unfinished] = field(default_factory=list)
@@ -100,17 +104,18 @@ class _Drawing:
     def ask(self, allocation: Allocation) -> None:
         """Take in what has become due.
 
-        What was due first is drawn first, because others are decided by it; among what fell due together the longest
-        begins first, so that little is left to wait for at the end. Draws of one boundary and arm stand side by side,
-        and its arms too: a server's prompt cache then still has what they share.
+        The draws of one boundary and arm that fall due together stand side by side, and its arms too, whatever their
+        order among others: a server's prompt cache then still has what they share.
         """
         self.changed = False
-        self.batch += 1
-        for draw in allocation.due(self.known):
-            if draw not in self.asked:
-                self.asked.add(draw)
-                order = (self.batch, -self.length(draw.boundary), draw.boundary, ARMS.index(draw.arm), draw.number)
-                heapq.heappush(self.waiting, (*order, draw))
+        new = [draw for draw in allocation.due(self.known) if draw not in self.asked]
+        first: dict[BoundaryId, int] = {}
+        for draw in new:
+            first[draw.boundary] = min(draw.number, first.get(draw.boundary, draw.number))
+        for draw in new:
+            self.asked.add(draw)
+            place = self.order(draw.boundary, first[draw.boundary], self.known[draw.boundary])
+            heapq.heappush(self.waiting, (place, draw.boundary, ARMS.index(draw.arm), draw.number, draw))
 
     def next(self) -> Draw | None:
         while self.waiting:

@@ -58,3 +58,9 @@ def trajectory_facts(store: Store) -> list[TrajectoryFacts]:
 def seen_by(allocation: Allocation, known: Mapping[BoundaryId, Outcomes]) -> Mapping[BoundaryId, Outcomes]:
     """The outcomes that an allocation judges by: with chained draws where it chains."""
     return with_chained(known, allocation.links) if isinstance(allocation, Chained) else known
+
+
+def judges_apart(allocation: Allocation) -> bool:
+    """Whether each boundary is judged by its own outcomes alone."""
+    inner = allocation.inner if isinstance(allocation, Chained) else allocation
+    return isinstance(inner, Racing)

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from statistics import fmean
 
 from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
 from recompact.attribution.continuations import continuation_unit, continue_from
-from recompact.attribution.drawing import LeftOut, draw_all
-from recompact.attribution.naming import allocation_of
+from recompact.attribution.drawing import LeftOut, Order, draw_all
+from recompact.attribution.naming import allocation_of, judges_apart
 from recompact.collect import unit_of
 from recompact.config import VerifyConfig
 from recompact.environments.protocol import EnvironmentFailed, Task
@@ -84,7 +85,7 @@ async def verify(
         before.outcomes,
         draw,
         concurrency=study.config.run.concurrency,
-        length=lambda id: rest(rows[id]),
+        order=_order(rows, way),
         on_due=on_due,
     )
     after = Known(drawn.known, {**before.left_out, **drawn.left_out})
@@ -93,6 +94,22 @@ async def verify(
     if allocation is None:
         study.store.set_meta(verified=asdict(study.config.verify))
     return Verified(after, tuple(way.retained(after.outcomes)), ())
+
+
+def _order(rows: Mapping[BoundaryId, BoundaryRow], allocation: Allocation) -> Order:
+    """The longest continuations first, so that little is left to wait for at the end.
+
+    Where boundaries are judged against each other, first draws come before second ones all the same: until they are in,
+    nobody knows whose turn it is, and places stay empty.
+    """
+    joint = not judges_apart(allocation)
+
+    def order(id: BoundaryId, first: int, outcomes: Outcomes) -> tuple[float, ...]:
+        arms = [[o.steps for o in arm.values()] for arm in (outcomes.pre, outcomes.post) if arm]
+        length = max(map(fmean, arms)) if arms else rest(rows[id])
+        return (first, -length) if joint else (-length,)
+
+    return order
 
 
 async def _draw(

@@ -139,7 +139,8 @@ def note_arms(store: Store, arms: Sequence[Arm]) -> None:
     for template in filter(None, (arm.template for arm in arms)):
         parts = ("system", "first", "update", "frame")
         templates[template.hash] = {part: template.part(part) for part in parts}
+    order = list(dict.fromkeys([*meta.get("arm_order", ()), *(arm.label for arm in arms)]))
     noted = {**known, **{arm.label: arm.to_json() for arm in arms}}
     if noted != known:
-        # As a list of pairs: the order in which arms were given is the order of the table.
-        store.set_meta(arms=noted, arm_order=list(noted), templates=templates)
+        # Keys are sorted when they are written, and the order in which arms were given is that of the tables.
+        store.set_meta(arms=noted, arm_order=order, templates=templates)

@@ -96,7 +96,7 @@ def open_run(path: Path) -> Iterator[Store]:
 def overview(store: Store) -> Overview:
     meta = store.meta
     identity = meta.get("identity", {})
-    phase = "evaluate" if "arms" in meta else "collect"
+    phase = "evaluate" if meta.get("command") == "evaluate" else "collect"
     rows = store.rows("SELECT * FROM trajectories WHERE phase = ?", (phase,))
     tokens: Counter[str] = Counter()
     models = set()
@@ -108,7 +108,7 @@ def overview(store: Store) -> Overview:
         name=store.path.stem,
         path=str(store.path),
         suite=meta.get("suite", "?"),
-        compressor=f"{len(meta['arms'])} arms" if "arms" in meta else _compressor(identity),
+        compressor=f"{len(meta.get('arms', ()))} arms" if phase == "evaluate" else _compressor(identity),
         trajectories=n,
         success=sum(r["success"] for r in rows),
         steps=sum(r["steps"] for r in rows),

@@ -19,7 +19,8 @@ from recompact.environments.pocket.tasks import compose
 from recompact.environments.protocol import Task
 
 SPLITS: Mapping[str, int] = {"train": 90, "dev": 30, "test": 168}
-_EXAMPLE = ("pocket-example", "contact_detail")
+_EXAMPLE_SEED = "pocket-example"
+_EXAMPLE_FAMILY = "contact_detail"  # for tasks that are themselves too long to be shown
 
 
 class PocketSuite:
@@ -43,7 +44,7 @@ class PocketSuite:
 
     def prefix(self, task: Task) -> tuple[Message, ...]:
         """The fixed messages of a task."""
-        example = _worked_example() if self._example else ()
+        example = _worked_example(_example_family(task.data["family"])) if self._example else ()
         return (system(SYSTEM), *example, user(task.data["message"]))
 
 
@@ -72,10 +73,15 @@ def _task(split: str, index: int) -> Task:
     return Task(seed, composed.instruction, groups, data)
 
 
+def _example_family(family: str) -> str:
+    """A small model needs to be shown the very kind of task: an easy one is its own example, in another world."""
+    return family if BY_NAME[family].difficulty == "easy" else _EXAMPLE_FAMILY
+
+
 @cache
-def _worked_example() -> tuple[Message, ...]:
+def _worked_example(family: str) -> tuple[Message, ...]:
     """One episode as chat turns, played by the oracle, so that it can never disagree with the apps."""
-    seed, family = _EXAMPLE
+    seed = _EXAMPLE_SEED
     composed = compose(seed, family)
     request = user(task_message(composed.owner, composed.instruction))
     environment = PocketEnvironment(seed, family, (request,))

@@ -1,0 +1,216 @@
+"""The figures of an arm: success, reliability across runs, steps, context, tokens.
+
+Comes in: the rows of an arm and the tasks to look at. Goes out: for every metric one value per task, whose mean is the
+metric. Tables show the means; `paired` resamples the same values, so the two can never disagree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import comb
+from statistics import fmean, stdev
+from typing import Any, Literal
+
+from recompact.evaluation.records import ArmRuns, TaskRun
+
+PeakSource = Literal["provider", "own counter"]
+Unit = Literal["points", "steps", "thousand tokens", "compactions"]
+
+TOTAL = ("agent", "compressor")
+"""The roles whose tokens make up the total, as in the paper. What an environment asks for (a simulated user) is apart."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a metric is called and how it is read. `better` says which way is better."""
+
+    key: str
+    title: str
+    unit: Unit
+    better: Literal["more", "less"]
+
+    @property
+    def scale(self) -> float:
+        """From the value to what is shown."""
+        return {"points": 100.0, "thousand tokens": 0.001}.get(self.unit, 1.0)
+
+    @property
+    def digits(self) -> int:
+        return {"thousand tokens": 2 if self.key == "peak" else 1, "compactions": 2}.get(self.unit, 1)
+
+
+def metric(key: str) -> Metric:
+    """How a metric is read, by its key: `acc`, `pass^3`, `pass@3`, `steps`, `peak`, `tokens`, `tokens.agent`, ..."""
+    fixed = {
+        "acc": Metric(key, "Acc", "points", "more"),
+        "em": Metric(key, "EM", "points", "more"),
+        "f1": Metric(key, "F1", "points", "more"),
+        "steps": Metric(key, "Steps", "steps", "less"),
+        "peak": Metric(key, "Peak", "thousand tokens", "less"),
+        "compactions": Metric(key, "Compactions", "compactions", "less"),
+        "tokens": Metric(key, "Tokens", "thousand tokens", "less"),
+        "cached": Metric(key, "cached", "thousand tokens", "more"),
+    }
+    if key in fixed:
+        return fixed[key]
+    if key.startswith("tokens."):
+        return Metric(key, f"Tokens, {key.removeprefix('tokens.')}", "thousand tokens", "less")
+    name, power = key.split("^") if "^" in key else key.split("@")
+    title = {"pass": "Pass", "em": "EM"}[name]
+    return Metric(key, f"{title}{key[len(name)]}{power}", "points", "more")
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """An arm in figures, over so many tasks and runs. Rates are shares of one, peaks and tokens are single tokens."""
+
+    tasks: int
+    runs: int
+    means: Mapping[str, float]
+    spread: Mapping[str, float]  # sample standard deviation of the runs' own means; empty for a single run
+    by_run: Mapping[str, tuple[float, ...]]
+    usage: Mapping[str, Mapping[str, float]]  # role -> input, cached, output: tokens per task and run
+    endings: Mapping[str, int]
+    peak_source: PeakSource
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "tasks": self.tasks,
+            "runs": self.runs,
+            **dict(self.means),
+            "spread": dict(self.spread),
+            "by_run": {key: list(values) for key, values in self.by_run.items()},
+            "usage": {role: dict(counts) for role, counts in self.usage.items()},
+            "endings": dict(self.endings),
+            "peak_source": self.peak_source,
+        }
+
+
+def pass_all(successes: int, runs: int, k: int) -> float:
+    """Pass^k of one task: the chance that k of its runs, drawn without replacement, all succeed.
+
+    Unbiased for the chance that k fresh runs all succeed; with k = runs it is whether all did.
+
+    >>> [pass_all(2, 3, k) for k in (1, 2, 3)]
+    [0.6666666666666666, 0.3333333333333333, 0.0]
+    """
+    return comb(successes, k) / comb(runs, k)
+
+
+def pass_any(successes: int, runs: int, k: int) -> float:
+    """Pass@k of one task: the chance that at least one of k of its runs succeeds.
+
+    >>> [pass_any(1, 3, k) for k in (1, 2, 3)]
+    [0.33333333333333337, 0.6666666666666667, 1.0]
+    """
+    return 1 - comb(runs - successes, k) / comb(runs, k)
+
+
+def peak_source(arms: Sequence[ArmRuns]) -> PeakSource:
+    """Whose count of the peak serves for all these arms: the provider's, if every trajectory that took a step has one.
+
+    Two counters are never mixed in one table: their difference would look like one of the arms.
+    """
+    rows = [row for arm in arms for row in arm.rows if row.steps]
+    return "provider" if rows and all(row.peak_reported for row in rows) else "own counter"
+
+
+def per_task(arm: ArmRuns, tasks: Sequence[str], runs: int, source: PeakSource) -> dict[str, tuple[float, ...]]:
+    """For every metric the value of each task, over its first `runs` runs."""
+    by_task = arm.by_task()
+    rows = [[by_task[task][run] for run in range(runs)] for task in tasks]
+    wins = [sum(row.success for row in made) for made in rows]
+    found: dict[str, list[float]] = {"acc": [won / runs for won in wins]}
+    for k in range(2, runs + 1):
+        found[f"pass^{k}"] = [pass_all(won, runs, k) for won in wins]
+    for k in range(2, runs + 1):
+        found[f"pass@{k}"] = [pass_any(won, runs, k) for won in wins]
+    found |= _question_answering(rows, runs)
+    for key, value in _per_run(rows, source).items():
+        found[key] = [fmean(value(row) for row in made) for made in rows]
+    return {key: tuple(values) for key, values in found.items()}
+
+
+def _per_run(rows: Sequence[Sequence[TaskRun]], source: PeakSource) -> dict[str, Any]:
+    """The metrics that each run has by itself, as functions of its row."""
+    found: dict[str, Any] = {
+        "steps": lambda row: row.steps,
+        "peak": (lambda row: row.peak_reported) if source == "provider" else (lambda row: row.peak),
+        "compactions": lambda row: row.compactions,
+    }
+    roles = sorted({role for made in rows for row in made for role in row.usage})
+    if any(row.usage[role].total for made in rows for row in made for role in TOTAL if role in row.usage):
+        found["tokens"] = lambda row: sum(row.usage[role].total for role in TOTAL if role in row.usage)
+        found["cached"] = lambda row: sum(row.usage[role].cached for role in TOTAL if role in row.usage)
+    for role in roles:
+        found[f"tokens.{role}"] = lambda row, role=role: row.usage[role].total if role in row.usage else 0
+    return found
+
+
+def _question_answering(rows: Sequence[Sequence[TaskRun]], runs: int) -> dict[str, list[float]]:
+    """EM, EM^k and F1. A question counts in EM^k by the runs that answered it exactly; a task is the mean of its own."""
+    if any(row.em is None or row.f1 is None for made in rows for row in made):
+        return {}
+    questions = [_by_question([row.em or () for row in made]) for made in rows]
+    found = {"em": [fmean(fmean(q) for q in asked) for asked in questions]}
+    for k in range(2, runs + 1):
+        found[f"em^{k}"] = [fmean(pass_all(sum(v >= 1 for v in q), runs, k) for q in asked) for asked in questions]
+    found["f1"] = [fmean(fmean(row.f1 or (0.0,)) for row in made) for made in rows]
+    return found
+
+
+def _by_question(answers: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
+    """The runs of each question; a run that came to no answer has all of them wrong."""
+    count = max(len(run) for run in answers)
+    filled = [tuple(run) if len(run) == count else (0.0,) * count for run in answers]
+    return list(zip(*filled, strict=True))
+
+
+def measure(arm: ArmRuns, tasks: Sequence[str], runs: int, source: PeakSource | None = None) -> Metrics:
+    """All figures of an arm over these tasks; `source` where several arms stand side by side."""
+    chosen = source or peak_source([arm])
+    by_task = arm.by_task()
+    rows = [by_task[task][run] for task in tasks for run in range(runs)]
+    each = [per_task(_one_run(arm, run), tasks, 1, chosen) for run in range(runs)] if tasks else []
+    by_run = {key: tuple(fmean(values[key]) for values in each) for key in (each[0] if each else ())}
+    return Metrics(
+        tasks=len(tasks),
+        runs=runs,
+        means={key: fmean(values) for key, values in per_task(arm, tasks, runs, chosen).items()} if tasks else {},
+        spread={key: stdev(values) for key, values in by_run.items()} if runs > 1 else {},
+        by_run=by_run,
+        usage=_usage(rows),
+        endings=dict(Counter(row.ending for row in rows).most_common()),
+        peak_source=chosen,
+    )
+
+
+def _one_run(arm: ArmRuns, run: int) -> ArmRuns:
+    from dataclasses import replace
+
+    return replace(arm, rows=tuple(replace(row, run=0) for row in arm.rows if row.run == run))
+
+
+def _usage(rows: Sequence[TaskRun]) -> dict[str, dict[str, float]]:
+    roles = sorted({role for row in rows for role in row.usage})
+    return {
+        role: {
+            name: sum(getattr(row.usage[role], name) for row in rows if role in row.usage) / len(rows)
+            for name in ("input", "cached", "output")
+        }
+        for role in roles
+    }
+
+
+def group_keys(arms: Sequence[ArmRuns]) -> tuple[str, ...]:
+    """What tasks are grouped by: difficulty, apps, family."""
+    return tuple(sorted({key for arm in arms for row in arm.rows for key in row.groups}))
+
+
+def grouped(arms: Sequence[ArmRuns], tasks: Sequence[str], key: str) -> dict[str, tuple[str, ...]]:
+    """The tasks of each group, group by group."""
+    groups = {row.task: row.groups.get(key) for arm in arms for row in arm.rows}
+    values = sorted({value for task in tasks if (value := groups.get(task)) is not None})
+    return {value: tuple(task for task in tasks if groups.get(task) == value) for value in values}

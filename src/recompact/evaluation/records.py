@@ -1,0 +1,153 @@
+"""What metrics are computed from: for each arm, one row for every task and run.
+
+Comes in: a run that `recompact evaluate` has made (or rows from elsewhere, see `released`). Goes out: arms with their
+rows, and the tasks that several arms have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from recompact.chat import Usage
+from recompact.errors import InputError
+from recompact.evaluation.arms import label
+from recompact.evaluation.evaluate import PHASE
+from recompact.store.runs import TrajectoryRow, trajectories
+from recompact.store.store import Store
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """One task, done once in one arm.
+
+    `em` and `f1` are there for question answering: one value for each question, or a single one for the whole task.
+    """
+
+    task: str
+    run: int
+    success: bool
+    steps: int
+    compactions: int = 0
+    peak: int = 0  # by our own counter
+    peak_reported: int = 0  # by the provider's
+    usage: Mapping[str, Usage] = field(default_factory=dict)
+    ending: str = ""
+    groups: Mapping[str, str] = field(default_factory=dict)
+    em: tuple[float, ...] | None = None
+    f1: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ArmRuns:
+    """The rows of one arm."""
+
+    name: str
+    scope: str | None
+    rows: tuple[TaskRun, ...]
+    simulated: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)  # kind, budget, template: where they are known
+
+    @property
+    def label(self) -> str:
+        return label(self.name, self.scope)
+
+    @property
+    def runs(self) -> int:
+        return max((row.run for row in self.rows), default=-1) + 1
+
+    def by_task(self) -> dict[str, dict[int, TaskRun]]:
+        found: dict[str, dict[int, TaskRun]] = {}
+        for row in self.rows:
+            found.setdefault(row.task, {})[row.run] = row
+        return found
+
+    def complete(self, runs: int) -> set[str]:
+        """The tasks that were done in each of the first `runs` runs."""
+        return {task for task, made in self.by_task().items() if made.keys() >= set(range(runs))}
+
+
+@dataclass(frozen=True)
+class Common:
+    """The tasks and runs that several arms have all of, so that their figures can be set side by side."""
+
+    tasks: tuple[str, ...]
+    runs: int
+    left_out: int  # tasks that some arm has not, or not often enough
+
+
+def common(arms: Sequence[ArmRuns], tasks: Iterable[str] | None = None, runs: int | None = None) -> Common:
+    """What the arms share: of these tasks (default: all), and so many runs (default: as many as every arm has)."""
+    most = min((arm.runs for arm in arms), default=0)
+    wanted = min(runs or most, most)
+    seen = dict.fromkeys(row.task for arm in arms for row in arm.rows)
+    asked = list(dict.fromkeys(tasks)) if tasks is not None else sorted(seen)
+    complete = [arm.complete(wanted) for arm in arms]
+    kept = tuple(task for task in asked if all(task in done for done in complete)) if wanted else ()
+    return Common(kept, wanted, len(asked) - len(kept))
+
+
+def read_arms(store: Store) -> tuple[ArmRuns, ...]:
+    """The arms of an evaluation in the order in which they were first given."""
+    meta = store.meta
+    if meta.get("command") != PHASE:
+        raise InputError(f"{store.path} is no evaluation: make one with recompact evaluate CONFIG")
+    rows: dict[str, list[TrajectoryRow]] = {}
+    for row in trajectories(store, phase=PHASE):
+        rows.setdefault(row.unit.split("/", 2)[1], []).append(row)
+    details = _answers(store, [row for made in rows.values() for row in made])
+    models = {model for model, _ in store.spent()}
+    simulated = bool(models) and all(model.startswith("sim-") for model in models)
+    made = {key: tuple(_task_run(row, details) for row in found) for key, found in rows.items()}
+    noted = meta.get("arms", {})
+    return tuple(
+        ArmRuns(arm["name"], arm["scope"], made.get(arm["key"], ()), simulated, arm)
+        for arm in (noted[name] for name in meta.get("arm_order", ()))
+    )
+
+
+def find_arm(arms: Sequence[ArmRuns], wanted: str, where: object) -> ArmRuns:
+    """An arm by its label, or by its name or scope where that leaves no doubt."""
+    exact = [arm for arm in arms if arm.label == wanted]
+    found = exact or [arm for arm in arms if wanted in (arm.name, arm.scope)]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(arm.label for arm in arms) or "none yet"
+    problem = f"has no arm {wanted!r}" if not found else f"has several arms {wanted!r}"
+    raise InputError(f"{where} {problem}: choose one of {known}")
+
+
+def _task_run(row: TrajectoryRow, details: Mapping[str, Mapping[str, Any]] | None) -> TaskRun:
+    answers = details.get(row.unit, {}) if details is not None else None
+    return TaskRun(
+        task=row.task,
+        run=row.run,
+        success=row.success,
+        steps=row.steps,
+        compactions=row.compactions,
+        peak=row.peak,
+        peak_reported=row.peak_reported,
+        usage=row.usage,
+        ending=row.ending,
+        groups=row.groups,
+        # An episode that did not come to an answer has none right.
+        em=None if answers is None else as_values(answers.get("em", 0.0)),
+        f1=None if answers is None else as_values(answers.get("f1", 0.0)),
+    )
+
+
+def as_values(value: Any) -> tuple[float, ...]:
+    """One value per question, or one for the whole task."""
+    return tuple(float(v) for v in value) if isinstance(value, list | tuple) else (float(value),)
+
+
+def _answers(store: Store, rows: Sequence[TrajectoryRow]) -> dict[str, Mapping[str, Any]] | None:
+    """The details of scores, where the suite is one of question answering; None for all others.
+
+    Details stand in whole trajectories only. A suite writes them always or never, so one look tells whether to read on.
+    """
+    finished = [row.unit for row in rows if row.ending == "finished"]
+    if not finished or not store.result(finished[0])["score"][2].keys() & {"em", "f1"}:
+        return None
+    return {unit: store.result(unit)["score"][2] for unit in finished}
