@@ -6,7 +6,7 @@
 
 A run of `pocket` is collected with the simulated models and verified by several allocations. Each reply takes a time of
 its own, drawn from a long-tailed (log-normal) distribution. The clock skips the time in which nothing happens, but all
-computing counts in full, the simulated models' too. The ideal is the sum of all latencies / 64, or the critical path if
+computing of this process counts in full, the simulated models' too. The ideal is the sum of all latencies / 64, or the critical path if
 that is longer: the longest chain of draws of one boundary that must follow each other. `with a barrier` is halving
 as one would write it down: no draw of a round begins before the last of the round before has ended.
 """
@@ -91,14 +91,14 @@ class SkippingSelector(selectors.DefaultSelector):
 
 
 class SkippingLoop(asyncio.SelectorEventLoop):
-    """A loop whose time is that of the computing done plus that of the waiting skipped."""
+    """A loop whose time is what this process computed plus what it would have waited."""
 
     def __init__(self) -> None:
         self._skipping = SkippingSelector()
         super().__init__(self._skipping)
 
     def time(self) -> float:
-        return time.monotonic() + self._skipping.skipped
+        return time.process_time() + self._skipping.skipped
 
 
 @dataclass
@@ -127,37 +127,34 @@ def config_of(split: str) -> Config:
 
 
 async def measure(path: Path, split: str, name: str, barrier: bool = False) -> dict[str, Any]:
-    """Verify a fresh copy of the collected run."""
-    with tempfile.TemporaryDirectory() as scratch:
-        copy = Path(scratch) / "run.db"
-        copy.write_bytes(path.read_bytes())
-        with Store.open(copy) as store:
-            allocation = allocation_of(store, VerifyConfig(allocation=name))
-            if barrier:
-                allocation = WithBarrier(allocation)
-            async with open_study(config_of(split), Path(), store, "verify") as study:
-                models = {key: Slow(model) for key, model in study.models.items()}
-                loop = asyncio.get_running_loop()
-                started, computing = loop.time(), time.process_time()
-                verified = await verify(replace(study, models=models), allocation)
-                seconds, computing = loop.time() - started, time.process_time() - computing
-            assert not verified.unfinished
-            total = sum(second for model in models.values() for second in model.seconds)
-            path_length = critical_path(store, name)
-            ideal = max(total / PLACES, path_length)
-            return {
-                "allocation": allocation.name,
-                "boundaries": len(known(store).outcomes),
-                "continuations": len(continuation_rows(store)),
-                "calls": sum(len(model.seconds) for model in models.values()),
-                "latency": total,
-                "critical_path": path_length,
-                "ideal": ideal,
-                "makespan": seconds,
-                "computing": computing,
-                "reached": ideal / seconds,
-                "digest": phase_digest(store, "continuation"),
-            }
+    """Verify a collected run and say how long that took."""
+    with Store.open(path) as store:
+        allocation = allocation_of(store, VerifyConfig(allocation=name))
+        if barrier:
+            allocation = WithBarrier(allocation)
+        async with open_study(config_of(split), Path(), store, "verify") as study:
+            models = {key: Slow(model) for key, model in study.models.items()}
+            loop = asyncio.get_running_loop()
+            started, computing = loop.time(), time.process_time()
+            verified = await verify(replace(study, models=models), allocation)
+            seconds, computing = loop.time() - started, time.process_time() - computing
+        assert not verified.unfinished
+        total = sum(second for model in models.values() for second in model.seconds)
+        path_length = critical_path(store, name)
+        ideal = max(total / PLACES, path_length)
+        return {
+            "allocation": allocation.name,
+            "boundaries": len(known(store).outcomes),
+            "continuations": len(continuation_rows(store)),
+            "calls": sum(len(model.seconds) for model in models.values()),
+            "latency": total,
+            "critical_path": path_length,
+            "ideal": ideal,
+            "makespan": seconds,
+            "computing": computing,
+            "reached": ideal / seconds,
+            "digest": phase_digest(store, "continuation"),
+        }
 
 
 def critical_path(store: Store, allocation: str) -> float:
@@ -191,8 +188,10 @@ def main() -> None:
             path = Path(scratch) / f"{split}.db"
             asyncio.run(collected(path, split))
             for name, barrier in ((ALLOCATIONS[0], True), *((name, False) for name in ALLOCATIONS)):
+                copy = path.with_suffix(".copy.db")
+                copy.write_bytes(path.read_bytes())
                 with asyncio.Runner(loop_factory=None if args.real else SkippingLoop) as runner:
-                    found.append(runner.run(measure(path, split, name, barrier)))
+                    found.append(runner.run(measure(copy, split, name, barrier)))
                 if not args.json:
                     show(found[-1], first=barrier, real=args.real)
     if args.json:

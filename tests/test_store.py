@@ -41,7 +41,7 @@ replies = st.builds(
     messages,
     st.builds(Usage, *[st.integers(0, 10**9)] * 5),
     st.sampled_from(["stop", "length", "refusal"]),
-    texts,
+    st.text(max_size=40),
 )
 
 
@@ -235,7 +235,7 @@ def test_an_older_file_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with Store.read(path) as store:
         assert store.meta == {"kept": "yes"}
         assert store.rows("SELECT note FROM units") == []
-    broken = (*newer, "CREATE TABLE half (x); CREATE TABLE meta (x);")
+    broken = (*newer, "CREATE TABLE half (x);\nCREATE TABLE meta (x);")
     monkeypatch.setattr("recompact.store.store.MIGRATIONS", broken)
     with pytest.raises(StoreError):
         Store.open(path)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from recompact.adaptation.acon import acon_ut, acon_ut_locked, acon_utco
 from recompact.adaptation.pair import pair
 from recompact.adaptation.revision import Candidate
 from recompact.adaptation.selection import ORIGINAL, Selection, select
@@ -22,7 +23,14 @@ STAGES: tuple[Stage, ...] = ("collect", "verify", "revise", "select")
 Method = Callable[[Study, Progress], Awaitable[tuple[tuple[Candidate, ...], tuple[Unfinished, ...]]]]
 """Evidence in, candidates out."""
 
-METHODS: dict[str, Method] = {"pair": pair}
+METHODS: dict[str, Method] = {
+    "pair": pair,
+    "acon-ut": acon_ut,
+    "acon-utco": acon_utco,
+    "acon-ut-locked": acon_ut_locked,
+}
+FROM_EFFECTS = frozenset({"pair"})
+"""Methods whose evidence is verified boundaries. The others learn from whole trajectories and pay for no draws."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +54,16 @@ async def adapt(study: Study, progress: Progress | None = None, until: Stage = "
     if collected.unfinished or upto < 1:
         return _left(nothing, collected.unfinished)
 
-    told.begin("verify", 0)
-    verified = await verify(study, on_done=told.done)  # step 2
-    if verified.unfinished or upto < 2:
-        return _left(nothing, verified.unfinished)
+    method = study.config.adapt.method
+    if method in FROM_EFFECTS:
+        told.begin("verify", 0)
+        verified = await verify(study, on_done=told.done)  # step 2
+        if verified.unfinished:
+            return _left(nothing, verified.unfinished)
+    if upto < 2:
+        return nothing
 
-    candidates, unfinished = await METHODS[study.config.adapt.method](study, told)  # step 3
+    candidates, unfinished = await METHODS[method](study, told)  # step 3
     if unfinished or upto < 3 or not any(c.template for c in candidates):
         return Adapted(study.template, ORIGINAL, candidates, None, tuple(unfinished))
 

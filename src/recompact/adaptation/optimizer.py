@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from recompact.chat import Decoding, Message, Request, assistant, system, user
+from recompact.chat import Decoding, Message, Request, assistant, canonical, system, user
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.protocol import ChatModel
 
@@ -94,4 +94,8 @@ def read_json(text: str) -> Any:
         raise ValueError(f"it is not valid JSON ({error})") from None
     except RecursionError:
         raise ValueError("it is not valid JSON (nested too deeply)") from None
+    try:
+        canonical(value).encode()
+    except UnicodeEncodeError:
+        raise ValueError("it contains half a character (a lone surrogate), which no file can hold") from None
     return value

@@ -146,10 +146,6 @@ def whole_part(value: Any, name: str) -> str:
     text = value[name]
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"{name} is empty: give the whole part")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{name} contains half a character, which no file can hold") from None
     return text if text.endswith("\n") else text + "\n"
 
 

@@ -7,7 +7,7 @@ So verification needs no barrier between rounds, and is the same whatever the co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -52,6 +52,11 @@ class Draw:
     boundary: BoundaryId
     arm: Arm
     number: int
+
+
+def in_turn(draws: Iterable[Draw]) -> list[Draw]:
+    """The order in which to make draws: first ones first, and PRE before POST."""
+    return sorted(draws, key=lambda d: (d.number, d.boundary.unit, d.boundary.index, d.arm == "POST"))
 
 
 class Allocation(Protocol):

@@ -9,7 +9,7 @@ between boundaries go out, and `Chained` lets any allocation use them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
 from recompact.trajectory import Ending, Trajectory
@@ -68,7 +68,7 @@ def with_chained(known: Mapping[BoundaryId, Outcomes], links: Links) -> dict[Bou
 def chained_outcome(link: Link, known: Mapping[BoundaryId, Outcomes]) -> Outcome | None:
     """What a link yields: nothing as long as the PRE draw behind its segment is missing. It costs no tokens."""
     if isinstance(link, Outcome):
-        return replace(link, tokens=0)
+        return link
     behind = known[link.then].pre.get(CHAINED) if link.then in known else None
     return None if behind is None else Outcome(behind.value, link.steps + behind.steps)
 
@@ -77,7 +77,7 @@ def _completed(outcomes: Outcomes, link: Link | None, known: Mapping[BoundaryId,
     if link is None or CHAINED in outcomes.post:
         return outcomes
     chained = chained_outcome(link, known)
-    return outcomes if chained is None else replace(outcomes, post={**outcomes.post, CHAINED: chained})
+    return outcomes if chained is None else Outcomes(outcomes.pre, {**outcomes.post, CHAINED: chained})
 
 
 @dataclass(frozen=True)

@@ -125,8 +125,8 @@ def _figures(means: Sequence[tuple[float, float, float]]) -> tuple[float, ...]:
 def percentiles(values: Sequence[float], confidence: float = 0.95) -> Interval:
     """The middle part of a sample.
 
-    >>> percentiles(range(101))
-    Interval(low=2.5, high=97.5)
+    >>> percentiles([3.0, 1.0, 2.0], 0.5)
+    Interval(low=1.5, high=2.5)
     """
     ordered = sorted(values)
 

@@ -93,7 +93,7 @@ class _Drawing:
     changed: bool = True
     left_out: dict[BoundaryId, str] = field(default_factory=dict)
     unfinished: list[Unfinished] = field(default_factory=list)
-    failed_in_a_row: int = 0
+    failed_in_a_row: set[BoundaryId] = field(default_factory=set)
 
     @property
     def wants_to_ask(self) -> bool:
@@ -128,7 +128,7 @@ class _Drawing:
     def take(self, draw: Draw, result: Outcome | Exception) -> None:
         self.running -= 1
         if isinstance(result, Outcome):
-            self.failed_in_a_row = 0
+            self.failed_in_a_row.clear()
             self.changed = True
             if draw.boundary in self.known:
                 self.known[draw.boundary] = with_outcome(self.known[draw.boundary], draw, result)
@@ -138,8 +138,8 @@ class _Drawing:
             self.left_out.setdefault(draw.boundary, str(result))
         elif isinstance(result, ModelFailure):
             self.unfinished.append(Unfinished(f"{draw.boundary} {draw.arm} {draw.number}", result))
-            self.failed_in_a_row += 1
-            if not result.retryable or self.failed_in_a_row >= max(3, self.concurrency):
+            self.failed_in_a_row.add(draw.boundary)  # its own draws follow each other: they count once
+            if not result.retryable or len(self.failed_in_a_row) >= max(3, self.concurrency):
                 raise result
         else:
             raise result

@@ -80,8 +80,9 @@ def effects_of(known: Mapping[BoundaryId, Outcomes], thresholds: Thresholds = PA
 
 def estimate(pre: Sequence[Outcome], post: Sequence[Outcome]) -> tuple[float, float]:
     """H and B from the draws of the two arms."""
-    hazard = fmean(o.value for o in pre) - fmean(o.value for o in post)
-    burden = fmean(o.steps for o in post) - fmean(o.steps for o in pre)
+    # Plain sums: allocations ask for this very often.
+    hazard = sum([o.value for o in pre]) / len(pre) - sum([o.value for o in post]) / len(post)
+    burden = sum([o.steps for o in post]) / len(post) - sum([o.steps for o in pre]) / len(pre)
     return hazard, burden
 
 
@@ -134,10 +135,11 @@ def lengths(outcomes: Iterable[Outcome]) -> Lengths:
 
 def first_draws(outcomes: Outcomes, draws: int) -> tuple[tuple[Outcome, ...], tuple[Outcome, ...]] | None:
     """The outcomes of draws 0 … draws-1 in both arms, or None where one is missing."""
-    wanted = range(draws)
-    if not all(n in outcomes.pre and n in outcomes.post for n in wanted):
+    pre, post = outcomes.pre, outcomes.post
+    try:
+        return tuple([pre[n] for n in range(draws)]), tuple([post[n] for n in range(draws)])
+    except KeyError:
         return None
-    return tuple(outcomes.pre[n] for n in wanted), tuple(outcomes.post[n] for n in wanted)
 
 
 def most_harmful_first(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from recompact.attribution.allocation import BoundaryId, Draw, Outcomes
+from recompact.attribution.allocation import BoundaryId, Draw, Outcomes, in_turn
 from recompact.attribution.continuations import ARMS
 from recompact.attribution.effects import estimate, first_draws, harm_score
 from recompact.attribution.posterior import PAPER, Thresholds
@@ -41,15 +41,13 @@ class Halving:
         return "halving"
 
     def due(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
-        due = []
-        for number, members in enumerate(self.certain(known)):
-            due += [
-                Draw(boundary, arm, number)
-                for boundary in sorted(members)
-                for arm in ARMS
-                if number not in known[boundary].of(arm)
-            ]
-        return due
+        return in_turn(
+            Draw(boundary, arm, number)
+            for number, members in enumerate(self.certain(known))
+            for boundary in members
+            for arm in ARMS
+            if number not in known[boundary].of(arm)
+        )
 
     def retained(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
         return retained_by_estimate(known, self.certain(known)[-1], self.rounds, self.thresholds)
@@ -79,12 +77,12 @@ class Halving:
         self, known: Mapping[BoundaryId, Outcomes], members: Sequence[BoundaryId], done: int
     ) -> list[BoundaryId]:
         """The members that have `done` pairs, highest score first, ties in an order drawn from the seed."""
-        keys = {}
+        keys = []
         for boundary in members:
             if (arms := first_draws(known[boundary], done)) is not None:
                 score = harm_score(*estimate(*arms), self.thresholds)
-                keys[boundary] = (-score, _lot(boundary, self.seed), boundary)
-        return sorted(keys, key=keys.__getitem__)
+                keys.append((-score, _lot(boundary, self.seed), boundary))
+        return [boundary for _, _, boundary in sorted(keys)]
 
 
 @lru_cache(maxsize=65536)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import fmean
 
-from recompact.attribution.allocation import BoundaryId, Draw, Outcome, Outcomes
+from recompact.attribution.allocation import BoundaryId, Draw, Outcome, Outcomes, in_turn
 from recompact.attribution.continuations import ARMS, Arm
 from recompact.attribution.effects import harm_score, most_harmful_first
 from recompact.attribution.posterior import (
@@ -60,11 +60,11 @@ class Racing:
 
     def due(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
         due = []
-        for boundary in sorted(known):
-            race = self.race(boundary, known[boundary])
+        for boundary, outcomes in known.items():
+            race = self.race(boundary, outcomes)
             if race.next is not None:
                 due.append(Draw(boundary, race.next, len(race.pre) if race.next == "PRE" else len(race.post)))
-        return due
+        return in_turn(due)
 
     def retained(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
         scores = {}

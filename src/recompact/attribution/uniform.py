@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from recompact.attribution.allocation import BoundaryId, Draw, Outcomes
+from recompact.attribution.allocation import BoundaryId, Draw, Outcomes, in_turn
 from recompact.attribution.continuations import ARMS
 from recompact.attribution.effects import estimate, first_draws, harm_score, most_harmful_first
 from recompact.attribution.posterior import PAPER, Thresholds
@@ -26,13 +26,13 @@ class Uniform:
         return f"uniform {self.draws}"
 
     def due(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
-        return [
+        return in_turn(
             Draw(boundary, arm, number)
-            for number in range(self.draws)
-            for boundary in sorted(known)
+            for boundary, outcomes in known.items()
             for arm in ARMS
-            if number not in known[boundary].of(arm)
-        ]
+            for number in range(self.draws)
+            if number not in outcomes.of(arm)
+        )
 
     def retained(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
         return retained_by_estimate(known, known, self.draws, self.thresholds)

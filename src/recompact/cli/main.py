@@ -21,6 +21,8 @@ COMMANDS = {
     "boundaries": ("boundaries", "List the compactions of a run with their effects, most harmful first."),
     "boundary": ("boundary", "Show one compaction: both contexts, what was dropped, what the agent did then."),
     "adapt": ("adapt", "Adapt the compaction prompt: collect, verify, revise, select."),
+    "evaluate": ("evaluate", "Run tasks under several arms (no compaction, FIFO, prompts) and compare them."),
+    "compare": ("compare", "Is one arm better than another? Paired intervals and tests, or all arms at once."),
     "runs": ("runs", "List the runs."),
     "show": ("show", "Print a run, or one trajectory with its boundaries marked."),
     "prompts": ("prompts", "Show, lint, compare and import compaction prompts."),

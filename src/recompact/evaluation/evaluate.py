@@ -46,7 +46,9 @@ class Planned:
 
 
 @asynccontextmanager
-async def open_evaluation(config: Config, directory: Path, store: Store, file: Path | None = None) -> AsyncIterator[Study]:
+async def open_evaluation(
+    config: Config, directory: Path, store: Store, file: Path | None = None
+) -> AsyncIterator[Study]:
     """A study whose run may get more tasks, more runs and other arms later.
 
     What an arm or a task decides is part of a unit's name, so it need not be the same throughout the run.

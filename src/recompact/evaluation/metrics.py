@@ -7,8 +7,9 @@ metric. Tables show the means; `paired` resamples the same values, so the two ca
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import comb
 from statistics import fmean, stdev
 from typing import Any, Literal
@@ -19,7 +20,7 @@ PeakSource = Literal["provider", "own counter"]
 Unit = Literal["points", "steps", "thousand tokens", "compactions"]
 
 TOTAL = ("agent", "compressor")
-"""The roles whose tokens make up the total, as in the paper. What an environment asks for (a simulated user) is apart."""
+"""Whose tokens make up the total, as in the paper. What an environment asks for (a simulated user) stands apart."""
 
 
 @dataclass(frozen=True)
@@ -127,37 +128,40 @@ def per_task(arm: ArmRuns, tasks: Sequence[str], runs: int, source: PeakSource) 
         found[f"pass^{k}"] = [pass_all(won, runs, k) for won in wins]
     for k in range(2, runs + 1):
         found[f"pass@{k}"] = [pass_any(won, runs, k) for won in wins]
-    found |= _question_answering(rows, runs)
-    for key, value in _per_run(rows, source).items():
-        found[key] = [fmean(value(row) for row in made) for made in rows]
+    for key, value in _per_run([row for made in rows for row in made], source).items():
+        if key == "em":
+            found |= _exact(rows, runs)
+        elif key != "acc":
+            found[key] = [fmean(value(row) for row in made) for made in rows]
     return {key: tuple(values) for key, values in found.items()}
 
 
-def _per_run(rows: Sequence[Sequence[TaskRun]], source: PeakSource) -> dict[str, Any]:
+def _per_run(rows: Sequence[TaskRun], source: PeakSource) -> dict[str, Callable[[TaskRun], float]]:
     """The metrics that each run has by itself, as functions of its row."""
-    found: dict[str, Any] = {
-        "steps": lambda row: row.steps,
-        "peak": (lambda row: row.peak_reported) if source == "provider" else (lambda row: row.peak),
-        "compactions": lambda row: row.compactions,
-    }
-    roles = sorted({role for made in rows for row in made for role in row.usage})
-    if any(row.usage[role].total for made in rows for row in made for role in TOTAL if role in row.usage):
+    found: dict[str, Callable[[TaskRun], float]] = {"acc": lambda row: float(row.success)}
+    if all(row.em is not None and row.f1 is not None for row in rows):
+        found["em"] = lambda row: fmean(row.em or (0.0,))
+        found["f1"] = lambda row: fmean(row.f1 or (0.0,))
+    found["steps"] = lambda row: row.steps
+    found["peak"] = (lambda row: row.peak_reported) if source == "provider" else (lambda row: row.peak)
+    found["compactions"] = lambda row: row.compactions
+    roles = sorted({role for row in rows for role in row.usage})
+    if any(row.usage[role].total for row in rows for role in TOTAL if role in row.usage):
         found["tokens"] = lambda row: sum(row.usage[role].total for role in TOTAL if role in row.usage)
         found["cached"] = lambda row: sum(row.usage[role].cached for role in TOTAL if role in row.usage)
-    for role in roles:
-        found[f"tokens.{role}"] = lambda row, role=role: row.usage[role].total if role in row.usage else 0
-    return found
+    return found | {f"tokens.{role}": partial(_tokens, role) for role in roles}
 
 
-def _question_answering(rows: Sequence[Sequence[TaskRun]], runs: int) -> dict[str, list[float]]:
-    """EM, EM^k and F1. A question counts in EM^k by the runs that answered it exactly; a task is the mean of its own."""
-    if any(row.em is None or row.f1 is None for made in rows for row in made):
-        return {}
-    questions = [_by_question([row.em or () for row in made]) for made in rows]
+def _tokens(role: str, row: TaskRun) -> float:
+    return row.usage[role].total if role in row.usage else 0
+
+
+def _exact(rows: Sequence[Sequence[TaskRun]], runs: int) -> dict[str, list[float]]:
+    """EM and EM^k. A question counts in EM^k by the runs that answered it exactly; a task is the mean of its own."""
+    questions = [_by_question([row.em or (0.0,) for row in made]) for made in rows]
     found = {"em": [fmean(fmean(q) for q in asked) for asked in questions]}
     for k in range(2, runs + 1):
         found[f"em^{k}"] = [fmean(pass_all(sum(v >= 1 for v in q), runs, k) for q in asked) for asked in questions]
-    found["f1"] = [fmean(fmean(row.f1 or (0.0,)) for row in made) for made in rows]
     return found
 
 
@@ -173,8 +177,10 @@ def measure(arm: ArmRuns, tasks: Sequence[str], runs: int, source: PeakSource | 
     chosen = source or peak_source([arm])
     by_task = arm.by_task()
     rows = [by_task[task][run] for task in tasks for run in range(runs)]
-    each = [per_task(_one_run(arm, run), tasks, 1, chosen) for run in range(runs)] if tasks else []
-    by_run = {key: tuple(fmean(values[key]) for values in each) for key in (each[0] if each else ())}
+    by_run = {
+        key: tuple(fmean(value(by_task[task][run]) for task in tasks) for run in range(runs))
+        for key, value in (_per_run(rows, chosen).items() if tasks else ())
+    }
     return Metrics(
         tasks=len(tasks),
         runs=runs,
@@ -185,12 +191,6 @@ def measure(arm: ArmRuns, tasks: Sequence[str], runs: int, source: PeakSource | 
         endings=dict(Counter(row.ending for row in rows).most_common()),
         peak_source=chosen,
     )
-
-
-def _one_run(arm: ArmRuns, run: int) -> ArmRuns:
-    from dataclasses import replace
-
-    return replace(arm, rows=tuple(replace(row, run=0) for row in arm.rows if row.run == run))
 
 
 def _usage(rows: Sequence[TaskRun]) -> dict[str, dict[str, float]]:
@@ -212,5 +212,11 @@ def group_keys(arms: Sequence[ArmRuns]) -> tuple[str, ...]:
 def grouped(arms: Sequence[ArmRuns], tasks: Sequence[str], key: str) -> dict[str, tuple[str, ...]]:
     """The tasks of each group, group by group."""
     groups = {row.task: row.groups.get(key) for arm in arms for row in arm.rows}
-    values = sorted({value for task in tasks if (value := groups.get(task)) is not None})
+    values = sorted({value for task in tasks if (value := groups.get(task)) is not None}, key=_group_order)
     return {value: tuple(task for task in tasks if groups.get(task) == value) for value in values}
+
+
+def _group_order(value: str) -> tuple[float, str]:
+    """Numbers by size, difficulties from easy to hard, everything else by name."""
+    words = {"easy": 1.0, "medium": 2.0, "hard": 3.0}
+    return (float(value) if value.isdecimal() else words.get(value, 0.0)), value

@@ -270,19 +270,32 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    version = _version(connection, path)
-    if version == len(MIGRATIONS):
+    """Bring a file to the newest version, all or nothing. The version is looked at again under the lock, since another
+    process may have been faster."""
+    if _version(connection, path) == len(MIGRATIONS):
         return
-    script = "".join(MIGRATIONS[version:])
     try:
-        connection.executescript(
-            f"BEGIN IMMEDIATE; PRAGMA application_id={APPLICATION_ID}; {script}"
-            f" PRAGMA user_version={len(MIGRATIONS)}; COMMIT;"
-        )
+        connection.execute("BEGIN IMMEDIATE")
+        version = _version(connection, path)
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        for statement in _statements("".join(MIGRATIONS[version:])):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+        connection.execute("COMMIT")
     except sqlite3.Error as error:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise _explained(error, path) from error
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script, one by one: running it whole would end the transaction."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
 
 
 def _explained(error: sqlite3.Error, path: Path) -> StoreError:

@@ -25,6 +25,8 @@ from recompact.trajectory import Snapshot
 
 _END_PATIENCE = 5.0  # seconds until a holder that should have ended its branch is no longer asked but done without
 
+_MEASURE_EVERY = 16  # holders: what one shares with others becomes its own when they end
+
 
 class HolderGone(Exception):
     """This holder gave no branch, and why. Another one or a replay may."""
@@ -149,6 +151,8 @@ class Holders:
         self.memory = memory if memory is not None else _a_third_of_memory()
         self._holders: dict[str, Holder] = {}
         self._clock = itertools.count(1)
+        self._measured: dict[int, int] = {}
+        self._unmeasured = 0  # how many came since then
         weakref.finalize(self, _retire_all, self._holders)
 
     @property
@@ -162,12 +166,23 @@ class Holders:
         holder = Holder(pid, channel, held)
         holder.used = next(self._clock)
         self._holders[holder.id] = holder
-        sizes = _resident_sizes([each.pid for each in self])
-        if sum(sizes.values()) > self.memory:  # the exact figure takes a millisecond or more for each process
-            sizes = await asyncio.to_thread(_proportional_sizes, [each.pid for each in self])
+        sizes = await self._sizes()
         while self.count > self.limit or sum(sizes.get(each.pid, 0) for each in self) > self.memory:
             self.drop(min(self, key=lambda each: each.used))
         return holder
+
+    async def _sizes(self) -> dict[int, int]:
+        """Memory by pid, as exact as the decision needs: the exact figure takes milliseconds for each process."""
+        pids = [each.pid for each in self]
+        resident = _resident_sizes(pids)
+        if sum(resident.values()) <= self.memory:
+            return resident
+        self._unmeasured += 1
+        sizes = {pid: self._measured.get(pid, size) for pid, size in resident.items()}
+        if sum(sizes.values()) > self.memory or self._unmeasured > _MEASURE_EVERY:
+            sizes = self._measured = await asyncio.to_thread(_proportional_sizes, pids)
+            self._unmeasured = 0
+        return sizes
 
     def nearest(self, task: str, log: Sequence[object], exact: str = "") -> Holder | None:
         """The holder named `exact`, or the one whose log is the longest beginning of this one."""

@@ -1,0 +1,160 @@
+"""ACON's second half, compression maximisation: what summaries of successful runs could do without.
+
+In go trajectories that succeeded under compaction, out comes an analysis of each compaction: what of its summary can be
+removed or shortened, and what must be kept. Candidates made from them ask for shorter summaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import fmean
+from typing import Any
+
+from recompact.adaptation.acon_feedback import listed
+from recompact.adaptation.acon_texts import block, segments, shown_turns, summaries, without_middle
+from recompact.adaptation.diagnosis import occurs
+from recompact.adaptation.optimizer import Optimizer, ask
+from recompact.environments.protocol import Task
+from recompact.tokens import TokenCounter
+from recompact.trajectory import Trajectory
+
+PROMPT = """\
+An agent did its task although its history was compacted: a compressor read the segment (and the previous summary, if
+there was one) and wrote the summary, and the agent went on from there, as the last block shows.
+
+{evidence}
+
+The summary did its work; now it should cost less. Judge by what the agent did next:
+- remove: what it did without, so that it can be removed or put in fewer words; each with its kind (in a few words, what
+  kind of information it is) and how to treat it
+- keep: what it relied on and must stay; each with its kind, a quote from the summary, copied exactly (empty if the
+  summary does not have it), and the reason
+
+Answer with one JSON object: {{"remove": [{{"kind": …, "how": …}}, …], "keep": [{{"kind": …, "quote": …, "reason": …}},
+…]}}"""
+
+TOLD = """\
+An agent works with a history that a compressor summarizes now and then. With the prompt below it does many of its
+tasks, and summaries have {length:.0f} characters on average. Those of successful runs were looked at for what they
+could do without; here is what was found, one JSON object a line.
+
+<analyses>
+{{entries}}
+</analyses>
+"""
+AIM = """\
+Rewrite both parts so that summaries become shorter and the runs still succeed: ask for less of what could be removed,
+leave what must be kept, and be shorter yourself where you can. Add no rule that the findings do not bear out."""
+
+_TEXT = {"type": "string"}
+
+
+def _items(*names: str) -> dict[str, Any]:
+    properties = dict.fromkeys(names, _TEXT)
+    item = {"type": "object", "properties": properties, "required": list(names), "additionalProperties": False}
+    return {"type": "array", "items": item}
+
+
+SCHEMA = {
+    "title": "analysis",
+    "type": "object",
+    "properties": {"remove": _items("kind", "how"), "keep": _items("kind", "quote", "reason")},
+    "required": ["remove", "keep"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True)
+class Spare:
+    """What a summary can do without."""
+
+    kind: str
+    how: str
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What a summary must keep."""
+
+    kind: str
+    quote: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What one compaction of a successful run teaches; empty where no usable answer could be had."""
+
+    name: str  # task#index
+    length: int  # of the summary, in characters
+    remove: tuple[Spare, ...] = ()
+    keep: tuple[Needed, ...] = ()
+    refused: tuple[str, ...] = ()  # why drafts were redrawn
+
+    def reduced(self) -> dict[str, Any]:
+        keep = [{"kind": one.kind, "reason": one.reason} for one in self.keep]
+        return {"compaction": self.name, "remove": [asdict(one) for one in self.remove], "keep": keep}
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Analysis:
+        remove, keep = tuple(Spare(**one) for one in data["remove"]), tuple(Needed(**one) for one in data["keep"])
+        return Analysis(data["name"], data["length"], remove, keep, tuple(data["refused"]))
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """One compaction as text, with its summary by itself, since analyses quote from it."""
+
+    name: str
+    summary: str
+    text: str
+
+
+def compactions(task: Task, trajectory: Trajectory, budget: int, count: TokenCounter) -> tuple[Compacted, ...]:
+    """The compactions of a trajectory, each with what the agent did next."""
+    written, parts = summaries(trajectory), segments(trajectory)
+    found = []
+    for number, summary in enumerate(written):
+        previous = without_middle(written[number - 1], budget // 4, count) if number else ""
+        shown = [block("task", task.text, name=task.id)]
+        if previous:
+            shown.append(block("previous-summary", previous))
+        left = max(0, budget - count(task.text) - count(previous) - count(summary)) // 2
+        shown.append(block("segment", shown_turns(parts[number], left, count)))
+        shown.append(block("summary", summary))
+        shown.append(block("what-came-next", shown_turns(parts[number + 1], left, count)))
+        found.append(Compacted(f"{task.id}#{number + 1}", summary, "\n".join(shown)))
+    return tuple(found)
+
+
+async def analyse(optimizer: Optimizer, made: Compacted) -> Analysis:
+    """One compaction's analysis."""
+
+    def check(value: Any) -> Analysis:
+        remove = tuple(Spare(str(one["kind"]), str(one["how"])) for one in listed(value, "remove"))
+        keep = tuple(_needed(one, made.summary) for one in listed(value, "keep"))
+        if not remove and not keep:
+            raise ValueError("it names nothing to remove and nothing to keep")
+        return Analysis(made.name, len(made.summary), remove, keep)
+
+    answered = await ask(optimizer, PROMPT.format(evidence=made.text), SCHEMA, check)
+    if answered.value is None:
+        return Analysis(made.name, len(made.summary), refused=answered.refused)
+    analysis: Analysis = answered.value
+    return replace(analysis, refused=answered.refused)
+
+
+def _needed(entry: Any, summary: str) -> Needed:
+    quote = str(entry["quote"])
+    if not occurs(quote, summary):
+        raise ValueError(f"the summary does not contain the quote {quote[:80]!r}")
+    return Needed(str(entry["kind"]), quote, str(entry["reason"]))
+
+
+def told(analyses: Sequence[Analysis]) -> str:
+    """What a candidate is told before the entries, with the length of summaries now."""
+    return TOLD.format(length=fmean(analysis.length for analysis in analyses))

@@ -1,0 +1,110 @@
+"""`recompact compare`: two arms task by task, or all arms of an evaluation side by side; released runs too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from recompact.cli.console import json_option, print_json
+from recompact.cli.evaluate import FORMATS, print_evaluation, print_tables
+
+if TYPE_CHECKING:
+    from recompact.evaluation.records import ArmRuns
+    from recompact.report.tables import Format
+
+
+@click.command(name="compare")
+@click.argument("what", nargs=-1, required=True, metavar="RUN [A B] | RUN_A:ARM RUN_B:ARM")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option("--runs", type=click.IntRange(min=1), help="Only the first so many runs (default: all that both have).")
+@click.option(
+    "--against", default="prompting", show_default=True, help="With RUN alone: what arms are measured against."
+)
+@click.option("--by", "by", multiple=True, help="Break down by a group, such as difficulty. Repeat it.")
+@click.option("--details", is_flag=True, help="With RUN alone: every Pass^k and Pass@k, tokens by role, endings.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
+@json_option
+def command(
+    what: tuple[str, ...],
+    directory: Path,
+    runs: int | None,
+    against: str,
+    by: tuple[str, ...],
+    details: bool,
+    form: Format,
+    as_json: bool,
+) -> None:
+    """Is arm A better than arm B? A minus B on the tasks that both have done, with intervals.
+
+    RUN is an evaluation, or released records: a directory with run_records.jsonl files, one such file, or a CSV. RUN
+    alone shows the table of all its arms. An arm is named by its label (pair/history), or by a part that is enough.
+    """
+    form = "json" if as_json else form
+    if len(what) == 1:
+        from recompact.evaluation.summary import evaluation
+
+        shown = evaluation(Path(what[0]).stem, _arms(what[0], directory), None, runs)
+        print_evaluation(shown, form, against=against, by=by, details=details, more={})
+        return
+    first, second = _pair(what, directory)
+    _compare(first, second, runs, by, form)
+
+
+def _pair(what: tuple[str, ...], directory: Path) -> tuple[ArmRuns, ArmRuns]:
+    from dataclasses import replace
+
+    from recompact.evaluation.records import find_arm
+
+    if len(what) == 3:
+        arms = _arms(what[0], directory)
+        return find_arm(arms, what[1], what[0]), find_arm(arms, what[2], what[0])
+    if len(what) != 2 or not all(":" in side for side in what):
+        raise click.UsageError("give RUN A B, two arms of one evaluation, or RUN_A:ARM RUN_B:ARM, or RUN alone")
+    found = []
+    for side in what:
+        run, _, wanted = side.rpartition(":")
+        found.append(find_arm(_arms(run, directory), wanted, run))
+    if found[0].label == found[1].label:  # then the runs tell them apart
+        names = [Path(side.rpartition(":")[0]).stem for side in what]
+        found = [replace(arm, name=f"{name}:{arm.name}") for arm, name in zip(found, names, strict=True)]
+    return found[0], found[1]
+
+
+def _arms(run: str, directory: Path) -> tuple[ArmRuns, ...]:
+    from recompact.evaluation.records import read_arms
+    from recompact.evaluation.released import is_released, read_released
+    from recompact.store.runs import find_run
+    from recompact.store.store import Store
+
+    if is_released(run):
+        return read_released(Path(run))
+    with Store.read(find_run(run, directory)) as store:
+        return read_arms(store)
+
+
+def _compare(first: ArmRuns, second: ArmRuns, runs: int | None, by: tuple[str, ...], form: Format) -> None:
+    from recompact.errors import InputError
+    from recompact.evaluation.metrics import group_keys
+    from recompact.evaluation.paired import compare_many
+    from recompact.evaluation.records import common
+    from recompact.evaluation.summary import comparison_table, group_comparison_table
+
+    known = group_keys([first, second])
+    if missing := [key for key in by if key not in known]:
+        raise InputError(f"--by {missing[0]}: the tasks are grouped by {', '.join(known) or 'nothing'}")
+    shared = common([first, second], None, runs)
+    comparison = compare_many([(first, second)], shared)[0]
+    tables = [comparison_table(comparison, first.simulated or second.simulated)]
+    tables += [group_comparison_table(first, second, shared, key) for key in by]
+    if form == "json":
+        from recompact.report.tables import as_json
+
+        groups = {key: as_json(table)["rows"] for key, table in zip(by, tables[1:], strict=True)}
+        simulated = first.simulated or second.simulated
+        print_json({**comparison.to_json(), "left_out": shared.left_out, "simulated": simulated, "groups": groups})
+        return
+    print_tables(tables[bool(by) :][:1] if form == "csv" else tables, form)
+    if shared.left_out:
+        click.echo(f"{shared.left_out} tasks are left out: not both arms have done them in every run.", err=True)

@@ -1,0 +1,171 @@
+"""`recompact evaluate`: run tasks under several arms, and say in a table what compaction does to the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from recompact.cli.console import json_option, print_json
+
+if TYPE_CHECKING:
+    from recompact.compressors.prompted import Scope
+    from recompact.config import Config
+    from recompact.evaluation.arms import Arm
+    from recompact.evaluation.evaluate import Evaluated
+    from recompact.evaluation.summary import Evaluation
+    from recompact.report.tables import Format, Table
+    from recompact.store.store import Store
+
+FORMATS = ("terminal", "markdown", "latex", "csv", "json")
+
+
+@click.command(name="evaluate")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("--arm", "arms", multiple=True, help="none, fifo, prompting, or NAME=DIRECTORY; NAME@BUDGET. Repeat it.")
+@click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each task and arm.")
+@click.option("--scope", "scopes", help="history, prefix or both, as in history,prefix (default: the config's).")
+@click.option("--split", default="test", show_default=True, help="Split of the suite.")
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first so many tasks (default: the config's).")
+@click.option("--run", "run", help="Name of the run (default: the config's file name and -evaluate).")
+@click.option("--against", default="prompting", show_default=True, help="The arm that the others are measured against.")
+@click.option("--by", "by", multiple=True, help="Break down by a group, such as difficulty. Repeat it.")
+@click.option("--details", is_flag=True, help="Every Pass^k and Pass@k, tokens by role, endings.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
+@json_option
+def command(
+    config: Path,
+    arms: tuple[str, ...],
+    runs: int,
+    scopes: str | None,
+    split: str,
+    limit: int | None,
+    run: str | None,
+    against: str,
+    by: tuple[str, ...],
+    details: bool,
+    form: Format,
+    as_json: bool,
+) -> None:
+    """Run the tasks of a split under several arms, interleaved, and compare the arms.
+
+    Stop it as you like: the same command goes on where it was. Another --arm, --scope, more --runs or a higher --limit
+    use the trajectories that are there and make only those that are missing.
+    """
+    from recompact.cli.running import ending_early
+    from recompact.config import load_config
+    from recompact.evaluation.arms import parse_arms
+    from recompact.evaluation.evaluate import with_split
+    from recompact.store.runs import open_run, run_path
+    from recompact.template import resolve
+
+    loaded = with_split(load_config(config), split, limit)
+    own = resolve(loaded.compressor.template, config.parent)
+    chosen = parse_arms(arms, loaded.compressor, own, _scopes(scopes))
+    path = run_path(run or f"{config.stem}-evaluate", config.parent / loaded.run.directory)
+    again = "recompact " + " ".join(sys.argv[1:])
+    form = "json" if as_json else form
+    with open_run(path) as store:
+        with ending_early(path, again):
+            done = asyncio.run(_evaluate(loaded, config, store, chosen, runs, quiet=form != "terminal"))
+        _report(store, done, chosen, runs, again, form, against, by, details)
+    if done.unfinished:
+        sys.exit(1)
+
+
+def _scopes(text: str | None) -> list[Scope]:
+    from recompact.errors import InputError
+    from recompact.evaluation.arms import SCOPES
+
+    found: list[Scope] = []
+    for word in filter(None, (text or "").split(",")):
+        if word not in SCOPES:
+            raise InputError(f"--scope {word!r} is no scope: choose {' or '.join(SCOPES)}, or both with a comma")
+        found.append(word)
+    return found
+
+
+async def _evaluate(config: Config, file: Path, store: Store, arms: Any, runs: int, *, quiet: bool) -> Evaluated:
+    from recompact.cli.progress import bar
+    from recompact.evaluation.evaluate import evaluate, open_evaluation
+
+    async with open_evaluation(config, file.parent, store, file) as study:
+        with bar("evaluate", study.spending, quiet=quiet) as shown:
+            return await evaluate(study, arms, runs, on_begin=shown.begin, on_done=shown.done, on_step=shown.step)
+
+
+def _report(
+    store: Store,
+    done: Evaluated,
+    arms: tuple[Arm, ...],
+    runs: int,
+    again: str,
+    form: Format,
+    against: str,
+    by: tuple[str, ...],
+    details: bool,
+) -> None:
+    from recompact.cli.running import tell_unfinished, unfinished_json
+    from recompact.evaluation.evaluate import digest as digest_of
+    from recompact.evaluation.records import read_arms
+    from recompact.evaluation.summary import evaluation
+
+    made = {arm.label: arm for arm in read_arms(store)}
+    suite = store.meta.get("suite", "?")
+    shown = evaluation(str(suite), [made[arm.label] for arm in arms], done.tasks, runs)
+    digest = None if done.unfinished else digest_of(store, done.units)
+    more = {"run": str(store.path), "unfinished": unfinished_json(done.unfinished), "digest": digest}
+    print_evaluation(shown, form, against=against, by=by, details=details, more=more)
+    tell_unfinished(done.unfinished, "trajectories", again)
+    if form == "terminal" and not done.unfinished and len(shown.arms) > 1:
+        first, second = shown.arms[-1].label, shown.arms[0].label
+        click.echo(f"Compare two of them: recompact compare {store.path} {first} {second}")
+    if digest:
+        click.echo(f"digest: {digest}", err=form != "terminal")
+
+
+def print_evaluation(
+    shown: Evaluation, form: Format, *, against: str, by: tuple[str, ...], details: bool, more: dict[str, Any]
+) -> None:
+    """All arms side by side, in the format that was asked for."""
+    from recompact.errors import InputError
+    from recompact.evaluation.metrics import group_keys
+    from recompact.evaluation.summary import arm_table, detail_tables, difference_table, group_table, to_json
+
+    known = group_keys(shown.arms)
+    if missing := [key for key in by if key not in known]:
+        raise InputError(f"--by {missing[0]}: the tasks are grouped by {', '.join(known) or 'nothing'}")
+    differences = difference_table(shown, against) if shown.shared.tasks else None
+    if form == "json":
+        compared = [c.to_json() for c in differences[1]] if differences else []
+        print_json({**to_json(shown), "comparisons": compared, **more})
+        return
+    if not shown.shared.tasks:
+        click.echo("There is no task yet that every arm has finished.", err=True)
+        return
+    tables = [arm_table(shown), *(group_table(shown, key) for key in by)]
+    if form == "csv":  # one table to a file: the arms, or the arms by the first group
+        print_tables(tables[bool(by) :][:1], form)
+        return
+    tables += [differences[0]] if differences else []
+    tables += detail_tables(shown) if details else ()
+    print_tables(tables, form)
+
+
+def print_tables(tables: list[Table], form: Format) -> None:
+    """To a terminal with what it can do; anywhere else as plain text of any width."""
+    from recompact.cli.console import console
+    from recompact.report.tables import joined, terminal, wide
+
+    out = console()
+    # A table that is too wide for the terminal is left to it to wrap: cut off figures help nobody.
+    if form != "terminal" or not out.is_terminal or any(wide(terminal(table)) > out.width for table in tables):
+        click.echo(joined(tables, form), nl=False)
+        return
+    for number, table in enumerate(tables):
+        out.print(*[""] * bool(number), terminal(table), sep="\n")
+        for note in table.notes:
+            out.print(note, markup=False)

@@ -1,0 +1,204 @@
+"""Is one arm better than another? Both did the same tasks, so tasks are compared with themselves.
+
+Comes in: the rows of two or more arms. Goes out: differences in every metric with bootstrap intervals over tasks, the
+exact sign test on the tasks solved in all runs, and, in words, what so few tasks cannot show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from math import comb, floor
+from operator import itemgetter
+from random import Random
+from statistics import fmean
+from typing import Any
+
+from recompact.errors import InputError
+from recompact.evaluation.metrics import PeakSource, metric, peak_source, per_task
+from recompact.evaluation.records import ArmRuns, Common, common
+
+RESAMPLES = 10_000
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One metric of two arms, and the first minus the second with its interval. Units are those of `Metrics.means`."""
+
+    metric: str
+    first: float
+    second: float
+    delta: float
+    low: float
+    high: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The first arm minus the second, over the tasks that both have done."""
+
+    first: str
+    second: str
+    tasks: int
+    runs: int
+    differences: tuple[Difference, ...]
+    wins: int  # tasks that only the first solved in all runs
+    losses: int
+    p: float
+
+    def of(self, key: str) -> Difference:
+        return next(d for d in self.differences if d.metric == key)
+
+    @property
+    def reliability(self) -> str:
+        """The metric that the sign test is about."""
+        return f"pass^{self.runs}" if self.runs > 1 else "acc"
+
+    def to_json(self) -> dict[str, Any]:
+        differences = [{**asdict(d), "excludes_zero": d.excludes_zero} for d in self.differences]
+        return {**asdict(self), "differences": differences, "warnings": list(warnings(self))}
+
+
+def compare(
+    first: ArmRuns,
+    second: ArmRuns,
+    *,
+    tasks: Iterable[str] | None = None,
+    runs: int | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Comparison:
+    """Two arms on the tasks that both have done in all runs, in every metric."""
+    shared = common([first, second], tasks, runs)
+    return compare_many([(first, second)], shared, resamples=resamples, seed=seed)[0]
+
+
+def compare_many(
+    pairs: Sequence[tuple[ArmRuns, ArmRuns]],
+    shared: Common,
+    *,
+    keys: Collection[str] | None = None,
+    source: PeakSource | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> list[Comparison]:
+    """Several pairs over the same tasks, with the same resamples; `keys` limits the metrics."""
+    if not shared.tasks:
+        raise InputError("there is no task that these arms have all done: nothing can be compared")
+    arms = [arm for pair in pairs for arm in pair]
+    chosen = source or peak_source(arms)
+    values = {id(arm): per_task(arm, shared.tasks, shared.runs, chosen) for arm in arms}
+    entries = []
+    for number, (first, second) in enumerate(pairs):
+        a, b = values[id(first)], values[id(second)]
+        for key in a:
+            if key in b and (keys is None or key in keys):
+                deltas = [x - y for x, y in zip(a[key], b[key], strict=True)]
+                entries.append((number, key, fmean(a[key]), fmean(b[key]), deltas))
+    intervals = bootstrap([deltas for *_, deltas in entries], resamples, seed)
+    found: list[list[Difference]] = [[] for _ in pairs]
+    for (number, key, x, y, _), (low, high) in zip(entries, intervals, strict=True):
+        found[number].append(Difference(key, x, y, x - y, low, high))
+    return [
+        _comparison(first, second, shared, tuple(differences), values[id(first)], values[id(second)])
+        for (first, second), differences in zip(pairs, found, strict=True)
+    ]
+
+
+def _comparison(
+    first: ArmRuns,
+    second: ArmRuns,
+    shared: Common,
+    differences: tuple[Difference, ...],
+    a: dict[str, tuple[float, ...]],
+    b: dict[str, tuple[float, ...]],
+) -> Comparison:
+    key = f"pass^{shared.runs}" if shared.runs > 1 else "acc"
+    wins = sum(x > y for x, y in zip(a[key], b[key], strict=True))
+    losses = sum(x < y for x, y in zip(a[key], b[key], strict=True))
+    p = sign_test(wins, losses)
+    return Comparison(first.label, second.label, len(shared.tasks), shared.runs, differences, wins, losses, p)
+
+
+def sign_test(wins: int, losses: int) -> float:
+    """The exact two-sided p-value of so many wins and losses if each were as likely; ties have no part in it.
+
+    >>> round(sign_test(22, 7), 3), round(sign_test(7, 6), 3), sign_test(0, 0)
+    (0.008, 1.0, 1.0)
+    """
+    n = wins + losses
+    tail = sum(comb(n, i) for i in range(min(wins, losses) + 1))
+    return min(1.0, 2 * tail / (1 << n))
+
+
+def bootstrap(
+    vectors: Sequence[Sequence[float]], resamples: int = RESAMPLES, seed: int = 0, confidence: float = CONFIDENCE
+) -> list[tuple[float, float]]:
+    """Percentile intervals for the mean of each vector, when its places (the tasks) are drawn with replacement.
+
+    All vectors see the same draws: what belongs to one task stays together.
+    """
+    if not vectors:
+        return []
+    n = len(vectors[0])
+    if n == 1:
+        return [(vector[0], vector[0]) for vector in vectors]
+    chance = Random(f"bootstrap/{seed}")
+    places = range(n)
+    means: list[list[float]] = [[] for _ in vectors]
+    for _ in range(resamples):
+        pick = itemgetter(*chance.choices(places, k=n))
+        for vector, kept in zip(vectors, means, strict=True):
+            kept.append(sum(pick(vector)) / n)
+    low, high = (1 - confidence) / 2, (1 + confidence) / 2
+    # Rounded, so that a sum of thirds which cancels out is zero and not nearly zero.
+    return [(round(quantile(kept, low), 10), round(quantile(kept, high), 10)) for kept in map(sorted, means)]
+
+
+def quantile(ordered: Sequence[float], q: float) -> float:
+    """The value below which a share q lies, between two neighbours in proportion.
+
+    >>> quantile([0.0, 10.0], 0.25)
+    2.5
+    """
+    at = q * (len(ordered) - 1)
+    below = floor(at)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (at - below) * (ordered[above] - ordered[below])
+
+
+def warnings(comparison: Comparison) -> tuple[str, ...]:
+    """What a reader should know before believing the figures."""
+    said = list(size_warnings(comparison.tasks, comparison.runs))
+    differ = comparison.wins + comparison.losses
+    if differ < 6:
+        what = "no task differs" if not differ else f"only {differ} {'task differs' if differ == 1 else 'tasks differ'}"
+        name = metric(comparison.reliability).title
+        said.append(f"In {name} {what}: with fewer than 6 the sign test cannot fall below 0.05, whoever wins.")
+    if len(comparison.differences) > 10:
+        count = len(comparison.differences)
+        said.append(f"{count} intervals are shown: one in twenty excludes zero by chance, even between equals.")
+    return tuple(said)
+
+
+def size_warnings(tasks: int, runs: int) -> tuple[str, ...]:
+    """What few tasks or few runs mean.
+
+    >>> size_warnings(40, 3)
+    ('40 tasks: one task is 2.5 points of Pass^3, so small differences are within noise.',)
+    """
+    said = []
+    if 0 < tasks < 100:
+        name = f"Pass^{runs}" if runs > 1 else "Acc"
+        shown = f"{tasks} tasks: one task is {100 / tasks:.2g}" if tasks > 1 else "1 task: it is 100"
+        said.append(f"{shown} points of {name}, so small differences are within noise.")
+    if 0 < tasks < 20:
+        said.append("With fewer than 20 tasks bootstrap intervals come out too narrow.")
+    if runs == 1:
+        said.append("One run each: how much results change from run to run is not known, so Pass^k says nothing yet.")
+    return tuple(said)

@@ -1,0 +1,143 @@
+"""Runs that somebody else has made and published: records in the layout of the authors' repository, or a table of them.
+
+Comes in: a file `run_records.jsonl` (one object per task), a directory that holds such files in one directory per seed,
+or a CSV with the same fields. Goes out: arms with their rows, as if they were our own.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from recompact.chat import Usage
+from recompact.errors import InputError
+from recompact.evaluation.arms import SCOPES
+from recompact.evaluation.records import ArmRuns, TaskRun
+
+RECORDS = "run_records.jsonl"
+INPUT_ONLY = "agent input"  # a role of its own: input alone is not a total
+_SEED = re.compile(r"(?:s|seed|run)[-_]?(\d+)")
+
+Record = tuple[str, Mapping[str, Any]]
+"""Where it stands, for messages, and its fields."""
+
+
+def is_released(source: str) -> bool:
+    """Whether this names released records rather than a run of ours."""
+    path = Path(source)
+    return path.suffix in (".csv", ".jsonl") or path.is_dir()
+
+
+def read_released(path: Path) -> tuple[ArmRuns, ...]:
+    """The arms that a file or directory of released records holds."""
+    if path.is_dir():
+        arms = _from_directory(path)
+    elif path.suffix == ".csv":
+        arms = _from_records(path.stem, _csv_records(path), None)
+    else:
+        arms = _from_records(path.parent.name or path.stem, _json_records(path), None)
+    if not arms:
+        raise InputError(f"{path} holds no released records: a {RECORDS}, or a CSV with the same fields, is needed")
+    return arms
+
+
+def _from_directory(root: Path) -> tuple[ArmRuns, ...]:
+    """One arm for each directory that holds seeds (s1, s2, ...) or records."""
+    files: dict[Path, list[tuple[int | None, Path]]] = {}
+    for file in sorted(root.resolve().rglob(RECORDS)):
+        seed = _SEED.fullmatch(file.parent.name)
+        home = file.parent.parent if seed else file.parent
+        files.setdefault(home, []).append((int(seed[1]) if seed else None, file))
+    arms: list[ArmRuns] = []
+    for home, found in files.items():
+        below = home.relative_to(root.resolve()).parts or (home.name,)
+        scope = below[-1] if below[-1] in SCOPES else None
+        name = "-".join(below[:-1] if scope else below) or root.resolve().name
+        records = ((seed, record) for seed, file in found for record in _json_records(file))
+        rows = _rows(records)
+        arms.append(ArmRuns(name, scope, rows))
+    return tuple(arms)
+
+
+def _from_records(name: str, records: Iterator[Record], seed: int | None) -> tuple[ArmRuns, ...]:
+    """Records of one file, by scope where they say it."""
+    by_scope: dict[str | None, list[tuple[int | None, Record]]] = {}
+    for record in records:
+        said = record[1].get("scope") or record[1].get("method")
+        by_scope.setdefault(str(said) if said in SCOPES else None, []).append((seed, record))
+    return tuple(ArmRuns(name, scope, _rows(iter(found))) for scope, found in by_scope.items())
+
+
+def _rows(records: Iterator[tuple[int | None, Record]]) -> tuple[TaskRun, ...]:
+    """Rows with runs counted from 0 in the order of their seeds. A task that was recorded twice counts as last."""
+    found: dict[tuple[int, str], Record] = {}
+    for seed, record in records:
+        given = record[1].get("seed", seed)
+        found[_integer(given if given is not None else 0, "seed", record[0]), str(_field(record, "task_id"))] = record
+    seeds = sorted({seed for seed, _ in found})
+    return tuple(_row(record, task, seeds.index(seed)) for (seed, task), record in found.items())
+
+
+def _row(record: Record, task: str, run: int) -> TaskRun:
+    where, fields = record
+
+    def count(name: str) -> int:
+        return _integer(fields.get(name) or 0, name, where)
+
+    usage = {INPUT_ONLY: Usage(input=count("cumulative_input_tokens"))} if "cumulative_input_tokens" in fields else {}
+    return TaskRun(
+        task=task,
+        run=run,
+        success=_integer(_field(record, "success"), "success", where) == 1,
+        steps=_integer(_field(record, "num_steps"), "num_steps", where),
+        compactions=count("n_compressions"),
+        peak_reported=count("peak_prompt_tokens"),
+        usage=usage,
+        ending=str(fields.get("termination_reason") or ""),
+    )
+
+
+def _field(record: Record, name: str) -> Any:
+    where, fields = record
+    if fields.get(name) in (None, ""):
+        raise InputError(f"{where} has no {name!r}: it is no record of a run")
+    return fields[name]
+
+
+def _integer(value: Any, name: str, where: str) -> int:
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return int(value.lower() == "true")
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: {name} must be a whole number, not {value!r}") from None
+
+
+def _json_records(path: Path) -> Iterator[Record]:
+    for number, line in enumerate(_text(path).splitlines(), 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number},"
+        try:
+            fields = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{where} is not JSON: {error}") from None
+        if not isinstance(fields, dict):
+            raise InputError(f"{where} is no object")
+        yield where, fields
+
+
+def _csv_records(path: Path) -> Iterator[Record]:
+    for number, fields in enumerate(csv.DictReader(_text(path).splitlines()), 2):
+        yield f"{path}, line {number},", {name: value for name, value in fields.items() if value not in (None, "")}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None

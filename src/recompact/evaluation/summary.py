@@ -1,0 +1,250 @@
+"""From records to tables: which figures stand in which column, and which words belong below.
+
+Comes in: the arms of an evaluation. Goes out: tables as values, for any format. Nothing is printed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from recompact.evaluation.arms import PROMPTING
+from recompact.evaluation.metrics import (
+    TOTAL,
+    Metrics,
+    PeakSource,
+    group_keys,
+    grouped,
+    measure,
+    metric,
+    peak_source,
+)
+from recompact.evaluation.paired import Comparison, compare_many, size_warnings, warnings
+from recompact.evaluation.records import ArmRuns, Common, common
+from recompact.report.tables import Cell, Column, Number, Table
+
+SIMULATED = "Simulated models: these figures show how Recompact works, not how any real model behaves."
+STAR = "* the 95 % interval excludes zero (paired bootstrap over tasks, 10,000 resamples)"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Arms side by side, over the tasks and runs that all of them have."""
+
+    title: str
+    arms: tuple[ArmRuns, ...]
+    shared: Common
+    source: PeakSource
+
+    def metrics(self, arm: ArmRuns, tasks: Sequence[str] | None = None) -> Metrics:
+        return measure(arm, self.shared.tasks if tasks is None else tasks, self.shared.runs, self.source)
+
+    @property
+    def simulated(self) -> bool:
+        return any(arm.simulated for arm in self.arms)
+
+
+def evaluation(
+    title: str, arms: Sequence[ArmRuns], tasks: Sequence[str] | None = None, runs: int | None = None
+) -> Evaluation:
+    """Set arms side by side: those that have any rows, over what they share."""
+    made = tuple(arm for arm in arms if arm.rows)
+    return Evaluation(title, made, common(made, tasks, runs), peak_source(made))
+
+
+def notes(shown: Evaluation) -> tuple[str, ...]:
+    """What a reader of the figures should know."""
+    shared = shown.shared
+    counted = "the provider's count" if shown.source == "provider" else "our own count"
+    words = f"{len(shared.tasks)} tasks, {shared.runs} {'run' if shared.runs == 1 else 'runs'}."
+    words += " Acc ± standard deviation across runs." if shared.runs > 1 else ""
+    words += f" Peak in thousand tokens by {counted}."
+    if any(row.usage.keys() & set(TOTAL) for arm in shown.arms for row in arm.rows):
+        words += " Tokens: thousands per task, agent and compressor."
+    said = [words]
+    if shared.left_out:
+        said.append(f"{shared.left_out} tasks are left out: not every arm has finished them in every run.")
+    said += size_warnings(len(shared.tasks), shared.runs)
+    return (*said, SIMULATED) if shown.simulated else tuple(said)
+
+
+def _shown(runs: int, present: set[str], *, short: bool = False) -> list[str]:
+    """The metrics of the table of arms, in the paper's order."""
+    keys = ["acc", f"pass^{runs}", *([] if short else [f"pass@{runs}"]), "em", f"em^{runs}", "f1", "steps", "peak"]
+    keys += [] if short else ["compactions", "tokens", "cached"]
+    return [key for key in keys if key in present]
+
+
+def number(key: str, value: float, spread: float | None = None) -> Number:
+    """A metric as people read it: points, thousands."""
+    m = metric(key)
+    return Number(value * m.scale, m.digits, None if spread is None else spread * m.scale)
+
+
+def arm_table(shown: Evaluation) -> Table:
+    """The table of arms."""
+    measured = [(arm, shown.metrics(arm)) for arm in shown.arms]
+    keys = _shown(shown.shared.runs, {key for _, found in measured for key in found.means})
+    columns = (Column("arm", "arm"), Column("scope", "scope"), *(Column(key, metric(key).title) for key in keys))
+    rows = tuple((arm.name, arm.scope, *_figures(found, keys)) for arm, found in measured)
+    return _without_empty(Table(shown.title, columns, rows, notes(shown)))
+
+
+def _figures(found: Metrics, keys: Sequence[str]) -> list[Cell]:
+    """The spread is shown for success only, as in the paper; the others have theirs in JSON."""
+    cells: list[Cell] = []
+    for key in keys:
+        spread = found.spread.get(key) if key in ("acc", "em") else None
+        cells.append(number(key, found.means[key], spread) if key in found.means else None)
+    return cells
+
+
+def group_table(shown: Evaluation, key: str) -> Table:
+    """The arms by one grouping of the tasks."""
+    rows: list[tuple[Cell, ...]] = []
+    keys: list[str] = []
+    for value, tasks in grouped(shown.arms, shown.shared.tasks, key).items():
+        measured = [(arm, shown.metrics(arm, tasks)) for arm in shown.arms]
+        keys = keys or _shown(shown.shared.runs, {k for _, found in measured for k in found.means}, short=True)
+        rows += [(value, len(tasks), arm.name, arm.scope, *_figures(found, keys)) for arm, found in measured]
+    heads = (Column("group", key), Column("tasks", "tasks"), Column("arm", "arm"), Column("scope", "scope"))
+    columns = (*heads, *(Column(k, metric(k).title) for k in keys))
+    return _without_empty(Table(f"{shown.title}, by {key}", columns, tuple(rows)))
+
+
+def detail_tables(shown: Evaluation) -> tuple[Table, ...]:
+    """What the table of arms has no room for: every k, tokens by role, endings."""
+    measured = [(arm, shown.metrics(arm)) for arm in shown.arms]
+    every = [f"{kind}{k}" for kind in ("pass^", "pass@", "em^") for k in range(2, shown.shared.runs + 1)]
+    keys = [key for key in every if any(key in found.means for _, found in measured)]
+    columns = (Column("arm", "arm"), Column("acc", "Acc"), *(Column(k, metric(k).title) for k in keys))
+    passes = Table(
+        "Reliability for every k", columns, tuple((a.label, *_figures(m, ["acc", *keys])) for a, m in measured)
+    )
+    usage: list[tuple[Cell, ...]] = []
+    for arm, found in measured:
+        for role, counts in found.usage.items():
+            usage.append((arm.label, role, *(Number(counts[n] / 1000) for n in ("input", "cached", "output"))))
+    heads = ("arm", "role", "input", "cached", "output")
+    tokens = Table("Thousand tokens per task by role", tuple(Column(h, h) for h in heads), tuple(usage))
+    names = list(dict.fromkeys(ending for _, found in measured for ending in found.endings))
+    columns = (Column("arm", "arm"), *(Column(name, name or "?") for name in names))
+    endings: list[tuple[Cell, ...]] = [(a.label, *(m.endings.get(name, 0) for name in names)) for a, m in measured]
+    return passes, tokens, Table("Endings", columns, tuple(endings))
+
+
+def references(shown: Evaluation, against: str = PROMPTING) -> list[tuple[ArmRuns, ArmRuns]]:
+    """Each arm with the one that it is measured against: of the same scope, or the first there is."""
+    found = [arm for arm in shown.arms if against in (arm.name, arm.label)]
+    pairs = []
+    for arm in shown.arms:
+        if found and arm not in found:
+            pairs.append((arm, next((other for other in found if other.scope == arm.scope), found[0])))
+    return pairs
+
+
+def difference_table(shown: Evaluation, against: str = PROMPTING) -> tuple[Table, list[Comparison]] | None:
+    """Every arm minus a reference, with intervals and the sign test; None where there is nothing to compare."""
+    pairs = references(shown, against)
+    if not pairs or not shown.shared.tasks:
+        return None
+    runs = shown.shared.runs
+    keys = [key for key in ("acc", f"pass^{runs}", "em", "steps", "peak", "tokens") if runs > 1 or "^" not in key]
+    made = compare_many(pairs, shown.shared, keys=keys, source=shown.source)
+    keys = [key for key in keys if any(d.metric == key for c in made for d in c.differences)]
+    heads = (Column("arm", "arm"), Column("minus", "minus"))
+    tail = (Column("wins", "win"), Column("losses", "lose"), Column("p", "p"))
+    columns = (*heads, *(Column(key, f"Δ {metric(key).title}") for key in keys), *tail)
+    rows = tuple((c.first, c.second, *_deltas(c, keys), c.wins, c.losses, Number(c.p, 3)) for c in made)
+    said = (STAR, f"win, lose, p: exact sign test on tasks solved in {'all runs' if runs > 1 else 'the run'}")
+    return Table("Paired differences", columns, rows, said), made
+
+
+def _deltas(comparison: Comparison, keys: Sequence[str]) -> list[Cell]:
+    found = {d.metric: d for d in comparison.differences}
+    return [_delta(key, *_ends(found[key])) if key in found else None for key in keys]
+
+
+def _ends(difference: Any) -> tuple[float, float, float]:
+    return difference.delta, difference.low, difference.high
+
+
+def _delta(key: str, delta: float, low: float, high: float) -> Number:
+    m = metric(key)
+    return Number(delta * m.scale, m.digits, interval=(low * m.scale, high * m.scale), signed=True)
+
+
+def comparison_table(comparison: Comparison, simulated: bool = False) -> Table:
+    """Two arms in every metric."""
+    columns = (
+        Column("metric", "metric"),
+        Column("first", comparison.first),
+        Column("second", comparison.second),
+        Column("delta", "difference [95 %]"),
+    )
+    rows = []
+    for d in comparison.differences:
+        delta = _delta(d.metric, *_ends(d))
+        rows.append((metric(d.metric).title, number(d.metric, d.first), number(d.metric, d.second), delta))
+    solved = f"in all {comparison.runs} runs" if comparison.runs > 1 else "in its run"
+    said = (
+        STAR,
+        f"Solved {solved} by {comparison.first} alone: {comparison.wins} tasks; by {comparison.second} alone:"
+        f" {comparison.losses}. Exact two-sided sign test: p = {comparison.p:.3f}.",
+        *warnings(comparison),
+        *([SIMULATED] if simulated else []),
+    )
+    runs = f"{comparison.runs} {'run' if comparison.runs == 1 else 'runs'}"
+    title = f"{comparison.first} minus {comparison.second}: {comparison.tasks} tasks, {runs}"
+    return Table(title, columns, tuple(rows), said)
+
+
+def group_comparison_table(first: ArmRuns, second: ArmRuns, shared: Common, key: str) -> Table:
+    """Two arms by one grouping of the tasks."""
+    runs = shared.runs
+    keys = ["acc", *([f"pass^{runs}"] if runs > 1 else []), "steps"]
+    rows: list[tuple[Cell, ...]] = []
+    for value, tasks in grouped([first, second], shared.tasks, key).items():
+        made = compare_many([(first, second)], Common(tasks, runs, 0), keys=keys)[0]
+        rows.append((value, len(tasks), *_deltas(made, keys), made.wins, made.losses, Number(made.p, 3)))
+    heads = (Column("group", key), Column("tasks", "tasks"), *(Column(k, f"Δ {metric(k).title}") for k in keys))
+    tail = (Column("wins", "win"), Column("losses", "lose"), Column("p", "p"))
+    return Table(f"{first.label} minus {second.label}, by {key}", (*heads, *tail), tuple(rows), (STAR,))
+
+
+def to_json(shown: Evaluation) -> dict[str, Any]:
+    """All figures, whole."""
+    arms = []
+    for arm in shown.arms:
+        by_group = {
+            key: {value: shown.metrics(arm, tasks).to_json() for value, tasks in groups.items()}
+            for key in group_keys(shown.arms)
+            if (groups := grouped(shown.arms, shown.shared.tasks, key))
+        }
+        settings = {k: v for k, v in arm.settings.items() if k not in ("name", "scope")}
+        found = {"arm": arm.label, "name": arm.name, "scope": arm.scope, **settings, **shown.metrics(arm).to_json()}
+        arms.append({**found, "groups": by_group})
+    return {
+        "title": shown.title,
+        "tasks": len(shown.shared.tasks),
+        "runs": shown.shared.runs,
+        "left_out": shown.shared.left_out,
+        "simulated": shown.simulated,
+        "arms": arms,
+        "notes": list(notes(shown)),
+    }
+
+
+def _without_empty(table: Table) -> Table:
+    """Without the scope, where no arm has one, and without figures that are zero throughout."""
+    kept = [
+        n
+        for n, column in enumerate(table.columns)
+        if not (column.key == "scope" and all(row[n] is None for row in table.rows))
+        and not (
+            column.key == "cached" and all(not (isinstance(c := row[n], Number) and c.value) for row in table.rows)
+        )
+    ]
+    rows = tuple(tuple(row[n] for n in kept) for row in table.rows)
+    return Table(table.title, tuple(table.columns[n] for n in kept), rows, table.notes)

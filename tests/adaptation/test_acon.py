@@ -1,0 +1,180 @@
+"""ACON's three methods, from a collected run to candidates and a selection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from acon_support import CONFIG, TASKS, Killed, Killing, adapted, calls, study_run
+
+from recompact.adaptation.acon import acon_ut, acon_utco
+from recompact.adaptation.acon_feedback import BASELINE, contrast
+from recompact.adaptation.adapt import Adapted, adapt
+from recompact.adaptation.candidates import Drawn
+from recompact.adaptation.lock import PARTS, broken_rules, unusable
+from recompact.adaptation.selection import ORIGINAL
+from recompact.adaptation.units import Silent
+from recompact.collect import collect
+from recompact.store.runs import boundary_rows, trajectories
+from recompact.store.store import Store
+from recompact.study import Study
+from recompact.template import default_template, placeholders
+
+METHODS = ("acon-ut", "acon-ut-locked", "acon-utco")
+Run = tuple[Path, Mapping[str, Adapted]]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """One run in which all three methods were carried out: they share what they have in common."""
+    path = tmp_path_factory.mktemp("acon") / "run.db"
+    return path, {method: adapted(path, method) for method in METHODS}
+
+
+def units(path: Path, begin: str) -> set[str]:
+    with Store.read(path) as store:
+        return {unit for unit in store.finished() if unit.startswith(begin)}
+
+
+def test_the_methods_share_what_they_have_in_common_and_nothing_is_verified(run: Run) -> None:
+    path, _ = run
+    assert units(path, "baseline/") == {f"baseline/{task}" for task in TASKS}
+    assert units(path, "continue/") == set()  # whole trajectories are the evidence: no draws are paid for
+    with Store.read(path) as store:
+        found = contrast(store)
+        assert all(row.compactions == 0 for row in trajectories(store, phase=BASELINE))
+        assert {row.unit.split("/")[0] for row in boundary_rows(store)} == {"collect"}
+    assert found.regressions
+    assert len(found.tasks) < found.failed
+    assert units(path, "feedback/") == {f"feedback/{task}" for task in found.tasks}
+    assert len(units(path, "revise/")) == 9  # three candidates of three methods
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_method_ends_in_a_selection_of_usable_templates(run: Run, method: str) -> None:
+    result = run[1][method]
+    original = default_template()
+    assert not result.unfinished
+    assert result.selection is not None
+    names = {fit.name for fit in result.selection.fits}
+    assert names == {ORIGINAL, *(c.name for c in result.candidates)}
+    assert result.winner in names
+    assert set(result.selection.tasks) <= set(TASKS)
+    for candidate in result.candidates:
+        assert candidate.template is not None
+        assert candidate.template != original
+        assert unusable(candidate.template) == ()
+        assert candidate.rules
+        for part in PARTS:
+            assert sorted(placeholders(candidate.template.part(part))) == sorted(placeholders(original.part(part)))
+
+
+def test_the_locked_variant_keeps_the_lock(run: Run) -> None:
+    for candidate in run[1]["acon-ut-locked"].candidates:
+        assert candidate.template is not None
+        assert broken_rules(default_template(), candidate.template) == ()
+
+
+def test_utco_goes_on_from_the_winner_of_ut_which_takes_part(run: Run) -> None:
+    path, results = run
+    ut, utco = results["acon-ut"], results["acon-utco"]
+    assert ut.winner != ORIGINAL
+    assert [c.name for c in utco.candidates] == [ut.winner, "acon-utco-1", "acon-utco-2", "acon-utco-3"]
+    assert utco.candidates[0].template == ut.template
+    under = ut.template.hash[:16]
+    assert units(path, "compress/") == {f"compress/{under}/{task}" for task in TASKS}
+    with Store.read(path) as store:
+        done = {r.task: r.compactions for r in trajectories(store, phase="compress") if r.success and r.compactions}
+    assert done
+    analysed = {f"analyse/{under}/{task}#{n}" for task, count in done.items() for n in range(1, count + 1)}
+    assert units(path, "analyse/") == analysed
+    assert units(path, "revise/acon-utco/") == {f"revise/acon-utco/{under}/acon-utco-{n}" for n in (1, 2, 3)}
+
+
+def only(*tasks: str) -> str:
+    return CONFIG.replace(CONFIG.splitlines()[2], f"tasks = {list(tasks)}".replace("'", '"'))
+
+
+def test_failures_serve_where_there_is_no_regression(tmp_path: Path) -> None:
+    async def work(study: Study) -> Drawn:
+        await collect(study)
+        return await acon_ut(study, Silent())
+
+    candidates, _ = study_run(tmp_path / "run.db", work, text=only("pocket-train-005"))  # it fails either way
+    with Store.read(tmp_path / "run.db") as store:
+        found = contrast(store)
+    assert (found.tasks, found.regressions) == (("pocket-train-005",), False)
+    assert "all 1 failures with compaction are used" in found.statement
+    assert all(candidate.template for candidate in candidates)
+
+
+def test_without_failures_there_is_no_candidate_and_that_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    result = study_run(path, adapt, "acon-ut", text=only("pocket-train-002"))
+    assert (result.winner, result.selection) == (ORIGINAL, None)
+    assert result.template == default_template()
+    (told,) = result.candidates
+    assert (told.name, told.template) == ("acon-ut", None)
+    assert told.refused == ("None of 1 training tasks failed with compaction: there is nothing to learn from.",)
+
+
+def test_utco_starts_from_the_original_where_ut_has_no_winner(tmp_path: Path) -> None:
+    """Then the runs that were collected serve again: they are not paid for twice."""
+    path = tmp_path / "run.db"
+
+    async def work(study: Study) -> Drawn:
+        await collect(study)
+        return await acon_utco(study, Silent())
+
+    candidates, left = study_run(path, work, text=only("pocket-train-002"))
+    assert not left
+    assert [c.name for c in candidates] == ["acon-ut", "acon-utco-1", "acon-utco-2", "acon-utco-3"]
+    assert [c.template is not None for c in candidates] == [False, True, True, True]
+    assert units(path, "compress/") == set()
+    assert len(units(path, "analyse/")) == 4
+
+
+def test_without_successes_nothing_is_shortened_and_that_is_said(tmp_path: Path) -> None:
+    async def work(study: Study) -> Drawn:
+        await collect(study)
+        return await acon_utco(study, Silent())
+
+    candidates, _ = study_run(tmp_path / "run.db", work, text=only("pocket-train-003"))  # too short to be compacted
+    assert [(c.name, c.template) for c in candidates] == [("acon-ut", None), ("acon-utco", None)]
+    assert "nothing can be shortened" in candidates[1].refused[0]
+
+
+KILLS = (
+    ("agent", 100),  # in the collection
+    ("agent", 50),  # in the runs without compaction
+    ("<with-compaction", 2),
+    ("<feedback>", 2),
+    ("compressor", 5),  # in the selection of UT
+    ("compressor", 15),  # in the runs under its winner
+    ("<what-came-next>", 2),
+    ("<analyses>", 3),
+    ("agent", 20),  # in the last selection
+)
+
+
+def test_a_run_that_was_killed_anywhere_goes_on_and_repeats_no_call(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "killed.db"
+    killing = Killing(KILLS)
+    for _ in KILLS:
+        with pytest.raises(Killed):
+            study_run(path, adapt, "acon-utco", models=killing.models)
+    result = study_run(path, adapt, "acon-utco", models=killing.models)
+    assert killing.replies == len(calls(path))
+    assert [c.template for c in result.candidates] == [c.template for c in run[1]["acon-utco"].candidates]
+    with Store.read(path) as killed, Store.read(run[0]) as whole:
+        for phase in ("baseline/", "feedback/", "compress/", "analyse/", "revise/acon-ut/", "revise/acon-utco/"):
+            assert killed.digest(phase) == whole.digest(phase)
+
+
+def test_concurrency_changes_nothing(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "one.db"
+    study_run(path, adapt, "acon-ut", text=CONFIG + "[run]\nconcurrency = 1\n")
+    with Store.read(path) as one, Store.read(run[0]) as many:
+        for phase in ("baseline/", "feedback/", "revise/acon-ut/"):
+            assert one.digest(phase) == many.digest(phase)

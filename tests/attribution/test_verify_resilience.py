@@ -1,0 +1,104 @@
+"""`recompact verify` against a real server: kill -9 at random moments, one call in three failing, and many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+
+from verify_support import FickleNoter, ShakyReader, config_text
+
+from recompact.chat import Request
+from recompact.models.journal import seed_of
+from recompact.simulation.faults import Faults
+from recompact.simulation.server import Server, serve
+from recompact.store.runs import continuation_rows
+from recompact.store.store import Store
+
+KILLS = 12
+
+
+def write_config(path: Path, server: Server, concurrency: int) -> Path:
+    path.write_text(config_text("books_40", server.base_url, concurrency=concurrency))
+    return path
+
+
+async def recompact(*arguments: str | Path) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "recompact", *map(str, arguments)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def finished(*arguments: str | Path) -> str:
+    """Run a command to its end and return its last line."""
+    process = await recompact(*arguments)
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    return out.decode().strip().splitlines()[-1]
+
+
+async def test_kill_9_at_random_moments(tmp_path: Path) -> None:
+    received: list[int] = []
+
+    def note(request: Request) -> None:
+        assert request.decoding.seed is not None
+        received.append(request.decoding.seed)
+
+    chance = random.Random("kill verify")
+    async with serve({"reader": ShakyReader(note), "noter": FickleNoter(note)}, latency=0.005) as server:
+        whole = write_config(tmp_path / "whole.toml", server, 32)
+        killed = write_config(tmp_path / "killed.toml", server, 4)
+        assert await finished("collect", whole) == await finished("collect", killed)
+        received.clear()
+        expected = await finished("verify", whole)
+        assert expected.startswith("digest: ")
+        total = len(received)
+        assert len(set(received)) == total > 1000
+        received.clear()
+        path = tmp_path / "runs" / "killed.db"
+        journaled: set[int] = set()
+        drawn: set[str] = set()
+        for _ in range(KILLS):
+            before = len(received)
+            process = await recompact("verify", killed)
+            # Some die while they start, most in the middle of their work.
+            until = before + (0 if chance.random() < 0.15 else chance.randint(1, total // 16))
+            patience = chance.uniform(0.1, 1.0) if until == before else 60.0
+            deadline = asyncio.get_running_loop().time() + patience
+            while len(received) <= until and asyncio.get_running_loop().time() < deadline:
+                await asyncio.sleep(0.001)
+            assert process.returncode is None
+            os.kill(process.pid, signal.SIGKILL)
+            await process.wait()
+            assert not journaled & set(received[before:]), "a call that was journaled was sent again"
+            with Store.read(path) as store:
+                rows = store.rows("SELECT unit, ordinal FROM calls WHERE unit LIKE 'continue/%'")
+                journaled = {seed_of(row["unit"], row["ordinal"]) for row in rows}
+                now = {row.name for row in continuation_rows(store)}
+            assert drawn <= now
+            drawn = now
+        before = len(received)
+        assert await finished("verify", killed) == expected
+        assert not journaled & set(received[before:])
+        assert total // 10 < len(journaled) < total
+        assert 0 < len(drawn)
+        sent = len(received)
+        assert await finished("verify", tmp_path / "runs" / "killed.db") == expected
+        assert len(received) == sent  # all is there: nobody is asked
+
+
+async def test_with_one_call_in_three_failing_the_result_is_the_same(tmp_path: Path) -> None:
+    digests = set()
+    for faults in (None, Faults(("500", "cut", "cut-midway", "broken-json"), rate=1 / 3)):
+        async with serve({"reader": ShakyReader(), "noter": FickleNoter()}, faults=faults) as server:
+            name = "calm" if faults is None else "faulty"
+            config = tmp_path / f"{name}.toml"
+            config.write_text(config_text("books_6", server.base_url, concurrency=16))
+            await finished("collect", config)
+            digests.add(await finished("verify", config))
+    assert len(digests) == 1
