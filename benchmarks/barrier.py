@@ -5,10 +5,10 @@
     python benchmarks/barrier.py --json
 
 A run of `pocket` is collected with the simulated models and verified by several allocations. Each reply takes a time of
-its own, drawn from a long-tailed (log-normal) distribution. The clock skips the time in which nothing happens, but all
-computing of this process counts in full, the simulated models' too. The ideal is the sum of all latencies / 64, or the critical path if
-that is longer: the longest chain of draws of one boundary that must follow each other. `with a barrier` is halving
-as one would write it down: no draw of a round begins before the last of the round before has ended.
+its own, drawn from a long-tailed (log-normal) distribution. The clock skips the time in which nothing happens; what
+this process computes counts in full, the simulated models too. The ideal is the sum of all latencies / 64, or
+the critical path if that is longer: the longest chain of draws of one boundary that must follow each other.
+`with a barrier` is halving as one would write it down: no draw begins before the round before has ended.
 """
 
 from __future__ import annotations

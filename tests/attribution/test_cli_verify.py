@@ -18,7 +18,6 @@ from threading import Event, Thread
 import pytest
 from verify_support import FickleNoter, ShakyReader, config_text
 
-from recompact.chat import Reply, Request
 from recompact.simulation.server import Server, serve
 from recompact.store.store import Store
 
@@ -34,19 +33,13 @@ def recompact(*arguments: object, columns: int = 100, cwd: Path | None = None) -
     )
 
 
-class Slow(ShakyReader):
-    async def reply(self, request: Request) -> Reply:
-        await asyncio.sleep(0.2)
-        return await super().reply(request)
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     ready, stop = Event(), Event()
     found: list[Server] = []
 
     async def run() -> None:
-        async with serve({"reader": ShakyReader(), "noter": FickleNoter(), "slow": Slow()}) as running:
+        async with serve({"reader": ShakyReader(), "noter": FickleNoter()}, latency=0.01) as running:
             found.append(running)
             ready.set()
             while not stop.is_set():
@@ -121,7 +114,7 @@ def test_boundaries_as_a_table_as_json_and_as_csv(project: Path) -> None:
 
     table = recompact("boundaries", project / "runs" / "books.db", "--top", 3, columns=80).stdout.splitlines()
     assert all(word in table[0] for word in ("boundary", "step", "H", "95 %", "B", "draws", "channel"))
-    assert max(map(len, table[:5])) <= 80
+    assert max(map(len, table[:4])) <= 80
     assert [line.split()[0] for line in table[1:4]] == [row["boundary"] for row in rows[:3]]
     assert f"{len(rows) - 3} more with --all" in table[4]
     everything = recompact("boundaries", "books", "--all", cwd=project).stdout
@@ -233,9 +226,12 @@ def test_a_ceiling_and_ctrl_c_stop_cleanly_and_the_same_command_goes_on(tmp_path
     low = recompact("verify", config)
     assert low.returncode == 3
     assert "raise [ceiling] tokens" in low.stderr
-    config.write_text(plain.replace('id = "reader"', 'id = "reader"\nextra_body = {}'))
+    config.write_text(plain)
     process = subprocess.Popen(
-        [sys.executable, "-m", "recompact", "verify", str(config)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "recompact", "verify", str(config)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     deadline = time.monotonic() + 20
     begun = _calls(tmp_path)

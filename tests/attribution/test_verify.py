@@ -242,5 +242,3 @@ def test_allocations_have_names(collected: Path) -> None:
         nothing: Any = known(store).outcomes
         free = seen_by(chained, nothing)
         assert sum(len(o.post) for o in free.values()) == 6  # the last boundary of each book
-
-

@@ -1,4 +1,4 @@
-"""`recompact verify` against a real server: kill -9 at random moments, one call in three failing, and many at once."""
+"""`recompact verify` survives kill -9 at random moments: the same digest, no draw repeated, no call sent again."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from verify_support import FickleNoter, ShakyReader, config_text
 
 from recompact.chat import Request
 from recompact.models.journal import seed_of
-from recompact.simulation.faults import Faults
 from recompact.simulation.server import Server, serve
 from recompact.store.runs import continuation_rows
 from recompact.store.store import Store
 
-KILLS = 12
+KILLS = 8
 
 
 def write_config(path: Path, server: Server, concurrency: int) -> Path:
-    path.write_text(config_text("books_40", server.base_url, concurrency=concurrency))
+    path.write_text(config_text("books_16", server.base_url, concurrency=concurrency))
     return path
 
 
@@ -58,7 +57,7 @@ async def test_kill_9_at_random_moments(tmp_path: Path) -> None:
         expected = await finished("verify", whole)
         assert expected.startswith("digest: ")
         total = len(received)
-        assert len(set(received)) == total > 1000
+        assert len(set(received)) == total > 800
         received.clear()
         path = tmp_path / "runs" / "killed.db"
         journaled: set[int] = set()
@@ -67,7 +66,7 @@ async def test_kill_9_at_random_moments(tmp_path: Path) -> None:
             before = len(received)
             process = await recompact("verify", killed)
             # Some die while they start, most in the middle of their work.
-            until = before + (0 if chance.random() < 0.15 else chance.randint(1, total // 16))
+            until = before + (0 if chance.random() < 0.15 else chance.randint(1, total // 12))
             patience = chance.uniform(0.1, 1.0) if until == before else 60.0
             deadline = asyncio.get_running_loop().time() + patience
             while len(received) <= until and asyncio.get_running_loop().time() < deadline:
@@ -86,19 +85,7 @@ async def test_kill_9_at_random_moments(tmp_path: Path) -> None:
         assert await finished("verify", killed) == expected
         assert not journaled & set(received[before:])
         assert total // 10 < len(journaled) < total
-        assert 0 < len(drawn)
+        assert drawn
         sent = len(received)
         assert await finished("verify", tmp_path / "runs" / "killed.db") == expected
         assert len(received) == sent  # all is there: nobody is asked
-
-
-async def test_with_one_call_in_three_failing_the_result_is_the_same(tmp_path: Path) -> None:
-    digests = set()
-    for faults in (None, Faults(("500", "cut", "cut-midway", "broken-json"), rate=1 / 3)):
-        async with serve({"reader": ShakyReader(), "noter": FickleNoter()}, faults=faults) as server:
-            name = "calm" if faults is None else "faulty"
-            config = tmp_path / f"{name}.toml"
-            config.write_text(config_text("books_6", server.base_url, concurrency=16))
-            await finished("collect", config)
-            digests.add(await finished("verify", config))
-    assert len(digests) == 1

@@ -45,7 +45,7 @@ def books(count: int) -> FunctionSuite:
 
 
 books_6 = books(6)
-books_40 = books(40)
+books_16 = books(16)
 
 
 class DriftingEnvironment(FunctionEnvironment):

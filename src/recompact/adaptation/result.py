@@ -20,7 +20,7 @@ from recompact.adaptation.selection import ORIGINAL
 from recompact.config import config_hash
 from recompact.store.store import Store
 from recompact.study import Study
-from recompact.template import Template, save
+from recompact.template import Template, headings, save
 
 
 def write_result(study: Study, adapted: Adapted, directory: Path, date: str) -> None:
@@ -100,7 +100,7 @@ def changes(study: Study, adapted: Adapted, winner: Candidate | None) -> str:
         lines += ["The template is the original one, unchanged.", ""]
         lines += _refused(adapted)
         return "\n".join(lines)
-    why = _reasons(study.store)
+    why = _reasons(study.store, study.config.adapt.method)
     for part in ("first", "update"):
         lines += [f"## {part}.md", "", *_sections(study.template, winner.template, part)]
     lines += ["## Clauses and the compactions they answer", ""]
@@ -123,6 +123,9 @@ def _selection_table(adapted: Adapted) -> list[str]:
 def _sections(before: Template, after: Template, part: str) -> list[str]:
     """The guidance that was added to and taken from each section."""
     out: list[str] = []
+    if headings(before.part(part)) != headings(after.part(part)):
+        names = [", ".join(f"“{name}”" for name in headings(t.part(part))) for t in (before, after)]
+        out += [f"The headings were {names[0]}; now they are {names[1]}.", ""]
     for old, new in zip(before.sections(part), after.sections(part), strict=False):
         removed = [line for line in old.guidance.splitlines() if line.strip() and line not in new.guidance.splitlines()]
         added = [line for line in new.guidance.splitlines() if line.strip() and line not in old.guidance.splitlines()]
@@ -132,14 +135,23 @@ def _sections(before: Template, after: Template, part: str) -> list[str]:
     return out or ["Nothing.", ""]
 
 
-def _reasons(store: Store) -> Mapping[str, str]:
-    """Boundary -> what its diagnosis says, in one line."""
+def _reasons(store: Store, method: str) -> Mapping[str, str]:
+    """What a clause of that method cites -> what was found there, in one line."""
     found = {}
-    for unit in store.finished("diagnosis"):
+    if method == "pair":
+        for unit in sorted(store.finished("diagnosis")):
+            data = store.result(unit)
+            if data["findings"]:
+                first = data["findings"][0]
+                found[data["boundary"]] = f"{first['mechanism']} ({first['kind']}): {first['explanation']}"
+        return found
+    for unit in sorted(store.finished("feedback")):
         data = store.result(unit)
-        if data["findings"]:
-            first = data["findings"][0]
-            found[data["boundary"]] = f"{first['mechanism']} ({first['kind']}): {first['explanation']}"
+        found[data["task"]] = f"{data['divergence']} {data['mechanism']}"
+    for unit in sorted(store.finished("analysis")):
+        data = store.result(unit)
+        spare, needed = (", ".join(entry["kind"] for entry in data[key]) or "nothing" for key in ("remove", "keep"))
+        found[data["name"]] = f"could do without {spare}; needed {needed}"
     return found
 
 

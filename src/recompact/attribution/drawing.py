@@ -16,7 +16,6 @@ from recompact.attribution.continuations import ARMS
 from recompact.execution.schedule import Unfinished
 from recompact.models.failures import ModelFailure
 
-
 Order = Callable[[BoundaryId, int, Outcomes], tuple[float, ...]]
 """The place of a boundary's draws among all that wait, the smallest first, from the lowest number among them and from
 what is known of the boundary."""

@@ -79,7 +79,7 @@ def forecast(store: Store, allocation: Allocation) -> Forecast:
 
 
 def _all_draws(allocation: Allocation, known: Mapping[BoundaryId, Outcomes]) -> list[Draw]:
-    """As many draws as are possible where the number depends on outcomes, in the arm that costs more; none elsewhere."""
+    """As many draws as can be where their number depends on outcomes, in the arm that costs more; none elsewhere."""
     inner = allocation.inner if isinstance(allocation, Chained) else allocation
     if not isinstance(inner, Racing):
         return []

@@ -187,7 +187,7 @@ def digest(store: Store) -> str:
     left_out = known(store).left_out
     without = {row.name for row in continuation_rows(store) if BoundaryId(row.unit, row.index) in left_out}
     total = hashlib.sha256()
-    total.update(phase_digest(store, "trajectory").encode())
+    total.update(store.digest("collect/").encode())
     total.update(phase_digest(store, "continuation", without).encode())
     for id in sorted(left_out):
         total.update(f"\0{id}".encode())

@@ -78,10 +78,10 @@ async def _adapt(config: Any, file: Path, store: Any, until: Any, quiet: bool) -
 
     async with open_study(config, file.parent, store, "adapt", file) as study:
         with bar("adapt", study.spending, quiet=quiet) as shown:
-            return study, await adapt(study, _Stages(shown), until)
+            return study, await adapt(study, Stages(shown), until)
 
 
-class _Stages:
+class Stages:
     """Stages on one bar: it begins anew with each."""
 
     def __init__(self, shown: Bar) -> None:

@@ -32,25 +32,26 @@ def command(run: str, directory: Path, top: int, everything: bool, as_csv: bool,
     verification retained as harmful.
     """
     from recompact.attribution.findings import findings
-    from recompact.store.runs import find_run
+    from recompact.store.runs import find_run, overview
     from recompact.store.store import Store
 
     with Store.read(find_run(run, directory)) as store:
         found = findings(store)
         name = store.path
+        simulated = overview(store).simulated
     if as_json:
-        print_json(found.to_json())
+        print_json({"simulated": simulated, **found.to_json()})
     elif as_csv:
         _print_csv(found)
     else:
-        _print(found, name, found.boundaries if everything else _with_effect(found)[:top])
+        _print(found, name, found.boundaries if everything else _with_effect(found)[:top], simulated)
 
 
 def _with_effect(found: Findings) -> list[Finding]:
     return [finding for finding in found.boundaries if finding.effect is not None]
 
 
-def _print(found: Findings, path: Path, shown: Sequence[Finding]) -> None:
+def _print(found: Findings, path: Path, shown: Sequence[Finding], simulated: bool) -> None:
     known = _with_effect(found)
     if not known:
         click.echo(f"{path} has {len(found.boundaries)} boundaries and no draws yet: recompact verify {path}")
@@ -60,7 +61,8 @@ def _print(found: Findings, path: Path, shown: Sequence[Finding]) -> None:
     more = f"; {rest} more with --all" if rest else ""
     harmful = sum(finding.retained for finding in found.boundaries)
     said = f"{harmful} harmful (*) by {found.settings.allocation}" if found.settled else "verification is not finished"
-    click.echo(f"{len(known)} of {len(found.boundaries)} boundaries have draws in both arms, {said}{more}.")
+    models = " (simulated models)" if simulated else ""
+    click.echo(f"{len(known)} of {len(found.boundaries)} boundaries have draws in both arms, {said}{models}{more}.")
     for finding in found.boundaries:
         if finding.left_out:
             click.echo(f"left out: {finding.id}: {finding.left_out}", err=True)
@@ -97,9 +99,9 @@ def boundary_table(shown: Sequence[Finding]) -> Table:
             label,
             str(finding.row.step),
             f"{effect.hazard:+.2f}",
-            f"{h.low:.1f} to {h.high:.1f}",
+            f"{round(h.low, 1) + 0.0:.1f} to {round(h.high, 1) + 0.0:.1f}",  # + 0.0: no negative zero
             f"{effect.burden:+.1f}",
-            f"{b.low:.0f} to {b.high:.0f}",
+            f"{round(b.low)} to {round(b.high)}",
             draws,
             effect.channel if effect.channel != "none" else "-",
         )

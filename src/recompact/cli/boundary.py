@@ -41,26 +41,28 @@ def command(run: str, id: str, directory: Path, full: bool, as_json: bool) -> No
     """
     from recompact.attribution.evidence import evidence_of
     from recompact.attribution.verify import boundary_named
-    from recompact.store.runs import find_run
+    from recompact.store.runs import find_run, overview
     from recompact.store.store import Store
 
     with Store.read(find_run(run, directory)) as store:
         found = evidence_of(store, boundary_named(store, id))
+        simulated = overview(store).simulated
     if as_json:
-        print_json(found.to_json())
+        print_json({"simulated": simulated, **found.to_json()})
         return
     out = console()
-    _print_head(out, found)
+    _print_head(out, found, simulated)
     _print_contexts(out, found, full)
     _print_dropped(out, found, full)
     _print_continuations(out, found, full)
 
 
-def _print_head(out: Console, found: Evidence) -> None:
+def _print_head(out: Console, found: Evidence, simulated: bool) -> None:
     finding, boundary = found.finding, found.boundary
     row = finding.row
     notes = ["a second summary was asked for"] * boundary.asked_again + ["the summary was cut"] * boundary.cut
-    out.print(_text(str(finding.id), "bold"), _text("harmful" if finding.retained else "", "bold red"))
+    marks = ["harmful"] * finding.retained + ["(simulated models)"] * simulated
+    out.print(_text(str(finding.id), "bold"), _text(" ".join(marks), "bold red" if finding.retained else ""))
     outcome = "succeeded" if row.trajectory_success else "failed"
     told = f"after step {row.step} of {row.trajectory_steps}: {row.pre_tokens:,} -> {row.post_tokens:,} tokens"
     out.print(_text("; ".join([f"{told}; the trajectory {outcome}", *notes])))

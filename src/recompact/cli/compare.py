@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 @click.argument("what", nargs=-1, required=True, metavar="RUN [A B] | RUN_A:ARM RUN_B:ARM")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @click.option("--runs", type=click.IntRange(min=1), help="Only the first so many runs (default: all that both have).")
-@click.option(
-    "--against", default="prompting", show_default=True, help="With RUN alone: what arms are measured against."
-)
+@click.option("--against", help="With RUN alone: the arm that the others are measured against (default: prompting).")
 @click.option("--by", "by", multiple=True, help="Break down by a group, such as difficulty. Repeat it.")
 @click.option("--details", is_flag=True, help="With RUN alone: every Pass^k and Pass@k, tokens by role, endings.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
@@ -30,7 +28,7 @@ def command(
     what: tuple[str, ...],
     directory: Path,
     runs: int | None,
-    against: str,
+    against: str | None,
     by: tuple[str, ...],
     details: bool,
     form: Format,

@@ -1,9 +1,14 @@
-"""`recompact demo`: the main job on the embedded world, with no key and no network, in under half a minute."""
+"""`recompact demo`: the whole of Recompact on the embedded world, with no key and no network, in about a minute.
+
+Collect, verify, adapt, and evaluate on tasks that were never seen, with simulated models; the runs and the adapted
+template stay in a directory to look at.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
+import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,108 +17,151 @@ import click
 from recompact.cli.console import console, json_option, print_json
 
 if TYPE_CHECKING:
-    from recompact.store.runs import Overview
+    from recompact.adaptation.adapt import Adapted
+    from recompact.config import Config
+    from recompact.evaluation.paired import Comparison
+    from recompact.evaluation.summary import Evaluation
 
 BUDGET = 2048
-ARMS = {
-    "no compaction": 'kind = "none"',
-    "FIFO": f'kind = "fifo"\nbudget = {BUDGET}',
-    "prompted": f'kind = "prompted"\nbudget = {BUDGET}',
-}
+ARMS = ("none", "fifo", "prompting")
 
 
 @click.command(name="demo")
-@click.option("--tasks", type=click.IntRange(1, 90), default=24, show_default=True, help="Tasks of the train split.")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), help="Keep the runs here (default: nowhere).")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("recompact-demo"), show_default=True)
+@click.option("--train", type=click.IntRange(6, 90), default=60, show_default=True, help="Tasks to adapt on.")
+@click.option("--test", type=click.IntRange(2, 168), default=60, show_default=True, help="Unseen tasks to evaluate on.")
+@click.option("--runs", type=click.IntRange(1, 9), default=3, show_default=True, help="Runs of each arm and task.")
 @json_option
-def command(tasks: int, directory: Path | None, as_json: bool) -> None:
-    """Run the main job on the embedded world: simulated models, no key, no network.
+def command(directory: Path, train: int, test: int, runs: int, as_json: bool) -> None:
+    """Run the whole of Recompact on the embedded world: simulated models, no key, no network.
 
-    The same tasks are done without compaction, with FIFO and with a prompted summary, under a budget of 2,048 tokens.
+    Collects trajectories under a budget of 2,048 tokens, finds out which compactions hurt, adapts the prompt from that,
+    and evaluates it on unseen tasks. Run it again and it only shows what is there.
     """
-    if directory is not None:
-        runs = _run_all(directory, tasks, quiet=as_json)
-        _report(runs, directory, as_json)
-        return
-    with tempfile.TemporaryDirectory(prefix="recompact-demo-") as scratch:
-        runs = _run_all(Path(scratch), tasks, quiet=as_json)
-        _report(runs, None, as_json)
-
-
-def _run_all(directory: Path, tasks: int, *, quiet: bool) -> list[tuple[str, Overview, str]]:
+    from recompact.adaptation.result import write_result
+    from recompact.cli.running import ending_early
     from recompact.config import parse_config
-    from recompact.store.runs import open_run, overview, run_path
+    from recompact.store.runs import open_run, run_path
 
-    found = []
-    for name, compressor in ARMS.items():
-        text = f'[suite]\nuse = "pocket"\nlimit = {tasks}\n[compressor]\n{compressor}\n'
-        path = run_path(f"demo-{name.replace(' ', '-').lower()}", directory)
+    config = parse_config(_config(train), Path("demo.toml"))
+    result = directory / "adapted"
+    path = run_path("adapt", directory)
+    with ending_early(path, "recompact " + " ".join(sys.argv[1:])):
         with open_run(path) as store:
-            asyncio.run(_collect(parse_config(text, Path("demo.toml")), store, name, quiet))
-            found.append((name, overview(store), store.digest("collect/")))
-    return found
-
-
-async def _collect(config: Any, store: Any, name: str, quiet: bool) -> None:
-    from recompact.cli.progress import bar
-    from recompact.collect import collect
-    from recompact.study import open_study
-
-    async with open_study(config, Path(), store, "demo") as study:
-        with bar(name, study.spending, quiet=quiet) as shown:
-            await collect(study, on_begin=shown.begin, on_done=shown.done, on_step=shown.step)
-
-
-def _report(runs: list[tuple[str, Overview, str]], kept: Path | None, as_json: bool) -> None:
-    import hashlib
-
-    digest = hashlib.sha256("".join(digest for _, _, digest in runs).encode()).hexdigest()
+            study, adapted = asyncio.run(_adapt(config, store, quiet=as_json))
+            write_result(study, adapted, result, datetime.now(UTC).date().isoformat())
+            boundaries, harmful = _counts(store)
+            digest = store.digest()
+        with open_run(run_path("evaluate", directory)) as store:
+            shown, comparison, evaluated = asyncio.run(
+                _evaluate(config, store, result.resolve(), test, runs, quiet=as_json)
+            )
+    digest = _joined(digest, evaluated)
     if as_json:
-        print_json({"simulated": True, "arms": {name: run.to_json() for name, run, _ in runs}, "digest": digest})
+        _print_json(adapted, shown, comparison, boundaries, harmful, result, digest)
         click.echo(f"digest: {digest}", err=True)
         return
-    _print_table(runs)
-    _print_meaning({name: run for name, run, _ in runs})
-    if kept:
-        click.echo(f"\nThe runs are in {kept}. Look at one: recompact show {kept}/demo-prompted.db")
-    else:
-        click.echo("\nKeep the runs and look inside:  recompact demo --dir demo-runs")
-    click.echo("Run your own agent:             see docs/configuration.md, then recompact collect CONFIG")
+    _print_story(adapted, shown, comparison, boundaries, harmful)
+    click.echo(f"\nThe adapted template and CHANGES.md:  {result}")
+    click.echo(f"What the compactions did:             recompact boundaries {path}")
+    click.echo("Run your own agent:                   docs/configuration.md, then recompact adapt CONFIG")
     click.echo(f"digest: {digest}")
 
 
-def _print_table(runs: list[tuple[str, Overview, str]]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False, title_justify="left")
-    table.title = f"pocket, {runs[0][1].trajectories} tasks, simulated models, budget {BUDGET:,} tokens"
-    table.add_column("")
-    for heading in ("success", "steps", "compactions", "peak context", "tokens"):
-        table.add_column(heading, justify="right")
-    for name, run, _ in runs:
-        n = run.trajectories
-        table.add_row(
-            name,
-            f"{run.success / n:.1%}",
-            f"{run.steps / n:.1f}",
-            f"{run.compactions / n:.1f}",
-            f"{run.peak / 1000:.2f}k",
-            f"{sum(run.tokens.values()) / n / 1000:.1f}k",
-        )
-    console().print(table)
+def _config(train: int) -> str:
+    return f'[suite]\nuse = "pocket"\nlimit = {train}\n[compressor]\nbudget = {BUDGET}\n'
 
 
-def _print_meaning(runs: dict[str, Overview]) -> None:
-    """One sentence with the numbers of this very run."""
-    none, fifo, prompted = (runs[name] for name in ARMS)
-    n = none.trajectories
-    lost = none.success - prompted.success
-    more = (prompted.steps - none.steps) / n
-    saved = 1 - prompted.peak / none.peak
-    verb = f"lost {lost} of {none.success} solved tasks" if lost > 0 else "lost none of the solved tasks"
+async def _adapt(config: Config, store: Any, quiet: bool) -> tuple[Any, Adapted]:
+    from recompact.adaptation.adapt import adapt
+    from recompact.cli.adapt import Stages
+    from recompact.cli.progress import bar
+    from recompact.study import open_study
+
+    async with open_study(config, Path(), store, "demo") as study:
+        with bar("collect", study.spending, quiet=quiet) as shown:
+            return study, await adapt(study, Stages(shown))
+
+
+async def _evaluate(
+    config: Config, store: Any, result: Path, test: int, runs: int, quiet: bool
+) -> tuple[Evaluation, Comparison, str]:
+    from recompact.cli.progress import bar
+    from recompact.evaluation.arms import parse_arms
+    from recompact.evaluation.evaluate import digest, evaluate, open_evaluation, with_split
+    from recompact.evaluation.paired import compare
+    from recompact.evaluation.records import find_arm, read_arms
+    from recompact.evaluation.summary import evaluation
+
+    unseen = with_split(config, "test", test)
+    async with open_evaluation(unseen, Path(), store) as study:
+        arms = parse_arms([*ARMS, f"PAIR={result}"], config.compressor, study.template)
+        with bar("evaluate", study.spending, quiet=quiet) as shown:
+            done = await evaluate(study, arms, runs, on_begin=shown.begin, on_done=shown.done, on_step=shown.step)
+    made = read_arms(store)
+    title = f"pocket, {test} unseen tasks, {runs} runs, simulated models, budget {BUDGET:,} tokens"
+    named = [find_arm(made, arm.label, store.path) for arm in arms]
+    return evaluation(title, named), compare(named[-1], named[-2]), digest(store, done.units)
+
+
+def _counts(store: Any) -> tuple[int, int]:
+    from recompact.attribution.findings import findings
+
+    found = findings(store).boundaries
+    return len(found), sum(f.retained for f in found)
+
+
+def _joined(*digests: str) -> str:
+    import hashlib
+
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def _print_story(adapted: Adapted, shown: Evaluation, comparison: Comparison, boundaries: int, harmful: int) -> None:
+    """The table, what it means in the numbers of this very run, and what was learned."""
+    from recompact.evaluation.summary import arm_table
+    from recompact.report.tables import terminal
+
+    out = console()
+    click.echo(f"{boundaries} compactions were continued with and without; {harmful} of them did harm.")
+    if adapted.selection:
+        click.echo(adapted.selection.statement)
+    for candidate in adapted.candidates:
+        if candidate.name == adapted.winner:
+            click.echo("What it asks the compressor to keep, from the failures that were observed:")
+            for rule in candidate.rules:
+                flag = "  (tells the agent how to act)" if rule.tells_agent else ""
+                click.echo(f"  + {rule.clause}  [{len(rule.boundaries)} compactions]{flag}")
+    click.echo("")
+    out.print(terminal(arm_table(shown)))
+    none, _, prompting, pair = (shown.metrics(arm).means for arm in shown.arms)
+    gain = comparison.of("acc")
+    lost = 100 * (none["acc"] - prompting["acc"])
     click.echo(
-        f"\nWith prompted summaries the agent saw {saved:.0%} less context at its peak, {verb}"
-        f" and took {abs(more):.1f} {'more' if more >= 0 else 'fewer'} steps a task;"
-        f" dropping old turns instead (FIFO) left {fifo.success} of {n} solved."
-        "\nThese are simulated models: the figures show how Recompact works, not how any real model behaves."
+        f"\nCompaction with the original prompt cost {lost:.1f} points of accuracy on tasks that nobody had seen; with"
+        f" the adapted prompt it is {100 * (none['acc'] - pair['acc']):.1f}"
+        f" (a change of {100 * gain.delta:+.1f}, 95% interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f})."
+    )
+
+
+def _print_json(
+    adapted: Adapted,
+    shown: Evaluation,
+    comparison: Comparison,
+    boundaries: int,
+    harmful: int,
+    result: Path,
+    digest: str,
+) -> None:
+    print_json(
+        {
+            "simulated": True,
+            "boundaries": boundaries,
+            "harmful": harmful,
+            "winner": adapted.winner,
+            "template": str(result),
+            "arms": {arm.label: shown.metrics(arm).to_json() for arm in shown.arms},
+            "comparison": comparison.to_json(),
+            "digest": digest,
+        }
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ FORMATS = ("terminal", "markdown", "latex", "csv", "json")
 @click.option("--split", default="test", show_default=True, help="Split of the suite.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many tasks (default: the config's).")
 @click.option("--run", "run", help="Name of the run (default: the config's file name and -evaluate).")
-@click.option("--against", default="prompting", show_default=True, help="The arm that the others are measured against.")
+@click.option("--against", help="The arm that the others are measured against (default: prompting).")
 @click.option("--by", "by", multiple=True, help="Break down by a group, such as difficulty. Repeat it.")
 @click.option("--details", is_flag=True, help="Every Pass^k and Pass@k, tokens by role, endings.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
@@ -44,7 +45,7 @@ def command(
     split: str,
     limit: int | None,
     run: str | None,
-    against: str,
+    against: str | None,
     by: tuple[str, ...],
     details: bool,
     form: Format,
@@ -66,7 +67,7 @@ def command(
     own = resolve(loaded.compressor.template, config.parent)
     chosen = parse_arms(arms, loaded.compressor, own, _scopes(scopes))
     path = run_path(run or f"{config.stem}-evaluate", config.parent / loaded.run.directory)
-    again = "recompact " + " ".join(sys.argv[1:])
+    again = shlex.join(["recompact", *sys.argv[1:]])
     form = "json" if as_json else form
     with open_run(path) as store:
         with ending_early(path, again):
@@ -104,7 +105,7 @@ def _report(
     runs: int,
     again: str,
     form: Format,
-    against: str,
+    against: str | None,
     by: tuple[str, ...],
     details: bool,
 ) -> None:
@@ -128,17 +129,21 @@ def _report(
 
 
 def print_evaluation(
-    shown: Evaluation, form: Format, *, against: str, by: tuple[str, ...], details: bool, more: dict[str, Any]
+    shown: Evaluation, form: Format, *, against: str | None, by: tuple[str, ...], details: bool, more: dict[str, Any]
 ) -> None:
     """All arms side by side, in the format that was asked for."""
     from recompact.errors import InputError
+    from recompact.evaluation.arms import PROMPTING
     from recompact.evaluation.metrics import group_keys
     from recompact.evaluation.summary import arm_table, detail_tables, difference_table, group_table, to_json
 
     known = group_keys(shown.arms)
     if missing := [key for key in by if key not in known]:
         raise InputError(f"--by {missing[0]}: the tasks are grouped by {', '.join(known) or 'nothing'}")
-    differences = difference_table(shown, against) if shown.shared.tasks else None
+    if against is not None and not any(against in (arm.name, arm.label) for arm in shown.arms):
+        labels = ", ".join(arm.label for arm in shown.arms)
+        raise InputError(f"--against {against}: there is no such arm; there are {labels or 'none yet'}")
+    differences = difference_table(shown, against or PROMPTING)
     if form == "json":
         compared = [c.to_json() for c in differences[1]] if differences else []
         print_json({**to_json(shown), "comparisons": compared, **more})

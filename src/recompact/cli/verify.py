@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -60,7 +61,7 @@ def command(
         with Store.read(path) as store:
             _print_forecast(_forecast(store, config), config, as_json)
         return
-    again = "recompact " + " ".join(sys.argv[1:])
+    again = shlex.join(["recompact", *sys.argv[1:]])
     with open_run(path) as store:
         with ending_early(path, again):
             verified = asyncio.run(_verify(config, file, store, partial, quiet=as_json))
@@ -118,10 +119,11 @@ def _report(store: Store, verified: Verified, config: Config, again: str, as_jso
     from recompact.attribution.verify import digest as digest_of
     from recompact.cli.boundaries import boundary_table
     from recompact.cli.running import tell_unfinished, unfinished_json
+    from recompact.store.runs import overview
 
     retained = [finding for finding in findings(store, config.verify).boundaries if finding.retained]
     digest = None if verified.unfinished else digest_of(store)
-    summary = _summary(verified, config)
+    summary = {**_summary(verified, config), "simulated": overview(store).simulated}
     if as_json:
         print_json(
             {
@@ -163,8 +165,8 @@ def _tell(summary: dict[str, Any], store: Store) -> None:
         f" B >= {summary['burden']:g}) by {summary['allocation']}."
     )
     click.echo(
-        f"The run has {summary['continuations']:,} continuations, {summary['continuations_per_boundary']:.2f} a boundary,"
-        f" {summary['tokens'] / 1e6:.2f}M tokens."
+        f"The run has {summary['continuations']:,} continuations, {summary['continuations_per_boundary']:.2f} a"
+        f" boundary, {summary['tokens'] / 1e6:.2f}M tokens{' (simulated models)' * summary['simulated']}."
     )
     click.echo(f"Look at them: recompact boundaries {store.path}")
 
@@ -176,4 +178,7 @@ def _print_forecast(found: Forecast, config: Config, as_json: bool) -> None:
     click.echo(f"{found.boundaries:,} boundaries, {config.verify.allocation}; {found.made:,} continuations are there.")
     for word, amount in (("at most", found.at_most), ("on average", found.on_average)):
         click.echo(f"{word:>10}: {amount.continuations:,} continuations, {amount.tokens / 1e6:.2f}M tokens")
-    click.echo("Nothing was run. Tokens are estimated from the collected trajectories.")
+    click.echo(
+        "Nothing was run. Tokens are estimated from the collected trajectories; where the number of continuations"
+    )
+    click.echo("depends on what comes out, the average supposes that one boundary in ten is harmful.")

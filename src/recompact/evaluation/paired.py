@@ -6,7 +6,7 @@ exact sign test on the tasks solved in all runs, and, in words, what so few task
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import comb, floor
 from operator import itemgetter
@@ -20,6 +20,9 @@ from recompact.evaluation.records import ArmRuns, Common, common
 
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
+
+Values = Mapping[str, tuple[float, ...]]
+"""Of each metric, the value of each task."""
 
 
 @dataclass(frozen=True)
@@ -95,11 +98,9 @@ def compare_many(
     values = {id(arm): per_task(arm, shared.tasks, shared.runs, chosen) for arm in arms}
     entries = []
     for number, (first, second) in enumerate(pairs):
-        a, b = values[id(first)], values[id(second)]
-        for key in a:
-            if key in b and (keys is None or key in keys):
-                deltas = [x - y for x, y in zip(a[key], b[key], strict=True)]
-                entries.append((number, key, fmean(a[key]), fmean(b[key]), deltas))
+        for key, a, b in _both(values[id(first)], values[id(second)]):
+            if keys is None or key in keys:
+                entries.append((number, key, fmean(a), fmean(b), [x - y for x, y in zip(a, b, strict=True)]))
     intervals = bootstrap([deltas for *_, deltas in entries], resamples, seed)
     found: list[list[Difference]] = [[] for _ in pairs]
     for (number, key, x, y, _), (low, high) in zip(entries, intervals, strict=True):
@@ -110,13 +111,24 @@ def compare_many(
     ]
 
 
+def _both(a: Values, b: Values) -> Iterator[tuple[str, tuple[float, ...], tuple[float, ...]]]:
+    """The metrics that two arms have in common. A role that an arm never called has used no tokens."""
+    for key in dict.fromkeys([*a, *b]):
+        roles = key.startswith("tokens.")
+        if (key in a and key in b) or roles:
+            nothing = (0.0,) * len(a["acc"])
+            x, y = a.get(key, nothing), b.get(key, nothing)
+            if key != "cached" or any(x) or any(y):
+                yield key, x, y
+
+
 def _comparison(
     first: ArmRuns,
     second: ArmRuns,
     shared: Common,
     differences: tuple[Difference, ...],
-    a: dict[str, tuple[float, ...]],
-    b: dict[str, tuple[float, ...]],
+    a: Values,
+    b: Values,
 ) -> Comparison:
     key = f"pass^{shared.runs}" if shared.runs > 1 else "acc"
     wins = sum(x > y for x, y in zip(a[key], b[key], strict=True))

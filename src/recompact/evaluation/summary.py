@@ -156,7 +156,7 @@ def difference_table(shown: Evaluation, against: str = PROMPTING) -> tuple[Table
     heads = (Column("arm", "arm"), Column("minus", "minus"))
     tail = (Column("wins", "win"), Column("losses", "lose"), Column("p", "p"))
     columns = (*heads, *(Column(key, f"Δ {metric(key).title}") for key in keys), *tail)
-    rows = tuple((c.first, c.second, *_deltas(c, keys), c.wins, c.losses, Number(c.p, 3)) for c in made)
+    rows = tuple((c.first, c.second, *_deltas(c, keys), c.wins, c.losses, Number(c.p, 3, positive=True)) for c in made)
     said = (STAR, f"win, lose, p: exact sign test on tasks solved in {'all runs' if runs > 1 else 'the run'}")
     return Table("Paired differences", columns, rows, said), made
 
@@ -187,11 +187,12 @@ def comparison_table(comparison: Comparison, simulated: bool = False) -> Table:
     for d in comparison.differences:
         delta = _delta(d.metric, *_ends(d))
         rows.append((metric(d.metric).title, number(d.metric, d.first), number(d.metric, d.second), delta))
+    p = Number(comparison.p, 3, positive=True).text
     solved = f"in all {comparison.runs} runs" if comparison.runs > 1 else "in its run"
     said = (
         STAR,
         f"Solved {solved} by {comparison.first} alone: {comparison.wins} tasks; by {comparison.second} alone:"
-        f" {comparison.losses}. Exact two-sided sign test: p = {comparison.p:.3f}.",
+        f" {comparison.losses}. Exact two-sided sign test: p {p if p.startswith('<') else f'= {p}'}.",
         *warnings(comparison),
         *([SIMULATED] if simulated else []),
     )
@@ -207,7 +208,7 @@ def group_comparison_table(first: ArmRuns, second: ArmRuns, shared: Common, key:
     rows: list[tuple[Cell, ...]] = []
     for value, tasks in grouped([first, second], shared.tasks, key).items():
         made = compare_many([(first, second)], Common(tasks, runs, 0), keys=keys)[0]
-        rows.append((value, len(tasks), *_deltas(made, keys), made.wins, made.losses, Number(made.p, 3)))
+        rows.append((value, len(tasks), *_deltas(made, keys), made.wins, made.losses, Number(made.p, 3, positive=True)))
     heads = (Column("group", key), Column("tasks", "tasks"), *(Column(k, f"Δ {metric(k).title}") for k in keys))
     tail = (Column("wins", "win"), Column("losses", "lose"), Column("p", "p"))
     return Table(f"{first.label} minus {second.label}, by {key}", (*heads, *tail), tuple(rows), (STAR,))

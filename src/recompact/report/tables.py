@@ -30,6 +30,7 @@ class Number:
     spread: float | None = None
     interval: tuple[float, float] | None = None
     signed: bool = False
+    positive: bool = False  # never shown as zero: a p-value is less than 0.001 instead
 
     @property
     def strong(self) -> bool:
@@ -38,6 +39,9 @@ class Number:
 
     @property
     def text(self) -> str:
+        least = 10**-self.digits
+        if self.positive and self.value < least / 2:
+            return f"<{least:.{self.digits}f}"
         shown = _fixed(self.value, self.digits, self.signed)
         if self.spread is not None:
             shown += f" ± {_fixed(self.spread, self.digits)}"
@@ -249,7 +253,7 @@ def _latex_cell(cell: Cell) -> str:
     def fixed(value: float, signed: bool = False) -> str:
         return _fixed(value, cell.digits, signed).replace(",", "{,}")
 
-    body = fixed(cell.value, cell.signed)
+    body = cell.text if cell.positive else fixed(cell.value, cell.signed)
     if cell.interval is not None:
         low, high = (fixed(end, cell.signed) for end in cell.interval)
         body += rf"\ [{low},\,{high}]"

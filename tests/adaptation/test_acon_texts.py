@@ -1,0 +1,242 @@
+"""What ACON's optimizer is shown and what it makes of it: whole runs within a limit, samples, and its own answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from random import Random
+from typing import Any
+
+import pytest
+from acon_support import study_run
+
+from recompact.adaptation.acon_feedback import PROMPT, RunPair, give_feedback, run_pair
+from recompact.adaptation.acon_rewriting import Assignment, rewrite, sampled
+from recompact.adaptation.acon_shortening import AIM, Analysis, Spare, analyse, compactions, told
+from recompact.adaptation.acon_texts import in_segments, segments, shown_turns, summaries, without_middle
+from recompact.adaptation.evidence import MARK
+from recompact.adaptation.optimizer import Optimizer
+from recompact.chat import Reply, Request, Usage, assistant
+from recompact.collect import collect
+from recompact.context import Turn
+from recompact.environments.pocket import PocketSuite
+from recompact.simulation.judging import CLAUSES, POLICY, Judgement
+from recompact.simulation.optimizer import SimulatedOptimizer
+from recompact.simulation.optimizer_acon import compare, shorten
+from recompact.simulation.optimizer_acon import rewrite as simulated_rewriting
+from recompact.store.records import read_trajectory
+from recompact.store.store import Store
+from recompact.study import Study
+from recompact.template import default_template, headings, placeholders
+from recompact.tokens import counter
+from recompact.trajectory import Trajectory
+
+SUITE = PocketSuite()
+TASK = next(task for task in SUITE.tasks("train") if task.id == "pocket-train-007")
+COUNT = counter()
+
+
+@pytest.fixture(scope="module")
+def compacted(tmp_path_factory: pytest.TempPathFactory) -> Trajectory:
+    """A trajectory that failed after two compactions."""
+    path = tmp_path_factory.mktemp("texts") / "run.db"
+
+    async def work(study: Study) -> None:
+        await collect(study)
+
+    study_run(path, work)
+    with Store.read(path) as store:
+        return read_trajectory(store, f"collect/{TASK.id}")
+
+
+class Scripted:
+    """Answers with the given texts, one after the other."""
+
+    name = "scripted"
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+        self.requests: list[Request] = []
+
+    async def reply(self, request: Request) -> Reply:
+        self.requests.append(request)
+        return Reply(assistant(self.texts.pop(0)), Usage(1, 1, 0, 0, 1))
+
+
+# --- the texts
+
+
+def test_segments_are_what_each_compaction_consumed(compacted: Trajectory) -> None:
+    parts = segments(compacted)
+    assert len(parts) == len(compacted.boundaries) + 1 == 3
+    assert tuple(turn for part in parts for turn in part) == compacted.turns
+    for boundary, part in zip(compacted.boundaries, parts[1:], strict=True):
+        assert boundary.post.turns == part[:1]  # the turn that stayed verbatim
+    shown = in_segments(compacted, 100_000, COUNT)
+    for number, summary in enumerate(summaries(compacted), 1):
+        assert f'<summary number="{number}">\n{summary}\n</summary>' in shown
+    assert (
+        shown.index('<summary number="1">') < shown.index('<segment number="2">') < shown.index('<summary number="2">')
+    )
+
+
+def test_the_optimizer_sees_both_runs_but_never_the_prefix(compacted: Trajectory) -> None:
+    pair = run_pair(TASK, compacted, compacted, 100_000, COUNT)
+    assert TASK.text in pair.text
+    assert f'<with-compaction success="no" steps="{compacted.steps}"' in pair.text
+    assert f'<without-compaction success="no" steps="{compacted.steps}"' in pair.text
+    for message in SUITE.environment(TASK).start().prefix:
+        assert message.content not in pair.text
+    assert "You do tasks in a person's apps" not in pair.text
+    assert any("@" in literal for literal in pair.instances)
+
+
+@pytest.mark.parametrize("budget", [1_500, 4_000, 9_000])
+def test_a_pair_is_cut_to_its_budget_and_says_so(compacted: Trajectory, budget: int) -> None:
+    pair = run_pair(TASK, compacted, compacted, budget, COUNT)
+    assert pair.tokens < 1.1 * budget + 200  # tags and flags come on top
+    assert "cut here]" in pair.text
+    assert pair.tokens == COUNT(pair.text)
+
+
+def test_long_observations_go_first_then_the_middle(compacted: Trajectory) -> None:
+    turns = compacted.turns
+    whole = shown_turns(turns, 100_000, COUNT)
+    shorter = shown_turns(turns, COUNT(whole) * 3 // 4, COUNT)
+    assert MARK in shorter
+    assert "lines cut here" not in shorter
+    least = shown_turns(turns, 300, COUNT)
+    assert COUNT(least) <= 300
+    assert "lines cut here]" in least
+    assert least.splitlines()[0] == whole.splitlines()[0]
+    assert least.splitlines()[-1] == whole.splitlines()[-1]
+    assert shown_turns((), 0, COUNT) == ""
+    one_line = Turn(assistant("word " * 5_000), (), 5_000)
+    assert COUNT(shown_turns((one_line,), 400, COUNT)) <= 400
+    assert without_middle("a\nb", 100, COUNT) == "a\nb"
+
+
+def test_each_compaction_is_shown_with_what_came_next(compacted: Trajectory) -> None:
+    first, second = compactions(TASK, compacted, 60_000, COUNT)
+    assert (first.name, second.name) == (f"{TASK.id}#1", f"{TASK.id}#2")
+    assert "<previous-summary>" not in first.text
+    assert f"<previous-summary>\n{first.summary}\n</previous-summary>" in second.text
+    next_turns = shown_turns(segments(compacted)[1], 60_000, COUNT)
+    assert f"<what-came-next>\n{next_turns}\n</what-came-next>" in first.text
+    assert COUNT(compactions(TASK, compacted, 3_000, COUNT)[1].text) < 3_300
+
+
+# --- samples and candidates
+
+
+def test_samples_differ_by_candidate_and_are_all_there_is_where_that_is_less() -> None:
+    names = [f"t{n}" for n in range(50)]
+    samples = {name: sampled(names, 30, name, 0) for name in ("acon-ut-1", "acon-ut-2")}
+    assert all(len(set(sample)) == 30 for sample in samples.values())
+    assert samples["acon-ut-1"] != samples["acon-ut-2"]
+    assert sampled(names, 30, "acon-ut-1", 0) == samples["acon-ut-1"] != sampled(names, 30, "acon-ut-1", 1)
+    assert sampled(names[:20], 30, "acon-ut-1", 0) == sampled(names[:20], 30, "acon-ut-2", 0) == tuple(names[:20])
+
+
+def test_only_the_sample_and_only_its_lessons_reach_the_optimizer() -> None:
+    template = default_template()
+    answer = json.dumps({"rules": [], "first": template.first + "Keep it.", "update": template.update})
+    entries = {name: {"task": name, "remedies": [f"remedy of {name}"]} for name in ("a", "b")}
+    for locked in (False, True):
+        model = Scripted(answer)
+        given = Assignment(template, entries, locked=locked)
+        candidate = asyncio.run(rewrite(Optimizer(model), "c", given, ["b"]))
+        assert candidate.template is not None
+        prompt = model.requests[0].messages[-1].content
+        assert "remedy of b" in prompt
+        assert "remedy of a" not in prompt
+        assert template.first in prompt
+        assert ("Every heading stays" in prompt) == locked
+    shorter = Assignment(template, entries, told([Analysis("x#1", 1000), Analysis("x#2", 2000)]), AIM)
+    model = Scripted(answer)
+    asyncio.run(rewrite(Optimizer(model), "c", shorter, ["a"]))
+    assert "1500 characters on average" in model.requests[0].messages[-1].content
+
+
+def test_an_analysis_quotes_its_summary_or_is_redrawn(compacted: Trajectory) -> None:
+    made = compactions(TASK, compacted, 60_000, COUNT)[0]
+    line = made.summary.splitlines()[1]
+    bad = [
+        {"remove": [], "keep": []},
+        {"remove": [], "keep": [{"kind": "x", "quote": "never said", "reason": "r"}]},
+        {"remove": "all", "keep": []},
+    ]
+    good = {"remove": [{"kind": "pages", "how": "less"}], "keep": [{"kind": "goal", "quote": line, "reason": "r"}]}
+    model = Scripted(*map(json.dumps, [*bad, good]))
+    analysis = asyncio.run(analyse(Optimizer(model), made))
+    assert analysis.remove == (Spare("pages", "less"),)
+    assert [len(request.messages) for request in model.requests] == [2, 4, 6, 8]
+    assert ["nothing to keep" in analysis.refused[0], "never said" in analysis.refused[1]] == [True, True]
+    assert Analysis.from_json(json.loads(json.dumps(analysis.to_json()))) == analysis
+    refused = asyncio.run(analyse(Optimizer(Scripted(*["no"] * 4)), made))
+    assert (refused.remove, refused.keep, len(refused.refused)) == ((), (), 4)
+
+
+# --- the simulated optimizer
+
+
+def test_simulated_feedback_is_about_all_summaries_and_may_steer_the_agent(compacted: Trajectory) -> None:
+    pair = run_pair(TASK, compacted, compacted, 60_000, COUNT)
+    prompt = PROMPT.format(evidence=pair.text, categories="…")
+    answers = [compare(prompt, Random(seed), Judgement()) for seed in range(200)]
+    kinds = {finding["kind"] for answer in answers for finding in answer["findings"]}
+    assert len(kinds) > 1
+    steering = sum(POLICY in answer["remedies"] for answer in answers)
+    assert 10 < steering < 60  # the same rate as for every other clause that steers
+    blameless = compare(
+        '<with-compaction success="no">\n<segment number="1">\n</segment>\n</with-compaction>', Random(0), Judgement()
+    )
+    assert blameless["remedies"] == [POLICY]
+
+
+def feedback_prompt(freedom: str) -> str:
+    template = default_template()
+    entries: list[dict[str, Any]] = [
+        {"task": "a", "findings": [{"kind": "token"}, {"kind": "page"}], "remedies": [POLICY]},
+        {"task": "b", "findings": [{"kind": "predicate"}], "remedies": []},
+    ]
+    lines = "\n".join(map(json.dumps, entries))
+    return (
+        f"<feedback>\n{lines}\n</feedback>\n<first>\n{template.first}\n</first>\n"
+        f"<update>\n{template.update}\n</update>\n{freedom}"
+    )
+
+
+def test_simulated_rewriting_changes_headings_where_it_may_and_placeholders_never() -> None:
+    template = default_template()
+    for freedom, changes in (("", True), ("Every heading stays", False)):
+        changed = 0
+        for seed in range(60):
+            answer = simulated_rewriting(feedback_prompt(freedom), Random(seed), Judgement())
+            changed += headings(answer["first"]) != headings(template.first)
+            assert headings(answer["first"]) == headings(answer["update"])
+            for part in ("first", "update"):
+                assert placeholders(answer[part]) == placeholders(template.part(part))
+        assert (5 < changed < 35) if changes else changed == 0
+
+
+def test_simulated_shortening_weakens_what_was_not_needed() -> None:
+    strong, weak = CLAUSES["token"]
+    analyses = json.dumps({"compaction": "a#1", "remove": [{"kind": "token", "how": "x"}], "keep": [{"kind": "page"}]})
+    prompt = (
+        f"<analyses>\n{analyses}\n</analyses>\n<first>\n## Goal\n- {strong}\n</first>\n<update>\n## Goal\n</update>"
+    )
+    answers = [shorten(prompt, Random(seed), Judgement()) for seed in range(40)]
+    weakened = [weak in answer["first"] and strong not in answer["first"] for answer in answers]
+    assert 25 < sum(weakened) < 40
+    assert all("short" in answer["first"] or "concise" in answer["first"] for answer in answers)
+    assert all(len(answer["rules"]) >= 1 for answer in answers)
+
+
+def test_feedback_of_the_simulated_optimizer_passes_its_own_check(compacted: Trajectory) -> None:
+    pair: RunPair = run_pair(TASK, compacted, compacted, 60_000, COUNT)
+    feedback = asyncio.run(give_feedback(Optimizer(SimulatedOptimizer()), pair))
+    assert feedback.refused == ()
+    assert feedback.remedies
+    assert feedback.reduced()["findings"]
+    assert "quote" not in json.dumps(feedback.reduced())

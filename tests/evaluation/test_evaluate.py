@@ -1,0 +1,223 @@
+"""Arms are run on the embedded world: nothing twice, in an order that is fair, with the same result however it went."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from recompact.chat import Reply, Request
+from recompact.config import Config, parse_config
+from recompact.context import Context
+from recompact.environments.protocol import Task
+from recompact.errors import InputError
+from recompact.evaluation.arms import Arm, note_arms, parse_arms
+from recompact.evaluation.evaluate import Evaluated, digest, evaluate, open_evaluation, planned, unit_of, with_split
+from recompact.evaluation.metrics import measure
+from recompact.evaluation.records import as_values, find_arm, read_arms
+from recompact.evaluation.summary import evaluation
+from recompact.models.failures import Overloaded
+from recompact.models.protocol import ChatModel
+from recompact.store.records import read_trajectory, write_trajectory
+from recompact.store.store import Store
+from recompact.template import default_template, save
+from recompact.trajectory import Ending, Score, Trajectory
+
+CONFIG = "[compressor]\nbudget = 2048\n[run]\nconcurrency = {}\n"
+OWN = default_template()
+
+
+def config(tasks: int, concurrency: int = 4) -> Config:
+    return with_split(parse_config(CONFIG.format(concurrency), Path("c.toml")), "test", tasks)
+
+
+def arms(*texts: str, scopes: Sequence[str] = ()) -> tuple[Arm, ...]:
+    return parse_arms(texts, config(1).compressor, OWN, scopes)  # type: ignore[arg-type]
+
+
+def run(
+    path: Path, chosen: Sequence[Arm], runs: int, *, tasks: int = 2, concurrency: int = 4, fail_after: int | None = None
+) -> tuple[Evaluated, int, str]:
+    """An evaluation; how many trajectories it made itself, and its digest."""
+    made = 0
+
+    def on_done() -> None:
+        nonlocal made
+        made += 1
+        if made == fail_after:
+            raise RuntimeError("killed")
+
+    async def work(store: Store) -> Evaluated:
+        async with open_evaluation(config(tasks, concurrency), Path(), store) as study:
+            return await evaluate(study, chosen, runs, on_done=on_done)
+
+    with Store.open(path) as store:
+        done = asyncio.run(work(store))
+        assert not done.unfinished
+        return done, made, digest(store, done.units)
+
+
+def test_adding_an_arm_a_scope_a_run_or_a_task_makes_only_what_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "e.db"
+    assert run(path, arms("none", "fifo"), 1)[1] == 4
+    assert run(path, arms("none", "fifo"), 1)[1] == 0
+    assert run(path, arms("none", "fifo", "prompting"), 1)[1] == 2  # an arm more
+    assert run(path, arms("none", "prompting"), 2)[1] == 4  # a run more
+    save(OWN, tmp_path / "same")
+    same = arms(f"renamed={tmp_path / 'same'}")
+    assert run(path, same, 2)[1] == 0  # another name for the same text
+    assert run(path, arms("prompting", scopes=("history", "prefix")), 2)[1] == 4
+    assert run(path, arms("none"), 1, tasks=3)[1] == 1  # a task more
+    assert run(path, arms("prompting@1024"), 1)[1] == 2  # another budget
+    with Store.read(path) as store:
+        rows = store.rows("SELECT task, run, unit, phase FROM trajectories")
+        assert len(rows) == len({row["unit"] for row in rows}) == 17
+        assert {row["phase"] for row in rows} == {"evaluate"}
+        found = read_arms(store)
+        compacted = store.rows("SELECT unit FROM boundaries LIMIT 1")[0]["unit"]
+        assert all(b.snapshot is None for b in read_trajectory(store, compacted).boundaries)
+    labels = ["none", "fifo", "prompting/history", "renamed/history", "prompting/prefix", "prompting@1024/history"]
+    assert [arm.label for arm in found] == labels
+    assert found[2].rows == found[3].rows
+    assert all(arm.simulated for arm in found)
+    assert find_arm(found, "renamed", path).label == "renamed/history"
+    with pytest.raises(InputError, match="several arms 'prompting'"):
+        find_arm(found, "prompting", path)
+
+
+def test_the_digest_is_the_same_whatever_the_concurrency_and_after_a_kill(tmp_path: Path) -> None:
+    chosen = arms("fifo", "prompting")
+    _, made, whole = run(tmp_path / "one.db", chosen, 2, concurrency=1)
+    assert made == 8
+    assert run(tmp_path / "many.db", chosen, 2, concurrency=8)[2] == whole
+    killed = tmp_path / "killed.db"
+    with pytest.raises(RuntimeError, match="killed"):
+        run(killed, chosen, 2, concurrency=3, fail_after=3)
+    with Store.read(killed) as store:
+        before = len(store.finished("trajectory"))
+    _, made, after = run(killed, chosen, 2)
+    assert before >= 3
+    assert made == 8 - before
+    assert after == whole
+    # Another order of arms is the same evaluation; one arm alone is another.
+    assert run(killed, chosen[::-1], 2)[1:] == (0, whole)
+    assert run(killed, chosen[:1], 2)[2] != whole
+
+
+def test_runs_differ_and_the_table_is_over_what_all_arms_have(tmp_path: Path) -> None:
+    path = tmp_path / "e.db"
+    done, _, _ = run(path, arms("none", "prompting"), 2)
+    run(path, arms("none"), 2, tasks=3)
+    with Store.read(path) as store:
+        results = {unit: store.result(unit)["turns"] for unit in done.units}
+        found = read_arms(store)
+    key = arms("none")[0].key
+    task = done.tasks[0]
+    assert results[unit_of(key, task, 0)] != results[unit_of(key, task, 1)]
+    shown = evaluation("pocket", found)
+    assert (len(shown.shared.tasks), shown.shared.left_out, shown.shared.runs) == (2, 1, 2)
+    assert shown.metrics(found[1]).means["compactions"] > 0
+    assert shown.metrics(found[0]).means["compactions"] == 0
+
+
+def test_arms_take_turns_at_being_first() -> None:
+    chosen = arms("none", "fifo", "prompting")
+    tasks = [Task(f"t{n}", "") for n in range(40)]
+    plan = planned(tasks, chosen, 3)
+    assert [p.task.id for p in plan] == [task.id for task in tasks for _ in range(9)]
+    assert [p.run for p in plan[:9]] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    first = [(p.task.id, p.arm.label) for p in plan[::3]]
+    assert len(set(first)) == 120  # in the three runs of a task each arm is first once
+    opening = Counter(p.arm.label for p in plan[::9])
+    assert min(opening.values()) >= 6
+    assert [p.unit for p in plan] == [p.unit for p in planned(tasks, chosen, 3)]
+    assert [p.unit for p in plan] != [p.unit for p in planned(tasks, chosen, 3, seed=1)]
+
+
+def test_a_name_stands_for_one_thing(tmp_path: Path) -> None:
+    path = tmp_path / "e.db"
+    run(path, arms("prompting"), 1, tasks=1)
+    changed = parse_arms(["prompting"], config(1).compressor, replace(OWN, system="Be brief."))
+    with pytest.raises(InputError, match="another arm 'prompting/history'"):
+        run(path, changed, 1, tasks=1)
+    with pytest.raises(InputError, match="given twice"):
+        arms("none", "none")
+    for text, said in (
+        ("pair", "none of none, fifo, prompting"),
+        ("fifo=x", "an arm of its own"),
+        ("a b=x", "no arm"),
+        ("pair=nowhere", "nowhere"),
+    ):
+        with pytest.raises(InputError, match=said):
+            arms(text)
+    with pytest.raises(InputError, match="no arm to evaluate"):
+        arms()
+
+
+def test_keys_name_what_decides() -> None:
+    history, prefix = arms("prompting", scopes=("history", "prefix"))
+    assert history.key == f"prompted-2048-history-{OWN.hash[:16]}"
+    assert prefix.key == f"prompted-2048-prefix-quoted-{OWN.hash[:16]}"
+    assert [arm.key for arm in arms("none", "fifo", "fifo@512")] == ["none", "fifo-2048", "fifo-512"]
+
+
+def test_a_config_may_list_tasks_of_its_own_split_only() -> None:
+    listed = parse_config('[suite]\ntasks = ["pocket-train-000"]\nlimit = 3\n', Path("c.toml"))
+    assert with_split(listed, "test").suite.tasks == ()
+    assert with_split(listed, "train").suite.tasks == ("pocket-train-000",)
+    assert with_split(listed, "test").suite.limit == 3
+    assert with_split(listed, "test", 5).suite.limit == 5
+
+
+class Broken:
+    """A model that is down for one task."""
+
+    def __init__(self, model: ChatModel, task: str) -> None:
+        self.name, self._model, self._task = model.name, model, task
+
+    async def reply(self, request: Request) -> Reply:
+        if any(self._task in message.content for message in request.messages):
+            raise Overloaded("down")
+        return await self._model.reply(request)
+
+
+def test_a_unit_that_fails_is_left_for_the_next_time(tmp_path: Path) -> None:
+    path = tmp_path / "e.db"
+    chosen = arms("none", "fifo")
+
+    async def work(store: Store) -> Evaluated:
+        async with open_evaluation(config(3), Path(), store) as study:
+            task = (await study.tasks())[1]
+            models = {name: Broken(model, task.data["message"]) for name, model in study.models.items()}
+            return await evaluate(replace(study, models=models), chosen, 1)
+
+    with Store.open(path) as store:
+        done = asyncio.run(work(store))
+        assert len(done.unfinished) == 2
+        shown = evaluation("pocket", read_arms(store), done.tasks, 1)
+        assert (len(shown.shared.tasks), shown.shared.left_out) == (2, 1)
+    assert run(path, chosen, 1, tasks=3)[1] == 2
+
+
+def test_answers_are_read_from_the_details_of_a_score(tmp_path: Path) -> None:
+    """One value per question or one for all; an episode that came to no answer has none right."""
+    scores: list[tuple[Ending, Score]] = [
+        ("finished", Score(False, 0.5, {"em": [1, 0], "f1": [1, 0.5]})),
+        ("step limit", Score.of(False)),
+    ]
+    with Store.open(tmp_path / "qa.db") as store:
+        note_arms(store, arms("none"))
+        store.set_meta(command="evaluate")
+        for number, (ending, score) in enumerate(scores):
+            trajectory = Trajectory("q", (), (), ending, score, Context(()))
+            unit = unit_of("none", "q", number)
+            write_trajectory(store, unit, trajectory, phase="evaluate", run=number, groups={}, seconds=0.0)
+        (found,) = read_arms(store)
+    assert [(row.em, row.f1) for row in found.rows] == [((1.0, 0.0), (1.0, 0.5)), ((0.0,), (0.0,))]
+    means = measure(found, ["q"], 2).means
+    assert (means["em"], means["em^2"], means["f1"]) == (0.25, 0.0, 0.375)
+    assert as_values(0.5) == (0.5,)

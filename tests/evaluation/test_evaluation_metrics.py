@@ -1,0 +1,118 @@
+"""Each metric beside its definition, worked out another way."""
+
+from __future__ import annotations
+
+import doctest
+from dataclasses import replace
+from itertools import combinations
+from random import Random
+from statistics import fmean, pstdev
+
+import pytest
+from evaluation_support import arm
+
+from recompact.chat import Usage
+from recompact.evaluation import metrics, paired
+from recompact.evaluation.metrics import grouped, measure, metric, pass_all, pass_any, peak_source, per_task
+from recompact.evaluation.records import TaskRun, common
+
+
+@pytest.mark.parametrize("runs", range(1, 7))
+def test_pass_k_is_the_mean_over_all_choices_of_k_runs(runs: int) -> None:
+    for successes in range(runs + 1):
+        outcomes = [n < successes for n in range(runs)]
+        for k in range(1, runs + 1):
+            chosen = list(combinations(outcomes, k))
+            assert pass_all(successes, runs, k) == pytest.approx(fmean(all(c) for c in chosen))
+            assert pass_any(successes, runs, k) == pytest.approx(fmean(any(c) for c in chosen))
+        assert pass_all(successes, runs, runs) == (successes == runs)
+        assert pass_any(successes, runs, runs) == (successes > 0)
+
+
+def test_pass_k_is_unbiased() -> None:
+    """The mean of the estimate over many sets of five runs is what three fresh runs would show."""
+    chance = Random("unbiased")
+    found = [pass_all(sum(chance.random() < 0.7 for _ in range(5)), 5, 3) for _ in range(20_000)]
+    assert fmean(found) == pytest.approx(0.7**3, abs=0.01)
+
+
+def test_the_figures_of_an_arm() -> None:
+    made = arm("a", ["111", "110", "000", "101"])
+    found = measure(made, [f"t{n:03d}" for n in range(4)], 3)
+    assert found.means["acc"] == pytest.approx(7 / 12)
+    assert found.by_run["acc"] == (0.75, 0.5, 0.5)
+    # The sample standard deviation over runs, as the paper has it.
+    assert found.spread["acc"] == pytest.approx(pstdev((0.75, 0.5, 0.5)) * (3 / 2) ** 0.5)
+    assert found.means["pass^3"] == 0.25
+    assert found.means["pass^2"] == pytest.approx((1 + 1 / 3 + 0 + 1 / 3) / 4)
+    assert found.means["pass@2"] == pytest.approx(0.75)
+    assert found.means["pass@3"] == 0.75
+    assert found.means["steps"] == pytest.approx((10 + 11 + 12 + 10) / 4)
+    assert found.means["peak"] == pytest.approx(2001.5)
+    assert found.means["compactions"] == 1.0
+    assert found.means["tokens"] == 135.0
+    assert found.means["cached"] == 40.0
+    assert found.means["tokens.compressor"] == 25.0
+    assert found.usage["agent"] == {"input": 100.0, "cached": 40.0, "output": 10.0}
+    assert found.endings == {"finished": 12}
+    assert (found.tasks, found.runs, found.peak_source) == (4, 3, "provider")
+
+
+def test_every_mean_is_the_mean_of_its_values_per_task() -> None:
+    made = arm("a", ["1101", "0110", "0000"])
+    tasks = ["t000", "t001", "t002"]
+    values = per_task(made, tasks, 4, "own counter")
+    assert measure(made, tasks, 4, "own counter").means == {key: fmean(v) for key, v in values.items()}
+    assert set(values) >= {"acc", *(f"pass{kind}{k}" for kind in "^@" for k in (2, 3, 4)), "steps", "peak", "tokens"}
+    assert values["peak"] == (1000.0, 1001.0, 1002.0)
+
+
+def test_one_run_has_no_spread_and_no_reliability() -> None:
+    found = measure(arm("a", ["1", "0"]), ["t000", "t001"], 1)
+    assert found.spread == {}
+    assert not any("^" in key or "@" in key for key in found.means)
+
+
+def test_a_simulated_user_is_apart_from_the_total() -> None:
+    made = arm("a", ["1"])
+    row = replace(made.rows[0], usage={"agent": Usage(10, 1), "user": Usage(500, 5)})
+    found = measure(replace(made, rows=(row,)), ["t000"], 1)
+    assert (found.means["tokens"], found.means["tokens.user"]) == (11.0, 505.0)
+
+
+def test_peaks_are_never_of_two_counters() -> None:
+    with_provider, without = arm("a", ["11"]), arm("b", ["11"])
+    without = replace(without, rows=tuple(replace(row, peak_reported=0) for row in without.rows))
+    assert peak_source([with_provider]) == "provider"
+    assert peak_source([with_provider, without]) == "own counter"
+    # An episode that never began has no peak at all and decides nothing.
+    broken = replace(with_provider, rows=(*with_provider.rows, TaskRun("t9", 0, False, 0)))
+    assert peak_source([broken]) == "provider"
+
+
+def test_question_answering_by_question() -> None:
+    """Two tasks of two questions, two runs: EM^2 counts questions, not tasks."""
+    made = arm("qa", ["11", "11"])
+    exact = {("t000", 0): (1.0, 0.0), ("t000", 1): (1.0, 1.0), ("t001", 0): (0.0, 1.0), ("t001", 1): (0.0,)}
+    rows = tuple(replace(row, em=exact[row.task, row.run], f1=(0.5,)) for row in made.rows)
+    found = measure(replace(made, rows=rows), ["t000", "t001"], 2).means
+    assert found["em"] == pytest.approx((1 + 1 + 0 + 1 + 0 + 1 + 0 + 0) / 8)
+    assert found["em^2"] == pytest.approx(1 / 4)  # only the first question of the first task
+    assert found["f1"] == 0.5
+    assert (metric("em^2").title, metric("pass@3").title) == ("EM^2", "Pass@3")
+
+
+def test_groups_and_what_arms_have_in_common() -> None:
+    a, b = arm("a", ["111", "110", "101"]), arm("b", ["11", "1", "00", "11"])
+    shared = common([a, b])
+    assert (shared.runs, shared.tasks, shared.left_out) == (2, ("t000", "t002"), 2)
+    assert grouped([a], ["t000", "t001", "t002"], "difficulty") == {"easy": ("t001",), "hard": ("t000", "t002")}
+    assert common([a, b], ["t002", "t000"], 1).tasks == ("t002", "t000")
+    assert common([a, b], runs=3).runs == 2
+
+
+@pytest.mark.parametrize("module", [metrics, paired])
+def test_examples_in_docstrings(module: object) -> None:
+    result = doctest.testmod(module)  # type: ignore[arg-type]
+    assert result.attempted > 0
+    assert result.failed == 0
