@@ -53,6 +53,9 @@ def _with_effect(found: Findings) -> list[Finding]:
 
 def _print(found: Findings, path: Path, shown: Sequence[Finding], simulated: bool) -> None:
     known = _with_effect(found)
+    if not found.boundaries:
+        click.echo(f"{path} has no boundaries: nothing was compacted.")
+        return
     if not known:
         click.echo(f"{path} has {len(found.boundaries)} boundaries and no draws yet: recompact verify {path}")
         return

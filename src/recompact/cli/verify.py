@@ -160,6 +160,9 @@ def _summary(verified: Verified, config: Config) -> dict[str, Any]:
 
 
 def _tell(summary: dict[str, Any], store: Store) -> None:
+    if not summary["boundaries"]:
+        click.echo(f"{store.path} has no boundaries: nothing was compacted, so there is nothing to verify.")
+        return
     click.echo(
         f"{summary['harmful']} of {summary['boundaries']} boundaries are harmful (H >= {summary['hazard']:g} or"
         f" B >= {summary['burden']:g}) by {summary['allocation']}."
