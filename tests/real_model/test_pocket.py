@@ -44,7 +44,7 @@ model = "local"
 temperature = 0
 max_output_tokens = 256
 [compressor]
-budget = 700
+budget = 1200
 max_output_tokens = 700
 temperature = 0
 [run]

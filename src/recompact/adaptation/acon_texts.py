@@ -28,10 +28,10 @@ def shown_turns(turns: Sequence[Turn], budget: int, count: TokenCounter) -> str:
 def without_middle(text: str, budget: int, count: TokenCounter) -> str:
     """The longest beginning and end that fit together; what went wrong usually stands near one of them.
 
-    >>> print(without_middle("one\\ntwo\\nthree\\nfour\\nfive\\nsix", 6, lambda text: len(text.split())))
+    >>> print(without_middle("one\\ntwo\\nthree\\nfour\\nfive\\nsix\\nseven", 6, lambda text: len(text.split())))
     one
-    [4 lines cut here]
-    six
+    [5 lines cut here]
+    seven
     """
     if count(text) <= budget:
         return text

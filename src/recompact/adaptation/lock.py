@@ -85,7 +85,7 @@ _INSTANCES = (
     re.compile(r"\b\d+\.\d\d\b"),  # amounts
     re.compile(r"\b(?=[\w-]*\d)(?=[\w-]*[a-zA-Z])[\w-]{4,}\b"),  # ids and tokens: letters and digits mixed
     re.compile(r"\b[A-Z][a-z]+ [A-Z][a-z]+\b"),  # names of people and things
-    re.compile(r"\b\d{4,}\b"),  # long numbers
+    re.compile(r"(?<![\d-])\d{5,}\b"),  # long numbers
 )
 
 
