@@ -181,10 +181,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--real", action="store_true", help="wait the latencies out instead of skipping them")
+    parser.add_argument(
+        "--split", choices=SPLITS, help="the tasks of pocket to collect (default: first one, then the other)"
+    )
     args = parser.parse_args()
     found = []
     with tempfile.TemporaryDirectory() as scratch:
-        for split in SPLITS:
+        for split in (args.split,) if args.split else SPLITS:
             path = Path(scratch) / f"{split}.db"
             asyncio.run(collected(path, split))
             for name, barrier in ((ALLOCATIONS[0], True), *((name, False) for name in ALLOCATIONS)):

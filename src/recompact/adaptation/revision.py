@@ -25,8 +25,9 @@ Below are diagnoses of compactions that did harm, one JSON object a line, each w
 </diagnoses>
 
 Group them by what went wrong with the information, across tasks: which kind of state was lost or misrepresented, and
-how often. Answer with one JSON object: {{"groups": [{{"mechanism": …, "kind": …, "boundaries": […], "lesson": …}}, …]}},
-where lesson says what a summary must contain so that this does not happen again."""
+how often. Answer with one JSON object:
+{{"groups": [{{"mechanism": …, "kind": …, "boundaries": […], "lesson": …}}, …]}}, where lesson says what a summary
+must contain so that this does not happen again."""
 
 REVISION = """\
 Now revise the prompt that the compressor works with. It has two parts, one for the first summary and one for later
@@ -135,10 +136,11 @@ async def revise(
         return revised, rules
 
     answered = await ask(optimizer, prompt, SCHEMA, check, before)
+    refused = (*(f"grouping: {reason}" for reason in grouped.refused), *answered.refused)
     if answered.value is None:
-        return Candidate(name, None, (), answered.refused)
+        return Candidate(name, None, (), refused)
     template, rules = answered.value
-    return Candidate(name, template, rules, answered.refused)
+    return Candidate(name, template, rules, refused)
 
 
 def whole_part(value: Any, name: str) -> str:

@@ -168,10 +168,8 @@ def entries_in(prompt: str, tag: str) -> list[dict[str, Any]]:
     return found
 
 
-def taken_up(
-    entries: Sequence[Mapping[str, Any]], name: str, cites: str, rng: Random, judgement: Judgement
-) -> list[dict[str, Any]]:
-    """A clause for each kind that the entries' first findings name, most frequent first; not every kind makes it."""
+def cited_kinds(entries: Sequence[Mapping[str, Any]], name: str) -> dict[Kind, list[str]]:
+    """The kinds that the entries' first findings name, most frequent first, each with the entries that name it."""
     cited: dict[Kind, list[str]] = {}
     for entry in entries:
         try:
@@ -180,12 +178,19 @@ def taken_up(
             continue
         for kind in kinds:
             cited.setdefault(kind, []).append(str(entry.get(name, "")))
+    return {kind: cited[kind] for kind in sorted(cited, key=lambda k: -len(cited[k]))}
+
+
+def taken_up(
+    entries: Sequence[Mapping[str, Any]], name: str, cites: str, rng: Random, judgement: Judgement
+) -> list[dict[str, Any]]:
+    """A clause for each kind that is named; not every kind makes it."""
     rules: list[dict[str, Any]] = []
-    for kind in sorted(cited, key=lambda k: -len(cited[k])):
+    for kind, named_by in cited_kinds(entries, name).items():
         if rng.random() < judgement.takes_up:
             strong, weak = CLAUSES[kind]
             clause = weak if rng.random() < judgement.weak_clause else strong
-            rules.append({"clause": clause, "section": SECTIONS[kind], cites: sorted(set(cited[kind]))})
+            rules.append({"clause": clause, "section": SECTIONS[kind], cites: sorted(set(named_by))})
     return rules
 
 

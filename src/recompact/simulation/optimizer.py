@@ -30,6 +30,7 @@ from recompact.simulation.judging import (
     POLICY,
     Judgement,
     block,
+    cited_kinds,
     entries_in,
     kind_of,
     ranked,
@@ -68,7 +69,19 @@ def _answer_to(prompt: str) -> Callable[[str, Random, Judgement], dict[str, Any]
         "<with-compaction": compare,
         "<what-came-next>": analyse,
     }
-    return next((answer for tag, answer in asked.items() if f"\n{tag}" in f"\n{prompt}"), diagnose)
+    answer = next((answer for tag, answer in asked.items() if f"\n{tag}" in f"\n{prompt}"), diagnose)
+    return group if answer is revise and "\n<first>" not in prompt else answer
+
+
+def group(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
+    """Diagnoses by kind of fact, the most frequent first."""
+    found = cited_kinds(entries_in(prompt, "diagnoses"), "boundary")
+    return {
+        "groups": [
+            {"kind": kind, "mechanism": MECHANISMS[kind], "boundaries": sorted(set(ids)), "lesson": CLAUSES[kind][0]}
+            for kind, ids in found.items()
+        ]
+    }
 
 
 def diagnose(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:

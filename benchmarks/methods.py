@@ -1,0 +1,140 @@
+"""PAIR beside the methods it is compared with, on the embedded world: 90 training tasks, 168 test tasks, three runs.
+
+    python benchmarks/methods.py                        # both scopes; several minutes
+    python benchmarks/methods.py --scope history --cache DIR
+
+Prints, for each scope, the table of arms with paired intervals against prompting, what share of the accuracy lost to
+compaction each method recovered, and what each adaptation cost. Simulated models only: the figures say how the methods
+behave in this world, not how any real model does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from recompact.adaptation.adapt import Adapted, adapt
+from recompact.adaptation.result import tokens_by_phase, write_result
+from recompact.config import Config, parse_config
+from recompact.evaluation.arms import Arm, parse_arms
+from recompact.evaluation.evaluate import evaluate, open_evaluation, with_split
+from recompact.evaluation.metrics import per_task
+from recompact.evaluation.paired import quantile
+from recompact.evaluation.records import ArmRuns, find_arm, read_arms
+from recompact.evaluation.summary import arm_table, difference_table, evaluation
+from recompact.report.tables import render
+from recompact.store.store import Store
+from recompact.study import Study, open_study
+
+METHODS = ("acon-ut", "acon-utco", "acon-ut-locked", "pair")
+
+
+def config_of(scope: str, method: str = "pair") -> Config:
+    text = f'[compressor]\nbudget = 2048\nscope = "{scope}"\n[adapt]\nmethod = "{method}"\n'
+    return parse_config(text, Path("methods.toml"))
+
+
+async def adapt_with(config: Config, store: Store) -> tuple[Study, Adapted]:
+    async with open_study(config, Path(), store, "adapt") as study:
+        return study, await adapt(study)
+
+
+def adapted(place: Path, scope: str, method: str) -> dict[str, Any]:
+    """Adapt with one method, from its own collection on, so that its cost is its own."""
+    started = time.perf_counter()
+    with Store.open(place / f"{scope}-{method}.db") as store:
+        study, made = asyncio.run(adapt_with(config_of(scope, method), store))
+        write_result(study, made, place / f"{scope}-{method}", datetime.now(UTC).date().isoformat())
+        boundaries = store.rows(
+            "SELECT count(*) AS n FROM boundaries b JOIN trajectories t ON t.unit = b.unit WHERE t.phase = 'collect'"
+        )[0]["n"]
+        continuations = store.rows("SELECT count(*) AS n FROM continuations")[0]["n"]
+        tokens = tokens_by_phase(store)
+    return {
+        "winner": made.winner,
+        "statement": made.selection.statement if made.selection else "",
+        "boundaries": boundaries,
+        "continuations": continuations,
+        "tokens": {phase: sum(roles.values()) for phase, roles in tokens.items()},
+        "seconds": time.perf_counter() - started,
+    }
+
+
+async def measured(place: Path, scope: str, runs: int) -> tuple[tuple[ArmRuns, ...], tuple[Arm, ...]]:
+    config = with_split(config_of(scope), "test")
+    with Store.open(place / f"evaluate-{scope}.db") as store:
+        async with open_evaluation(config, Path(), store) as study:
+            texts = ["none", "fifo", "prompting", *(f"{m}={(place / f'{scope}-{m}')}" for m in METHODS)]
+            arms = parse_arms(texts, config.compressor, study.template)
+            await evaluate(study, arms, runs)
+        made = read_arms(store)
+        return tuple(find_arm(made, arm.label, store.path) for arm in arms), arms
+
+
+def recovered(none: ArmRuns, prompting: ArmRuns, other: ArmRuns, runs: int) -> tuple[float, float, float]:
+    """The share of the accuracy lost to compaction that a method won back, with a bootstrap interval over tasks."""
+    tasks = sorted(none.complete(runs) & prompting.complete(runs) & other.complete(runs))
+    values = [per_task(arm, tasks, runs, "ours")["acc"] for arm in (none, prompting, other)]
+    chance = random.Random("recovered")
+
+    def share(chosen: list[int]) -> float:
+        a, b, c = (fmean(v[n] for n in chosen) for v in values)
+        return (c - b) / (a - b) if a != b else float("nan")
+
+    every = list(range(len(tasks)))
+    drawn = sorted(share(chance.choices(every, k=len(every))) for _ in range(2000))
+    return share(every), quantile(drawn, 0.025), quantile(drawn, 0.975)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scope", choices=["history", "prefix", "both"], default="both")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--cache", type=Path, help="keep the runs here and go on from them")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        place = args.cache or Path(scratch)
+        place.mkdir(parents=True, exist_ok=True)
+        scopes = ["history", "prefix"] if args.scope == "both" else [args.scope]
+        report = {scope: one_scope(place, scope, args.runs, quiet=args.json) for scope in scopes}
+    if args.json:
+        print(json.dumps(report, indent=2))
+
+
+def one_scope(place: Path, scope: str, runs: int, quiet: bool) -> dict[str, Any]:
+    costs = {method: adapted(place, scope, method) for method in METHODS}
+    made, _ = asyncio.run(measured(place, scope, runs))
+    shown = evaluation(f"pocket, scope {scope}, 168 test tasks, {runs} runs, simulated models", made)
+    shares = {arm.name: recovered(made[0], made[2], arm, runs) for arm in made[3:]}
+    if not quiet:
+        print(render(arm_table(shown), "markdown"))
+        if (differences := difference_table(shown)) is not None:
+            print(render(differences[0], "markdown"))
+        for name, (share, low, high) in shares.items():
+            print(
+                f"{name}: recovered {share:.0%} of the accuracy lost to compaction, 95% interval {low:.0%} to {high:.0%}"
+            )
+        print()
+        for method, cost in costs.items():
+            total = sum(cost["tokens"].values()) / 1e6
+            print(f"{method}: {cost['statement']}")
+            print(
+                f"  {cost['boundaries']} boundaries, {cost['continuations']} continuations, {total:.2f}M tokens in all:"
+                f" {', '.join(f'{phase} {n / 1e6:.2f}M' for phase, n in cost['tokens'].items())}; {cost['seconds']:.0f} s"
+            )
+        print(flush=True)
+    arms = {arm.label: shown.metrics(arm).to_json() for arm in shown.arms}
+    return {"arms": arms, "recovered": shares, "costs": costs}
+
+
+if __name__ == "__main__":
+    main()
