@@ -82,7 +82,7 @@ async def measured(place: Path, scope: str, runs: int) -> tuple[tuple[ArmRuns, .
 def recovered(none: ArmRuns, prompting: ArmRuns, other: ArmRuns, runs: int) -> tuple[float, float, float]:
     """The share of the accuracy lost to compaction that a method won back, with a bootstrap interval over tasks."""
     tasks = sorted(none.complete(runs) & prompting.complete(runs) & other.complete(runs))
-    values = [per_task(arm, tasks, runs, "ours")["acc"] for arm in (none, prompting, other)]
+    values = [per_task(arm, tasks, runs, "own counter")["acc"] for arm in (none, prompting, other)]
     chance = random.Random("recovered")
 
     def share(chosen: list[int]) -> float:
@@ -125,12 +125,10 @@ def one_scope(place: Path, scope: str, runs: int, quiet: bool) -> dict[str, Any]
             )
         print()
         for method, cost in costs.items():
-            total = sum(cost["tokens"].values()) / 1e6
             print(f"{method}: {cost['statement']}")
-            print(
-                f"  {cost['boundaries']} boundaries, {cost['continuations']} continuations, {total:.2f}M tokens in all:"
-                f" {', '.join(f'{phase} {n / 1e6:.2f}M' for phase, n in cost['tokens'].items())}; {cost['seconds']:.0f} s"
-            )
+            print(f"  {cost['boundaries']} boundaries, {cost['continuations']} continuations, {cost['seconds']:.0f} s;")
+            phases = ", ".join(f"{phase} {n / 1e6:.2f}M" for phase, n in cost["tokens"].items())
+            print(f"  {sum(cost['tokens'].values()) / 1e6:.2f}M tokens: {phases}")
         print(flush=True)
     arms = {arm.label: shown.metrics(arm).to_json() for arm in shown.arms}
     return {"arms": arms, "recovered": shares, "costs": costs}
