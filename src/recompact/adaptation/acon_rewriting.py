@@ -16,7 +16,7 @@ from typing import Any
 from recompact.adaptation.acon_feedback import listed
 from recompact.adaptation.lock import PARTS, broken_rules, lost_placeholders, unusable
 from recompact.adaptation.optimizer import Optimizer, ask
-from recompact.adaptation.revision import Candidate, Rule, whole_part
+from recompact.adaptation.revision import Candidate, Rule, revision_schema, whole_part
 from recompact.models.journal import seed_of
 from recompact.template import Template
 
@@ -58,29 +58,7 @@ LOCKED = """\
   "1.". Only the guidance between them may change.
 - Name nothing that belongs to one task: no name, id, date or amount."""
 
-SCHEMA = {
-    "title": "rewriting",
-    "type": "object",
-    "properties": {
-        "rules": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "clause": {"type": "string"},
-                    "section": {"type": "string"},
-                    "entries": {"type": "array", "items": {"type": "string"}},
-                },
-                "required": ["clause", "section", "entries"],
-                "additionalProperties": False,
-            },
-        },
-        "first": {"type": "string"},
-        "update": {"type": "string"},
-    },
-    "required": ["rules", "first", "update"],
-    "additionalProperties": False,
-}
+SCHEMA = revision_schema("rewriting", "entries")
 
 
 @dataclass(frozen=True)

@@ -61,29 +61,27 @@ GROUPS_SCHEMA = {
     "properties": {"groups": {"type": "array", "items": {"type": "object"}}},
     "required": ["groups"],
 }
-SCHEMA = {
-    "title": "revision",
-    "type": "object",
-    "properties": {
-        "rules": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "clause": {"type": "string"},
-                    "section": {"type": "string"},
-                    "boundaries": {"type": "array", "items": {"type": "string"}},
-                },
-                "required": ["clause", "section", "boundaries"],
-                "additionalProperties": False,
-            },
-        },
-        "first": {"type": "string"},
-        "update": {"type": "string"},
-    },
-    "required": ["rules", "first", "update"],
-    "additionalProperties": False,
-}
+
+
+def revision_schema(title: str, cites: str) -> dict[str, Any]:
+    """A whole new template with the clauses that were added; `cites` names what each clause answers."""
+    text = {"type": "string"}
+    rule = {
+        "type": "object",
+        "properties": {"clause": text, "section": text, cites: {"type": "array", "items": text}},
+        "required": ["clause", "section", cites],
+        "additionalProperties": False,
+    }
+    return {
+        "title": title,
+        "type": "object",
+        "properties": {"rules": {"type": "array", "items": rule}, "first": text, "update": text},
+        "required": ["rules", "first", "update"],
+        "additionalProperties": False,
+    }
+
+
+SCHEMA = revision_schema("revision", "boundaries")
 
 
 @dataclass(frozen=True)

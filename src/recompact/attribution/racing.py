@@ -16,6 +16,7 @@ from recompact.attribution.allocation import BoundaryId, Draw, Outcome, Outcomes
 from recompact.attribution.continuations import ARMS, Arm
 from recompact.attribution.effects import harm_score, most_harmful_first
 from recompact.attribution.posterior import (
+    BASE_RATE,
     PAPER,
     Lengths,
     Thresholds,
@@ -29,12 +30,13 @@ from recompact.attribution.posterior import (
 class Rule:
     """When a race is over.
 
-    Settled is what is harmful with a probability below `harmless` (one in twenty) or above `harmful` (nine in ten). A
-    race that never settles ends after `cap` draws: ten, the cost of the paper's next larger evaluation, five pairs.
+    Settled as harmless is what is less probably harmful than a compaction of which nothing is known (the base rate of
+    the prior, 7 %), as harmful what is so with nine in ten. A race that never settles ends after `cap` draws: ten, the
+    cost of the paper's next larger evaluation, five pairs.
     """
 
     thresholds: Thresholds = PAPER
-    harmless: float = 0.05
+    harmless: float = BASE_RATE
     harmful: float = 0.9
     cap: int = 10
 
