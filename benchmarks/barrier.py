@@ -184,13 +184,14 @@ def main() -> None:
     parser.add_argument(
         "--split", choices=SPLITS, help="the tasks of pocket to collect (default: first one, then the other)"
     )
+    parser.add_argument("--allocation", action="append", choices=ALLOCATIONS, help="only this one (may be repeated)")
     args = parser.parse_args()
     found = []
     with tempfile.TemporaryDirectory() as scratch:
         for split in (args.split,) if args.split else SPLITS:
             path = Path(scratch) / f"{split}.db"
             asyncio.run(collected(path, split))
-            for name, barrier in ((ALLOCATIONS[0], True), *((name, False) for name in ALLOCATIONS)):
+            for name, barrier in ((ALLOCATIONS[0], True), *((name, False) for name in args.allocation or ALLOCATIONS)):
                 copy = path.with_suffix(".copy.db")
                 copy.write_bytes(path.read_bytes())
                 with asyncio.Runner(loop_factory=None if args.real else SkippingLoop) as runner:

@@ -93,6 +93,15 @@ def test_a_plan_that_runs_on_written_notes_alone_comes_to_the_same_end(family: s
     assert played.steps[-1][0].arguments["answer"] == (answer if answer is not None else "done")
 
 
+@pytest.mark.parametrize(
+    "rows", [[], [{"id": "t1", "amount": 2.5}], [{"amount": 2.5}] * 3, [{"id": "t1"}, {"id": "t2"}]]
+)
+def test_lists_of_any_shape_come_back(rows: list[dict[str, Any]]) -> None:
+    page = {"items": rows, "page": 1, "pages": 1, "total": len(rows)}
+    text = "before\n" + write_list("payments.list_transactions", {}, [page]) + "\n- after"
+    assert read_notes(text).results["payments.list_transactions", argument_key({})] == page
+
+
 def test_signatures_are_recognised_only_where_all_that_is_required_stands() -> None:
     for name, spec in SPECS.items():
         assert name in read_notes(f"Use {write_signature(spec)} for this.").signatures

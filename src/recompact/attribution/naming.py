@@ -60,7 +60,7 @@ def seen_by(allocation: Allocation, known: Mapping[BoundaryId, Outcomes]) -> Map
     return with_chained(known, allocation.links) if isinstance(allocation, Chained) else known
 
 
-def judges_apart(allocation: Allocation) -> bool:
-    """Whether each boundary is judged by its own outcomes alone."""
+def cap_of(allocation: Allocation) -> int | None:
+    """The most draws a boundary can get, where each is judged by its own outcomes; None where they are compared."""
     inner = allocation.inner if isinstance(allocation, Chained) else allocation
-    return isinstance(inner, Racing)
+    return inner.rule.cap if isinstance(inner, Racing) else None

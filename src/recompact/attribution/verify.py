@@ -16,7 +16,7 @@ from statistics import fmean
 from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
 from recompact.attribution.continuations import continuation_unit, continue_from
 from recompact.attribution.drawing import LeftOut, Order, draw_all
-from recompact.attribution.naming import allocation_of, judges_apart
+from recompact.attribution.naming import allocation_of, cap_of
 from recompact.collect import unit_of
 from recompact.config import VerifyConfig
 from recompact.environments.protocol import EnvironmentFailed, Task
@@ -29,6 +29,7 @@ from recompact.study import Study
 from recompact.trajectory import Boundary, Incident, Score, Trajectory
 
 PHASE = "verify"
+USUAL = 3  # draws that a boundary gets where most are settled soon
 
 
 @dataclass(frozen=True)
@@ -97,17 +98,21 @@ async def verify(
 
 
 def _order(rows: Mapping[BoundaryId, BoundaryRow], allocation: Allocation) -> Order:
-    """The longest continuations first, so that little is left to wait for at the end.
+    """What takes longest first, so that little is left to wait for at the end.
 
-    Where boundaries are judged against each other, first draws come before second ones all the same: until they are in,
-    nobody knows whose turn it is, and places stay empty.
+    Where boundaries are compared, first draws come before second ones all the same: until they are in, nobody knows
+    whose turn it is, and places stay empty. Where each is judged by itself, its draws follow each other, and one that is
+    still open after a pair may need all that it can get.
     """
-    joint = not judges_apart(allocation)
+    cap = cap_of(allocation)
 
     def order(id: BoundaryId, first: int, outcomes: Outcomes) -> tuple[float, ...]:
         arms = [[o.steps for o in arm.values()] for arm in (outcomes.pre, outcomes.post) if arm]
         length = max(map(fmean, arms)) if arms else rest(rows[id])
-        return (first, -length) if joint else (-length,)
+        if cap is None:
+            return first, -length
+        made = len(outcomes.pre) + len(outcomes.post)
+        return (-length * (cap - made if made > 1 else USUAL - made),)
 
     return order
 

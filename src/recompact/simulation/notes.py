@@ -150,7 +150,7 @@ def write_list(
         chosen = [row for row in rows if row.get("email", row.get("sender")) in about]
         left_out, rows = len(rows) - len(chosen), chosen
     fields = [f for f in rows[0] if f not in _NOT_WORTH_IT] if rows else []
-    same = {f: rows[0][f] for f in fields if len(rows) > 1 and all(row[f] == rows[0][f] for row in rows)}
+    same = {f: rows[0][f] for f in fields if len(rows) > 1 and all(row.get(f) == rows[0][f] for row in rows)}
     given = {k: v for k, v in arguments.items() if k != "page"}
     fields = [f for f in fields if f not in same]
     head = f"- {write_call(name, given)}: pages 1 to {len(pages)} of {pages[-1]['pages']}, {pages[-1]['total']} in all"
@@ -161,7 +161,7 @@ def write_list(
     if "name" in fields and "email" in fields and all(_name_of(row["email"]) == row["name"] for row in rows):
         fields = [f for f in fields if f != "name"]
         head += ", named as their email says"
-    lines = ["  " + "|".join(_cell(row[f]) for f in fields) for row in rows]
+    lines = ["  " + "|".join(_cell(row.get(f)) for f in fields) for row in rows]
     return "\n".join([f"{head}: {'|'.join(fields)}", *lines])
 
 
@@ -275,7 +275,8 @@ def _pages(head: re.Match[str], following: list[str]) -> Iterable[tuple[tuple[st
     arguments = read_arguments(given)
     if arguments is None:
         return
-    rows = _rows(following, fields.split("|"), _loads(same) if same else {}, named is not None)
+    columns = fields.split("|") if fields else []  # none where every row is the same
+    rows = _rows(following, columns, _loads(same) if same else {}, named is not None)
     size = arguments.get("page_size", PAGE_SIZE)
     for page in range(1, int(upto) + 1):
         # A table with rows left out no longer tells which page a row was on, which no plan asks.
@@ -287,7 +288,7 @@ def _pages(head: re.Match[str], following: list[str]) -> Iterable[tuple[tuple[st
 def _rows(lines: list[str], fields: list[str], same: Mapping[str, Any], named: bool) -> list[dict[str, Any]]:
     items = []
     for line in lines:
-        cells = line[2:].split("|")
+        cells = line[2:].split("|") if line[2:] else []
         if not line.startswith("  ") or len(cells) != len(fields):
             break
         row = {**same, **{f: _value(f, cell) for f, cell in zip(fields, cells, strict=True)}}

@@ -17,7 +17,6 @@ from recompact.environments.pocket.oracle import play
 from recompact.environments.pocket.prompt import SYSTEM, task_message
 from recompact.environments.pocket.tasks import compose
 from recompact.environments.protocol import Task
-from recompact.trajectory import Action
 
 SPLITS: Mapping[str, int] = {"train": 90, "dev": 30, "test": 168}
 _EXAMPLE_SEED = "pocket-example"
@@ -91,22 +90,5 @@ def _worked_example(family: str) -> tuple[Message, ...]:
     messages = [request]
     for number, (action, observation) in enumerate(played.steps, start=1):
         call = ToolCall(f"example-{number}", action.name, json.dumps(dict(action.arguments)))
-        messages += [assistant(_said(action), call), Message("tool", observation.text, call_id=call.id)]
+        messages += [assistant("", call), Message("tool", observation.text, call_id=call.id)]
     return tuple(messages)
-
-
-def _said(action: Action) -> str:
-    """A few words before a call: small models imitate the reason as well as the form."""
-    app, api = str(action.arguments.get("app", "")), str(action.arguments.get("api", ""))
-    asked: Mapping[str, str] = action.arguments.get("arguments", {})
-    if action.name == "finish":
-        return "I have what was asked for."
-    if api == "show_passwords":
-        return "First I get the passwords of the apps."
-    if api == "show_apis":
-        return f"I look at what the app {asked['app']} can do."
-    if api == "show_api":
-        return f"I look up how {asked['api']} is called."
-    if api == "login":
-        return f"I log in to {app} with its password from the list, which gives me a token."
-    return f"I call {api} with the token of {app}."

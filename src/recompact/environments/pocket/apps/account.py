@@ -50,7 +50,7 @@ def login_entry(app: str) -> Entry:
         if arguments["username"] != setting(db, LOGINS[app]):
             raise ApiError(f"wrong username: {app} takes your {word} (see account.show_profile)")
         if arguments["password"] != setting(db, f"password {app}"):
-            raise ApiError(f"wrong password for {app}: see account.show_passwords")
+            raise ApiError(f"wrong password for {app}: call account.show_passwords and use the one it gives")
         earlier = len(select(db, "select id from logins where app = ?", app))
         token = make_token(setting(db, "seed"), app, earlier)
         db.execute("insert into logins values (?, ?)", (token, app))
