@@ -29,7 +29,6 @@ from recompact.study import Study
 from recompact.trajectory import Boundary, Incident, Score, Trajectory
 
 PHASE = "verify"
-USUAL = 3  # draws that a boundary gets where most are settled soon
 
 
 @dataclass(frozen=True)
@@ -101,8 +100,8 @@ def _order(rows: Mapping[BoundaryId, BoundaryRow], allocation: Allocation) -> Or
     """What takes longest first, so that little is left to wait for at the end.
 
     Where boundaries are compared, first draws come before second ones all the same: until they are in, nobody knows
-    whose turn it is, and places stay empty. Where each is judged by itself, its draws follow each other, and one that is
-    still open after a pair may need all that it can get.
+    whose turn it is, and places stay empty. Where each is judged by itself, its draws follow each other: what has begun
+    goes on before anything else begins.
     """
     cap = cap_of(allocation)
 
@@ -112,7 +111,7 @@ def _order(rows: Mapping[BoundaryId, BoundaryRow], allocation: Allocation) -> Or
         if cap is None:
             return first, -length
         made = len(outcomes.pre) + len(outcomes.post)
-        return (-length * (cap - made if made > 1 else USUAL - made),)
+        return made == 0, -length * (cap - made)
 
     return order
 
