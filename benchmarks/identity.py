@@ -57,7 +57,8 @@ def one_seed(cache: Path, seed: int, draws: int, limit: int | None) -> Path:
     partial.write_text(json.dumps(record), encoding="utf-8")
     partial.replace(out)
     for path in paths.values():
-        path.unlink()
+        for file in cache.glob(f"{path.name}*"):
+            file.unlink()
     return out
 
 

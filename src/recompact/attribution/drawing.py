@@ -16,6 +16,7 @@ from recompact.attribution.continuations import ARMS
 from recompact.execution.schedule import Unfinished
 from recompact.models.failures import ModelFailure
 
+RESPITE = 50  # times as long as asking took, before it is asked again without need
 Order = Callable[[BoundaryId, int, Outcomes], tuple[float, ...]]
 """The place of a boundary's draws among all that wait, the smallest first, from the lowest number among them and from
 what is known of the boundary."""
@@ -90,15 +91,19 @@ class _Drawing:
     asked: set[Draw] = field(default_factory=set)
     running: int = 0
     changed: bool = True
+    asked_at: float = 0.0
+    answered_at: float = 0.0
     left_out: dict[BoundaryId, str] = field(default_factory=dict)
     unfinished: list[Unfinished] = field(default_factory=list)
     failed_in_a_row: set[BoundaryId] = field(default_factory=set)
 
     @property
     def wants_to_ask(self) -> bool:
-        """An answer takes time in proportion to all boundaries. While enough is waiting it can wait as well, so that
-        asking does not grow with the square of their number."""
-        return self.changed and len(self.waiting) < self.concurrency
+        """Whenever places might stay empty. Otherwise so that what is most pressing is known soon, yet little time goes
+        by with asking: an answer takes time in proportion to all boundaries, and so would grow with their square."""
+        now = asyncio.get_running_loop().time()
+        rested = now - self.answered_at >= RESPITE * (self.answered_at - self.asked_at)
+        return self.changed and (len(self.waiting) < self.concurrency or rested)
 
     def ask(self, allocation: Allocation) -> None:
         """Take in what has become due.
@@ -107,6 +112,8 @@ class _Drawing:
         order among others: a server's prompt cache then still has what they share.
         """
         self.changed = False
+        clock = asyncio.get_running_loop().time
+        self.asked_at = clock()
         new = [draw for draw in allocation.due(self.known) if draw not in self.asked]
         first: dict[BoundaryId, int] = {}
         for draw in new:
@@ -115,6 +122,7 @@ class _Drawing:
             self.asked.add(draw)
             place = self.order(draw.boundary, first[draw.boundary], self.known[draw.boundary])
             heapq.heappush(self.waiting, (place, draw.boundary, ARMS.index(draw.arm), draw.number, draw))
+        self.answered_at = clock()
 
     def next(self) -> Draw | None:
         while self.waiting:
