@@ -15,7 +15,8 @@ import recompact
 from recompact.config import parse_config
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((ROOT / "docs").glob("*.md"))
+FRONT = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES = [*FRONT, *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -24,17 +25,12 @@ def blocks(page: Path, language: str) -> list[str]:
 
 OWN_TEST = ("environments.md",)  # its blocks build on each other: tests/snapshots/test_environments_page.py
 PYTHON = [
-    (page.name, n, code)
-    for page in PAGES
-    if page.name not in OWN_TEST
-    for n, code in enumerate(blocks(page, "python"))
+    (page.name, n, code) for page in PAGES if page.name not in OWN_TEST for n, code in enumerate(blocks(page, "python"))
 ]
 
 
 @pytest.mark.parametrize(("page", "number", "code"), PYTHON, ids=[f"{p}-{n}" for p, n, _ in PYTHON])
-def test_python_blocks_run(
-    page: str, number: int, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_python_blocks_run(page: str, number: int, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with contextlib.redirect_stdout(io.StringIO()):
         exec(compile(code, f"{page}, block {number}", "exec"), {"__name__": "__main__"})

@@ -42,7 +42,8 @@ def _show_run(store: Store, as_json: bool) -> None:
 
     rows = trajectories(store)
     if as_json:
-        print_json({**overview(store).to_json(), "rows": [row.to_json() for row in rows], "digest": store.digest("collect/")})
+        shown = [row.to_json() for row in rows]
+        print_json({**overview(store).to_json(), "rows": shown, "digest": store.digest("collect/")})
         return
     from recompact.cli.tables import overview_table, trajectory_table
 
