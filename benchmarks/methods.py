@@ -120,9 +120,7 @@ def one_scope(place: Path, scope: str, runs: int, quiet: bool) -> dict[str, Any]
         if (differences := difference_table(shown)) is not None:
             print(render(differences[0], "markdown"))
         for name, (share, low, high) in shares.items():
-            print(
-                f"{name}: recovered {share:.0%} of the accuracy lost to compaction, 95% interval {low:.0%} to {high:.0%}"
-            )
+            print(f"{name}: recovered {share:.0%} of what was lost, 95% interval {low:.0%} to {high:.0%}")
         print()
         for method, cost in costs.items():
             print(f"{method}: {cost['statement']}")

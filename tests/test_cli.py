@@ -17,6 +17,7 @@ import pytest
 
 from fakes import Noter, Reader
 from recompact.chat import Reply, Request
+from recompact.cli.main import COMMANDS
 from recompact.simulation.server import Server, serve
 from recompact.store.store import Store
 
@@ -86,24 +87,26 @@ step_limit = 20
 
 
 def test_help_is_quick() -> None:
-    """Within five times of a bare interpreter, by the best of several tries on a busy machine."""
+    """Within five times of a bare interpreter: by the best of many tries, since a busy machine slows them unevenly."""
 
-    def best(*command: str) -> float:
-        times = []
-        for _ in range(15):
-            started = time.perf_counter()
-            subprocess.run(command, capture_output=True, check=True)
-            times.append(time.perf_counter() - started)
-        return min(times)
+    def seconds(*command: str) -> float:
+        started = time.perf_counter()
+        subprocess.run(command, capture_output=True, check=True)
+        return time.perf_counter() - started
 
-    script = Path(sys.executable).parent / "recompact"
-    bare = best(sys.executable, "-c", "pass")
-    assert best(str(script), "--help") < 5 * bare
+    script = str(Path(sys.executable).parent / "recompact")
+    bare = help_text = float("inf")
+    for tries in range(60):
+        bare = min(bare, seconds(sys.executable, "-c", "pass"))
+        help_text = min(help_text, seconds(script, "--help"))
+        if tries >= 8 and help_text < 5 * bare:
+            break
+    assert help_text < 5 * bare
 
 
 def test_help_names_every_command() -> None:
     said = recompact("--help").stdout
-    for name in ("demo", "check", "collect", "runs", "show", "prompts", "truth", "serve-sim"):
+    for name in COMMANDS:
         assert f"  {name} " in said
         assert recompact(name, "--help").returncode == 0, name
     assert recompact("--version").stdout.startswith("recompact, version ")
