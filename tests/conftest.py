@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 from typing import Any
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Jobs that a script puts into the background ignore Ctrl-C, and so would every process that the tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
