@@ -6,31 +6,43 @@ import asyncio
 import csv
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 
 import pytest
 from verify_support import FickleNoter, ShakyReader, config_text
 
+from recompact.cli.main import main
 from recompact.simulation.server import Server, serve
 from recompact.store.store import Store
 
 
-def recompact(*arguments: object, columns: int = 100, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "recompact", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": str(columns)},
-        timeout=60,
-        cwd=cwd,
-    )
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def recompact(*arguments: object, columns: int = 100, cwd: Path | None = None) -> Done:
+    """The command in this process, because starting one takes longer than what it does."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["recompact", *map(str, arguments)])
+        patch.setenv("COLUMNS", str(columns))
+        patch.chdir(cwd or Path.cwd())
+        try:
+            main()
+        except SystemExit as left:
+            return Done(int(left.code or 0), out.getvalue(), err.getvalue())
+    return Done(0, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")

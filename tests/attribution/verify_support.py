@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -45,13 +45,11 @@ def books(count: int) -> FunctionSuite:
 
 
 books_6 = books(6)
-books_16 = books(16)
+books_10 = books(10)
 
 
 class DriftingEnvironment(FunctionEnvironment):
     """Has no snapshots, so that it is replayed; in book 1 no page says the same twice."""
-
-    _looks = count()
 
     def __init__(self, suite: FunctionSuite, task: Task) -> None:
         super().__init__(suite, task)
@@ -59,7 +57,7 @@ class DriftingEnvironment(FunctionEnvironment):
 
     def step(self, action: Action) -> Observation:
         seen = super().step(action)
-        drift = f" (looked {next(self._looks)} times)" if self._drifts and action.name == "look" else ""
+        drift = f" (look {secrets.token_hex(4)})" if self._drifts and action.name == "look" else ""
         return Observation(seen.text + drift, seen.done)
 
     def snapshot(self) -> bytes:
