@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 RECOMPACT_TEST_MODEL ?= http://127.0.0.1:18150/v1
 RECOMPACT_TEST_MODEL_ID ?= 1.5b
 
-.PHONY: demo test check unit test-slow test-model test-harnesses bench clean
+.PHONY: demo test check unit test-model test-harnesses bench clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -24,10 +24,7 @@ check: $(READY)
 	$(BIN)/mypy
 
 unit: $(READY)
-	$(BIN)/pytest -n 2 -m "not slow"
-
-test-slow: $(READY)
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -n 2
 
 # Needs a server with a real model; see docs/local-models.md.
 test-model: $(READY)
