@@ -3,8 +3,8 @@
     python benchmarks/methods.py                        # both scopes; several minutes
     python benchmarks/methods.py --scope history --cache DIR
 
-Prints, for each scope, the table of arms with paired intervals against prompting, what share of the accuracy lost to
-compaction each method recovered, and what each adaptation cost. Simulated models only: the figures say how the methods
+Prints, for each scope, the table of arms with paired intervals against prompting, how much of the accuracy lost to
+compaction each method won back, and what each adaptation cost. Simulated models only: the figures say how the methods
 behave in this world, not how any real model does.
 """
 
@@ -13,12 +13,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import random
 import tempfile
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from recompact.adaptation.adapt import Adapted, adapt
@@ -26,9 +25,8 @@ from recompact.adaptation.result import tokens_by_phase, write_result
 from recompact.config import Config, parse_config
 from recompact.evaluation.arms import Arm, parse_arms
 from recompact.evaluation.evaluate import evaluate, open_evaluation, with_split
-from recompact.evaluation.metrics import per_task
-from recompact.evaluation.paired import quantile
 from recompact.evaluation.records import ArmRuns, find_arm, read_arms
+from recompact.evaluation.recovery import recovery
 from recompact.evaluation.summary import arm_table, difference_table, evaluation
 from recompact.report.tables import render
 from recompact.store.store import Store
@@ -79,21 +77,6 @@ async def measured(place: Path, scope: str, runs: int) -> tuple[tuple[ArmRuns, .
         return tuple(find_arm(made, arm.label, store.path) for arm in arms), arms
 
 
-def recovered(none: ArmRuns, prompting: ArmRuns, other: ArmRuns, runs: int) -> tuple[float, float, float]:
-    """The share of the accuracy lost to compaction that a method won back, with a bootstrap interval over tasks."""
-    tasks = sorted(none.complete(runs) & prompting.complete(runs) & other.complete(runs))
-    values = [per_task(arm, tasks, runs, "own counter")["acc"] for arm in (none, prompting, other)]
-    chance = random.Random("recovered")
-
-    def share(chosen: list[int]) -> float:
-        a, b, c = (fmean(v[n] for n in chosen) for v in values)
-        return (c - b) / (a - b) if a != b else float("nan")
-
-    every = list(range(len(tasks)))
-    drawn = sorted(share(chance.choices(every, k=len(every))) for _ in range(2000))
-    return share(every), quantile(drawn, 0.025), quantile(drawn, 0.975)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scope", choices=["history", "prefix", "both"], default="both")
@@ -114,13 +97,13 @@ def one_scope(place: Path, scope: str, runs: int, quiet: bool) -> dict[str, Any]
     costs = {method: adapted(place, scope, method) for method in METHODS}
     made, _ = asyncio.run(measured(place, scope, runs))
     shown = evaluation(f"pocket, scope {scope}, 168 test tasks, {runs} runs, simulated models", made)
-    shares = {arm.name: recovered(made[0], made[2], arm, runs) for arm in made[3:]}
+    won = {arm.name: recovery(made[0], made[2], arm, shown.shared) for arm in made[3:]}
     if not quiet:
         print(render(arm_table(shown), "markdown"))
         if (differences := difference_table(shown)) is not None:
             print(render(differences[0], "markdown"))
-        for name, (share, low, high) in shares.items():
-            print(f"{name}: recovered {share:.0%} of what was lost, 95% interval {low:.0%} to {high:.0%}")
+        for name, found in won.items():
+            print(f"{name}: {found.words}")
         print()
         for method, cost in costs.items():
             print(f"{method}: {cost['statement']}")
@@ -129,7 +112,7 @@ def one_scope(place: Path, scope: str, runs: int, quiet: bool) -> dict[str, Any]
             print(f"  {sum(cost['tokens'].values()) / 1e6:.2f}M tokens: {phases}")
         print(flush=True)
     arms = {arm.label: shown.metrics(arm).to_json() for arm in shown.arms}
-    return {"arms": arms, "recovered": shares, "costs": costs}
+    return {"arms": arms, "recovered": {name: asdict(found) for name, found in won.items()}, "costs": costs}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,84 @@
+"""How much of what compaction cost does a method win back?
+
+Comes in: the rows of three arms, uncompressed, with the original prompt and with the adapted one. Goes out: what was
+lost, what was won, and whether that is at least half. The question is put as a difference, not as a ratio: where the
+loss itself is near zero, a ratio has no interval worth the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from recompact.evaluation.metrics import per_task
+from recompact.evaluation.paired import RESAMPLES, bootstrap
+from recompact.evaluation.records import ArmRuns, Common, common
+
+
+@dataclass(frozen=True)
+class Change:
+    """A mean over tasks with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """`lost`: none minus prompting. `won`: adapted minus prompting. `beyond_half`: won minus half of lost."""
+
+    lost: Change
+    won: Change
+    beyond_half: Change
+
+    @property
+    def share(self) -> float | None:
+        """Won in proportion to lost; None where nothing was lost that could be won back."""
+        return self.won.value / self.lost.value if self.lost.value > 0 else None
+
+    @property
+    def at_least_half(self) -> bool:
+        """Even the low end of the interval lies beyond half of the loss."""
+        return self.beyond_half.low > 0
+
+    @property
+    def words(self) -> str:
+        """
+        >>> Recovery(Change(0.05, 0.01, 0.09), Change(0.08, 0.04, 0.12), Change(0.055, 0.03, 0.08)).words
+        'lost 5.0 points, won back 8.0 (160 %); beyond half of the loss: +5.5 points, 95 % interval +3.0 to +8.0'
+        """
+        share = f" ({100 * self.share:.0f} %)" if self.share is not None else ""
+        doubt = "" if self.lost.low > 0 else f" (interval {100 * self.lost.low:+.1f} to {100 * self.lost.high:+.1f})"
+        half = self.beyond_half
+        return (
+            f"lost {100 * self.lost.value:.1f} points{doubt}, won back {100 * self.won.value:.1f}{share};"
+            f" beyond half of the loss: {100 * half.value:+.1f} points,"
+            f" 95 % interval {100 * half.low:+.1f} to {100 * half.high:+.1f}"
+        )
+
+
+def recovery(
+    none: ArmRuns,
+    prompting: ArmRuns,
+    adapted: ArmRuns,
+    shared: Common | None = None,
+    *,
+    metric: str = "acc",
+    resamples: int = RESAMPLES,
+) -> Recovery:
+    """What an adapted prompt recovers, over the tasks that all three arms have done."""
+    shared = shared or common([none, prompting, adapted])
+    full, before, after = (
+        per_task(arm, shared.tasks, shared.runs, "own counter")[metric] for arm in (none, prompting, adapted)
+    )
+    lost = [x - y for x, y in zip(full, before, strict=True)]
+    won = [x - y for x, y in zip(after, before, strict=True)]
+    beyond = [x - y / 2 for x, y in zip(won, lost, strict=True)]
+    intervals = bootstrap([lost, won, beyond], resamples)
+    return Recovery(*(_change(values, ends) for values, ends in zip((lost, won, beyond), intervals, strict=True)))
+
+
+def _change(values: Sequence[float], ends: tuple[float, float]) -> Change:
+    return Change(fmean(values), *ends)
