@@ -179,6 +179,8 @@ def test_errors_of_the_counter(world: PocketEnvironment) -> None:
     assert "the apps are" in error(world, "documentation", "show_apis", app="bank")
     assert "it has: login, list_contacts" in error(world, "documentation", "show_api", app="contacts", api="x")
     profile, passwords = result(world, "account", "show_profile"), result(world, "account", "show_passwords")
+    assert result(world, "account", "show_passwords", app="mail") == {"mail": passwords["mail"]}
+    assert "one of contacts" in error(world, "account", "show_passwords", app="bank")
     by_email = {"username": profile["email"], "password": passwords["contacts"]}
     assert "takes your phone number" in error(world, "contacts", "login", **by_email)
     assert "account.show_passwords" in error(world, "payments", "login", username=profile["email"], password="x")

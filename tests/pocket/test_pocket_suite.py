@@ -10,7 +10,7 @@ import pytest
 from pocket_playing import SUITE, TASKS
 
 from recompact.environments.pocket import FAMILIES, TOOLS, PocketSuite
-from recompact.environments.pocket.suite import _tasks
+from recompact.environments.pocket.suite import NEXT_TASK, _tasks
 from recompact.environments.protocol import Suite
 from recompact.tokens import counter
 
@@ -66,11 +66,15 @@ def test_the_worked_example_is_a_real_episode() -> None:
     prefix = suite.environment(task).start().prefix
     assert prefix[0] == SUITE.prefix(task)[0]
     assert prefix[-1] == SUITE.prefix(task)[-1]
-    turns = prefix[2:-1]
+    assert prefix[-2].content == NEXT_TASK
+    turns = prefix[2:-2]
     assert [message.role for message in turns] == ["assistant", "tool"] * (len(turns) // 2)
     for asked, answered in zip(turns[::2], turns[1::2], strict=True):
         assert [call.id for call in asked.calls] == [answered.call_id]
         assert "error" not in json.loads(answered.content)
+    asked_first = json.loads(turns[0].calls[0].arguments)
+    assert asked_first["api"] == "show_passwords"
+    assert list(json.loads(turns[1].content)) == [asked_first["arguments"]["app"]]
     assert turns[-2].calls[0].name == "finish"
     count = counter()
     assert sum(count(m.content) + sum(count(c.arguments) for c in m.calls) for m in prefix) < 1700

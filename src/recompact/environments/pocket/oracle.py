@@ -52,11 +52,16 @@ class DirectApi:
 
     def _token(self, app: str) -> str:
         if app not in self._tokens:
-            self._passwords = self._passwords or self._do("account", "show_passwords", {})
             username = {"email": self.owner.email, "phone": self.owner.phone}[LOGINS[app]]
-            result = self.call(app, "login", username=username, password=self._passwords[app])
+            result = self.call(app, "login", username=username, password=self._password(app))
             self._tokens[app] = result["token"]
         return self._tokens[app]
+
+    def _password(self, app: str) -> str:
+        # Asked for one by one where a small model is shown how: out of five it picks the wrong one.
+        if app not in self._passwords:
+            self._passwords |= self._do("account", "show_passwords", {"app": app} if self.thorough else {})
+        return self._passwords[app]
 
     def _do(self, app: str, name: str, arguments: dict[str, Any]) -> Any:
         observation = self.act(Action("call_api", {"app": app, "api": name, "arguments": arguments}))

@@ -10,7 +10,7 @@ import sqlite3
 from typing import Any, Literal
 
 from recompact.environments.pocket.database import select, setting
-from recompact.environments.pocket.spec import ApiError, Arguments, Entry, Spec, need
+from recompact.environments.pocket.spec import ApiError, Arguments, Entry, Spec, may, need
 
 ABOUT = "your profile and the passwords of your apps"
 UsernameKind = Literal["email", "phone"]
@@ -29,14 +29,20 @@ def show_profile(db: sqlite3.Connection, _: Arguments) -> Any:
     return {key: setting(db, key) for key in ("name", "email", "phone")}
 
 
-def show_passwords(db: sqlite3.Connection, _: Arguments) -> Any:
-    return {app: setting(db, f"password {app}") for app in LOGINS}
+def show_passwords(db: sqlite3.Connection, a: Arguments) -> Any:
+    return {app: setting(db, f"password {app}") for app in LOGINS if a["app"] in (None, app)}
 
 
 ENTRIES = (
     Entry(Spec("account", "show_profile", (), "Show who you are.", "{name, email, phone}"), show_profile),
     Entry(
-        Spec("account", "show_passwords", (), "Show the passwords of your apps.", "{app: password}"),
+        Spec(
+            "account",
+            "show_passwords",
+            (may("app", "string", "only the password of this app", choices=tuple(LOGINS)),),
+            "Show the passwords of your apps.",
+            "{app: password}",
+        ),
         show_passwords,
     ),
 )
