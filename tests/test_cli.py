@@ -11,14 +11,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event, Thread
 
 import pytest
 
+from commands import served
 from fakes import Noter, Reader
 from recompact.chat import Reply, Request
 from recompact.cli.main import COMMANDS
-from recompact.simulation.server import Server, serve
+from recompact.simulation.server import Server
 from recompact.store.store import Store
 
 FAKES = Path(__file__).parent / "fakes.py"
@@ -37,22 +37,8 @@ def recompact(*arguments: object, env: dict[str, str] | None = None) -> subproce
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """A server with the reader and the noter, in a thread of its own."""
-    ready, stop = Event(), Event()
-    found: list[Server] = []
-
-    async def run() -> None:
-        async with serve({"reader": Reader(), "noter": Noter(), "slow": Slow()}, require_key=None) as running:
-            found.append(running)
-            ready.set()
-            while not stop.is_set():
-                await asyncio.sleep(0.02)
-
-    thread = Thread(target=lambda: asyncio.run(run()))
-    thread.start()
-    assert ready.wait(10)
-    yield found[0]
-    stop.set()
-    thread.join()
+    with served({"reader": Reader(), "noter": Noter(), "slow": Slow()}, require_key=None) as running:
+        yield running
 
 
 class Slow(Reader):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import random
-import signal
-import sys
 from pathlib import Path
 
+from commands import finished, killed, reading_config
 from fakes import PAGES, Noter, Reader
 from recompact.chat import Request
 from recompact.models.journal import seed_of
@@ -22,49 +19,9 @@ FAKES = Path(__file__).parent / "fakes.py"
 
 
 def write_config(path: Path, server: Server, *, suite: str, concurrency: int, api: str = "chat") -> Path:
-    model = f"""
-base_url = "{server.base_url}"
-api = "{api}"
-timeout = 4
-retry_wait = 0.05
-attempts = 20
-concurrency = {concurrency}
-"""
-    path.write_text(f"""
-[suite]
-use = "{FAKES}:{suite}"
-[models.reader]
-id = "reader"
-{model}
-[models.noter]
-id = "noter"
-{model}
-[agent]
-model = "reader"
-[compressor]
-model = "noter"
-budget = 500
-[run]
-step_limit = 20
-concurrency = {concurrency}
-""")
+    model = f'api = "{api}"\ntimeout = 4\nretry_wait = 0.05\nattempts = 20\n'
+    path.write_text(reading_config(f"{FAKES}:{suite}", server.base_url, concurrency=concurrency, model=model))
     return path
-
-
-async def recompact(*arguments: str | Path) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "recompact", *map(str, arguments)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-
-
-async def finished(*arguments: str | Path) -> str:
-    """Run a command to its end and return its last line."""
-    process = await recompact(*arguments)
-    out, err = await process.communicate()
-    assert process.returncode == 0, err.decode()
-    return out.decode().strip().splitlines()[-1]
 
 
 def pages_read(store: Store) -> list[list[int]]:
@@ -122,16 +79,7 @@ async def test_kill_9_at_twenty_random_moments(tmp_path: Path) -> None:
         kills = 0
         while kills < 20:
             before = len(received)
-            process = await recompact("collect", config)
-            # Some die while they start, most in the middle of their work.
-            until = before + (0 if chance.random() < 0.15 else chance.randint(1, total // 30))
-            patience = chance.uniform(0.1, 1.0) if until == before else 30.0
-            deadline = asyncio.get_running_loop().time() + patience
-            while len(received) <= until and asyncio.get_running_loop().time() < deadline:
-                await asyncio.sleep(0.001)
-            assert process.returncode is None
-            os.kill(process.pid, signal.SIGKILL)
-            await process.wait()
+            await killed("collect", config, received=received, chance=chance, most=total // 30)
             kills += 1
             again = journaled & set(received[before:])
             assert not again, "a call that was journaled was sent again"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import io
 import json
@@ -14,13 +13,13 @@ from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
 
 import pytest
 from verify_support import FickleNoter, ShakyReader, config_text
 
+from commands import served
 from recompact.cli.main import main
-from recompact.simulation.server import Server, serve
+from recompact.simulation.server import Server
 from recompact.store.store import Store
 
 
@@ -47,22 +46,8 @@ def recompact(*arguments: object, columns: int = 100, cwd: Path | None = None) -
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    ready, stop = Event(), Event()
-    found: list[Server] = []
-
-    async def run() -> None:
-        async with serve({"reader": ShakyReader(), "noter": FickleNoter()}, latency=0.01) as running:
-            found.append(running)
-            ready.set()
-            while not stop.is_set():
-                await asyncio.sleep(0.02)
-
-    thread = Thread(target=lambda: asyncio.run(run()))
-    thread.start()
-    assert ready.wait(10)
-    yield found[0]
-    stop.set()
-    thread.join()
+    with served({"reader": ShakyReader(), "noter": FickleNoter()}, latency=0.01) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import random
-import signal
-import sys
 from pathlib import Path
 
 from verify_support import FickleNoter, ShakyReader, config_text
 
+from commands import finished, killed
 from recompact.chat import Request
 from recompact.models.journal import seed_of
 from recompact.simulation.server import Server, serve
@@ -25,22 +22,6 @@ def write_config(path: Path, server: Server, concurrency: int) -> Path:
     return path
 
 
-async def recompact(*arguments: str | Path) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "recompact", *map(str, arguments)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-
-
-async def finished(*arguments: str | Path) -> str:
-    """Run a command to its end and return its last line."""
-    process = await recompact(*arguments)
-    out, err = await process.communicate()
-    assert process.returncode == 0, err.decode()
-    return out.decode().strip().splitlines()[-1]
-
-
 async def test_kill_9_at_random_moments(tmp_path: Path) -> None:
     received: list[int] = []
 
@@ -51,8 +32,8 @@ async def test_kill_9_at_random_moments(tmp_path: Path) -> None:
     chance = random.Random("kill verify")
     async with serve({"reader": ShakyReader(note), "noter": FickleNoter(note)}, latency=0.005) as server:
         whole = write_config(tmp_path / "whole.toml", server, 32)
-        killed = write_config(tmp_path / "killed.toml", server, 4)
-        assert await finished("collect", whole) == await finished("collect", killed)
+        config = write_config(tmp_path / "killed.toml", server, 4)
+        assert await finished("collect", whole) == await finished("collect", config)
         received.clear()
         expected = await finished("verify", whole)
         assert expected.startswith("digest: ")
@@ -64,16 +45,7 @@ async def test_kill_9_at_random_moments(tmp_path: Path) -> None:
         drawn: set[str] = set()
         for _ in range(KILLS):
             before = len(received)
-            process = await recompact("verify", killed)
-            # Some die while they start, most in the middle of their work.
-            until = before + (0 if chance.random() < 0.15 else chance.randint(1, total // 9))
-            patience = chance.uniform(0.1, 1.0) if until == before else 60.0
-            deadline = asyncio.get_running_loop().time() + patience
-            while len(received) <= until and asyncio.get_running_loop().time() < deadline:
-                await asyncio.sleep(0.001)
-            assert process.returncode is None
-            os.kill(process.pid, signal.SIGKILL)
-            await process.wait()
+            await killed("verify", config, received=received, chance=chance, most=total // 9)
             assert not journaled & set(received[before:]), "a call that was journaled was sent again"
             with Store.read(path) as store:
                 rows = store.rows("SELECT unit, ordinal FROM calls WHERE unit LIKE 'continue/%'")
@@ -82,7 +54,7 @@ async def test_kill_9_at_random_moments(tmp_path: Path) -> None:
             assert drawn <= now
             drawn = now
         before = len(received)
-        assert await finished("verify", killed) == expected
+        assert await finished("verify", config) == expected
         assert not journaled & set(received[before:])
         assert total // 10 < len(journaled) < total
         assert drawn

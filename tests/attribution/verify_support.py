@@ -136,26 +136,10 @@ class Forbidden:
 
 
 def config_text(suite: str, base_url: str, *, concurrency: int = 4, more: str = "") -> str:
-    model = f'base_url = "{base_url}"\nretry_wait = 0.01\nattempts = 20\nconcurrency = {concurrency}\n'
-    return f"""
-[suite]
-use = "{HERE}:{suite}"
-[models.reader]
-id = "reader"
-{model}
-[models.noter]
-id = "noter"
-{model}
-[agent]
-model = "reader"
-[compressor]
-model = "noter"
-budget = 500
-[run]
-step_limit = 20
-concurrency = {concurrency}
-{more}
-"""
+    from commands import reading_config  # late: commands load this file as a suite, where tests have no modules
+
+    model = "retry_wait = 0.01\nattempts = 20\n"
+    return reading_config(f"{HERE}:{suite}", base_url, concurrency=concurrency, model=model, more=more)
 
 
 def config_of(concurrency: int = 4, more: str = "") -> Config:
