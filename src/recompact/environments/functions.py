@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
 from recompact.chat import ToolSpec, system, user
-from recompact.environments.protocol import Observation, Opening, Task
+from recompact.environments.protocol import Behaviour, Literals, Observation, Opening, Task
 from recompact.trajectory import Action, Score
 
 Tool = Callable[..., Any]
@@ -42,6 +42,8 @@ class FunctionSuite:
     expected: Mapping[str, tuple[str, str | Check]]
     state: Mapping[str, Any] = field(default_factory=dict)
     instructions: str = INSTRUCTIONS
+    behaviour: Callable[[Action], Behaviour | None] | None = None  # the hooks of a `Suite`
+    literals: Callable[[str], Literals] | None = None
 
     def splits(self) -> Sequence[str]:
         return ("train",)
@@ -60,6 +62,8 @@ def function_suite(
     *,
     state: Mapping[str, Any] | None = None,
     instructions: str = INSTRUCTIONS,
+    behaviour: Callable[[Action], Behaviour | None] | None = None,
+    literals: Callable[[str], Literals] | None = None,
 ) -> FunctionSuite:
     """A suite from functions. `tasks` maps an id to its text and the answer expected, or a check of answer and state.
 
@@ -68,7 +72,7 @@ def function_suite(
     >>> [tool.name for tool in suite.environment(suite.tasks("train")[0]).start().tools]
     ['look', 'finish']
     """
-    return FunctionSuite(name, tuple(tools), dict(tasks), dict(state or {}), instructions)
+    return FunctionSuite(name, tuple(tools), dict(tasks), dict(state or {}), instructions, behaviour, literals)
 
 
 class FunctionEnvironment:

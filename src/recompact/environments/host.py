@@ -22,6 +22,7 @@ if __name__ == "__main__":  # started as a file by a foreign interpreter: make o
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from recompact.chat import Reply, Request
+from recompact.environments.behaviour import behaviours_of, literals_of
 from recompact.environments.loading import load_suite
 from recompact.environments.protocol import Environment, Strategy, Suite, Task
 from recompact.environments.snapshots.channel import Channel
@@ -67,6 +68,10 @@ class Host:
         if verb == "tasks":
             tasks = self._suite.tasks(message["split"])
             return [[t.id, t.text, dict(t.groups), dict(t.data)] for t in tasks]
+        if verb == "behaviours":
+            return behaviours_of(self._suite, [Action.from_json(action) for action in message["actions"]])
+        if verb == "literals":
+            return literals_of(self._suite, message["texts"])
         if verb == "open":
             return self._open(Task(*message["task"]))
         if verb == "close" and self._environment is None:

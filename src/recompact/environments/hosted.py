@@ -22,7 +22,18 @@ from typing import Any
 
 from recompact.chat import Message, Reply, ToolSpec, Usage
 from recompact.environments import host
-from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Episode, Observation, Opening, Strategy, Task
+from recompact.environments.behaviour import as_literals
+from recompact.environments.protocol import (
+    AsyncAsk,
+    Behaviour,
+    EnvironmentFailed,
+    Episode,
+    Literals,
+    Observation,
+    Opening,
+    Strategy,
+    Task,
+)
 from recompact.environments.snapshots.async_channel import AsyncChannel, Lifeline, socket_pair
 from recompact.environments.snapshots.holders import Held, HeldSnapshot, Holder, HolderGone, Holders, Link
 from recompact.environments.snapshots.replaying import Log, record, recorded, replay
@@ -33,6 +44,7 @@ from recompact.trajectory import Action, Score, Snapshot
 _log = logging.getLogger(__name__)
 
 _CLOSE_PATIENCE = 5.0  # seconds for an environment to close before its host is killed
+_MANY = 2000  # actions or texts that go in one message: few messages, each well within the timeout of a verb
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,27 @@ class HostedSuite:
 
     def episode(self, task: Task, ask: AsyncAsk | None = None) -> Episode:
         return HostedEpisode(self, task, ask)
+
+    async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
+        return await self._said("behaviours", "actions", [action.to_json() for action in actions])
+
+    async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
+        said = await self._said("literals", "texts", texts)
+        return None if said is None else [as_literals(named) for named in said]
+
+    async def _said(self, verb: str, what: str, items: Sequence[Any]) -> list[Any] | None:
+        """What the suite's hook says of each item, many to a message; None where it has no such hook."""
+        process = HostProcess(self, f"what the suite says of its {what}")
+        said: list[Any] = []
+        try:
+            for start in range(0, max(1, len(items)), _MANY):
+                answer = await process.call(verb, **{what: items[start : start + _MANY]})
+                if answer is None:
+                    return None
+                said += answer
+            return said
+        finally:
+            await process.end()
 
 
 class HostedEpisode:

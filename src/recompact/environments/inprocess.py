@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from recompact.chat import Usage
+from recompact.environments.behaviour import behaviours_of, literals_of
 from recompact.environments.protocol import (
     AsyncAsk,
+    Behaviour,
     Environment,
     EnvironmentFailed,
     Episode,
+    Literals,
     Observation,
     Opening,
     Strategy,
@@ -39,6 +42,21 @@ class InProcessSuite:
     def episode(self, task: Task, ask: AsyncAsk | None = None) -> Episode:
         environment = self._suite.environment(task)
         return InProcessEpisode(environment, task.id, mask_of(environment, self._suite))
+
+    async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
+        try:
+            return behaviours_of(self._suite, actions)
+        except Exception as error:
+            raise self._failed("behaviour", error) from error
+
+    async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
+        try:
+            return literals_of(self._suite, texts)
+        except Exception as error:
+            raise self._failed("literals", error) from error
+
+    def _failed(self, hook: str, error: Exception) -> EnvironmentFailed:
+        return EnvironmentFailed(f"suite {self.name}: {hook} raised {type(error).__name__}: {error}")
 
 
 class InProcessEpisode:

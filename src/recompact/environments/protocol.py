@@ -76,9 +76,22 @@ class Environment(Protocol):
     def close(self) -> None: ...
 
 
+Behaviour = Literal["documentation", "mutation", "read"]
+"""What an action is for: looking up how something is done, changing something, or looking at something."""
+
+Literals = Mapping[str, tuple[str, ...]]
+"""What stands in a text that cannot be guessed once it is lost, by kind: tokens, ids, call signatures."""
+
+
 @runtime_checkable
 class Suite(Protocol):
-    """A set of tasks with splits, and the environments to do them in."""
+    """A set of tasks with splits, and the environments to do them in.
+
+    Two methods may be added, which tell `recompact behaviour` what agents do here, and are looked for on the suite:
+    - `behaviour(action)`: a `Behaviour`, or None for an action that is none of them, such as ending the task. It goes
+      by what the action is meant for, whether or not it succeeds.
+    - `literals(text)`: a mapping from kinds, as the suite names them, to the literals of that kind in a text.
+    """
 
     @property
     def name(self) -> str: ...
@@ -120,6 +133,14 @@ class Episodes(Protocol):
     async def tasks(self, split: str) -> Sequence[Task]: ...
 
     def episode(self, task: Task, ask: AsyncAsk | None = None) -> Episode: ...
+
+    async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
+        """What each action is for; None where the suite does not say."""
+        ...
+
+    async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
+        """The literals of each text by kind; None where the suite does not say."""
+        ...
 
 
 Ask = Callable[[str, Request], Reply]

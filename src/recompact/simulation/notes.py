@@ -16,13 +16,13 @@ from typing import Any
 
 from recompact.chat import Message
 from recompact.environments.pocket import APPS, CATALOGUE, TOKEN, Spec
+from recompact.environments.pocket.behaviour import named_apis
 from recompact.environments.pocket.spec import PAGE_SIZE
 
 SPECS: Mapping[str, Spec] = {spec.full_name: spec for spec in CATALOGUE}
 _PREFIX_OF = {app[:3]: app for app in APPS}
 
 _CALL = re.compile(r"^-> call_api\((\{.*\})\)$")
-_NAMED_CALL = re.compile(rf"\b({'|'.join(APPS)})\.(\w+)(\(([^()]*)\))?")
 _PASSWORD = re.compile(rf"\b({'|'.join(APPS)})\b\W{{1,3}}([a-z]?[0-9a-z]{{5,6}})\b")
 
 
@@ -236,18 +236,9 @@ def read_notes(text: str) -> Notes:
     for line in text.splitlines():
         if "password" in line.lower() and "(" not in line:
             passwords |= {app: word for app, word in _PASSWORD.findall(line) if word != "password"}
-    signatures, names = set(), set()
-    for app, api, _, inside in _NAMED_CALL.findall(text):
-        name = f"{app}.{api}"
-        if name not in SPECS:
-            continue
-        names.add(name)
-        required = [p.name for p in SPECS[name].parameters if p.required]
-        if inside is not None and all(re.search(rf"\b{p}\b", inside) for p in required) and (inside or not required):
-            signatures.add(name)
-    return Notes(
-        tokens, passwords, frozenset(signatures), frozenset(names), dict(_results(text)), tuple(text.splitlines())
-    )
+    named = list(named_apis(text))
+    names, signatures = frozenset(name for name, _ in named), frozenset(name for name, whole in named if whole)
+    return Notes(tokens, passwords, signatures, names, dict(_results(text)), tuple(text.splitlines()))
 
 
 _HEAD = re.compile(

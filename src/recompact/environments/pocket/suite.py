@@ -10,17 +10,25 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from recompact.chat import Message, ToolCall, assistant, system, user
+from recompact.environments.pocket.behaviour import behaviour_of, literals_in
 from recompact.environments.pocket.environment import PocketEnvironment
 from recompact.environments.pocket.families import BY_NAME, FAMILIES
 from recompact.environments.pocket.families.family import APPS_OF
 from recompact.environments.pocket.oracle import play
 from recompact.environments.pocket.prompt import SYSTEM, task_message
 from recompact.environments.pocket.tasks import compose
-from recompact.environments.protocol import Task
+from recompact.environments.protocol import Behaviour, Literals, Task
+from recompact.trajectory import Action
 
 SPLITS: Mapping[str, int] = {"train": 90, "dev": 30, "test": 168}
 _EXAMPLE_SEED = "pocket-example"
 _EXAMPLE_FAMILY = "contact_detail"  # for tasks that are themselves too long to be shown
+
+
+NEXT_TASK = """\
+That task is finished. The next one comes from another person, with other passwords and tokens: begin again with \
+account.show_passwords."""
+"""Between the worked example and the task: without it a small model goes on with the tokens of the example."""
 
 
 class PocketSuite:
@@ -41,6 +49,12 @@ class PocketSuite:
 
     def environment(self, task: Task) -> PocketEnvironment:
         return PocketEnvironment(task.data["seed"], task.data["family"], self.prefix(task))
+
+    def behaviour(self, action: Action) -> Behaviour | None:
+        return behaviour_of(action)
+
+    def literals(self, text: str) -> Literals:
+        return literals_in(text)
 
     def prefix(self, task: Task) -> tuple[Message, ...]:
         """The fixed messages of a task."""
@@ -91,4 +105,4 @@ def _worked_example(family: str) -> tuple[Message, ...]:
     for number, (action, observation) in enumerate(played.steps, start=1):
         call = ToolCall(f"example-{number}", action.name, json.dumps(dict(action.arguments)))
         messages += [assistant("", call), Message("tool", observation.text, call_id=call.id)]
-    return tuple(messages)
+    return (*messages, user(NEXT_TASK))
