@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from recompact.environments.protocol import Task
-from recompact.execution.episodes import run_episode
+from recompact.execution.episodes import run_episode, with_differences
 from recompact.execution.schedule import Unfinished, run_units
 from recompact.store.records import write_trajectory
 from recompact.study import Study
-from recompact.trajectory import Incident
 
 PHASE = "collect"
 
@@ -77,13 +76,10 @@ async def run_task(
         snapshots=snapshots,
         on_step=on_step,
     )
-    if calls.differed:
-        text = "when it was resumed the environment answered differently, so part of it was run anew"
-        trajectory = trajectory.with_incident(Incident(0, "replay differed", text))
     write_trajectory(
         study.store,
         unit,
-        trajectory,
+        with_differences(trajectory, calls),
         phase=phase,
         run=run,
         groups=task.groups,

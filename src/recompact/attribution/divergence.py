@@ -25,16 +25,18 @@ class Dropped:
 
 def actions_of(trajectory: Trajectory) -> tuple[Action, ...]:
     """What the agent wanted to do, call by call, also where it could not be executed."""
+    return tuple(action for turn in trajectory.turns for action in turn_actions(turn))
+
+
+def turn_actions(turn: Turn) -> tuple[Action, ...]:
+    """The same of one turn. A message without a call is plain text."""
     out: list[Action] = []
-    for turn in trajectory.turns:
-        for call in turn.message.calls:
-            try:
-                out.append(Action.of(call))
-            except ValueError:
-                out.append(Action(call.name, text=call.arguments))
-        if not turn.message.calls:
-            out.append(Action("", text=turn.message.content))
-    return tuple(out)
+    for call in turn.message.calls:
+        try:
+            out.append(Action.of(call))
+        except ValueError:
+            out.append(Action(call.name, text=call.arguments))
+    return tuple(out) or (Action("", text=turn.message.content),)
 
 
 def first_divergence(one: Sequence[Action], other: Sequence[Action]) -> int | None:
@@ -68,16 +70,30 @@ def consumed(boundary: Boundary) -> tuple[Turn, ...]:
 
 def dropped(boundary: Boundary) -> Dropped:
     """What the compaction lost, to the letter: whether it mattered, continuations tell."""
-    texts = [boundary.pre.summary.text] if boundary.pre.summary else []
-    texts += [turn.text for turn in consumed(boundary)]
+    texts = consumed_texts(boundary)
     left = _text(boundary.post)
     lines = dict.fromkeys(line.strip() for text in texts for line in text.splitlines())
     kept = set(literals(left))
     gone = dict.fromkeys(literal for text in texts for literal in literals(text) if literal not in kept)
     return Dropped(
         tuple(line for line in lines if line and not _MARK.fullmatch(line) and line not in left),
-        tuple(literal for literal in gone if not re.search(rf"(?<!\w){re.escape(literal)}(?!\w)", left)),
+        tuple(literal for literal in gone if not occurs(literal, left)),
     )
+
+
+def consumed_texts(boundary: Boundary) -> tuple[str, ...]:
+    """What the compaction consumed: the previous summary, if there was one, and the turns it replaced."""
+    previous = (boundary.pre.summary.text,) if boundary.pre.summary else ()
+    return (*previous, *(turn.text for turn in consumed(boundary)))
+
+
+def occurs(literal: str, text: str) -> bool:
+    """Whether a literal stands in a text, not as a part of a longer word.
+
+    >>> occurs("t12", "paid t12."), occurs("t12", "paid t123.")
+    (True, False)
+    """
+    return re.search(rf"(?<!\w){re.escape(literal)}(?!\w)", text) is not None
 
 
 _MARK = re.compile(r"\[(assistant|user|tool|result of [^\]]*)\]")

@@ -21,12 +21,13 @@ from recompact.collect import unit_of
 from recompact.config import VerifyConfig
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.errors import InputError
+from recompact.execution.episodes import with_differences
 from recompact.execution.schedule import Unfinished
 from recompact.store.records import read_boundary, write_continuation
 from recompact.store.runs import BoundaryRow, ContinuationRow, boundary_rows, continuation_rows, phase_digest
 from recompact.store.store import Store
 from recompact.study import Study
-from recompact.trajectory import Boundary, Incident, Score, Trajectory
+from recompact.trajectory import Boundary, Score, Trajectory
 
 PHASE = "verify"
 
@@ -140,9 +141,7 @@ async def _draw(
         continuation = Trajectory(
             task.id, (), (), "environment error", Score.of(False), boundary.pre, error=str(failure)
         )
-    if calls.differed:
-        text = "when it was resumed the environment answered differently, so part of it was run anew"
-        continuation = continuation.with_incident(Incident(0, "replay differed", text))
+    continuation = with_differences(continuation, calls)
     at = wanted.boundary
     write_continuation(
         study.store,

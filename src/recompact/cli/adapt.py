@@ -100,7 +100,7 @@ class Stages:
 def _phases(begin: str) -> tuple[str, ...]:
     """Names of units that a stage and those after it begin with."""
     names = {
-        "collect": ("collect/",),
+        "collect": ("collect/", "replay/"),  # a replay is of a boundary that was collected
         "verify": ("continue/",),
         "revise": ("diagnose/", "revise/", "feedback/", "analyse/", "baseline/", "compress/"),
         "select": ("select/",),
@@ -111,7 +111,7 @@ def _phases(begin: str) -> tuple[str, ...]:
 def _report(store: Any, adapted: Adapted, target: Path | None, until: str, again: str, as_json: bool) -> None:
     from recompact.cli.running import tell_unfinished, unfinished_json
 
-    digest = None if adapted.unfinished else store.digest()
+    digest = None if adapted.unfinished else store.digest(without="replay/")
     if as_json:
         selection = adapted.selection
         print_json(

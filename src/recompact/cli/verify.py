@@ -53,7 +53,7 @@ def command(
 
     if draws and allocation:
         raise click.UsageError("--draws N is --allocation uniform:N: give one of the two")
-    path, file = _located(run, name, directory)
+    path, file = located(run, name, directory)
     config = load_config(file)
     chosen = f"uniform:{draws}" if draws else allocation or config.verify.allocation
     config = replace(config, verify=replace(config.verify, allocation=chosen))
@@ -70,7 +70,7 @@ def command(
         sys.exit(1)
 
 
-def _located(run: str, name: str | None, directory: Path) -> tuple[Path, Path]:
+def located(run: str, name: str | None, directory: Path) -> tuple[Path, Path]:
     """The run's file and its config, from either of the two."""
     from recompact.config import load_config
     from recompact.store.runs import config_of, find_run

@@ -54,6 +54,15 @@ class ArmRuns:
         return label(self.name, self.scope)
 
     @property
+    def base(self) -> str:
+        """Its name without the budget in it: `fifo` of `fifo@1024`."""
+        return self.name.removesuffix(f"@{self.settings.get('budget')}")
+
+    @property
+    def compresses(self) -> bool:
+        return bool(self.settings.get("kind", self.name) != "none")
+
+    @property
     def runs(self) -> int:
         return max((row.run for row in self.rows), default=-1) + 1
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from recompact.compressors.protocol import Compressor
 from recompact.context import Context
 from recompact.environments.protocol import EnvironmentFailed, Episode, Opening, Task
+from recompact.models.journal import UnitCalls
 from recompact.rollout import Agent, rollout
 from recompact.tokens import TokenCounter
-from recompact.trajectory import Action, Score, Snapshot, Trajectory
+from recompact.trajectory import Action, Incident, Score, Snapshot, Trajectory
 
 
 async def run_episode(
@@ -54,3 +55,11 @@ async def run_episode(
         return Trajectory(task.id, (), (), "environment error", Score.of(False), empty, error=str(failure))
     finally:
         await episode.close()
+
+
+def with_differences(trajectory: Trajectory, calls: UnitCalls) -> Trajectory:
+    """With an incident where a resumed unit took another way than its journal had."""
+    if not calls.differed:
+        return trajectory
+    text = "when it was resumed the environment answered differently, so part of it was run anew"
+    return trajectory.with_incident(Incident(0, "replay differed", text))

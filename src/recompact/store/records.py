@@ -7,7 +7,8 @@ a trajectory and reading it back gives an equal value.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from recompact.chat import Message, Usage, canonical
@@ -91,13 +92,14 @@ def write_continuation(
 
 def read_trajectory(store: Store, unit: str) -> Trajectory:
     data = store.result(unit)
+    message = _messages(store)
     return Trajectory(
         task=data["task"],
-        turns=tuple(_turn(store, t) for t in data["turns"]),
-        boundaries=tuple(_boundary(store, bytes.fromhex(key)) for key in data["boundaries"]),
+        turns=tuple(_turn(message, t) for t in data["turns"]),
+        boundaries=tuple(_boundary(store, bytes.fromhex(key), message) for key in data["boundaries"]),
         ending=data["ending"],
         score=Score(*data["score"]),
-        context=_context(store, data["context"]),
+        context=_context(store, data["context"], message),
         usage={role: Usage(*counts) for role, counts in data["usage"].items()},
         peak=data["peak"],
         peak_reported=data["peak_reported"],
@@ -110,7 +112,7 @@ def read_boundary(store: Store, unit: str, index: int) -> Boundary:
     rows = store.rows("SELECT document FROM boundaries WHERE unit = ? AND idx = ?", (unit, index))
     if not rows:
         raise LookupError(f"{unit} has no boundary {index}")
-    return _boundary(store, rows[0]["document"])
+    return _boundary(store, rows[0]["document"], _messages(store))
 
 
 def _trajectory_document(store: Store, trajectory: Trajectory, boundaries: Sequence[bytes]) -> dict[str, Any]:
@@ -129,16 +131,20 @@ def _trajectory_document(store: Store, trajectory: Trajectory, boundaries: Seque
     }
 
 
-def _message(store: Store, key: str) -> Message:
-    return Message.from_json(json.loads(store.text(bytes.fromhex(key))))
+_Messages = Callable[[str], Message]
+
+
+def _messages(store: Store) -> _Messages:
+    """Messages by the name that documents give them. The same one stands in many contexts: it is read once."""
+    return cache(lambda key: Message.from_json(json.loads(store.text(bytes.fromhex(key)))))
 
 
 def _turn_document(store: Store, turn: Turn) -> list[Any]:
     return [store.put(turn.message.text).hex(), [store.put(r.text).hex() for r in turn.results], turn.tokens]
 
 
-def _turn(store: Store, data: list[Any]) -> Turn:
-    return Turn(_message(store, data[0]), tuple(_message(store, r) for r in data[1]), data[2])
+def _turn(message: _Messages, data: list[Any]) -> Turn:
+    return Turn(message(data[0]), tuple(message(r) for r in data[1]), data[2])
 
 
 def _context_document(store: Store, context: Context) -> dict[str, Any]:
@@ -150,12 +156,12 @@ def _context_document(store: Store, context: Context) -> dict[str, Any]:
     }
 
 
-def _context(store: Store, data: Mapping[str, Any]) -> Context:
+def _context(store: Store, data: Mapping[str, Any], message: _Messages) -> Context:
     summary = data["summary"]
     return Context(
-        tuple(_message(store, m) for m in data["prefix"]),
+        tuple(message(m) for m in data["prefix"]),
         Summary(store.text(bytes.fromhex(summary[0])), summary[1]) if summary else None,
-        tuple(_turn(store, t) for t in data["turns"]),
+        tuple(_turn(message, t) for t in data["turns"]),
     )
 
 
@@ -177,14 +183,14 @@ def _boundary_document(store: Store, boundary: Boundary) -> bytes:
     )
 
 
-def _boundary(store: Store, key: bytes) -> Boundary:
+def _boundary(store: Store, key: bytes, message: _Messages) -> Boundary:
     data = json.loads(store.text(key))
     snapshot = data["snapshot"]
     return Boundary(
         index=data["index"],
         step=data["step"],
-        pre=_context(store, data["pre"]),
-        post=_context(store, data["post"]),
+        pre=_context(store, data["pre"], message),
+        post=_context(store, data["post"], message),
         snapshot=Snapshot(snapshot[0], store.blob(bytes.fromhex(snapshot[1]))) if snapshot else None,
         actions=tuple(Action.from_json(a) for a in data["actions"]),
         asked_again=data["asked_again"],

@@ -207,12 +207,16 @@ class Store:
             raise StoreError(f"{self.path} has no finished unit {unit!r}")
         return json.loads(self.text(row[0]))
 
-    def digest(self, prefix: str = "") -> str:
-        """One hash over the results of units with that beginning of a name, in order; timings have no part in it."""
+    def digest(self, prefix: str = "", without: str | None = None) -> str:
+        """One hash over the results of units with that beginning of a name, in order; timings have no part in it.
+
+        `without` is the beginning of names that are passed over.
+        """
         total = hashlib.sha256()
         query = "SELECT name, result FROM units WHERE substr(name, 1, ?) = ? ORDER BY name"
         for name, result in self._db.execute(query, (len(prefix), prefix)):
-            total.update(name.encode() + b"\0" + result)
+            if without is None or not name.startswith(without):
+                total.update(name.encode() + b"\0" + result)
         return total.hexdigest()
 
     # -- rows ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,52 @@
+"""`recompact behaviour`: what the agent did after compactions, and what the summaries kept."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from recompact.cli.console import json_option, print_json
+from recompact.cli.evaluate import FORMATS, print_tables
+
+if TYPE_CHECKING:
+    from recompact.report.tables import Format
+
+
+@click.command(name="behaviour")
+@click.argument("run", metavar="RUN|CONFIG")
+@click.option("--run", "name", help="Name of the run, where a CONFIG is given (default: the config's file name).")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
+@json_option
+def command(run: str, name: str | None, directory: Path, form: Format, as_json: bool) -> None:
+    """Say what agents do after a compaction: how often they look something up first, how many steps they take to the
+    next change, and how many of the literals that were there the summaries keep.
+
+    For each arm of an evaluation, or for the trajectories of a collected run. Nothing is run: it is counted from the
+    records, with two hooks of the suite that say what its actions are for (docs/environments.md).
+    """
+    from recompact.cli.progress import bar
+    from recompact.cli.verify import located
+    from recompact.config import load_config
+    from recompact.evaluation.behaviour import behaviours
+    from recompact.evaluation.behaviour_tables import behaviour_table, sentence, to_json
+    from recompact.models.limits import Spending
+    from recompact.report.tables import clean
+    from recompact.store.store import Store
+    from recompact.study import episodes_of
+
+    path, file = located(run, name, directory)
+    episodes = episodes_of(load_config(file), file.parent)
+    with Store.read(path) as store, bar("behaviour", Spending(), quiet=as_json or form != "terminal") as shown:
+        found = asyncio.run(behaviours(store, episodes, on_begin=shown.begin, on_done=shown.done))
+    if as_json or form == "json":
+        print_json({"run": str(path), **to_json(found)})
+        return
+    print_tables([behaviour_table(found)], form)
+    if form == "terminal":
+        click.echo("")
+        for arm in found.arms:
+            click.echo(clean(sentence(arm)))

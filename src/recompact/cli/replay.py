@@ -1,0 +1,160 @@
+"""`recompact replay`: one boundary compressed again with several templates, continued, and judged."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from recompact.cli.console import console, json_option, print_json
+
+if TYPE_CHECKING:
+    from recompact.attribution.allocation import BoundaryId
+    from recompact.config import Config
+    from recompact.evaluation.replay import Replay
+    from recompact.store.store import Store
+    from recompact.template import Template
+
+
+@click.command(name="replay")
+@click.argument("run", metavar="RUN|CONFIG")
+@click.argument("boundary")
+@click.option("--template", "templates", multiple=True, help="NAME=DIRECTORY of a template. Repeat it.")
+@click.option("--draws", type=click.IntRange(min=1), default=3, show_default=True, help="Draws of each condition.")
+@click.option("--summaries", is_flag=True, help="Print every summary too.")
+@click.option("--run", "name", help="Name of the run, where a CONFIG is given (default: the config's file name).")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@json_option
+def command(
+    run: str,
+    boundary: str,
+    templates: tuple[str, ...],
+    draws: int,
+    summaries: bool,
+    name: str | None,
+    directory: Path,
+    as_json: bool,
+) -> None:
+    """Compress one boundary again with several templates, continue from each summary, and say whether its harm is gone.
+
+    BOUNDARY is task#t, as `recompact boundaries` lists it. The run's own template is always among them, as the control:
+    harm that does not come again with it was an unlucky sample, not a fault of the prompt. Stop it as you like: the
+    same command goes on, and another --template or more --draws use what is there.
+    """
+    from recompact.attribution.verify import boundary_named
+    from recompact.cli.running import ending_early
+    from recompact.cli.verify import located
+    from recompact.config import load_config
+    from recompact.evaluation.replay import refuse_evaluation
+    from recompact.store.runs import open_run
+
+    chosen = _templates(templates)
+    path, file = located(run, name, directory)
+    config = load_config(file)
+    again = shlex.join(["recompact", *sys.argv[1:]])
+    with open_run(path) as store:
+        refuse_evaluation(store)
+        id = boundary_named(store, boundary)
+        with ending_early(path, again):
+            found = asyncio.run(_replay(config, file, store, id, chosen, draws, quiet=as_json))
+        _report(store, found, again, summaries, as_json)
+    if found.unfinished or found.left_out:
+        sys.exit(1)
+
+
+def _templates(texts: tuple[str, ...]) -> dict[str, Template]:
+    from recompact.errors import InputError
+    from recompact.template import load
+
+    found: dict[str, Template] = {}
+    for text in texts:
+        name, equals, directory = text.partition("=")
+        if not name or not equals or not directory:
+            raise InputError(f"--template {text!r}: write NAME=DIRECTORY, as in --template pair=adapted")
+        if name in found:
+            raise InputError(f"--template {name!r} is given twice: give each its own name")
+        found[name] = load(Path(directory))
+    if not found:
+        raise InputError("there is no template to try: give --template NAME=DIRECTORY, once or more")
+    return found
+
+
+async def _replay(
+    config: Config,
+    file: Path,
+    store: Store,
+    id: BoundaryId,
+    templates: dict[str, Template],
+    draws: int,
+    *,
+    quiet: bool,
+) -> Replay:
+    from recompact.cli.progress import bar
+    from recompact.evaluation.replay import replay
+    from recompact.study import open_study
+
+    async with open_study(config, file.parent, store, "replay", file) as study:
+        with bar("replay", study.spending, quiet=quiet) as shown:
+            return await replay(
+                study, id, templates, draws, on_begin=shown.begin, on_done=shown.done, on_step=shown.step
+            )
+
+
+def _report(store: Store, found: Replay, again: str, summaries: bool, as_json: bool) -> None:
+    from recompact.cli.running import tell_unfinished, unfinished_json
+    from recompact.evaluation.evaluate import digest as digest_of
+    from recompact.report.texts import visible
+    from recompact.store.runs import overview
+
+    done = not found.unfinished and not found.left_out
+    digest = digest_of(store, found.units) if done else None
+    simulated = overview(store).simulated
+    if as_json:
+        more = {"simulated": simulated, "unfinished": unfinished_json(found.unfinished), "digest": digest}
+        print_json({**found.to_json(), **more})
+    else:
+        _print(found, simulated)
+        if summaries:
+            _print_summaries(found)
+    for unit, reason in found.left_out.items():
+        click.echo(visible(f"left out: {unit}: {reason}"), err=True)
+    if found.left_out:
+        click.echo(f"recompact: {len(found.left_out)} draws came to nothing; try them again with: {again}", err=True)
+    tell_unfinished(found.unfinished, "draws", again)
+    if digest:
+        click.echo(f"digest: {digest}", err=as_json)
+
+
+def _print(found: Replay, simulated: bool) -> None:
+    from recompact.cli.evaluate import print_tables
+    from recompact.evaluation.replay_tables import condition_table, fact_table
+
+    facts = fact_table(found)
+    print_tables([condition_table(found, simulated=simulated), *([facts] if facts else [])], "terminal")
+    click.echo("")
+    for judged in found.verdicts:
+        click.echo(f"{judged.template}: {judged.words}")
+
+
+def _print_summaries(found: Replay) -> None:
+    """Every summary in a frame, as plain text whatever it contains."""
+    from rich.panel import Panel
+    from rich.text import Text
+
+    from recompact.evaluation.replay import POST
+    from recompact.report.texts import visible
+
+    out = console()
+    for condition in found.conditions:
+        # The original summary is one, however often it was continued.
+        for number, drawn in enumerate(condition.draws[:1] if condition.name == POST else condition.draws):
+            if drawn.summary is None:
+                continue
+            outcome = "success" if drawn.success else "failure"
+            told = "" if condition.name == POST else f" {number}: {outcome} after {drawn.steps} steps"
+            title = Text(f"{visible(condition.name)}{told}, {drawn.tokens:,} tokens", "bold magenta")
+            out.print(Panel(Text(visible(drawn.summary)), title=title, border_style="magenta", title_align="left"))

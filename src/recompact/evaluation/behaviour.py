@@ -1,0 +1,241 @@
+"""What an agent does after a compaction, and what its summaries keep: counted from records, in the suite's own terms.
+
+Comes in: a run (its arms, or its collected trajectories) and the suite, whose hooks say what an action is for and which
+literals count. Goes out: for every arm, figures over compactions and tasks with bootstrap intervals over tasks. What a
+hook that is missing would have told is left out, and said so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from recompact.attribution.divergence import consumed_texts, literals, occurs, turn_actions
+from recompact.chat import canonical
+from recompact.environments.protocol import Behaviour, EnvironmentFailed, Episodes, Literals
+from recompact.errors import InputError
+from recompact.evaluation.evaluate import PHASE as EVALUATE
+from recompact.evaluation.evaluate import unit_of
+from recompact.evaluation.paired import CONFIDENCE, RESAMPLES, quantile, resampled
+from recompact.evaluation.records import common, read_arms
+from recompact.store.records import read_trajectory
+from recompact.store.runs import overview, trajectories
+from recompact.store.store import Store
+from recompact.trajectory import Action, Trajectory
+
+FIRST, STEPS, CALLS, KEPT, HELD = "documentation_first", "steps_to_change", "documentation_calls", "kept.", "held."
+ANY = "literals"  # the one kind where the suite names none: numbers, dates, ids, addresses and quoted words
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A share or a mean with its interval, over so many compactions, literals or trajectories."""
+
+    value: float
+    low: float
+    high: float
+    of: int
+
+
+@dataclass(frozen=True)
+class ArmBehaviour:
+    """One arm in figures, by key: `documentation_first`, `steps_to_change`, `documentation_calls`; for each kind of
+    literals `kept.KIND`, the share of those consumed that the summary keeps, and `held.KIND`, the share of summaries
+    that hold any."""
+
+    label: str
+    tasks: int
+    trajectories: int
+    compactions: int
+    figures: Mapping[str, Figure]
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "figures": {key: asdict(figure) for key, figure in self.figures.items()}}
+
+
+@dataclass(frozen=True)
+class Behaviours:
+    """All arms over the same tasks. `says_behaviour` and `says_literals` tell which hooks the suite has."""
+
+    suite: str
+    arms: tuple[ArmBehaviour, ...]
+    says_behaviour: bool
+    says_literals: bool
+    left_out: int  # tasks that not every arm has finished
+    simulated: bool
+
+
+@dataclass(frozen=True)
+class _Arm:
+    """The trajectories to look at: by task, the units of its runs."""
+
+    label: str
+    units: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class _Compaction:
+    """What matters of one boundary: the turns after it, what it consumed, and the summary it left."""
+
+    after: tuple[tuple[Action, ...], ...]
+    consumed: tuple[str, ...]
+    summary: str | None
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """What matters of one trajectory."""
+
+    turns: tuple[tuple[Action, ...], ...]
+    compactions: tuple[_Compaction, ...]
+
+
+async def behaviours(
+    store: Store,
+    episodes: Episodes,
+    resamples: int = RESAMPLES,
+    *,
+    on_begin: Callable[[int, int], None] = lambda total, done: None,
+    on_done: Callable[[], None] = lambda: None,
+) -> Behaviours:
+    """What the agents of a run did after its compactions. The callbacks hear of trajectories that were read."""
+    arms, left_out = _arms(store)
+    on_begin(sum(len(units) for arm in arms for units in arm.units.values()), 0)
+
+    def traced_unit(unit: str) -> _Traced:
+        on_done()
+        return _traced(read_trajectory(store, unit))
+
+    made, hooks = [], (True, True)
+    for arm in arms:  # one after the other: the texts of all at once may be large
+        traced = {task: [traced_unit(unit) for unit in units] for task, units in arm.units.items()}
+        kinds, named = await _asked(episodes, [t for runs in traced.values() for t in runs])
+        made.append(_measured(arm.label, traced, kinds, named, resamples))
+        hooks = (kinds is not None, named is not None)
+    shown = overview(store)
+    return Behaviours(shown.suite, tuple(made), *hooks, left_out, shown.simulated)
+
+
+def _arms(store: Store) -> tuple[list[_Arm], int]:
+    """The arms of an evaluation over the tasks that all have finished, or the one that a run was collected with."""
+    if store.meta.get("command") != EVALUATE:
+        rows = trajectories(store)
+        if not rows:
+            raise InputError(f"{store.path} has no trajectories yet: finish recompact collect or evaluate first")
+        return [_Arm(overview(store).compressor, {row.task: (row.unit,) for row in rows})], 0
+    found = [arm for arm in read_arms(store) if arm.rows]
+    shared = common(found)
+    if not shared.tasks:
+        raise InputError(f"{store.path} has no task yet that every arm has finished: go on with recompact evaluate")
+    return [
+        _Arm(
+            arm.label,
+            {t: tuple(unit_of(arm.settings["key"], t, run) for run in range(shared.runs)) for t in shared.tasks},
+        )
+        for arm in found
+    ], shared.left_out
+
+
+def _traced(made: Trajectory) -> _Traced:
+    turns = tuple(turn_actions(turn) for turn in made.turns)
+    compactions = []
+    for boundary in made.boundaries:
+        summary = boundary.post.summary
+        texts = consumed_texts(boundary) if summary else ()
+        compactions.append(_Compaction(turns[boundary.step :], texts, summary.text if summary else None))
+    return _Traced(turns, tuple(compactions))
+
+
+_Kinds = Mapping[str, Behaviour | None]
+_Named = Mapping[str, Literals]
+
+
+async def _asked(episodes: Episodes, traced: Sequence[_Traced]) -> tuple[_Kinds | None, _Named | None]:
+    """What the suite says of all actions and texts, each asked about once."""
+    actions = {_key(action): action for t in traced for turn in t.turns for action in turn}
+    texts = dict.fromkeys(
+        text for t in traced for c in t.compactions if c.summary is not None for text in (*c.consumed, c.summary)
+    )
+    try:
+        kinds = await episodes.behaviours(list(actions.values()))
+        named = await episodes.literals(list(texts))
+    except EnvironmentFailed as failure:
+        raise InputError(f"{failure}. The hooks `behaviour` and `literals` of a suite: docs/environments.md") from None
+    return (
+        None if kinds is None else dict(zip(actions, kinds, strict=True)),
+        None if named is None else dict(zip(texts, named, strict=True)),
+    )
+
+
+def _key(action: Action) -> str:
+    return canonical(action.to_json())
+
+
+_Ratios = dict[str, dict[str, list[tuple[float, float]]]]
+"""Of each figure, by task: what is counted and out of how many. The figure is the quotient of their sums."""
+
+
+def _measured(
+    label: str, traced: Mapping[str, Sequence[_Traced]], kinds: _Kinds | None, named: _Named | None, resamples: int
+) -> ArmBehaviour:
+    ratios: _Ratios = {}
+    for task, runs in traced.items():
+        for made in runs:
+            for key, counted, of in (*_after(made, kinds), *_kept(made, named), *_calls(made, kinds)):
+                ratios.setdefault(key, {}).setdefault(task, []).append((counted, of))
+    every = [made for runs in traced.values() for made in runs]
+    compactions = sum(len(made.compactions) for made in every)
+    return ArmBehaviour(label, len(traced), len(every), compactions, _figures(ratios, list(traced), resamples))
+
+
+def _after(made: _Traced, kinds: _Kinds | None) -> Iterable[tuple[str, float, float]]:
+    """The first action after each compaction, and the steps to the next mutation, or to the end where there is none."""
+    for compaction in made.compactions if kinds is not None else ():
+        assert kinds is not None
+        if not compaction.after:
+            continue
+        yield FIRST, kinds[_key(compaction.after[0][0])] == "documentation", 1
+        changing = (n for n, turn in enumerate(compaction.after, 1) if "mutation" in {kinds[_key(a)] for a in turn})
+        yield STEPS, next(changing, len(compaction.after)), 1
+
+
+def _kept(made: _Traced, named: _Named | None) -> Iterable[tuple[str, float, float]]:
+    """Of the literals that each summary replaced, by kind, how many stand in it, and whether it holds any."""
+    for compaction in made.compactions:
+        if (summary := compaction.summary) is None:
+            continue
+        if named is None:
+            before = {ANY: {literal for text in compaction.consumed for literal in literals(text)}}
+            after = {ANY: {literal for literal in before[ANY] if occurs(literal, summary)} | set(literals(summary))}
+        else:
+            before, after = {}, {kind: set(found) for kind, found in named[summary].items()}
+            for text in compaction.consumed:
+                for kind, found in named[text].items():
+                    before.setdefault(kind, set()).update(found)
+        for kind in dict.fromkeys([*before, *after]):
+            consumed, held = before.get(kind, set()), after.get(kind, set())
+            yield f"{KEPT}{kind}", len(consumed & held), len(consumed)
+            yield f"{HELD}{kind}", bool(held), 1
+
+
+def _calls(made: _Traced, kinds: _Kinds | None) -> Iterable[tuple[str, float, float]]:
+    if kinds is not None:
+        yield CALLS, sum(kinds[_key(action)] == "documentation" for turn in made.turns for action in turn), 1
+
+
+def _figures(ratios: _Ratios, tasks: Sequence[str], resamples: int) -> dict[str, Figure]:
+    """Quotients of sums over tasks; tasks are resampled whole, so that what belongs to one stays together."""
+    vectors: list[list[float]] = []
+    for by_task in ratios.values():
+        pairs = [by_task.get(task, []) for task in tasks]
+        vectors += [[sum(pair[n] for pair in made) for made in pairs] for n in (0, 1)]
+    means = resampled(vectors, resamples)
+    found = {}
+    for n, key in enumerate(ratios):
+        counted, of = vectors[2 * n], vectors[2 * n + 1]
+        drawn = sorted(x / y for x, y in zip(means[2 * n], means[2 * n + 1], strict=True) if y)
+        if sum(of):
+            low, high = (quantile(drawn, share) for share in ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
+            found[key] = Figure(sum(counted) / sum(of), low, high, round(sum(of)))
+    return found

@@ -1,0 +1,64 @@
+"""How sure the figures of arms are: each mean with a 95 % interval over tasks.
+
+Comes in: arms side by side. Goes out: for every arm and metric an estimate, by the bootstrap that paired comparisons
+use, and the steps of an arm relative to those of `none`, resampled together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+
+from recompact.evaluation.metrics import per_task
+from recompact.evaluation.paired import CONFIDENCE, RESAMPLES, quantile, resampled
+from recompact.evaluation.records import ArmRuns
+from recompact.evaluation.summary import Evaluation
+
+RELATIVE = "relative steps"
+"""Steps beside those of `none`: 0.1 is a tenth more."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with the ends of its interval. Units are those of `Metrics.means`."""
+
+    value: float
+    low: float
+    high: float
+
+
+Estimates = Mapping[str, Mapping[str, Estimate]]
+"""By an arm's label and a metric's key."""
+
+
+def estimates(shown: Evaluation, keys: Collection[str], *, resamples: int = RESAMPLES, seed: int = 0) -> Estimates:
+    """These metrics of all arms, and with `steps` among them also `RELATIVE`, where there is an arm `none`."""
+    shared = shown.shared
+    if not shared.tasks:
+        return {arm.label: {} for arm in shown.arms}
+    values = [per_task(arm, shared.tasks, shared.runs, shown.source) for arm in shown.arms]
+    places = [(n, key) for n, found in enumerate(values) for key in found if key in keys]
+    vectors = [values[n][key] for n, key in places]
+    means = {place: fmean(vector) for place, vector in zip(places, vectors, strict=True)}
+    draws = dict(zip(places, resampled(vectors, resamples, seed), strict=True))
+    found: list[dict[str, Estimate]] = [{} for _ in shown.arms]
+    for n, key in places:
+        found[n][key] = _estimate(means[n, key], draws[n, key])
+    base = next(((n, "steps") for n, arm in enumerate(shown.arms) if not arm.compresses), None)
+    if base in means and means[base] and all(draws[base]):
+        for n in range(len(found)):
+            ratios = [a / b - 1 for a, b in zip(draws[n, "steps"], draws[base], strict=True)]
+            found[n][RELATIVE] = _estimate(means[n, "steps"] / means[base] - 1, ratios)
+    return {arm.label: got for arm, got in zip(shown.arms, found, strict=True)}
+
+
+def none_of(shown: Evaluation) -> ArmRuns | None:
+    """The arm that does not compress."""
+    return next((arm for arm in shown.arms if not arm.compresses), None)
+
+
+def _estimate(value: float, draws: list[float]) -> Estimate:
+    ordered = sorted(draws)
+    low, high = (round(quantile(ordered, q), 10) for q in ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
+    return Estimate(value, low, high)

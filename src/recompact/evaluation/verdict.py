@@ -1,0 +1,98 @@
+"""Is the harm of a boundary gone with another template? The paper's verdict on a replay: closed, or what is missing.
+
+Comes in: the effects of the original summary, of the control's summaries and of a template's, each against PRE, and how
+many of the needed facts the summaries keep. Goes out: a verdict with the words for it. Nothing is run here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from recompact.attribution.effects import Channel, Effect
+
+CHANNELS: dict[Channel, frozenset[str]] = {
+    "error": frozenset({"error"}),
+    "burden": frozenset({"burden"}),
+    "both": frozenset({"error", "burden"}),
+    "none": frozenset(),
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """How many of the needed facts a draw's summary keeps, on average: with the control, and with the template."""
+
+    needed: int
+    control: float
+    template: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a replay says of one template. A condition is None where it could not be judged."""
+
+    template: str
+    closed: bool
+    recurs: bool | None  # the defect comes again when the same history is compressed with the original template
+    gone: bool | None  # with this template neither channel reaches its threshold
+    shown: bool | None  # its summaries keep more of the needed facts than the control's
+    words: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def verdict(
+    name: str, original: Effect | None, control: Effect | None, template: Effect | None, facts: Facts | None
+) -> Verdict:
+    """Closed if the defect recurs with the control, is gone with the template, and the template's summaries show why.
+
+    `original` is None where the recorded summary was never continued: then any channel of the control is the defect.
+    Without needed facts (`facts` is None) the third condition is not judged, and the words say so.
+    """
+    if control is None or template is None:
+        lacking = "the control" if control is None else name
+        words = f"not judged: {lacking} has no draw to compare with PRE."
+        return Verdict(name, False, None, None, None, words)
+    shown = None if facts is None else facts.template > facts.control
+    gone = template.channel == "none"
+    if original is not None and original.channel == "none":
+        words = f"not closed: there is no defect here, the original summary stays below both ({_said(original)})."
+        return Verdict(name, False, None, gone, shown, words)
+    wanted = CHANNELS[original.channel] if original is not None else CHANNELS["both"]
+    recurs = bool(CHANNELS[control.channel] & wanted)
+    closed = recurs and gone and shown is not False
+    failed = [] if recurs else [_not_recurring(control)]
+    failed += [] if gone else [f"the harm is still there with {name} ({_said(template)})"]
+    failed += [] if facts is None or shown else [_not_shown(name, facts)]
+    words = _closed(name, control, template, facts) if closed else f"not closed: {'; '.join(failed)}."
+    if facts is None:
+        words += " Whether the summaries show the change is not judged: PRE used no fact that the original dropped."
+    return Verdict(name, closed, recurs, gone, shown, words)
+
+
+def _closed(name: str, control: Effect, template: Effect, facts: Facts | None) -> str:
+    words = f"closed: the defect recurs with the control ({_said(control)}) and is gone with {name} ({_said(template)})"
+    if facts is None:
+        return f"{words}."
+    kept = f"{facts.template:.1f} of {facts.needed} needed facts instead of {facts.control:.1f}"
+    return f"{words}, whose summaries keep {kept}."
+
+
+def _not_recurring(control: Effect) -> str:
+    if control.channel == "none":
+        return (
+            f"the defect did not recur with the control ({_said(control)}): the summary was an unlucky sample of the"
+            " prompt"
+        )
+    return f"with the control another defect appeared, not the same one ({_said(control)}, channel {control.channel})"
+
+
+def _not_shown(name: str, facts: Facts) -> str:
+    kept = f"{facts.template:.1f} of {facts.needed}, the control's {facts.control:.1f}"
+    return f"the summaries of {name} keep no more of the needed facts than the control's ({kept})"
+
+
+def _said(effect: Effect) -> str:
+    return f"H {effect.hazard:+.2f}, B {effect.burden:+.1f}"

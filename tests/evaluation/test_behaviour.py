@@ -1,0 +1,247 @@
+"""Behaviour after a compaction: counted by hand, in the suite's own terms, with intervals over tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from recompact.chat import Message, ToolCall
+from recompact.config import parse_config
+from recompact.context import Context, Summary, Turn
+from recompact.environments.functions import function_suite
+from recompact.environments.inprocess import InProcessSuite
+from recompact.environments.pocket import CATALOGUE, PocketSuite
+from recompact.environments.protocol import Behaviour, Literals, Suite
+from recompact.errors import InputError
+from recompact.evaluation.arms import Arm, note_arms, parse_arms
+from recompact.evaluation.behaviour import Behaviours, Figure, behaviours
+from recompact.evaluation.behaviour_tables import behaviour_table, sentence, to_json
+from recompact.evaluation.evaluate import unit_of
+from recompact.store.records import write_trajectory
+from recompact.store.store import Store
+from recompact.template import default_template
+from recompact.trajectory import Action, Boundary, Score, Trajectory
+
+CONFIG = parse_config("", Path("c.toml"))
+
+
+def manual(topic: str) -> str:
+    """Look something up."""
+    return topic
+
+
+def behaviour(action: Action) -> Behaviour | None:
+    kinds: dict[str, Behaviour] = {"manual": "documentation", "paint": "mutation", "look": "read"}
+    return kinds.get(action.name)
+
+
+def literals(text: str) -> Literals:
+    words = text.split()
+    return {
+        "colours": tuple(word for word in words if word.startswith("#")),
+        "calls": tuple(word for word in words if word.endswith("()")),
+    }
+
+
+PAINTING = function_suite("painting", [manual], {"t": ("Paint.", "done")}, behaviour=behaviour, literals=literals)
+SILENT = function_suite("silent", [manual], {"t": ("Paint.", "done")})
+
+
+def turn(*names: str, result: str = "") -> Turn:
+    calls = tuple(ToolCall(f"c{n}", name, "{}") for n, name in enumerate(names))
+    results = tuple(Message("tool", result, call_id=call.id) for call in calls)
+    return Turn(Message("assistant", "" if calls else "I say something.", calls), results, 10)
+
+
+def trajectory(turns: Sequence[Turn], *boundaries: Boundary) -> Trajectory:
+    numbered = tuple(replace(b, index=n) for n, b in enumerate(boundaries, 1))
+    return Trajectory("t", tuple(turns), numbered, "finished", Score.of(True), Context(()))
+
+
+def boundary(step: int, consumed: Sequence[str], summary: str | None, previous: str = "") -> Boundary:
+    """A compaction after so many steps, of turns with these results."""
+    last = turn("look")
+    turns = tuple(turn("look", result=text) for text in consumed)
+    pre = Context((), Summary(previous, 5) if previous else None, (*turns, last))
+    post = Context((), None if summary is None else Summary(summary, 5), (last,))
+    return Boundary(1, step, pre, post, None, ())
+
+
+def run_of(path: Path, made: dict[str, list[tuple[Arm | None, int, Trajectory]]]) -> Path:
+    """A run with these trajectories by task: an evaluation where they have arms, a collected one otherwise."""
+    entries = [(task, *entry) for task, found in made.items() for entry in found]
+    arms = list({arm.label: arm for _, arm, _, _ in entries if arm}.values())
+    with Store.open(path) as store:
+        store.set_meta(identity=CONFIG.identity(), command="evaluate" if arms else "collect", suite="painting")
+        note_arms(store, arms)
+        for task, arm, run, one in entries:
+            unit = unit_of(arm.key, task, run) if arm else f"collect/{task}"
+            phase = "evaluate" if arm else "collect"
+            write_trajectory(store, unit, replace(one, task=task), phase=phase, run=run, groups={}, seconds=0)
+    return path
+
+
+def measured(path: Path, suite: Suite = PAINTING, resamples: int = 200) -> Behaviours:
+    with Store.read(path) as store:
+        return asyncio.run(behaviours(store, InProcessSuite(suite), resamples))
+
+
+def collected(path: Path) -> Path:
+    first = trajectory(
+        # After step 1 comes a look-up, and two steps to the change; after step 3 none is left: three to the end.
+        [turn("look"), turn("manual", "look"), turn("look", "paint"), turn("look"), turn("manual"), turn()],
+        boundary(1, ["#red #blue mix()", "#red"], "We have #red and #green.", previous="#grey"),
+        boundary(3, ["nothing"], "mix() it"),
+    )
+    second = trajectory(
+        [turn("look"), turn("paint"), turn("look")],
+        boundary(1, ["#one mix()"], "mix() and #one"),
+        boundary(3, ["#two"], "nothing followed"),
+    )
+    return run_of(path, {"a": [(None, 0, first)], "b": [(None, 0, second)], "c": [(None, 0, trajectory([turn()]))]})
+
+
+def test_figures_by_hand(tmp_path: Path) -> None:
+    found = measured(collected(tmp_path / "run.db"))
+    (arm,) = found.arms
+    assert (arm.label, arm.tasks, arm.trajectories, arm.compactions) == ("prompted history 4096", 3, 3, 4)
+    values = {key: (figure.value, figure.of) for key, figure in arm.figures.items()}
+    assert values["documentation_first"] == (1 / 3, 3)  # after the fourth compaction nothing was done
+    assert values["steps_to_change"] == ((2 + 3 + 1) / 3, 3)
+    assert values["kept.colours"] == (2 / 5, 5)  # red of grey, red, blue; one; not two
+    assert values["held.colours"] == (2 / 4, 4)
+    assert values["kept.calls"] == (1 / 2, 2)
+    assert values["held.calls"] == (2 / 4, 4)
+    assert values["documentation_calls"] == (2 / 3, 3)
+    assert (found.says_behaviour, found.says_literals, found.left_out) == (True, True, 0)
+    heard: list[object] = []
+    with Store.read(tmp_path / "run.db") as store:
+        told = behaviours(
+            store,
+            InProcessSuite(PAINTING),
+            10,
+            on_begin=lambda total, done: heard.append((total, done)),
+            on_done=lambda: heard.append("done"),
+        )
+        asyncio.run(told)
+    assert heard == [(3, 0), "done", "done", "done"]
+
+
+def test_intervals_resample_tasks_whole(tmp_path: Path) -> None:
+    """Against a bootstrap written down plainly: tasks with replacement, sums divided."""
+    chance = Random("behaviour")
+    tasks: dict[str, list[tuple[Arm | None, int, Trajectory]]] = {}
+    pairs = []
+    for n in range(12):
+        many = chance.randint(1, 4)
+        firsts = [chance.random() < 0.4 for _ in range(many)]
+        turns = [turn("look"), *(turn("manual" if looked_up else "look") for looked_up in firsts)]
+        made = trajectory(turns, *(boundary(step, ["x"], "y") for step in range(1, many + 1)))
+        tasks[f"t{n:02d}"] = [(None, 0, made)]
+        pairs.append((sum(firsts), many))
+    found = measured(run_of(tmp_path / "run.db", tasks), resamples=4000).arms[0].figures["documentation_first"]
+    drawn = []
+    for _ in range(4000):
+        picked = chance.choices(pairs, k=len(pairs))
+        drawn.append(sum(a for a, _ in picked) / sum(b for _, b in picked))
+    drawn.sort()
+    assert found.value == pytest.approx(sum(a for a, _ in pairs) / sum(b for _, b in pairs))
+    assert found.low == pytest.approx(drawn[100], abs=0.03)
+    assert found.high == pytest.approx(drawn[3900], abs=0.03)
+    again = measured(tmp_path / "run.db", resamples=4000).arms[0].figures["documentation_first"]
+    assert again == found
+
+
+def test_arms_are_measured_over_the_tasks_that_all_have(tmp_path: Path) -> None:
+    none, fifo, own = parse_arms(["none", "fifo", "prompting"], CONFIG.compressor, default_template())
+    turns = [turn("manual"), turn("look"), turn("paint")]
+    made: dict[str, list[tuple[Arm | None, int, Trajectory]]] = {
+        "a": [
+            (none, 0, trajectory(turns)),
+            (fifo, 0, trajectory(turns, boundary(1, ["#red"], None))),
+            (own, 0, trajectory(turns, boundary(1, ["#red"], "#red"))),
+        ],
+        "b": [(none, 0, trajectory([turn("manual")] * 9))],
+    }
+    found = measured(run_of(tmp_path / "run.db", made))
+    assert found.left_out == 1
+    assert [arm.label for arm in found.arms] == ["none", "fifo", "prompting/history"]
+    assert {key: f.value for key, f in found.arms[0].figures.items()} == {"documentation_calls": 1}
+    assert set(found.arms[1].figures) == {"documentation_first", "steps_to_change", "documentation_calls"}
+    assert found.arms[2].figures["steps_to_change"] == Figure(2, 2, 2, 1)
+    table = behaviour_table(found)
+    titles = [column.title for column in table.columns]
+    assert titles == ["arm", "compactions", "look-up first, %", "steps to change", "colours kept, %", "look-ups a task"]
+    assert [cell is None for cell in table.rows[0]] == [False, False, True, True, True, False]
+    assert [cell is None for cell in table.rows[1]] == [False, False, False, False, True, False]
+    assert sentence(found.arms[0]) == "none: nothing was compacted; a task took 1.0 (1.0 to 1.0) documentation calls."
+    assert sentence(found.arms[2]) == (
+        "prompting/history: after 1 compactions the first action was a documentation look-up in 0 % (0 to 0); it took"
+        " 2.0 (2.0 to 2.0) steps to the next change or the end; summaries kept 100 % (100 to 100) of the colours;"
+        " a task took 1.0 (1.0 to 1.0) documentation calls."
+    )
+    json.dumps(to_json(found))
+
+
+def test_without_hooks_literals_are_counted_and_the_rest_is_asked_for(tmp_path: Path) -> None:
+    one = trajectory([turn("look"), turn("manual")], boundary(1, ['"Ada" paid 12.50 for t-77'], "Ada paid 12.50."))
+    found = measured(run_of(tmp_path / "run.db", {"a": [(None, 0, one)]}), SILENT)
+    (arm,) = found.arms
+    assert set(arm.figures) == {"kept.literals", "held.literals"}
+    assert arm.figures["kept.literals"].value == pytest.approx(2 / 3)
+    notes = " ".join(behaviour_table(found).notes)
+    assert "does not say which actions look something up" in notes
+    assert "give it a method behaviour(action); docs/environments.md shows how" in notes
+    assert "need a method literals(text)" in notes
+    assert "summaries kept 67 % (67 to 67) of the literals" in sentence(arm)
+
+
+def test_a_hook_that_fails_is_named(tmp_path: Path) -> None:
+    def broken(action: Action) -> Behaviour | None:
+        raise KeyError("colour")
+
+    path = collected(tmp_path / "run.db")
+    suite = function_suite("painting", [manual], {}, behaviour=broken)
+    with pytest.raises(InputError, match=r"suite painting: behaviour raised KeyError: 'colour'.*docs/environments.md"):
+        measured(path, suite)
+    wrong = function_suite("painting", [manual], {}, behaviour=lambda action: "writing")  # type: ignore[arg-type,return-value]
+    with pytest.raises(InputError, match="'writing': return documentation, mutation, read or None"):
+        measured(path, wrong)
+
+
+def test_runs_with_nothing_in_them_are_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no trajectories yet"):
+        measured(run_of(tmp_path / "empty.db", {}))
+    none, fifo = parse_arms(["none", "fifo"], CONFIG.compressor, default_template())
+    made: dict[str, list[tuple[Arm | None, int, Trajectory]]] = {
+        "a": [(none, 0, trajectory([turn()]))],
+        "b": [(fifo, 0, trajectory([turn()]))],
+    }
+    with pytest.raises(InputError, match="no task yet that every arm has finished"):
+        measured(run_of(tmp_path / "apart.db", made))
+
+
+def test_pocket_goes_by_its_table_of_apis() -> None:
+    suite = PocketSuite()
+    for spec in CATALOGUE:
+        expected = "documentation" if spec.app == "documentation" else "mutation" if spec.changes else "read"
+        assert suite.behaviour(Action("call_api", {"app": spec.app, "api": spec.name})) == expected
+        assert suite.literals(f"Call {spec.signature}.")["signatures"] == (spec.full_name,)
+        if any(parameter.required for parameter in spec.parameters):
+            assert suite.literals(f"{spec.full_name} was looked up")["signatures"] == ()
+    for action in (
+        Action("finish", {"answer": "done"}),
+        Action("call_api", {"app": "payments", "api": "invented"}),
+        Action("call_api", {"app": ["payments"], "api": {}}),
+        Action("show_apis", {"app": "documentation", "api": "show_apis"}),
+        Action("", text="payments.send_money"),
+    ):
+        assert suite.behaviour(action) is None
+    text = 'Token pay-0123abcd, {"id":"t1234"}, pay-0123abcd again, not xpay-0123abcd1 nor t123.'
+    assert suite.literals(text) == {"tokens": ("pay-0123abcd",), "ids": ("t1234",), "signatures": ()}
