@@ -18,10 +18,11 @@ from recompact.attribution.forecast import forecast
 from recompact.attribution.halving import Halving
 from recompact.attribution.naming import allocation_of, seen_by
 from recompact.attribution.uniform import Uniform
-from recompact.attribution.verify import boundary_named, digest, known, verify
+from recompact.attribution.verify import boundary_named, digest, known, retry_left_out, verify
 from recompact.chat import Reply, Request
 from recompact.collect import collect
 from recompact.config import ConfigError, VerifyConfig
+from recompact.environments.functions import FunctionEnvironment
 from recompact.environments.protocol import Suite
 from recompact.errors import InputError
 from recompact.models.failures import Overloaded
@@ -145,6 +146,31 @@ async def test_a_boundary_whose_replay_differs_is_left_out_with_its_reason(tmp_p
             await verify(study_of(store, suite, models={"reader": Forbidden()}))  # it is not tried again
             assert len(continuation_rows(store)) == asked
     assert len(digests) == 1
+
+
+async def test_what_was_left_out_can_be_tried_again_once_its_environment_is_mended(
+    collected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore = FunctionEnvironment.restore
+
+    def out_of_order(self: FunctionEnvironment, state: bytes) -> None:
+        if self._task.id == "book-002":
+            raise OSError("out of order")
+        restore(self, state)
+
+    with Store.open(copied(collected, tmp_path, "whole")) as store:
+        await verify(study_of(store, books(6)))
+        whole = digest(store)
+    with Store.open(copied(collected, tmp_path)) as store:
+        monkeypatch.setattr(FunctionEnvironment, "restore", out_of_order)
+        verified = await verify(study_of(store, books(6)))
+        assert {id.unit for id in verified.known.left_out} == {"collect/book-002"}
+        monkeypatch.undo()
+        assert retry_left_out(store) == len(verified.known.left_out)
+        again = await verify(study_of(store, books(6)))
+        assert not again.known.left_out
+        assert digest(store) == whole
+        assert retry_left_out(store) == 0
 
 
 async def test_what_could_not_be_finished_is_told_and_finished_the_next_time(collected: Path, tmp_path: Path) -> None:

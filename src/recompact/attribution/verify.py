@@ -176,6 +176,17 @@ def known(store: Store) -> Known:
     return Known({id: Outcomes(pre[id], post[id]) for id in pre if id not in left_out}, left_out)
 
 
+def retry_left_out(store: Store) -> int:
+    """Let the boundaries that were left out take part again: draws that the environment broke are to be made anew.
+
+    Returns how many boundaries that are.
+    """
+    broken = [row for row in continuation_rows(store) if row.ending == "environment error"]
+    for row in broken:
+        store.reopen(row.name)
+    return len({BoundaryId(row.unit, row.index) for row in broken})
+
+
 def settings_of(store: Store) -> VerifyConfig:
     """How the run was verified the last time; the defaults where it was not yet."""
     return VerifyConfig(**store.meta.get("verified", {}))

@@ -30,6 +30,7 @@ TOP = 20  # harmful boundaries that are listed right away
 @click.option("--draws", type=click.IntRange(min=1), help="N draws in each arm of every boundary: uniform:N.")
 @click.option("--dry-run", is_flag=True, help="Only say how many continuations and tokens it will take.")
 @click.option("--partial", is_flag=True, help="Verify what has been collected, even if tasks are missing.")
+@click.option("--retry", is_flag=True, help="Try the boundaries again that were left out when their environment broke.")
 @json_option
 def command(
     run: str,
@@ -39,6 +40,7 @@ def command(
     draws: int | None,
     dry_run: bool,
     partial: bool,
+    retry: bool,
     as_json: bool,
 ) -> None:
     """Continue from every boundary with and without its compaction, and keep the boundaries that hurt.
@@ -46,6 +48,7 @@ def command(
     Needs a run that `collect` has made. Stop it as you like: the same command goes on where it was. Another
     --allocation, or more --draws, uses the draws that the run has already and makes only those that are missing.
     """
+    from recompact.attribution.verify import retry_left_out
     from recompact.cli.running import ending_early
     from recompact.config import load_config
     from recompact.store.runs import open_run
@@ -64,6 +67,8 @@ def command(
     again = shlex.join(["recompact", *sys.argv[1:]])
     with open_run(path) as store:
         with ending_early(path, again):
+            if retry:
+                retry_left_out(store)
             verified = asyncio.run(_verify(config, file, store, partial, quiet=as_json))
         _report(store, verified, config, again, as_json)
     if verified.unfinished:
@@ -141,6 +146,8 @@ def _report(store: Store, verified: Verified, config: Config, again: str, as_jso
             _tell(summary, store)
         for id, reason in sorted(verified.known.left_out.items()):
             click.echo(f"left out: {id}: {reason}", err=True)
+        if verified.known.left_out:
+            click.echo("To try those again, with what broke mended: recompact verify --retry", err=True)
     tell_unfinished(verified.unfinished, "continuations", again)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)

@@ -201,6 +201,12 @@ class Store:
                 for prefix in prefixes:
                     self._db.execute(f"DELETE FROM {table} WHERE substr({key}, 1, ?) = ?", (len(prefix), prefix))
 
+    def reopen(self, unit: str) -> None:
+        """Drop what a continuation came to, but not its calls: done again, it replays those and pays for none twice."""
+        with self.transaction():
+            for table in ("units", "continuations"):
+                self._db.execute(f"DELETE FROM {table} WHERE name = ?", (unit,))
+
     def result(self, unit: str) -> Any:
         row = self._db.execute("SELECT result FROM units WHERE name = ?", (unit,)).fetchone()
         if row is None:
