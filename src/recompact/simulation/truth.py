@@ -24,7 +24,8 @@ from recompact.environments.pocket import PocketSuite, parse
 from recompact.environments.protocol import Task
 from recompact.models.journal import seed_of
 from recompact.rollout import Agent
-from recompact.simulation.agent import Knowledge, SimulatedAgent, claims, conditions, knowledge_of
+from recompact.simulation.agent import SimulatedAgent, claims, conditions
+from recompact.simulation.knowledge import Knowledge, knowledge_of
 from recompact.simulation.notes import is_page
 from recompact.store.records import read_boundary
 from recompact.store.runs import boundary_rows
