@@ -29,6 +29,9 @@ FORMATS = ("terminal", "markdown", "latex", "csv", "json")
 @click.option("--arm", "arms", multiple=True, help="none, fifo, prompting, or NAME=DIRECTORY; NAME@BUDGET. Repeat it.")
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each task and arm.")
 @click.option("--scope", "scopes", help="history, prefix or both, as in history,prefix (default: the config's).")
+@click.option(
+    "--budget", "budgets", multiple=True, help="Run what compresses at this budget, as NAME@BUDGET. Repeat it."
+)
 @click.option("--split", default="test", show_default=True, help="Split of the suite.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many tasks (default: the config's).")
 @click.option("--run", "run", help="Name of the run (default: the config's file name and -evaluate).")
@@ -42,6 +45,7 @@ def command(
     arms: tuple[str, ...],
     runs: int,
     scopes: str | None,
+    budgets: tuple[str, ...],
     split: str,
     limit: int | None,
     run: str | None,
@@ -53,8 +57,8 @@ def command(
 ) -> None:
     """Run the tasks of a split under several arms, interleaved, and compare the arms.
 
-    Stop it as you like: the same command goes on where it was. Another --arm, --scope, more --runs or a higher --limit
-    use the trajectories that are there and make only those that are missing.
+    Stop it as you like: the same command goes on where it was. Another --arm, --scope or --budget, more --runs or a
+    higher --limit use the trajectories that are there and make only those that are missing.
     """
     from recompact.cli.running import ending_early
     from recompact.config import load_config
@@ -65,7 +69,7 @@ def command(
 
     loaded = with_split(load_config(config), split, limit)
     own = resolve(loaded.compressor.template, config.parent)
-    chosen = parse_arms(arms, loaded.compressor, own, _scopes(scopes))
+    chosen = parse_arms(arms, loaded.compressor, own, _scopes(scopes), _budgets(budgets))
     path = run_path(run or f"{config.stem}-evaluate", config.parent / loaded.run.directory)
     again = shlex.join(["recompact", *sys.argv[1:]])
     form = "json" if as_json else form
@@ -86,6 +90,17 @@ def _scopes(text: str | None) -> list[Scope]:
         if word not in SCOPES:
             raise InputError(f"--scope {word!r} is no scope: choose {' or '.join(SCOPES)}, or both with a comma")
         found.append(word)
+    return found
+
+
+def _budgets(texts: tuple[str, ...]) -> list[int]:
+    from recompact.errors import InputError
+
+    found = []
+    for word in (word for text in texts for word in text.split(",") if word):
+        if not word.isascii() or not word.isdecimal() or int(word) < 1:
+            raise InputError(f"--budget {word!r} is no budget: give a number of tokens, as in --budget 1024,2048")
+        found.append(int(word))
     return found
 
 
@@ -136,17 +151,19 @@ def print_evaluation(
     from recompact.evaluation.arms import PROMPTING
     from recompact.evaluation.metrics import group_keys
     from recompact.evaluation.summary import arm_table, detail_tables, difference_table, group_table, to_json
+    from recompact.evaluation.sweep import sweep, sweep_table
 
     known = group_keys(shown.arms)
     if missing := [key for key in by if key not in known]:
         raise InputError(f"--by {missing[0]}: the tasks are grouped by {', '.join(known) or 'nothing'}")
-    if against is not None and not any(against in (arm.name, arm.label) for arm in shown.arms):
+    if against is not None and not any(against in (arm.name, arm.label, arm.base) for arm in shown.arms):
         labels = ", ".join(arm.label for arm in shown.arms)
         raise InputError(f"--against {against}: there is no such arm; there are {labels or 'none yet'}")
     differences = difference_table(shown, against or PROMPTING)
     if form == "json":
         compared = [c.to_json() for c in differences[1]] if differences else []
-        print_json({**to_json(shown), "comparisons": compared, **more})
+        swept = found.to_json() if (found := sweep(shown)) else None
+        print_json({**to_json(shown), "comparisons": compared, "sweep": swept, **more})
         return
     if not shown.shared.tasks:
         click.echo("There is no task yet that every arm has finished.", err=True)
@@ -155,6 +172,7 @@ def print_evaluation(
     if form == "csv":  # one table to a file: the arms, or the arms by the first group
         print_tables(tables[bool(by) :][:1], form)
         return
+    tables += [sweep_table(found)] if (found := sweep(shown)) else []
     tables += [differences[0]] if differences else []
     tables += detail_tables(shown) if details else ()
     print_tables(tables, form)

@@ -7,6 +7,7 @@ called. An evaluation notes its arms in the run.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -38,6 +39,7 @@ class Arm:
     scope: Scope | None = None
     rendering: Rendering | None = None
     template: Template | None = None
+    adapted_with: tuple[tuple[str, str], ...] = ()  # role and model, where a manifest beside the template says so
 
     @property
     def label(self) -> str:
@@ -76,6 +78,7 @@ class Arm:
             "rendering": self.rendering,
             "template": self.template.hash if self.template else None,
             "key": self.key,
+            **({"adapted_with": dict(self.adapted_with)} if self.adapted_with else {}),
         }
 
 
@@ -84,16 +87,22 @@ def label(name: str, scope: str | None) -> str:
 
 
 def parse_arms(
-    texts: Sequence[str], settings: CompressorConfig, own: Template, scopes: Iterable[Scope] = ()
+    texts: Sequence[str],
+    settings: CompressorConfig,
+    own: Template,
+    scopes: Iterable[Scope] = (),
+    budgets: Iterable[int] = (),
 ) -> tuple[Arm, ...]:
     """The arms that a person named, in that order; each prompted one once for every scope.
 
-    `own` is the config's own template: that of the arm `prompting`. A budget of its own is written `NAME@BUDGET`.
+    `own` is the config's own template: that of the arm `prompting`. A budget of its own is written `NAME@BUDGET`, and
+    `budgets` write it for every arm that compresses and has none.
     """
     chosen = tuple(dict.fromkeys(scopes)) or (settings.scope,)
+    swept = tuple(dict.fromkeys(budgets))
     arms: dict[str, Arm] = {}
     for text in texts:
-        for arm in _parse_arm(text, settings, own, chosen):
+        for arm in _parse_arm(text, settings, own, chosen, swept):
             if arm.label in arms:
                 raise InputError(f"the arm {arm.name!r} is given twice: give each its own name, as in NAME=DIRECTORY")
             arms[arm.label] = arm
@@ -102,26 +111,44 @@ def parse_arms(
     return tuple(arms.values())
 
 
-def _parse_arm(text: str, settings: CompressorConfig, own: Template, scopes: Sequence[Scope]) -> list[Arm]:
+def _parse_arm(
+    text: str, settings: CompressorConfig, own: Template, scopes: Sequence[Scope], budgets: Sequence[int]
+) -> list[Arm]:
     found = _ARM.fullmatch(text)
     if not found:
         raise InputError(f"--arm {text!r} is no arm: {', '.join(BUILT_IN)}, or NAME=DIRECTORY of a template")
     name, directory = found["name"], found["directory"]
-    budget = int(found["budget"]) if found["budget"] else settings.budget
-    shown = f"{name}@{budget}" if found["budget"] else name
     if directory is None and name not in BUILT_IN:
         raise InputError(f"--arm {name}: {name!r} is none of {', '.join(BUILT_IN)}; a template is NAME=DIRECTORY")
     if directory is not None and name in BUILT_IN:
         raise InputError(f"--arm {text}: {name!r} is an arm of its own; give the template another name")
     if name == "none":
         return [Arm(name, "none")]
+    swept = (int(found["budget"]),) if found["budget"] else budgets
+    named = [(f"{name}@{budget}", budget) for budget in swept] or [(name, settings.budget)]
     if name == "fifo":
-        return [Arm(shown, "fifo", budget)]
+        return [Arm(shown, "fifo", budget) for shown, budget in named]
     template = own if directory is None else load(Path(directory))
+    rendering: dict[Scope, Rendering] = {"history": "quoted", "prefix": settings.rendering}
+    adapted = _adapted_with(Path(directory), template) if directory is not None else ()
     return [
-        Arm(shown, "prompted", budget, scope, settings.rendering if scope == "prefix" else "quoted", template)
+        Arm(shown, "prompted", budget, scope, rendering[scope], template, adapted)
+        for shown, budget in named
         for scope in scopes
     ]
+
+
+def _adapted_with(directory: Path, template: Template) -> tuple[tuple[str, str], ...]:
+    """With which models a template was adapted, if there is a manifest beside it that is about this very text."""
+    try:
+        manifest = json.loads((directory / "manifest.json").read_text(encoding="utf-8"))
+        if manifest["hash"] != template.hash:  # the text was changed since
+            return ()
+        tables = manifest.get("config", {}).get("models", {})
+        names = {str(role): str(name) for role, name in manifest["models"].items()}
+        return tuple((role, str(tables.get(name, {}).get("id", name))) for role, name in names.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ()
 
 
 def note_arms(store: Store, arms: Sequence[Arm]) -> None:

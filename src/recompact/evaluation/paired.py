@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from math import comb, floor
 from operator import itemgetter
 from random import Random
@@ -155,21 +156,35 @@ def bootstrap(
 
     All vectors see the same draws: what belongs to one task stays together.
     """
+    low, high = (1 - confidence) / 2, (1 + confidence) / 2
+    # Rounded, so that a sum of thirds which cancels out is zero and not nearly zero.
+    return [
+        (round(quantile(kept, low), 10), round(quantile(kept, high), 10))
+        for kept in map(sorted, resampled(vectors, resamples, seed))
+    ]
+
+
+def resampled(vectors: Sequence[Sequence[float]], resamples: int = RESAMPLES, seed: int = 0) -> list[list[float]]:
+    """The means of each vector over resamples of its places, in the order of the resamples: those of two vectors belong
+    together, so what is made of both (a ratio) has its resamples too."""
     if not vectors:
         return []
     n = len(vectors[0])
     if n == 1:
-        return [(vector[0], vector[0]) for vector in vectors]
-    chance = Random(f"bootstrap/{seed}")
-    places = range(n)
+        return [[vector[0]] for vector in vectors]
     means: list[list[float]] = [[] for _ in vectors]
-    for _ in range(resamples):
-        pick = itemgetter(*chance.choices(places, k=n))
+    for pick in _picks(n, resamples, seed):
         for vector, kept in zip(vectors, means, strict=True):
             kept.append(sum(pick(vector)) / n)
-    low, high = (1 - confidence) / 2, (1 + confidence) / 2
-    # Rounded, so that a sum of thirds which cancels out is zero and not nearly zero.
-    return [(round(quantile(kept, low), 10), round(quantile(kept, high), 10)) for kept in map(sorted, means)]
+    return means
+
+
+@lru_cache(maxsize=2)
+def _picks(n: int, resamples: int, seed: int) -> list[itemgetter[tuple[float, ...]]]:
+    """Which places each resample takes. Tables, words and figures about the same tasks ask for the same ones."""
+    chance = Random(f"bootstrap/{seed}")
+    places = range(n)
+    return [itemgetter(*chance.choices(places, k=n)) for _ in range(resamples)]
 
 
 def quantile(ordered: Sequence[float], q: float) -> float:

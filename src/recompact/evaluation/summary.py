@@ -5,8 +5,8 @@ Comes in: the arms of an evaluation. Goes out: tables as values, for any format.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from recompact.evaluation.arms import PROMPTING
@@ -20,11 +20,12 @@ from recompact.evaluation.metrics import (
     metric,
     peak_source,
 )
-from recompact.evaluation.paired import Comparison, compare_many, size_warnings, warnings
+from recompact.evaluation.paired import Comparison, Difference, compare_many, size_warnings, warnings
 from recompact.evaluation.records import ArmRuns, Common, common
 from recompact.report.tables import Cell, Column, Number, Table
 
 SIMULATED = "Simulated models: these figures show how Recompact works, not how any real model behaves."
+BOLD = "Bold: the best of the arms that compress within the same scope and budget."
 STAR = "* the 95 % interval excludes zero (paired bootstrap over tasks, 10,000 resamples)"
 
 
@@ -87,17 +88,46 @@ def arm_table(shown: Evaluation) -> Table:
     measured = [(arm, shown.metrics(arm)) for arm in shown.arms]
     keys = _shown(shown.shared.runs, {key for _, found in measured for key in found.means})
     columns = (Column("arm", "arm"), Column("scope", "scope"), *(Column(key, metric(key).title) for key in keys))
-    rows = tuple((arm.name, arm.scope, *_figures(found, keys)) for arm, found in measured)
-    return _without_empty(Table(shown.title, columns, rows, notes(shown)))
+    best = _best(measured, [key for key in keys if key not in ("compactions", "cached")])
+    rows = tuple((arm.name, arm.scope, *_figures(found, keys, best.get(arm.label, ()))) for arm, found in measured)
+    return without_empty(Table(shown.title, columns, rows, notes(shown), BOLD))
 
 
-def _figures(found: Metrics, keys: Sequence[str]) -> list[Cell]:
+def _figures(found: Metrics, keys: Sequence[str], best: Collection[str] = ()) -> list[Cell]:
     """The spread is shown for success only, as in the paper; the others have theirs in JSON."""
     cells: list[Cell] = []
     for key in keys:
         spread = found.spread.get(key) if key in ("acc", "em") else None
-        cells.append(number(key, found.means[key], spread) if key in found.means else None)
+        cell = number(key, found.means[key], spread) if key in found.means else None
+        cells.append(replace(cell, best=True) if cell and key in best else cell)
     return cells
+
+
+def _best(measured: Sequence[tuple[ArmRuns, Metrics]], keys: Sequence[str]) -> dict[str, set[str]]:
+    """In which metrics an arm is the best of those that it competes with, by label: figures as shown, ties together.
+
+    Arms compete if they compress under the same budget and scope; an arm without a scope competes in every one.
+    """
+    found: dict[str, set[str]] = {}
+    for rivals in _rivals([(arm, metrics) for arm, metrics in measured if arm.compresses]):
+        for key in keys:
+            shown = {arm.label: number(key, m.means[key]) for arm, m in rivals if key in m.means}
+            figures = {label: round(n.value, n.digits) for label, n in shown.items()}
+            top = (max if metric(key).better == "more" else min)(figures.values(), default=None)
+            for label in (label for label, figure in figures.items() if figure == top and len(figures) > 1):
+                found.setdefault(label, set()).add(key)
+    return found
+
+
+def _rivals(arms: Sequence[tuple[ArmRuns, Metrics]]) -> list[list[tuple[ArmRuns, Metrics]]]:
+    by_budget: dict[Any, list[tuple[ArmRuns, Metrics]]] = {}
+    for entry in arms:
+        by_budget.setdefault(entry[0].settings.get("budget"), []).append(entry)
+    groups = []
+    for entries in by_budget.values():
+        scopes = {arm.scope for arm, _ in entries if arm.scope} or {""}
+        groups += [[e for e in entries if (e[0].scope or scope) == scope] for scope in sorted(scopes)]
+    return groups
 
 
 def group_table(shown: Evaluation, key: str) -> Table:
@@ -110,7 +140,7 @@ def group_table(shown: Evaluation, key: str) -> Table:
         rows += [(value, len(tasks), arm.name, arm.scope, *_figures(found, keys)) for arm, found in measured]
     heads = (Column("group", key), Column("tasks", "tasks"), Column("arm", "arm"), Column("scope", "scope"))
     columns = (*heads, *(Column(k, metric(k).title) for k in keys))
-    return _without_empty(Table(f"{shown.title}, by {key}", columns, tuple(rows)))
+    return without_empty(Table(f"{shown.title}, by {key}", columns, tuple(rows)))
 
 
 def detail_tables(shown: Evaluation) -> tuple[Table, ...]:
@@ -135,13 +165,18 @@ def detail_tables(shown: Evaluation) -> tuple[Table, ...]:
 
 
 def references(shown: Evaluation, against: str = PROMPTING) -> list[tuple[ArmRuns, ArmRuns]]:
-    """Each arm with the one that it is measured against: of the same scope, or the first there is."""
+    """Each arm with the one that it is measured against: of the same scope and budget, or the nearest to that.
+
+    Where no arm has just this name, those count that have it under some budget: `prompting@1024`.
+    """
     found = [arm for arm in shown.arms if against in (arm.name, arm.label)]
-    pairs = []
-    for arm in shown.arms:
-        if found and arm not in found:
-            pairs.append((arm, next((other for other in found if other.scope == arm.scope), found[0])))
-    return pairs
+    found = found or [arm for arm in shown.arms if against == arm.base]
+
+    def nearest(arm: ArmRuns) -> ArmRuns:
+        budget = arm.settings.get("budget")
+        return min(found, key=lambda other: (other.settings.get("budget") != budget, other.scope != arm.scope))
+
+    return [(arm, nearest(arm)) for arm in shown.arms if found and all(arm is not other for other in found)]
 
 
 def difference_table(shown: Evaluation, against: str = PROMPTING) -> tuple[Table, list[Comparison]] | None:
@@ -163,16 +198,14 @@ def difference_table(shown: Evaluation, against: str = PROMPTING) -> tuple[Table
 
 def _deltas(comparison: Comparison, keys: Sequence[str]) -> list[Cell]:
     found = {d.metric: d for d in comparison.differences}
-    return [_delta(key, *_ends(found[key])) if key in found else None for key in keys]
+    return [delta(found[key]) if key in found else None for key in keys]
 
 
-def _ends(difference: Any) -> tuple[float, float, float]:
-    return difference.delta, difference.low, difference.high
-
-
-def _delta(key: str, delta: float, low: float, high: float) -> Number:
-    m = metric(key)
-    return Number(delta * m.scale, m.digits, interval=(low * m.scale, high * m.scale), signed=True)
+def delta(found: Difference) -> Number:
+    """A difference as people read it."""
+    m = metric(found.metric)
+    ends = (found.low * m.scale, found.high * m.scale)
+    return Number(found.delta * m.scale, m.digits, interval=ends, signed=True)
 
 
 def comparison_table(comparison: Comparison, simulated: bool = False) -> Table:
@@ -185,8 +218,7 @@ def comparison_table(comparison: Comparison, simulated: bool = False) -> Table:
     )
     rows = []
     for d in comparison.differences:
-        delta = _delta(d.metric, *_ends(d))
-        rows.append((metric(d.metric).title, number(d.metric, d.first), number(d.metric, d.second), delta))
+        rows.append((metric(d.metric).title, number(d.metric, d.first), number(d.metric, d.second), delta(d)))
     p = Number(comparison.p, 3, positive=True).text
     solved = f"in all {comparison.runs} runs" if comparison.runs > 1 else "in its run"
     said = (
@@ -237,15 +269,15 @@ def to_json(shown: Evaluation) -> dict[str, Any]:
     }
 
 
-def _without_empty(table: Table) -> Table:
-    """Without the scope, where no arm has one, and without figures that are zero throughout."""
+def without_empty(table: Table) -> Table:
+    """Without columns that have nothing in any row (no arm has a scope), and without a cache that was never used."""
     kept = [
         n
         for n, column in enumerate(table.columns)
-        if not (column.key == "scope" and all(row[n] is None for row in table.rows))
+        if not (table.rows and all(row[n] is None for row in table.rows))
         and not (
             column.key == "cached" and all(not (isinstance(c := row[n], Number) and c.value) for row in table.rows)
         )
     ]
     rows = tuple(tuple(row[n] for n in kept) for row in table.rows)
-    return Table(table.title, tuple(table.columns[n] for n in kept), rows, table.notes)
+    return replace(table, columns=tuple(table.columns[n] for n in kept), rows=rows)

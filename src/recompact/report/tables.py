@@ -31,11 +31,12 @@ class Number:
     interval: tuple[float, float] | None = None
     signed: bool = False
     positive: bool = False  # never shown as zero: a p-value is less than 0.001 instead
+    best: bool = False  # of those that it competes with, which the table knows: papers set it in bold
 
     @property
     def strong(self) -> bool:
-        """Its interval excludes zero."""
-        return self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
+        """It is a difference whose interval excludes zero."""
+        return self.signed and self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
 
     @property
     def text(self) -> str:
@@ -64,12 +65,13 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under columns, a title, and notes that belong below."""
+    """Rows of cells under columns, a title, and notes that belong below. `bold` says what the best are best of."""
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
+    bold: str = ""
 
 
 def render(table: Table, form: Format) -> str:
@@ -90,28 +92,29 @@ def terminal(table: Table) -> RichTable:
 
     shown = RichTable(box=None, header_style="bold", pad_edge=False, title_justify="left")
     if table.title:
-        shown.title = Text(_clean(table.title), "bold not italic")
-    for column, texts in zip(table.columns, _columns(table), strict=True):
+        shown.title = Text(clean(table.title), "bold not italic")
+    for column, texts in zip(table.columns, text_columns(table), strict=True):
         justify: Literal["left", "right"] = "left" if texts else "right"
-        shown.add_column(Text(_clean(column.title)), justify=justify, no_wrap=True)
+        shown.add_column(Text(clean(column.title)), justify=justify, no_wrap=True)
     for row in table.rows:
-        shown.add_row(*(Text(_text(cell)) for cell in row))
+        shown.add_row(*(Text(cell_text(cell)) for cell in row))
     return shown
 
 
 def markdown(table: Table) -> str:
     lines = [f"**{_markdown(table.title)}**", ""] if table.title else []
     lines.append(_pipes(_markdown(column.title) for column in table.columns))
-    lines.append(_pipes("---" if texts else "---:" for texts in _columns(table)))
-    lines += [_pipes(_markdown(_text(cell)) for cell in row) for row in table.rows]
-    lines += ["", *(f"{_markdown(note)}  " for note in table.notes)] if table.notes else []
+    lines.append(_pipes("---" if texts else "---:" for texts in text_columns(table)))
+    lines += [_pipes(_markdown_cell(cell) for cell in row) for row in table.rows]
+    words = said(table)
+    lines += ["", *(f"{_markdown(note)}  " for note in words)] if words else []
     return "\n".join(lines) + "\n"
 
 
 def latex(table: Table) -> str:
     """A booktabs tabular inside a table, ready for a paper."""
-    kinds = "".join("l" if texts else "r" for texts in _columns(table))
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(' '.join([table.title, *table.notes]))}}}"]
+    kinds = "".join("l" if texts else "r" for texts in text_columns(table))
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(' '.join([table.title, *said(table)]))}}}"]
     lines += [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule"]
     lines.append(" & ".join(_latex(column.title) for column in table.columns) + r" \\")
     lines.append(r"\midrule")
@@ -148,7 +151,7 @@ def _plain_terminal(table: Table) -> str:
     shown = terminal(table)
     Console(file=out, width=max(80, wide(shown)), color_system=None, highlight=False).print(shown)
     lines = [line.rstrip() for line in out.getvalue().splitlines()]
-    return "\n".join([*lines, *map(_clean, table.notes)]) + "\n"
+    return "\n".join([*lines, *map(clean, table.notes)]) + "\n"
 
 
 def wide(shown: RichTable) -> int:
@@ -160,7 +163,13 @@ def wide(shown: RichTable) -> int:
     return Measurement.get(console, console.options, shown).maximum
 
 
-def _columns(table: Table) -> list[bool]:
+def said(table: Table) -> tuple[str, ...]:
+    """The notes, with what bold means where something is bold."""
+    bold = any(isinstance(cell, Number) and cell.best for row in table.rows for cell in row)
+    return (*table.notes, table.bold) if bold and table.bold else table.notes
+
+
+def text_columns(table: Table) -> list[bool]:
     """For each column whether it holds texts (and so stands to the left)."""
     return [any(isinstance(row[n], str) for row in table.rows) for n in range(len(table.columns))]
 
@@ -200,12 +209,13 @@ def _flat(key: str, cell: Cell) -> list[tuple[str, str | int | float | None]]:
     return found
 
 
-def _text(cell: Cell) -> str:
+def cell_text(cell: Cell) -> str:
+    """A cell as people read it."""
     if cell is None:
         return NOTHING
     if isinstance(cell, Number):
         return cell.text
-    return f"{cell:,}" if isinstance(cell, int) else _clean(cell)
+    return f"{cell:,}" if isinstance(cell, int) else clean(cell)
 
 
 def _fixed(value: float, digits: int, signed: bool = False) -> str:
@@ -214,7 +224,7 @@ def _fixed(value: float, digits: int, signed: bool = False) -> str:
     return shown.lstrip("+-") if not shown.strip("+-0.") else shown
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """One line, without the characters by which a text could take over a terminal."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+", " ", text)
 
@@ -225,7 +235,12 @@ def _pipes(cells: Any) -> str:
 
 def _markdown(text: str) -> str:
     """Nothing in a text is markup."""
-    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", _clean(text))
+    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", clean(text))
+
+
+def _markdown_cell(cell: Cell) -> str:
+    shown = _markdown(cell_text(cell))
+    return f"**{shown}**" if isinstance(cell, Number) and cell.best else shown
 
 
 _LATEX = {
@@ -242,13 +257,13 @@ _LATEX = {
 
 def _latex(text: str) -> str:
     """Nothing in a text is a command; a power such as Pass^3 is set as one."""
-    escaped = "".join(_LATEX.get(character, character) for character in _clean(text))
+    escaped = "".join(_LATEX.get(character, character) for character in clean(text))
     return re.sub(r"\^(\w+)|\^", lambda m: f"$^{{{m[1]}}}$" if m[1] else r"\textasciicircum{}", escaped)
 
 
 def _latex_cell(cell: Cell) -> str:
     if not isinstance(cell, Number):
-        return _latex(_text(cell))
+        return _latex(cell_text(cell))
 
     def fixed(value: float, signed: bool = False) -> str:
         return _fixed(value, cell.digits, signed).replace(",", "{,}")
@@ -257,7 +272,7 @@ def _latex_cell(cell: Cell) -> str:
     if cell.interval is not None:
         low, high = (fixed(end, cell.signed) for end in cell.interval)
         body += rf"\ [{low},\,{high}]"
-    shown = rf"$\mathbf{{{body}}}$" if cell.strong else f"${body}$"
+    shown = rf"$\mathbf{{{body}}}$" if cell.strong or cell.best else f"${body}$"
     return shown if cell.spread is None else rf"{shown}{{\scriptsize\,$\pm${fixed(cell.spread)}}}"
 
 

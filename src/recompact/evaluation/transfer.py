@@ -1,0 +1,273 @@
+"""Does a template help models that it was not adapted with? One evaluation for each choice of models, side by side.
+
+Comes in: evaluations of the same suite (or released records). Goes out: for every one of them and every scope the arm
+beside a reference and beside `none`, with the paired difference; the same as a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recompact.errors import InputError
+from recompact.evaluation.arms import BUILT_IN, PROMPTING
+from recompact.evaluation.metrics import Metrics, measure, metric, peak_source
+from recompact.evaluation.paired import Comparison, compare_many, size_warnings
+from recompact.evaluation.records import ArmRuns, Common, common, read_arms
+from recompact.evaluation.released import is_released, read_released
+from recompact.evaluation.summary import SIMULATED, STAR, delta, number, without_empty
+from recompact.report.tables import Cell, Column, Number, Table
+from recompact.store.runs import find_run
+from recompact.store.store import Store
+
+Models = Mapping[str, str]
+"""Role -> model."""
+
+Pair = tuple[ArmRuns, ArmRuns]
+"""An arm and what it is measured against."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One evaluation: its arms and the models that it was made with; records from elsewhere do not say which."""
+
+    name: str
+    arms: tuple[ArmRuns, ...]
+    suite: str = ""
+    models: Models | None = None
+
+
+@dataclass(frozen=True)
+class Transferred:
+    """One arm in one evaluation and scope, beside the reference and beside `none`."""
+
+    setting: str
+    models: Models | None
+    adapted_with: Models | None
+    scope: str | None
+    budget: int | None
+    arm: str  # without scope and budget
+    against: str
+    none: Metrics | None
+    reference: Metrics
+    moved: Metrics
+    comparison: Comparison
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "run": self.setting,
+            "models": self.models,
+            "adapted_with": self.adapted_with,
+            "scope": self.scope,
+            "budget": self.budget,
+            "arm": self.arm,
+            "against": self.against,
+            "figures": {
+                "none": self.none.to_json() if self.none else None,
+                "against": self.reference.to_json(),
+                "arm": self.moved.to_json(),
+            },
+            "comparison": self.comparison.to_json(),
+        }
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """All of them, over the same number of runs, with what a reader should know."""
+
+    rows: tuple[Transferred, ...]
+    runs: int
+    notes: tuple[str, ...]
+    simulated: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The metrics that are shown."""
+        return ("acc", f"pass^{self.runs}") if self.runs > 1 else ("acc",)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "runs": self.runs,
+            "simulated": self.simulated,
+            "rows": [row.to_json() for row in self.rows],
+            "notes": list(self.notes),
+        }
+
+
+def read_setting(run: str, directory: Path) -> Setting:
+    """An evaluation by name or path, or released records."""
+    if is_released(run):
+        return Setting(Path(run).stem, read_released(Path(run)))
+    with Store.read(find_run(run, directory)) as store:
+        return Setting(store.path.stem, read_arms(store), str(store.meta.get("suite", "")), models_of(store))
+
+
+def models_of(store: Store) -> Models:
+    """The models that a run was made with, by role, as their servers call them."""
+    tables = store.meta.get("identity", {}).get("models", {})
+    found: dict[str, list[str]] = {}
+    for name, role in sorted(store.spent()):
+        found.setdefault(role, []).append(str(tables.get(name, {}).get("id", name)))
+    return {role: " + ".join(names) for role, names in sorted(found.items())}
+
+
+def said(models: Models | None) -> str:
+    """The models in words.
+
+    >>> said({"agent": "m3", "compressor": "m3"}), said({"agent": "a", "compressor": "b", "user": "c"}), said(None)
+    ('m3', 'a, compressor b', '?')
+    """
+    if not models:
+        return "?"
+    agent, compressor = models.get("agent", "?"), models.get("compressor")
+    return agent if compressor in (None, agent) else f"{agent}, compressor {compressor}"
+
+
+def transfer(settings: Sequence[Setting], arms: Sequence[str] = (), against: str = PROMPTING) -> Transfer:
+    """Set evaluations side by side. `arms` are named without scope and budget; default: all that every one has."""
+    if len(settings) < 2:
+        raise InputError("transfer needs two evaluations or more, each made with other models")
+    suites = sorted({setting.suite for setting in settings if setting.suite})
+    if len(suites) > 1:
+        raise InputError(
+            f"these evaluations are of different suites ({', '.join(suites)}): transfer compares one suite"
+        )
+    names = tuple(dict.fromkeys(arms)) or _in_all(settings, against)
+    chosen = [_chosen(setting, names, against) for setting in settings]
+    runs = min(common([arm for pair in pairs for arm in pair]).runs for pairs in chosen)
+    if not runs:
+        raise InputError("an arm of these evaluations has no finished run yet: finish them with recompact evaluate")
+    rows, shared = [], []
+    for setting, pairs in zip(settings, chosen, strict=True):
+        whole, one = _side_by_side(setting, pairs, runs)
+        rows += _rows(setting, pairs, whole, one)
+        shared.append(one)
+    simulated = any(arm.simulated for setting in settings for arm in setting.arms)
+    notes = [*_notes(settings, chosen, shared, runs), *([SIMULATED] if simulated else [])]
+    return Transfer(tuple(rows), runs, tuple(notes), simulated)
+
+
+def _in_all(settings: Sequence[Setting], against: str) -> tuple[str, ...]:
+    """The arms that every evaluation has, but for those that come with Recompact and the reference."""
+    found = dict.fromkeys(arm.base for arm in settings[0].arms if arm.rows)
+    every = [name for name in found if all(any(a.base == name and a.rows for a in s.arms) for s in settings)]
+    names = tuple(name for name in every if name not in (*BUILT_IN, against))
+    if not names:
+        there = "; ".join(f"{s.name}: {', '.join(arm.label for arm in s.arms) or 'none'}" for s in settings)
+        raise InputError(
+            f"no template arm is in all of these evaluations ({there}): run each with the same --arm NAME=DIRECTORY"
+        )
+    return names
+
+
+def _chosen(setting: Setting, names: Sequence[str], against: str) -> list[Pair]:
+    """Each arm of these names with the reference of its scope and budget."""
+    there = [arm for arm in setting.arms if arm.rows]
+    pairs = []
+    for name in names:
+        moved = [arm for arm in there if name in (arm.base, arm.name, arm.label)]
+        if not moved:
+            labels = ", ".join(arm.label for arm in there) or "none yet"
+            raise InputError(f"{setting.name} has no arm {name!r}: it has {labels}")
+        for arm in moved:
+            pairs.append((arm, _reference(setting, there, arm, against)))
+    return pairs
+
+
+def _reference(setting: Setting, there: Sequence[ArmRuns], arm: ArmRuns, against: str) -> ArmRuns:
+    same = [other for other in there if against in (other.base, other.name, other.label) and other is not arm]
+    same = [other for other in same if arm.scope is None or other.scope in (arm.scope, None)]
+    budget = arm.settings.get("budget")
+    same = [other for other in same if other.settings.get("budget") == budget] or same
+    if not same:
+        scope = f" of scope {arm.scope}" if arm.scope else ""
+        raise InputError(f"{setting.name} has no arm {against!r}{scope} to measure {arm.label} against: --against NAME")
+    return same[0]
+
+
+def _side_by_side(setting: Setting, pairs: Sequence[Pair], runs: int) -> tuple[ArmRuns | None, Common]:
+    """The arm without compaction, where it is there, and what all arms of an evaluation have in common."""
+    whole = next((arm for arm in setting.arms if not arm.compresses and arm.runs >= runs), None)
+    shared = common([*(arm for pair in pairs for arm in pair), *([whole] if whole else [])], None, runs)
+    if not shared.tasks:
+        raise InputError(f"{setting.name} has no task yet that all arms have done: finish it with recompact evaluate")
+    return whole, shared
+
+
+def _rows(setting: Setting, pairs: Sequence[Pair], whole: ArmRuns | None, shared: Common) -> list[Transferred]:
+    involved = [arm for pair in pairs for arm in pair] + ([whole] if whole else [])
+    source = peak_source(involved)
+    made = compare_many(pairs, shared, keys=("acc", f"pass^{shared.runs}", "steps"), source=source)
+    figures = {id(arm): measure(arm, shared.tasks, shared.runs, source) for arm in involved}
+    return [
+        Transferred(
+            setting=setting.name,
+            models=setting.models,
+            adapted_with=arm.settings.get("adapted_with"),
+            scope=arm.scope,
+            budget=arm.settings.get("budget"),
+            arm=arm.base,
+            against=other.base if other.settings.get("budget") == arm.settings.get("budget") else other.name,
+            none=figures[id(whole)] if whole else None,
+            reference=figures[id(other)],
+            moved=figures[id(arm)],
+            comparison=comparison,
+        )
+        for (arm, other), comparison in zip(pairs, made, strict=True)
+    ]
+
+
+def _notes(
+    settings: Sequence[Setting], chosen: Sequence[Sequence[Pair]], shared: Sequence[Common], runs: int
+) -> list[str]:
+    notes = []
+    known = [said(setting.models) for setting in settings if setting.models]
+    if len(set(known)) < len(known):
+        notes.append("Some of these evaluations were made with the same models: between those nothing is transferred.")
+    templates: dict[str, set[str]] = {}
+    for arm in (arm for pairs in chosen for arm, _ in pairs):
+        templates.setdefault(arm.label, set()).add(str(arm.settings.get("template")))
+    if changed := sorted(label for label, hashes in templates.items() if len(hashes) > 1):
+        notes.append(f"Not the same template in all of them: {', '.join(changed)}. More than the models differs.")
+    if len({frozenset(one.tasks) for one in shared}) > 1:
+        notes.append("The evaluations are not of the same tasks: compare arms within one of them, not across.")
+    return [*notes, *size_warnings(min(len(one.tasks) for one in shared), runs)]
+
+
+def transfer_table(found: Transfer) -> Table:
+    """One row for each evaluation, scope and arm."""
+    heads = [Column("run", "run"), Column("models", "models"), Column("adapted_with", "adapted with")]
+    heads += [
+        Column("scope", "scope"),
+        Column("budget", "budget"),
+        Column("arm", "arm"),
+        Column("against", "minus"),
+        Column("tasks", "tasks"),
+    ]
+    columns = [*heads]
+    for key in found.keys:
+        title = metric(key).title
+        columns += [Column(f"{key}_none", f"{title} none"), Column(f"{key}_against", "minus"), Column(key, "arm")]
+        columns.append(Column(f"{key}_delta", f"Δ {title}"))
+    columns += [Column("wins", "win"), Column("losses", "lose"), Column("p", "p")]
+    rows = tuple(_cells(row, found.keys) for row in found.rows)
+    solved = "all runs" if found.runs > 1 else "the run"
+    tests = f"win, lose, p: exact sign test on tasks solved in {solved}. Acc ± standard deviation across runs."
+    return without_empty(Table("Transfer", tuple(columns), rows, (STAR, tests, *found.notes)))
+
+
+def _cells(row: Transferred, keys: Sequence[str]) -> tuple[Cell, ...]:
+    adapted = said(row.adapted_with) if row.adapted_with else None
+    cells: list[Cell] = [row.setting, said(row.models), adapted, row.scope, row.budget, row.arm, row.against]
+    cells.append(row.comparison.tasks)
+    for key in keys:
+        cells += [_number(row.none, key), _number(row.reference, key), _number(row.moved, key)]
+        cells.append(delta(row.comparison.of(key)))
+    comparison = row.comparison
+    return (*cells, comparison.wins, comparison.losses, Number(comparison.p, 3, positive=True))
+
+
+def _number(found: Metrics | None, key: str) -> Cell:
+    return number(key, found.means[key], found.spread.get(key) if key == "acc" else None) if found else None

@@ -1,0 +1,213 @@
+"""Figures of an evaluation: the arms with their intervals, and reliability against what it costs in tokens.
+
+Comes in: arms side by side with their estimates. Goes out: figures. Colours are those of the arms everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from recompact.evaluation.arms import label
+from recompact.evaluation.intervals import Estimates, none_of
+from recompact.evaluation.metrics import metric
+from recompact.evaluation.records import ArmRuns
+from recompact.evaluation.summary import Evaluation
+from recompact.report.figures.drawn import Figure
+from recompact.report.figures.labels import Named, place
+from recompact.report.figures.style import (
+    FINE,
+    INK,
+    NAME,
+    Look,
+    drawing,
+    grid,
+    legend,
+    legend_height,
+    looks,
+    note,
+    powers,
+    shown,
+)
+from recompact.report.tables import Cell, Column, Number, Table
+
+FEW = 8  # arms up to which intervals do not get into each other's way
+
+
+def reliability(runs: int) -> str:
+    """The metric that says how reliable an arm is."""
+    return f"pass^{runs}" if runs > 1 else "acc"
+
+
+def size_words(evaluated: Evaluation) -> str:
+    runs = evaluated.shared.runs
+    return f"{len(evaluated.shared.tasks)} tasks, {runs} {'run' if runs == 1 else 'runs'} each"
+
+
+def simulated_words(evaluated: Evaluation) -> str:
+    return " Simulated models." if evaluated.simulated else ""
+
+
+def arm_looks(evaluated: Evaluation) -> dict[str, Look]:
+    """By an arm's name without its budget."""
+    return looks(arm.base if arm.compresses else "none" for arm in evaluated.arms)
+
+
+def look_of(arm: ArmRuns, found: dict[str, Look]) -> Look:
+    return found[arm.base if arm.compresses else "none"]
+
+
+def arms_figure(evaluated: Evaluation, found: Estimates) -> Figure:
+    """Acc and Pass^k of each arm as a dot with its interval."""
+    keys = list(dict.fromkeys(("acc", reliability(evaluated.shared.runs))))
+    arms = evaluated.arms
+    with drawing(2.5 + 1.9 * len(keys), 0.75 + 0.27 * len(arms)) as figure:
+        panels = figure.subplots(1, len(keys), sharey=True, squeeze=False)[0]
+        for axes, key in zip(panels, keys, strict=True):
+            _dots(axes, evaluated, found, key)
+        panels[0].set_yticks(range(len(arms)), [shown(arm.label, 30) for arm in arms])
+        panels[0].set_ylim(len(arms) - 0.4, -0.6)
+    return Figure(
+        "arms",
+        "Success and reliability of each arm",
+        _arms_caption(evaluated, found, keys),
+        figure,
+        figures_table("arms", evaluated, found, keys),
+    )
+
+
+def _dots(axes: Any, evaluated: Evaluation, found: Estimates, key: str) -> None:
+    colors = arm_looks(evaluated)
+    whole = none_of(evaluated)
+    if whole:
+        axes.axvline(100 * found[whole.label][key].value, color=INK, alpha=0.6, lw=0.8, ls=(0, (4, 3)))
+    for n, arm in enumerate(evaluated.arms):
+        e = found[arm.label][key]
+        look = look_of(arm, colors)
+        axes.plot([100 * e.low, 100 * e.high], [n, n], color=look.color, lw=1.6, solid_capstyle="round")
+        axes.plot([100 * e.value], [n], look.marker(arm.scope), color=look.color, markersize=5.5)
+        note(axes, f"{100 * e.value:.1f}", x=1.02, y=n, transform=axes.get_yaxis_transform(), va="center_baseline")
+    axes.set_title(f"{powers(metric(key).title)}, %")
+    grid(axes, "x")
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    low, high = axes.get_xlim()
+    axes.set_xlim(max(low, -2), min(high, 102))
+
+
+def _arms_caption(evaluated: Evaluation, found: Estimates, keys: Sequence[str]) -> str:
+    key = keys[-1]
+    best = max((a for a in evaluated.arms if a.compresses), key=lambda a: found[a.label][key].value, default=None)
+    words = f"Dots: means over {size_words(evaluated)}; lines: 95 % intervals over tasks."
+    whole = none_of(evaluated)
+    words += " Dashed: no compaction." if whole else ""
+    if best:
+        e = found[best.label][key]
+        words += f" The highest {powers(metric(key).title)} under compaction is that of {shown(best.label)},"
+        words += f" {100 * e.value:.1f} % ({100 * e.low:.1f} to {100 * e.high:.1f})"
+        words += f"; without compaction it is {100 * found[whole.label][key].value:.1f} %." if whole else "."
+    return words + simulated_words(evaluated)
+
+
+def figures_table(title: str, evaluated: Evaluation, found: Estimates, keys: Sequence[str]) -> Table:
+    """These figures of all arms, whole, with their intervals."""
+    heads = (Column("arm", "arm"), Column("scope", "scope"), Column("budget", "budget"))
+    rows: list[tuple[Cell, ...]] = []
+    for arm in evaluated.arms:
+        cells = [_number(found, arm, key) for key in keys]
+        rows.append((arm.name, arm.scope, arm.settings.get("budget"), *cells))
+    return Table(title, (*heads, *(Column(key, metric(key).title) for key in keys)), tuple(rows))
+
+
+def _number(found: Estimates, arm: ArmRuns, key: str) -> Cell:
+    if key not in found[arm.label]:
+        return None
+    e, m = found[arm.label][key], metric(key)
+    return Number(e.value * m.scale, m.digits, interval=(e.low * m.scale, e.high * m.scale))
+
+
+def tokens_figure(evaluated: Evaluation, found: Estimates) -> Figure:
+    """Pass^k against thousand tokens per task, the compressor's included."""
+    key = reliability(evaluated.shared.runs)
+    arms = [arm for arm in evaluated.arms if "tokens" in found[arm.label]]
+    families = _families(arms)
+    names = [shown(label(made[0].base, made[0].scope), NAME) for made in families]
+    with drawing(5.4, 3.6 + (legend_height(names, 5.4) if names else 0)) as figure:
+        axes = figure.subplots()
+        colors = arm_looks(evaluated)
+        lines = [_trace(axes, budgets, found, key, look_of(budgets[0], colors)) for budgets in families]
+        for arm in arms:
+            x, y = found[arm.label]["tokens"].value / 1000, found[arm.label][key]
+            look = look_of(arm, colors)
+            if len(arms) <= FEW:
+                ends = [Named(x, 100 * y.low, ""), Named(x, 100 * y.high, "")]
+                axes.plot([x, x], [end.y for end in ends], color=look.color, alpha=0.3, lw=1.0)
+                lines.append(ends)
+            axes.plot([x], [100 * y.value], look.marker(arm.scope), color=look.color)
+        axes.set_xlabel("thousand tokens per task (agent and compressor, input and output)")
+        axes.set_ylabel(f"{powers(metric(key).title)}, %")
+        axes.set_title("↖ better", fontsize=FINE, alpha=0.75, pad=3)
+        axes.margins(x=0.16, y=0.1)
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, -2), min(high, 103))
+        grid(axes, "both")
+        if families:
+            _family_legend(figure, families, colors)
+        place(axes, [_named(arm, found, key, look_of(arm, colors), families) for arm in arms], avoid=lines)
+    return Figure(
+        "reliability-tokens",
+        "Reliability against tokens",
+        _tokens_caption(evaluated, arms, found, key),
+        figure,
+        figures_table("reliability-tokens", evaluated, found, [key, "tokens"]),
+    )
+
+
+def _named(arm: ArmRuns, found: Estimates, key: str, look: Look, families: Sequence[Sequence[ArmRuns]] = ()) -> Named:
+    """A point by its arm's label, or by its budget alone where a line and the legend say which arm it is."""
+    x, y = found[arm.label]["tokens"].value / 1000, 100 * found[arm.label][key].value
+    swept = any(arm is other for budgets in families for other in budgets)
+    return Named(x, y, f"{arm.settings['budget']:,}" if swept else shown(arm.label, 30), look.color)
+
+
+def _family_legend(figure: Any, families: Sequence[Sequence[ArmRuns]], colors: dict[str, Look]) -> None:
+    arms = [budgets[0] for budgets in families]
+    legend(figure, [look_of(arm, colors).entry(label(arm.base, arm.scope), arm.scope) for arm in arms])
+
+
+def _families(arms: Sequence[ArmRuns]) -> list[list[ArmRuns]]:
+    """Arms of the same name and scope under several budgets, by budget."""
+    found: dict[tuple[str, str | None], list[ArmRuns]] = {}
+    for arm in arms:
+        if arm.settings.get("budget"):
+            found.setdefault((arm.base, arm.scope), []).append(arm)
+    return [sorted(made, key=lambda arm: int(arm.settings["budget"])) for made in found.values() if len(made) > 1]
+
+
+def _trace(axes: Any, arms: Sequence[ArmRuns], found: Estimates, key: str, look: Look) -> list[Named]:
+    """A thin line from budget to budget."""
+    points = [_named(arm, found, key, look) for arm in arms]
+    axes.plot(
+        [p.x for p in points], [p.y for p in points], look.line(arms[0].scope), color=look.color, lw=0.8, alpha=0.6
+    )
+    return points
+
+
+def _tokens_caption(evaluated: Evaluation, arms: Sequence[ArmRuns], found: Estimates, key: str) -> str:
+    title = powers(metric(key).title)
+    words = f"{title} against tokens per task, compressor included; up and to the left is better"
+    words += f" ({size_words(evaluated)}{'; pale lines: 95 % intervals over tasks' if len(arms) <= FEW else ''})."
+    whole = next((arm for arm in arms if not arm.compresses), None)
+    best = max((a for a in arms if a.compresses), key=lambda a: found[a.label][key].value, default=None)
+    said = []
+    if best:
+        said.append(f"{shown(best.label)} reaches {_point(found, best, key)}")
+    if whole:
+        said.append(f"no compaction {_point(found, whole, key)}")
+    return words + (f" {'; '.join(said)}." if said else "") + simulated_words(evaluated)
+
+
+def _point(found: Estimates, arm: ArmRuns, key: str) -> str:
+    return (
+        f"{100 * found[arm.label][key].value:.1f} % for {found[arm.label]['tokens'].value / 1000:.1f} thousand tokens"
+    )

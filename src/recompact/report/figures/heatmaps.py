@@ -1,0 +1,244 @@
+"""Maps of boundaries: which compaction of which trajectory did harm, as in the paper's third figure.
+
+Comes in: findings about the boundaries of a run. Goes out: one figure with up to three panels, the hazard in failed and
+in successful trajectories and the burden in all. A number stands in each cell that is not zero (where cells are narrow,
+a sign in those that matter), so that nothing hangs on colour alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from recompact.attribution.analyses import counts
+from recompact.attribution.findings import Finding, Findings
+from recompact.attribution.posterior import Thresholds
+from recompact.report.figures.drawn import Figure
+from recompact.report.figures.style import FINE, INK, WIDE, drawing, shown
+from recompact.report.tables import Cell, Column, Number, Table
+
+FAILED, SUCCESSFUL, BURDEN = 30, 10, 15  # trajectories at the most in each panel; the last two are the paper's
+ROW = 0.165  # inches
+CELL = (0.1, 0.36)  # inches: narrowest and widest
+NUMBERS = 0.2  # inches that a number needs; a sign needs half of that
+TOP, BOTTOM, GAP, EDGE = 0.42, 0.62, 0.3, 0.1
+LETTER = 0.058  # inches
+KEYS = 5.2  # inches that the scales and marks below need
+
+Channel = Literal["hazard", "burden"]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Some trajectories, each with its boundaries by index."""
+
+    title: str
+    channel: Channel
+    rows: tuple[tuple[str, Mapping[int, Finding]], ...]
+    of: int  # trajectories that there are, shown or not
+
+    @property
+    def columns(self) -> int:
+        return max(index for _, cells in self.rows for index in cells)
+
+
+def panels(found: Findings) -> list[Panel]:
+    """What is shown: all failed trajectories up to a limit, and of the others those with the largest effects."""
+    units: dict[str, dict[int, Finding]] = {}
+    for finding in found.boundaries:
+        units.setdefault(finding.id.unit, {})[finding.id.index] = finding
+    known = {unit: cells for unit, cells in units.items() if any(f.effect for f in cells.values())}
+    failed = {unit: cells for unit, cells in known.items() if not _passed(cells)}
+    passed = {unit: cells for unit, cells in known.items() if _passed(cells)}
+    made = [
+        _panel("H, failed", "hazard", failed, FAILED),
+        _panel("H, successful", "hazard", passed, SUCCESSFUL),
+        _panel("B, steps added", "burden", known, BURDEN),
+    ]
+    return [panel for panel in made if panel.rows]
+
+
+def _passed(cells: Mapping[int, Finding]) -> bool:
+    return next(iter(cells.values())).row.trajectory_success
+
+
+def _panel(title: str, channel: Channel, units: Mapping[str, Mapping[int, Finding]], most: int) -> Panel:
+    def largest(unit: str) -> float:
+        return max(value for f in units[unit].values() if (value := _value(f, channel)) is not None)
+
+    order = sorted(units, key=lambda unit: (-largest(unit), unit))[:most]
+    return Panel(title, channel, tuple((unit.removeprefix("collect/"), units[unit]) for unit in order), len(units))
+
+
+def _value(finding: Finding, channel: Channel) -> float | None:
+    if finding.effect is None:
+        return None
+    return finding.effect.hazard if channel == "hazard" else finding.effect.burden
+
+
+def heatmap_figure(found: Findings) -> Figure | None:
+    """None where no boundary has draws in both arms."""
+    shown_panels = panels(found)
+    if not shown_panels:
+        return None
+    names = [_names([name for name, _ in panel.rows]) for panel in shown_panels]
+    margins = [0.2 + max(len(name) for name in short) * LETTER for _, short in names]
+    free = WIDE - sum(margins) - GAP * (len(margins) - 1) - 2 * EDGE
+    cell = min(CELL[1], max(CELL[0], free / sum(panel.columns for panel in shown_panels)))
+    widths = [max(cell * panel.columns, 1.15 - margin) for panel, margin in zip(shown_panels, margins, strict=True)]
+    height = TOP + BOTTOM + ROW * max(len(panel.rows) for panel in shown_panels)
+    total = max(KEYS, sum(widths) + sum(margins) + GAP * (len(margins) - 1) + 2 * EDGE)
+    with drawing(total, height, constrained=False) as figure:
+        left = EDGE
+        for letter, panel, (prefix, short), margin, width in zip(
+            "abc", shown_panels, names, margins, widths, strict=False
+        ):
+            deep = ROW * len(panel.rows)
+            place = ((left + margin) / total, 1 - (TOP + deep) / height, cell * panel.columns / total, deep / height)
+            axes = figure.add_axes(place)
+            _draw(axes, panel, short, _limit(panel, found), cell)
+            axes.set_title(f"({letter}) {panel.title}", x=-margin / (cell * panel.columns), pad=14)
+            if len(prefix) * LETTER <= deep:
+                axes.set_ylabel(prefix, fontsize=FINE, labelpad=2)
+            left += margin + width + GAP
+        _keys(figure, shown_panels, found, total, height)
+    return Figure("boundary-effects", "What each compaction did", _caption(found, shown_panels), figure, _data(found))
+
+
+def _names(names: Sequence[str]) -> tuple[str, list[str]]:
+    """What the names begin with alike, once, and the rest of each."""
+    first, last = min(names), max(names)
+    alike = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
+    cut = max(first.rfind(mark, 0, alike) for mark in "-_/.") + 1
+    return shown(first[:cut], 24), [shown(name[cut:], 18) for name in names]
+
+
+def _limit(panel: Panel, found: Findings) -> float:
+    """The effect at which the colour is full."""
+    return 1.0 if panel.channel == "hazard" else 2 * found.settings.burden
+
+
+def _draw(axes: Any, panel: Panel, names: Sequence[str], limit: float, cell: float) -> None:
+    from matplotlib import colormaps
+
+    colors = colormaps["RdBu_r"]
+    for row, (_, cells) in enumerate(panel.rows):
+        for index in range(1, panel.columns + 1):
+            finding = cells.get(index)
+            value = _value(finding, panel.channel) if finding else None
+            if value is None:
+                _box(axes, index, row, "#808080", alpha=0.22, hatch="////" if finding else None)
+                continue
+            color = colors(0.5 + 0.5 * max(-1.0, min(1.0, value / limit)))
+            _box(axes, index, row, color)
+            ink = "#0d0d0d" if 0.3 * color[0] + 0.59 * color[1] + 0.11 * color[2] > 0.5 else "#fefefe"
+            text = _text(value, limit, cell)
+            axes.text(index, row, text, fontsize=5.4, color=ink, ha="center", va="center_baseline")
+    for row, (_, cells) in enumerate(panel.rows):
+        for index, finding in cells.items():
+            if finding.retained:
+                _box(axes, index, row, "none", edgecolor=INK, linewidth=1.2, inset=0.06)
+    axes.set_xlim(0.5, panel.columns + 0.5)
+    axes.set_ylim(len(panel.rows) - 0.5, -0.5)
+    axes.set_yticks(range(len(names)), names, fontsize=FINE)
+    step = 1 if panel.columns <= 12 else 5
+    axes.set_xticks(range(step if step > 1 else 1, panel.columns + 1, step))
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0, pad=2, labelsize=FINE)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _text(value: float, limit: float, cell: float) -> str:
+    """What stands in a cell.
+
+    >>> [_text(value, 1.0, 0.3) for value in (0.0, 2 / 3, -1.0)], [_text(v, 10.0, 0.3) for v in (-0.02, 2.34, 12.2)]
+    (['', '+.67', '−1'], ['', '+2.3', '+12'])
+    >>> [_text(value, 1.0, 0.15) for value in (1.0, 0.1, -0.5)]
+    ['+', '', '−']
+    """
+    if cell < NUMBERS:
+        return "" if cell < NUMBERS / 2 or abs(value) < 0.2 * limit else "+" if value > 0 else "−"
+    digits = (2 if abs(value) < 0.995 else 0) if limit == 1 else (1 if abs(value) < 9.95 else 0)
+    text = f"{value:+.{digits}f}".replace("-", "−")
+    text = text.replace("0.", ".", 1) if limit == 1 else text
+    return text if text.strip("+−0.") else ""
+
+
+def _box(axes: Any, index: int, row: int, color: Any, inset: float = 0.02, **options: Any) -> None:
+    from matplotlib.patches import Rectangle
+
+    corner, side = (index - 0.5 + inset, row - 0.5 + inset), 1 - 2 * inset
+    options = {"linewidth": 0, "edgecolor": INK if options.get("hatch") else "none", **options}
+    axes.add_patch(Rectangle(corner, side, side, facecolor=color, **options))
+
+
+def _keys(figure: Any, made: Sequence[Panel], found: Findings, total: float, height: float) -> None:
+    """A scale of colours for each channel, and what the other marks mean."""
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    left = EDGE + 0.1
+    for channel in dict.fromkeys(panel.channel for panel in made):
+        limit = _limit(next(panel for panel in made if panel.channel == channel), found)
+        axes = figure.add_axes((left / total, 0.26 / height, 1.2 / total, 0.09 / height))
+        bar = figure.colorbar(
+            ScalarMappable(Normalize(-limit, limit), colormaps["RdBu_r"]), cax=axes, orientation="horizontal"
+        )
+        bar.outline.set_visible(False)
+        bar.solids.set_rasterized(False)
+        bar.set_ticks([-limit, 0, limit], labels=[f"−{limit:g}", "0", f"+{limit:g}"], fontsize=FINE)
+        bar.ax.tick_params(length=2, pad=1)
+        axes.set_title("H: success lost" if channel == "hazard" else "B: steps added", fontsize=FINE, pad=3)
+        left += 1.65
+    marks: list[tuple[str, float, str | None, str]] = [
+        ("#808080", 0.22, None, "no boundary"),
+        ("none", 1.0, None, "retained as harmful"),
+    ]
+    if any(f.effect is None for panel in made for _, cells in panel.rows for f in cells.values()):
+        marks.append(("#808080", 0.22, "////", "no verdict"))
+    _marks(figure, marks, (left + 0.05) / total)
+
+
+def _marks(figure: Any, marks: Sequence[tuple[str, float, str | None, str]], x: float) -> None:
+    from matplotlib.patches import Patch
+
+    handles = []
+    for color, alpha, hatch, label in marks:
+        edge = INK if color == "none" else "none"
+        patch = Patch(facecolor=color, alpha=alpha, edgecolor=edge, hatch=hatch, linewidth=1.2 if edge == INK else 0)
+        patch.set_label(label)
+        handles.append(patch)
+    inches = figure.get_size_inches()[1]
+    figure.legend(
+        handles=handles, loc="lower left", bbox_to_anchor=(x, 0.1 / inches), fontsize=FINE, handlelength=1.2,
+        handleheight=0.9, labelspacing=0.35, borderaxespad=0,
+    )  # fmt: skip
+
+
+def _caption(found: Findings, made: Sequence[Panel]) -> str:
+    effects = {f.id: f.effect for f in found.boundaries if f.effect is not None}
+    passed = {f.id.unit: f.row.trajectory_success for f in found.boundaries if f.id in effects}
+    all_of, *_ = counts(effects, passed, Thresholds(found.settings.hazard, found.settings.burden))
+    draws = sorted({n for f in found.boundaries if f.effect for n in (len(f.outcomes.pre), len(f.outcomes.post))})
+    often = f"{draws[0]}" if draws[0] == draws[-1] else f"{draws[0]} to {draws[-1]}"
+    words = "Rows are trajectories, columns their compactions in order; red is harm, blue improvement, white no change,"
+    words += f" grey no boundary, outlined what {found.settings.allocation} retained as harmful."
+    words += f" Of {all_of.boundaries} boundaries in {all_of.trajectories} trajectories"
+    words += f" ({often} draws in each arm), {all_of.unchanged} leave success as it was, {all_of.severe_hazard} have"
+    words += f" H ≥ {found.settings.hazard:g} and {all_of.severe_burden} B ≥ {found.settings.burden:g}."
+    said = [f"{len(panel.rows)} of {panel.of} in ({letter})" for letter, panel in zip("abc", made, strict=False)]
+    return f"{words} Shown are the trajectories with the largest effects: {', '.join(said)}."
+
+
+def _data(found: Findings) -> Table:
+    """Every boundary, shown or not."""
+    rows = [{"boundary": str(f.id), "success": f.row.trajectory_success, **f.flat()} for f in found.boundaries]
+    cells: list[tuple[Cell, ...]] = [tuple(_cell(value) for value in row.values()) for row in rows]
+    return Table("boundary-effects", tuple(Column(name, name) for name in rows[0]), tuple(cells))
+
+
+def _cell(value: Any) -> Cell:
+    return Number(value) if isinstance(value, float) else value

@@ -1,0 +1,165 @@
+"""How far the verdicts hang on the number of draws and on the thresholds: the paper's two sensitivity figures.
+
+Comes in: findings of a run whose boundaries all have the same draws (`uniform:N`). Goes out: a figure each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from recompact.attribution.allocation import BoundaryId, Outcomes
+from recompact.attribution.effects import first_draws
+from recompact.attribution.findings import Findings
+from recompact.attribution.posterior import Thresholds
+from recompact.attribution.stability import (
+    DrawsPoint,
+    Spread,
+    ThresholdPoint,
+    sensitivity_to_draws,
+    sensitivity_to_thresholds,
+)
+from recompact.report.figures.drawn import Figure
+from recompact.report.figures.style import FINE, HARM, WIDE, drawing, grid
+from recompact.report.tables import Cell, Column, Number, Table
+
+PAIRS = 3  # the paper's cap, and what its thresholds are judged at
+DRAWS = (1, 3, 5, 9)
+AROUND = (0.6, 0.8, 1.0, 1.2, 1.4)  # thresholds as multiples of the default
+DASHES = (0, (4, 3))
+BLUE = "#1F7FC4"
+
+
+def equal_draws(found: Findings) -> tuple[int, dict[BoundaryId, Outcomes]]:
+    """How many draws in each arm every boundary has, and these very draws; those that were left out do not count."""
+    judged = [f for f in found.boundaries if not f.left_out]
+    most = min((min(len(f.outcomes.pre), len(f.outcomes.post)) for f in judged), default=0)
+    known = {}
+    for finding in judged:
+        arms = first_draws(finding.outcomes, most)
+        if not most or arms is None:
+            return 0, {}
+        known[finding.id] = Outcomes(dict(enumerate(arms[0])), dict(enumerate(arms[1])))
+    return most, known
+
+
+def sensitivity_figures(found: Findings) -> list[Figure]:
+    """Both figures, where every boundary has at least three draws in each arm."""
+    most, known = equal_draws(found)
+    if most < PAIRS:
+        return []
+    thresholds = Thresholds(found.settings.hazard, found.settings.burden)
+    varied = sensitivity_to_thresholds(
+        known,
+        [round(f * thresholds.hazard, 6) for f in AROUND],
+        [round(f * thresholds.burden, 6) for f in AROUND],
+        draws=PAIRS,
+        thresholds=thresholds,
+    )
+    figures = []
+    if most > PAIRS:  # subsampling takes seconds
+        draws = [m for m in DRAWS if m < most] + [most]
+        figures.append(_draws_figure(sensitivity_to_draws(known, draws, thresholds=thresholds), most, len(known)))
+    return [*figures, _thresholds_figure(varied, thresholds, len(known))]
+
+
+def _draws_figure(points: Sequence[DrawsPoint], most: int, boundaries: int) -> Figure:
+    titles = (f"(a) H: rank correlation with m = {most}", "(b) B: rank correlation", "(c) Overlap of selections")
+    spreads: list[list[Spread | None]] = [[p.hazard for p in points], [p.burden for p in points]]
+    spreads.append([p.jaccard for p in points])
+    lowest = min(s.low for values in spreads for s in values if s is not None)
+    with drawing(WIDE, 2.2) as figure:
+        for axes, title, values in zip(figure.subplots(1, 3, sharey=True), titles, spreads, strict=True):
+            drawn = [(p.draws, s) for p, s in zip(points, values, strict=True) if s is not None]
+            axes.axvline(PAIRS, color=HARM, lw=0.9, ls=DASHES, zorder=1)
+            axes.plot([m for m, _ in drawn], [s.mean for _, s in drawn], "o-", color=BLUE, lw=1.2, markersize=4)
+            for m, s in drawn:
+                axes.plot([m, m], [s.low, s.high], color=BLUE, lw=1.1, zorder=3)
+                axes.annotate(f"{s.mean:.2f}", (m, s.mean), (5, -8), textcoords="offset points", fontsize=FINE)
+            axes.set_title(title)
+            axes.set_xticks([p.draws for p in points])
+            axes.set_xlim(0.3, most + 0.17 * most)
+            axes.set_xlabel("draws in each arm, m")
+            axes.set_ylim(lowest - 0.08, 1.04)
+            grid(axes)
+    return Figure(
+        "sensitivity-draws",
+        "How far the verdicts hang on the number of draws",
+        _draws_caption(points, most, boundaries),
+        figure,
+        _draws_table(points),
+    )
+
+
+def _draws_caption(points: Sequence[DrawsPoint], most: int, boundaries: int) -> str:
+    words = (
+        f"{boundaries} boundaries with {most} draws in each arm; m of them are drawn 1,000 times and compared with all"
+    )
+    words += f" {most}. Dots: means; bars: 2.5 to 97.5 percentiles; dashed: the paper's three pairs."
+    at = next((p for p in points if p.draws == PAIRS), None)
+    if at:
+        said = [f"H {at.hazard.mean:.2f}"] if at.hazard else []
+        said += [f"B {at.burden.mean:.2f}"] if at.burden else []
+        ranked = f"rank correlations are {' and '.join(said)}, and " if said else ""
+        words += f" With three, {ranked}the selections overlap by {at.jaccard.mean:.2f} (Jaccard)."
+    return words
+
+
+def _draws_table(points: Sequence[DrawsPoint]) -> Table:
+    heads = ("draws", "hazard_correlation", "burden_correlation", "jaccard")
+    rows = tuple((p.draws, _spread(p.hazard), _spread(p.burden), _spread(p.jaccard)) for p in points)
+    return Table("sensitivity-draws", tuple(Column(h, h) for h in heads), rows)
+
+
+def _spread(found: Spread | None) -> Cell:
+    return Number(found.mean, 2, interval=(found.low, found.high)) if found else None
+
+
+def _thresholds_figure(points: Sequence[ThresholdPoint], thresholds: Thresholds, boundaries: int) -> Figure:
+    with drawing(WIDE * 0.72, 2.2) as figure:
+        panels = figure.subplots(1, 2, sharey=True)
+        kinds = (("hazard", thresholds.hazard, "H"), ("burden", thresholds.burden, "B"))
+        for letter, axes, (kind, default, sign) in zip("ab", panels, kinds, strict=True):
+            drawn = [point for point in points if point.threshold == kind]
+            axes.axvline(default, color=HARM, lw=0.9, ls=DASHES)
+            axes.plot([p.value for p in drawn], [p.jaccard for p in drawn], "o-", color=BLUE, lw=1.2, markersize=4)
+            for n, p in enumerate(drawn):
+                before, after = (drawn[max(n - 1, 0)].jaccard, drawn[min(n + 1, len(drawn) - 1)].jaccard)
+                axes.annotate(f"{p.selected}", (p.value, p.jaccard), **_beside(before, p.jaccard, after))
+            axes.set_title(f"({letter}) Threshold of {sign}")
+            axes.set_xlabel(f"{sign} ≥")
+            axes.set_xticks([p.value for p in drawn], [f"{p.value:g}" for p in drawn])
+            axes.margins(x=0.1)
+            axes.set_ylim(-0.05, 1.16)
+            grid(axes)
+        panels[0].set_ylabel("Jaccard overlap")
+    return Figure(
+        "sensitivity-thresholds",
+        "How far the selection hangs on the thresholds",
+        _thresholds_caption(points, thresholds, boundaries),
+        figure,
+        _thresholds_table(points),
+    )
+
+
+def _beside(before: float, here: float, after: float) -> Any:
+    """Where a number keeps off a line: on the side from which the line does not come."""
+    rising = after > here and before <= here
+    up = -11 if before > here and after > here else 4
+    at = {"xytext": (-4, up), "ha": "right"} if rising else {"xytext": (4, up), "ha": "left"}
+    return {**at, "textcoords": "offset points", "fontsize": FINE}
+
+
+def _thresholds_caption(points: Sequence[ThresholdPoint], thresholds: Thresholds, boundaries: int) -> str:
+    default = next(p for p in points if p.threshold == "hazard" and p.value == round(thresholds.hazard, 6))
+    others = [p.jaccard for p in points if p.value != (default.value if p.threshold == "hazard" else thresholds.burden)]
+    words = "One threshold is varied at a time, at three pairs a boundary; overlap with what the default selects"
+    words += f" (dashed: H ≥ {thresholds.hazard:g} or B ≥ {thresholds.burden:g}). Numbers: boundaries selected."
+    words += f" The default selects {default.selected} of {boundaries}; the others overlap with it by"
+    return f"{words} {min(others):.2f} to {max(others):.2f}."
+
+
+def _thresholds_table(points: Sequence[ThresholdPoint]) -> Table:
+    heads = ("threshold", "value", "selected", "jaccard")
+    rows: list[tuple[Cell, ...]] = [(p.threshold, Number(p.value, 2), p.selected, Number(p.jaccard, 2)) for p in points]
+    return Table("sensitivity-thresholds", tuple(Column(h, h) for h in heads), tuple(rows))

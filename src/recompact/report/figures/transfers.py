@@ -1,0 +1,138 @@
+"""Transfer in one figure: a template with models that it was not adapted with, beside the reference and no compaction.
+
+Comes in: a transfer. Goes out: a figure with a panel for each metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from recompact.evaluation.metrics import Metrics, metric
+from recompact.evaluation.transfer import Transfer, Transferred, said, transfer_table
+from recompact.report.figures.drawn import Figure
+from recompact.report.figures.style import (
+    FINE,
+    INK,
+    NAME,
+    WIDE,
+    drawing,
+    grid,
+    legend,
+    legend_height,
+    looks,
+    powers,
+    shown,
+)
+from recompact.report.tables import clean
+
+DASHES = (0, (3, 2))
+
+MARKERS = "os^vDP"
+
+Group = tuple[Transferred, list[Transferred]]
+"""The rows that differ in nothing but the arm, and one of them for what they have in common."""
+
+
+def transfer_figure(found: Transfer) -> Figure:
+    groups = _groups(found.rows)
+    drawn = _looks(found.rows)
+    lines = max(len(_title(group, groups).splitlines()) for group, _ in groups)
+    dots = max(len(_dots(rows)) for _, rows in groups)
+    wide = max(2.9, 0.6 + (0.3 + 0.4 * dots) * len(groups))
+    high = 2.0 + 0.12 * lines
+    across = wide * len(found.keys) <= WIDE  # side by side, or one below the other
+    shape = (1, len(found.keys)) if across else (len(found.keys), 1)
+    width = wide * shape[1]
+    names = [*(shown(name, NAME) for name in drawn), "no compaction"]
+    with drawing(width, high * shape[0] + legend_height(names, width)) as figure:
+        panels = figure.subplots(*shape, sharey=across, squeeze=False).flat
+        for axes, key in zip(panels, found.keys, strict=True):
+            for n, (_, rows) in enumerate(groups):
+                _group(axes, n, rows, key, drawn)
+            axes.set_title(f"{powers(metric(key).title)}, %")
+            axes.set_xticks(range(len(groups)), [_title(group, groups) for group, _ in groups], fontsize=FINE)
+            axes.set_xlim(-0.6, len(groups) - 0.4)
+            axes.tick_params(axis="x", length=0)
+            grid(axes)
+        _legend(figure, found, drawn)
+    return Figure("transfer", "A template with other models", _caption(found), figure, transfer_table(found))
+
+
+def _groups(rows: Sequence[Transferred]) -> list[Group]:
+    groups: dict[tuple[str, str | None, int | None], list[Transferred]] = {}
+    for row in rows:
+        groups.setdefault((row.setting, row.scope, row.budget), []).append(row)
+    return [(made[0], made) for made in groups.values()]
+
+
+def _title(group: Transferred, groups: Sequence[Group]) -> str:
+    """The models, or the run where those are not known or do not tell it apart; then scope and budget."""
+    models = said(group.models)
+    alike = {other.setting for other, _ in groups if said(other.models) == models}
+    unclear = group.models is None or len(alike) > 1
+    lines = [group.setting] if unclear else clean(models).replace(", compressor ", "\n+ ").split("\n")
+    lines += [group.scope] if group.scope else []
+    lines += [f"{group.budget:,}"] if len({other.budget for other, _ in groups}) > 1 and group.budget else []
+    return "\n".join(shown(line, 18) for line in lines)
+
+
+def _looks(rows: Sequence[Transferred]) -> dict[str, tuple[str, str]]:
+    """Colour and marker of each arm, references first."""
+    names = list(dict.fromkeys([*(row.against for row in rows), *(row.arm for row in rows)]))
+    colors = looks(names)
+    return {name: (colors[name].color, MARKERS[n % len(MARKERS)]) for n, name in enumerate(names)}
+
+
+def _group(axes: Any, n: int, rows: Sequence[Transferred], key: str, drawn: Mapping[str, tuple[str, str]]) -> None:
+    """The reference, the arms beside it, and a dashed line for no compaction."""
+    dots = _dots(rows)
+    step = 0.64 / len(dots)
+    half = step * (len(dots) - 1) / 2
+    whole = 100 * rows[0].none.means[key] if rows[0].none else None
+    if whole is not None:
+        axes.plot([n - half - 0.15, n + half + 0.15], [whole] * 2, color=INK, lw=1.0, ls=DASHES, zorder=1)
+    for place, (name, found) in enumerate(dots):
+        x, y = n - half + step * place, 100 * found.means[key]
+        color, marker = drawn[name]
+        spread = 100 * found.spread.get(key, 0.0) if key == "acc" else 0.0
+        low, high = max(y - spread, 0), min(y + spread, 100)
+        axes.plot([x, x], [low, high], color=color, lw=1.1, alpha=0.7)
+        axes.plot([x], [y], marker, color=color, markersize=5)
+        below = whole is not None and y < whole  # away from the dashed line
+        end, up = (low, -8) if below else (high, 8)
+        at: Any = {"textcoords": "offset points", "fontsize": FINE, "ha": "center", "va": "center", "color": color}
+        axes.annotate(f"{y:.1f}", (x, end), (0, up), **at)
+    axes.margins(y=0.15)
+
+
+def _dots(rows: Sequence[Transferred]) -> list[tuple[str, Metrics]]:
+    """References first, each once, then the arms."""
+    return list(({row.against: row.reference for row in rows} | {row.arm: row.moved for row in rows}).items())
+
+
+def _legend(figure: Any, found: Transfer, drawn: Mapping[str, tuple[str, str]]) -> None:
+    from matplotlib.lines import Line2D
+
+    entries = [
+        Line2D([], [], color=color, marker=marker, ls="none", markersize=5, label=shown(name, NAME))
+        for name, (color, marker) in drawn.items()
+    ]
+    if any(row.none for row in found.rows):
+        entries.append(Line2D([], [], color=INK, lw=1.0, ls=DASHES, label="no compaction"))
+    legend(figure, entries)
+
+
+def _caption(found: Transfer) -> str:
+    words = "Bars: standard deviation of Acc across runs; dashed: no compaction."
+    adapted = sorted({said(row.adapted_with) for row in found.rows if row.adapted_with})
+    words += f" Adapted with {'; '.join(shown(name, 60) for name in adapted)}." if adapted else ""
+    key = found.keys[-1]
+    for row in found.rows[:4]:
+        d = row.comparison.of(key)
+        where = said(row.models) if row.models else row.setting
+        words += f" {shown(where, 60)}{f', {row.scope}' if row.scope else ''}: {shown(row.arm)} changes"
+        words += (
+            f" {powers(metric(key).title)} by {100 * d.delta:+.1f} points ({100 * d.low:+.1f} to {100 * d.high:+.1f})."
+        )
+    return words

@@ -1,0 +1,175 @@
+"""Arms under several budgets: which belong together, what their figures are, and the table of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+from statistics import fmean
+from typing import Any
+
+import pytest
+from evaluation_support import arm
+
+from recompact.evaluation.intervals import RELATIVE, estimates
+from recompact.evaluation.records import ArmRuns
+from recompact.evaluation.summary import arm_table, difference_table, evaluation, references
+from recompact.evaluation.sweep import sweep, sweep_table
+from recompact.report.tables import Number, Table, render
+
+
+def at(made: ArmRuns, budget: int | None, kind: str = "prompted") -> ArmRuns:
+    return replace(made, settings={"kind": kind, "budget": budget})
+
+
+def with_steps(made: ArmRuns, steps: Mapping[str, int]) -> ArmRuns:
+    return replace(made, rows=tuple(replace(row, steps=steps[row.task]) for row in made.rows))
+
+
+NONE = at(arm("none", ["111", "110", "100", "111"]), None, "none")
+SMALL = at(arm("prompting@1024", ["100", "000", "100", "111"], "history", steps=20), 1024)
+LARGE = at(arm("prompting@4096", ["111", "010", "110", "111"], "history", steps=12), 4096)
+MIDDLE = at(arm("prompting", ["110", "010", "110", "111"], "history", steps=15), 2048)  # the config's own budget
+OTHER = at(arm("pair@1024", ["111", "110", "100", "111"], "history"), 1024)
+
+
+def test_arms_of_one_name_and_scope_are_one_line() -> None:
+    prefix = [replace(made, scope="prefix") for made in (LARGE, SMALL)]
+    again = replace(MIDDLE, name="prompting@2048")  # the same under another name
+    found = sweep(evaluation("e", [NONE, LARGE, SMALL, MIDDLE, again, OTHER, *prefix]))
+    assert found is not None
+    assert [line.label for line in found.lines] == ["prompting/history", "prompting/prefix"]
+    assert [point.budget for point in found.lines[0].points] == [1024, 2048, 4096]
+    assert [point.budget for point in found.lines[1].points] == [1024, 4096]
+    assert (found.tasks, found.runs) == (4, 3)
+    figures = found.lines[0].points[0].figures
+    assert figures["acc"].value == pytest.approx(5 / 12)
+    assert figures["pass^3"].value == pytest.approx(1 / 4)
+    assert figures["pass@3"].value == pytest.approx(3 / 4)
+    assert found.none is not None
+    assert found.none["acc"].value == pytest.approx(9 / 12)
+    assert found.lines[0].points[0].compactions == 1  # runs 0, 1 and 2 have as many
+    assert found.to_json()["lines"][0]["points"][0]["figures"]["pass^3"]["value"] == 0.25
+
+
+def test_one_budget_is_no_sweep() -> None:
+    assert sweep(evaluation("e", [NONE, SMALL, OTHER])) is None
+    assert sweep(evaluation("e", [])) is None
+    released = [replace(made, settings={}) for made in (SMALL, LARGE)]
+    assert sweep(evaluation("e", released)) is None
+
+
+def test_a_single_run_has_no_reliability_and_without_none_there_is_nothing_to_measure_by() -> None:
+    found = sweep(evaluation("e", [SMALL, LARGE], runs=1))
+    assert found is not None
+    assert found.none is None
+    assert list(found.lines[0].points[0].figures) == ["acc", "steps"]
+    assert [column.key for column in sweep_table(found).columns][-2:] == ["acc", "steps"]
+
+
+def test_steps_beside_none_are_resampled_together() -> None:
+    tasks = {f"t{n:03d}": 5 + 7 * n for n in range(4)}
+    whole = with_steps(NONE, tasks)
+    twice = with_steps(SMALL, {task: 2 * steps for task, steps in tasks.items()})
+    mixed = with_steps(LARGE, {task: steps + Random(task).randint(0, 9) for task, steps in tasks.items()})
+    found = estimates(evaluation("e", [whole, twice, mixed]), ("acc", "steps"))
+    assert (found["none"][RELATIVE].value, found["none"][RELATIVE].low, found["none"][RELATIVE].high) == (0, 0, 0)
+    # Whatever tasks are drawn, it is twice as many: drawn apart, the interval would be wide.
+    double = found["prompting@1024/history"][RELATIVE]
+    assert (double.value, double.low, double.high) == (1, 1, 1)
+    third = found["prompting@4096/history"][RELATIVE]
+    ratios = resampled_ratios(mixed, whole)
+    assert third.low == pytest.approx(ratios[250], abs=0.02)
+    assert third.high == pytest.approx(ratios[9749], abs=0.02)
+    assert third.low < third.value < third.high
+
+
+def resampled_ratios(one: ArmRuns, other: ArmRuns) -> list[float]:
+    """The same by a loop that shares nothing with the code."""
+    chance = Random("another generator")
+    mean = [{row.task: row.steps for row in made.rows} for made in (one, other)]
+    tasks = sorted(mean[0])
+    found = []
+    for _ in range(10_000):
+        drawn = [chance.choice(tasks) for _ in tasks]
+        found.append(fmean(mean[0][t] for t in drawn) / fmean(mean[1][t] for t in drawn) - 1)
+    return sorted(found)
+
+
+def test_the_table_by_budget() -> None:
+    found = sweep(evaluation("e", [NONE, SMALL, LARGE]))
+    assert found is not None
+    table = sweep_table(found)
+    assert [row[2] for row in table.rows] == [None, 1024, 4096]
+    text = render(table, "terminal")
+    assert "1,024" in text
+    assert "41.7 [" in text
+    cell = table.rows[1][-1]
+    assert isinstance(cell, Number)
+    assert cell.text.startswith("+93.0 [")  # 20.75 steps beside 10.75 (t000 to t003 add 0, 1, 2, 0)
+    acc = table.rows[1][4]
+    assert isinstance(acc, Number)
+    assert "*" not in acc.text  # that a share is not zero is no finding
+
+
+def test_each_arm_is_measured_against_the_reference_of_its_budget() -> None:
+    shown = evaluation("e", [NONE, SMALL, LARGE, OTHER, at(arm("fifo@4096", ["000"] * 4), 4096, "fifo")])
+    pairs = {a.label: b.label for a, b in references(shown)}
+    assert pairs == {
+        "none": "prompting@1024/history",
+        "pair@1024/history": "prompting@1024/history",
+        "fifo@4096": "prompting@4096/history",
+    }
+    exact = evaluation("e", [NONE, MIDDLE, SMALL])
+    assert {a.label: b.label for a, b in references(exact)} == {
+        "none": "prompting/history",
+        "prompting@1024/history": "prompting/history",
+    }
+    assert difference_table(shown) is not None
+
+
+def bold(table: Table) -> dict[str, set[str]]:
+    return {
+        f"{row[0]}/{row[1]}": {
+            column.key
+            for column, cell in zip(table.columns, row, strict=True)
+            if isinstance(cell, Number) and cell.best
+        }
+        for row in table.rows
+    }
+
+
+def test_the_best_of_those_that_compress_are_bold() -> None:
+    one = at(arm("prompting", ["110", "010", "110", "111"], "history", steps=15), 2048)
+    two = at(arm("pair", ["111", "110", "000", "111"], "history", steps=12), 2048)
+    fifo = at(arm("fifo", ["000", "000", "000", "111"], steps=9), 2048, "fifo")
+    alone = at(arm("pair", ["111"] * 4, "prefix", steps=3), 2048)
+    elsewhere = at(arm("pair@512", ["111"] * 4, "history", steps=1), 512)
+    table = arm_table(evaluation("e", [NONE, one, two, fifo]))
+    found = bold(table)
+    assert found["none/None"] == set()  # it does not compete
+    assert found["pair/history"] >= {"acc", "pass^3"}
+    assert "acc" in found["prompting/history"]  # eight of twelve both
+    assert "pass@3" in found["prompting/history"]
+    assert found["fifo/None"] >= {"steps", "peak", "tokens"}
+    assert "peak" in found["pair/history"]  # ties stand together
+    assert not {"compactions", "cached"} & set().union(*found.values())
+    other = bold(arm_table(evaluation("e", [NONE, one, two, alone, elsewhere])))
+    assert other["pair/history"] >= {"steps", "pass^3"}  # another scope or budget takes nothing from it
+    assert other["pair/prefix"] == other["pair@512/history"] == set()  # nobody to be better than
+    markdown, latex = render(table, "markdown"), render(table, "latex")
+    assert "**66.7 ± " in markdown
+    assert r"$\mathbf{66.7}${\scriptsize" in latex
+    for text in (markdown, latex):
+        assert "Bold: the best of the arms" in text
+    assert "Bold" not in render(table, "terminal")
+    plain = arm_table(evaluation("e", [NONE, one]))
+    assert "Bold" not in render(plain, "markdown")
+
+
+def test_a_difference_is_bold_by_its_interval_alone() -> None:
+    def cell(**more: Any) -> str:
+        return Number(5.0, 1, interval=(1.0, 9.0), **more).text
+
+    assert cell(signed=True) == "+5.0 [+1.0, +9.0]*"
+    assert cell() == "5.0 [1.0, 9.0]"

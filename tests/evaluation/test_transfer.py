@@ -1,0 +1,163 @@
+"""Evaluations with different models side by side."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from statistics import stdev
+from typing import Any
+
+import pytest
+from evaluation_support import arm
+
+from recompact.chat import Message, Reply, Usage
+from recompact.config import CompressorConfig
+from recompact.errors import InputError
+from recompact.evaluation.arms import parse_arms
+from recompact.evaluation.paired import sign_test
+from recompact.evaluation.records import ArmRuns
+from recompact.evaluation.transfer import Setting, models_of, read_setting, said, transfer, transfer_table
+from recompact.report.tables import FORMATS, joined, render
+from recompact.store.store import Store
+from recompact.template import default_template, save
+
+
+def prompted(name: str, outcomes: list[str], scope: str = "history", **settings: Any) -> ArmRuns:
+    known = {"kind": "prompted", "budget": 2048, "template": name, **settings}
+    return replace(arm(name, outcomes, scope), settings=known)
+
+
+NONE = replace(arm("none", ["111", "111", "110", "000"]), settings={"kind": "none"})
+BEFORE = prompted("prompting", ["111", "100", "110", "000"])
+AFTER = prompted("pair", ["111", "111", "110", "100"], adapted_with={"agent": "a", "compressor": "a", "optimizer": "o"})
+ONE = Setting("one", (NONE, BEFORE, AFTER), "pocket", {"agent": "a", "compressor": "a"})
+TWO = Setting("two", (BEFORE, prompted("pair", ["100", "101", "000", "000"])), "pocket", {"agent": "b", "user": "c"})
+
+
+def test_each_evaluation_is_a_row() -> None:
+    found = transfer([ONE, TWO])
+    first, second = found.rows
+    assert (first.setting, first.scope, first.arm, first.against) == ("one", "history", "pair", "prompting")
+    assert first.none is not None
+    assert first.none.means["acc"] == pytest.approx(8 / 12)
+    assert first.reference.means["acc"] == pytest.approx(6 / 12)
+    assert first.moved.means["acc"] == pytest.approx(9 / 12)
+    assert first.moved.spread["acc"] == pytest.approx(stdev([1.0, 0.75, 0.5]))
+    assert first.comparison.of("pass^3").delta == pytest.approx(1 / 4)
+    assert (first.comparison.wins, first.comparison.losses) == (1, 0)
+    assert first.comparison.p == sign_test(1, 0)
+    assert second.none is None
+    assert second.comparison.of("acc").delta == pytest.approx(3 / 12 - 6 / 12)
+    assert (first.adapted_with or {})["optimizer"] == "o"
+    data = json.loads(json.dumps(found.to_json()))
+    assert data["rows"][0]["figures"]["arm"]["pass^3"] == 0.5
+    assert data["rows"][1]["models"] == {"agent": "b", "user": "c"}
+
+
+def test_the_table_in_every_format() -> None:
+    table = transfer_table(transfer([ONE, TWO]))
+    shown = {form: joined([table], form) for form in FORMATS}
+    for text in shown.values():
+        assert "pair" in text
+        assert "prompting" in text
+    assert "adapted with" in shown["terminal"]
+    assert "75.0 ± 25.0" in shown["terminal"]
+    assert "acc_delta_low" in shown["csv"]
+    assert r"\toprule" in shown["latex"]
+    bare = transfer_table(transfer([replace(TWO, name="x"), TWO]))
+    assert "adapted with" not in render(bare, "terminal")  # nothing is known of it
+    assert "Acc none" not in render(bare, "terminal")
+
+
+def test_what_a_reader_should_know() -> None:
+    assert any("same models" in note for note in transfer([ONE, replace(ONE, name="again")]).notes)
+    assert not any("same models" in note for note in transfer([ONE, TWO]).notes)
+    changed = replace(TWO, arms=(BEFORE, prompted("pair", ["111"] * 4, template="another")))
+    assert any("Not the same template" in note for note in transfer([ONE, changed]).notes)
+    fewer = replace(TWO, arms=(BEFORE, prompted("pair", ["111"] * 3)))
+    assert any("not of the same tasks" in note for note in transfer([ONE, fewer]).notes)
+    assert any("4 tasks: one task is 25 points" in note for note in transfer([ONE, TWO]).notes)
+    simulated = replace(TWO, arms=tuple(replace(a, simulated=True) for a in TWO.arms))
+    assert transfer([ONE, simulated]).notes[-1].startswith("Simulated models")
+
+
+def test_arms_and_references_are_chosen_by_scope_and_budget() -> None:
+    both = replace(
+        ONE, arms=(*ONE.arms, prompted("prompting", ["000"] * 4, "prefix"), prompted("pair", ["111"] * 4, "prefix"))
+    )
+    found = transfer([both, TWO])
+    assert [(r.setting, r.scope) for r in found.rows] == [("one", "history"), ("one", "prefix"), ("two", "history")]
+    assert found.rows[1].comparison.of("acc").delta == 1
+    small = [prompted(f"{n}@512", ["110"] * 4, budget=512) for n in ("prompting", "pair")]
+    swept = replace(ONE, arms=(*ONE.arms, *small))
+    row = transfer([swept, TWO]).rows[1]
+    assert (row.budget, row.arm, row.against) == (512, "pair", "prompting")
+    assert row.comparison.of("acc").delta == 0
+    fewest = replace(TWO, arms=tuple(replace(a, rows=tuple(r for r in a.rows if r.run < 2)) for a in TWO.arms))
+    assert transfer([ONE, fewest]).keys == ("acc", "pass^2")
+    assert [r.comparison.runs for r in transfer([ONE, fewest]).rows] == [2, 2]
+    assert [r.arm for r in transfer([ONE, ONE], ["none"], "prompting").rows] == ["none", "none"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "arms", "against", "words"),
+    [
+        ([ONE], (), "prompting", "two evaluations or more"),
+        ([ONE, replace(TWO, suite="tau2")], (), "prompting", "different suites \\(pocket, tau2\\)"),
+        ([ONE, replace(TWO, arms=(BEFORE,))], (), "prompting", "no template arm is in all of these"),
+        ([ONE, TWO], ("nobody",), "prompting", "one has no arm 'nobody': it has none, prompting/history"),
+        ([ONE, TWO], (), "fifo", "one has no arm 'fifo' of scope history"),
+    ],
+)
+def test_refusals(settings: list[Setting], arms: tuple[str, ...], against: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        transfer(settings, arms, against)
+
+
+def test_models_are_those_that_answered(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "r.db") as store:
+        store.set_meta(command="evaluate", suite="s", identity={"models": {"mine": {"id": "vendor/model-7"}}})
+        reply = Reply(Message("assistant", "x"), Usage(1, 1), "stop", "m")
+        for n, (role, name) in enumerate([("agent", "mine"), ("compressor", "sim-compressor"), ("compressor", "mine")]):
+            store.journal("u", n, role, name, "00", reply, 0.1)
+        assert models_of(store) == {"agent": "vendor/model-7", "compressor": "vendor/model-7 + sim-compressor"}
+    setting = read_setting(str(tmp_path / "r.db"), tmp_path)
+    assert (setting.name, setting.suite, setting.arms) == ("r", "s", ())
+    assert said(setting.models) == "vendor/model-7, compressor vendor/model-7 + sim-compressor"
+
+
+def test_released_records_take_part(tmp_path: Path) -> None:
+    for arm_name, wins in (("prompting", (1, 0)), ("pair", (1, 1))):
+        home = tmp_path / "records" / arm_name / "s1"
+        home.mkdir(parents=True)
+        lines = [json.dumps({"task_id": str(n), "success": won, "num_steps": 3}) for n, won in enumerate(wins)]
+        (home / "run_records.jsonl").write_text("\n".join(lines))
+    setting = read_setting(str(tmp_path / "records"), tmp_path)
+    assert setting.models is None
+    found = transfer([setting, replace(setting, name="other")])
+    assert [row.comparison.of("acc").delta for row in found.rows] == [0.5, 0.5]
+    assert "?" in render(transfer_table(found), "terminal")
+
+
+def test_an_arm_knows_with_which_models_its_template_was_adapted(tmp_path: Path) -> None:
+    template = default_template()
+    save(template, tmp_path / "t")
+    manifest: dict[str, Any] = {
+        "hash": template.hash,
+        "models": {"agent": "big", "compressor": "sim-compressor"},
+        "config": {"models": {"big": {"id": "vendor/big-2"}}},
+    }
+
+    def parsed() -> dict[str, Any]:
+        (made,) = parse_arms([f"pair={tmp_path / 't'}"], CompressorConfig(), template)
+        return made.to_json()
+
+    assert "adapted_with" not in parsed()
+    (tmp_path / "t" / "manifest.json").write_text(json.dumps(manifest))
+    assert parsed()["adapted_with"] == {"agent": "vendor/big-2", "compressor": "sim-compressor"}
+    (tmp_path / "t" / "manifest.json").write_text(json.dumps({**manifest, "hash": "of another text"}))
+    assert "adapted_with" not in parsed()
+    for broken in ("{", "[]", '{"hash": 1}', json.dumps({**manifest, "models": 3})):
+        (tmp_path / "t" / "manifest.json").write_text(broken)
+        assert "adapted_with" not in parsed()
