@@ -7,8 +7,10 @@ serves as the reference.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import comb
 from random import Random
 from statistics import fmean
 
@@ -19,6 +21,9 @@ from recompact.attribution.effects import channel_of, estimate
 from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.attribution.sampling import Sampled, sample, shuffled
 from recompact.attribution.uniform import Uniform
+
+
+_MOST_CHOICES = 500  # of draws of one arm; C(9, 4) is 126
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ def sensitivity_to_draws(
         random = Random(seed + m)
         # All draws of all boundaries leave nothing to chance.
         repeats = 1 if all(m >= max(len(pre), len(post)) for pre, post in arms) else subsamples
-        found = [_subsample(arms, m, random) for _ in range(repeats)]
+        found = list(_subsamples(arms, m, repeats, random))
         hazards, burdens = (
             [correlation(ranks([effect[n] for effect in effects]), reference[n]) for effects in found] for n in (0, 1)
         )
@@ -73,12 +78,28 @@ def sensitivity_to_draws(
     return points
 
 
-def _subsample(
-    arms: Sequence[tuple[Sequence[Outcome], Sequence[Outcome]]], m: int, random: Random
-) -> list[tuple[float, float]]:
-    return [
-        estimate(random.sample(pre, min(m, len(pre))), random.sample(post, min(m, len(post)))) for pre, post in arms
-    ]
+def _subsamples(
+    arms: Sequence[tuple[Sequence[Outcome], Sequence[Outcome]]], m: int, repeats: int, random: Random
+) -> Iterator[list[tuple[float, float]]]:
+    """So many times the effects of all boundaries, each from m draws of either arm without replacement."""
+    drawn = [(_means(pre, m, repeats, random), _means(post, m, repeats, random)) for pre, post in arms]
+    for n in range(repeats):
+        yield [(pre[n][0] - post[n][0], post[n][1] - pre[n][1]) for pre, post in drawn]
+
+
+def _means(outcomes: Sequence[Outcome], m: int, repeats: int, random: Random) -> list[tuple[float, float]]:
+    """Mean value and mean steps of random choices of m draws.
+
+    Of nine draws there are few choices, so all of them are worked out once and then picked from.
+    """
+    size = min(m, len(outcomes))
+    if comb(len(outcomes), size) > _MOST_CHOICES:
+        return [_mean(random.sample(outcomes, size)) for _ in range(repeats)]
+    return random.choices([_mean(chosen) for chosen in combinations(outcomes, size)], k=repeats)
+
+
+def _mean(outcomes: Sequence[Outcome]) -> tuple[float, float]:
+    return sum([o.value for o in outcomes]) / len(outcomes), sum([o.steps for o in outcomes]) / len(outcomes)
 
 
 def _spread(values: Sequence[float | None]) -> Spread | None:
