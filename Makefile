@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 RECOMPACT_TEST_MODEL ?= http://127.0.0.1:18150/v1
 RECOMPACT_TEST_MODEL_ID ?= 1.5b
 
-.PHONY: demo test check unit test-model test-harnesses bench clean
+.PHONY: demo test check unit browser test-model test-harnesses bench clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +25,17 @@ check: $(READY)
 
 unit: $(READY)
 	$(BIN)/pytest -n 2
+
+# The report is looked at in a real browser. Without one those tests are skipped, with this as their reason.
+browser:
+	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then \
+		echo "chromium and chromedriver are there."; \
+	else \
+		as=$$(test "$$(id -u)" = 0 || echo sudo); \
+		$$as apt-get update -qq && \
+		$$as env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+			chromium chromium-driver fonts-dejavu-core; \
+	fi
 
 # Needs a server with a real model; see docs/local-models.md.
 test-model: $(READY)

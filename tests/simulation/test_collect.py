@@ -79,6 +79,7 @@ def test_the_demo_runs_the_whole_pipeline_and_is_labelled_as_simulated(tmp_path:
     last = done.stdout.strip().splitlines()[-1]
     assert last.startswith("digest: ")
     assert (tmp_path / "demo" / "adapted" / "CHANGES.md").exists()
+    assert "Simulated models." in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
     again = subprocess.run([sys.executable, "-m", "recompact", *few, "--json"], capture_output=True, text=True)
     report = json.loads(again.stdout)
     assert f"digest: {report['digest']}" == last

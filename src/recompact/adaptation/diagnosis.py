@@ -6,6 +6,7 @@ texts they cite. A diagnosis whose quotes do not is drawn again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +90,12 @@ class Diagnosis:
     def to_json(self) -> dict[str, Any]:
         findings = [vars(cause) for cause in self.causes]
         return {"boundary": str(self.id), "channel": self.channel, "findings": findings, "refused": list(self.refused)}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Diagnosis:
+        """From what a run keeps of it, which also names the boundary's unit and index."""
+        causes = tuple(Cause(**cause) for cause in data["findings"])
+        return Diagnosis(BoundaryId(data["unit"], data["index"]), data["channel"], causes, tuple(data["refused"]))
 
 
 async def diagnose(optimizer: Optimizer, evidence: BoundaryEvidence) -> Diagnosis:

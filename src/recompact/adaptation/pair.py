@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from recompact.adaptation.candidates import Drawn, draw_candidates
-from recompact.adaptation.diagnosis import Cause, Diagnosis, diagnose
+from recompact.adaptation.diagnosis import Diagnosis, diagnose
 from recompact.adaptation.evidence import BoundaryEvidence, gather
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.revision import Candidate, revise
@@ -33,7 +33,7 @@ async def pair(study: Study, progress: Progress) -> Drawn:
 
         unit = f"diagnose/{entry.id}"
         calls = study.calls(unit)
-        diagnoses[entry.id] = _diagnosis(await as_unit(study.store, unit, "diagnosis", work))
+        diagnoses[entry.id] = Diagnosis.from_json(await as_unit(study.store, unit, "diagnosis", work))
         progress.done()
 
     left = await run_units(((str(e.id), partial(diagnose_one, e)) for e in evidence), study.config.run.concurrency)
@@ -46,8 +46,3 @@ async def pair(study: Study, progress: Progress) -> Drawn:
         return await revise(optimizer, name, study.template, made, instances)
 
     return await draw_candidates(study, progress, "pair", draw)
-
-
-def _diagnosis(data: dict[str, Any]) -> Diagnosis:
-    causes = tuple(Cause(**cause) for cause in data["findings"])
-    return Diagnosis(BoundaryId(data["unit"], data["index"]), data["channel"], causes, tuple(data["refused"]))

@@ -7,7 +7,7 @@ optimizer wants to see marked.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from recompact.chat import canonical
@@ -93,7 +93,7 @@ def occurs(literal: str, text: str) -> bool:
     >>> occurs("t12", "paid t12."), occurs("t12", "paid t123.")
     (True, False)
     """
-    return re.search(rf"(?<!\w){re.escape(literal)}(?!\w)", text) is not None
+    return literal in text and re.search(rf"(?<!\w){re.escape(literal)}(?!\w)", text) is not None
 
 
 _MARK = re.compile(r"\[(assistant|user|tool|result of [^\]]*)\]")
@@ -112,14 +112,25 @@ _LITERAL = re.compile(
 )
 
 
+_OVERLONG = re.compile(r"[\w.,:/@$+-]{400,}")
+
+
 def literals(text: str) -> tuple[str, ...]:
     """Numbers, dates, ids, addresses and quoted words of a text, each once: what cannot be guessed when it is lost.
 
     >>> literals('paid 12.50 to "Ada" (ada@mail.example) with pay-7f3a on 2026-03-01')
     ('12.50', 'Ada', 'ada@mail.example', 'pay-7f3a', '2026-03-01')
     """
-    found = (match[match.lastindex or 0] for match in _LITERAL.finditer(text))
-    return tuple(dict.fromkeys(literal for literal in found if literal))
+    return tuple(dict.fromkeys(text[start:end] for start, end in literal_spans(text)))
+
+
+def literal_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where the literals of a text stand: start and end of each."""
+    # A run that long is no literal, and looking for one from each of its places would take forever.
+    for match in _LITERAL.finditer(_OVERLONG.sub(lambda run: " " * len(run[0]), text)):
+        group = match.lastindex or 0
+        if match[group]:
+            yield match.span(group)
 
 
 def _text(context: Context) -> str:

@@ -22,7 +22,6 @@ from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.attribution.sampling import Sampled, sample, shuffled
 from recompact.attribution.uniform import Uniform
 
-
 _MOST_CHOICES = 500  # of draws of one arm; C(9, 4) is 126
 
 

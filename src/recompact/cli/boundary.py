@@ -5,7 +5,6 @@ Everything that models and environments wrote is printed as plain text, whatever
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from recompact.attribution.evidence import Comparison, Continuation, Evidence
     from recompact.context import Context
-    from recompact.trajectory import Action
 
 WIDE = 110  # columns from which on two texts stand side by side
 LONG = 700  # characters of a text, and
@@ -135,6 +133,8 @@ def _continuation_panel(
 ) -> RenderableType:
     from rich.text import Text
 
+    from recompact.report.texts import action_line
+
     if made is None:
         return _panel(f"{arm} {number}: not drawn", Text(""), "dim")
     outcome = "success" if made.row.success else "failure"
@@ -142,19 +142,11 @@ def _continuation_panel(
     for n, action in enumerate(made.actions):
         marks = ("≠" if n == pair.divergence else " ") + ("↻" if n in made.repeated else " ")
         style = "bold" if n == pair.divergence else "yellow" if n in made.repeated else ""
-        shown.append(f"{n + 1:>3} {marks} ").append(_plain(_cut(action_text(action), full, 160)) + "\n", style)
+        shown.append(f"{n + 1:>3} {marks} ").append(_plain(_cut(action_line(action), full, 160)) + "\n", style)
     if made.row.error:
         shown.append(_plain(made.row.error) + "\n", "yellow")
     title = f"{arm} {number}: {outcome}, {made.row.ending} after {made.row.steps} steps"
     return _panel(title, shown, "green" if made.row.success else "red")
-
-
-def action_text(action: Action) -> str:
-    """An action on one line."""
-    if not action.name:
-        return action.text.replace("\n", " ") or "(no action)"
-    given = action.text or ", ".join(f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in action.arguments.items())
-    return f"{action.name}({given})".replace("\n", " ")
 
 
 def _side_by_side(out: Console, left: RenderableType, right: RenderableType) -> None:
@@ -194,8 +186,10 @@ def _text(text: str, style: str = "") -> Text:
 
 
 def _cut(text: str, full: bool, limit: int = LONG) -> str:
-    more = len(text) - limit
-    return text if full or more < 40 else f"{text[:limit]} … ({more:,} more: --full)"
+    from recompact.report.texts import cut
+
+    kept, more = (text, 0) if full else cut(text, limit)
+    return f"{kept} … ({more:,} more: --full)" if more else kept
 
 
 def _first(texts: Iterable[Any], limit: int, full: bool) -> list[str]:

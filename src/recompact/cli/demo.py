@@ -1,7 +1,7 @@
 """`recompact demo`: the whole of Recompact on the embedded world, with no key and no network, in about a minute.
 
-Collect, verify, adapt, and evaluate on tasks that were never seen, with simulated models; the runs and the adapted
-template stay in a directory to look at.
+Collect, verify, adapt, and evaluate on tasks that were never seen, with simulated models; the runs, the adapted
+template and a report about all of it stay in a directory to look at.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 BUDGET = 2048
 ARMS = ("none", "fifo", "prompting")
+TITLE = "What compaction does to a simulated agent"
 
 
 @click.command(name="demo")
@@ -36,33 +37,39 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     """Run the whole of Recompact on the embedded world: simulated models, no key, no network.
 
     Collects trajectories under a budget of 2,048 tokens, finds out which compactions hurt, adapts the prompt from that,
-    and evaluates it on unseen tasks. Run it again and it only shows what is there.
+    evaluates it on unseen tasks, and writes a report for a browser. Run it again and it only shows what is there.
     """
     from recompact.adaptation.result import write_result
+    from recompact.cli.report import write_report
     from recompact.cli.running import ending_early
     from recompact.config import parse_config
     from recompact.store.runs import open_run, run_path
 
-    config = parse_config(_config(train), Path("demo.toml"))
+    file = directory / "demo.toml"  # where later commands (verify, replay, behaviour) find what the runs were made with
+    config = parse_config(_config(train), file)
     result = directory / "adapted"
     path = run_path("adapt", directory)
     with ending_early(path, "recompact " + " ".join(sys.argv[1:])):
         with open_run(path) as store:
-            study, adapted = asyncio.run(_adapt(config, store, quiet=as_json))
+            study, adapted = asyncio.run(_adapt(config, store, file, quiet=as_json))
+            file.write_text(_config(train), encoding="utf-8")
             write_result(study, adapted, result, datetime.now(UTC).date().isoformat())
             boundaries, harmful = _counts(store)
-            digest = store.digest()
+            digest = store.digest(without="replay/")
         with open_run(run_path("evaluate", directory)) as store:
             shown, comparison, evaluated = asyncio.run(
-                _evaluate(config, store, result.resolve(), test, runs, quiet=as_json)
+                _evaluate(config, store, file, result.resolve(), test, runs, quiet=as_json)
             )
-    digest = _joined(digest, evaluated)
+    digest = _joined(digest, evaluated)  # of the records alone: the report is made from them
+    runs_made = (str(path), str(run_path("evaluate", directory)))
+    page = write_report(runs_made, directory, directory / "report.html", title=TITLE)
     if as_json:
-        _print_json(adapted, shown, comparison, boundaries, harmful, result, digest)
+        _print_json(adapted, shown, comparison, boundaries, harmful, result, page["report"], digest)
         click.echo(f"digest: {digest}", err=True)
         return
     _print_story(adapted, shown, comparison, boundaries, harmful)
-    click.echo(f"\nThe adapted template and CHANGES.md:  {result}")
+    click.echo(f"\nThe report, for a browser:            {page['report']} (written in {page['seconds']:.1f} s)")
+    click.echo(f"The adapted template and CHANGES.md:  {result}")
     click.echo(f"What the compactions did:             recompact boundaries {path}")
     click.echo("Run your own agent:                   docs/configuration.md, then recompact adapt CONFIG")
     click.echo(f"digest: {digest}")
@@ -72,19 +79,19 @@ def _config(train: int) -> str:
     return f'[suite]\nuse = "pocket"\nlimit = {train}\n[compressor]\nbudget = {BUDGET}\n'
 
 
-async def _adapt(config: Config, store: Any, quiet: bool) -> tuple[Any, Adapted]:
+async def _adapt(config: Config, store: Any, file: Path, quiet: bool) -> tuple[Any, Adapted]:
     from recompact.adaptation.adapt import adapt
     from recompact.cli.adapt import Stages
     from recompact.cli.progress import bar
     from recompact.study import open_study
 
-    async with open_study(config, Path(), store, "demo") as study:
+    async with open_study(config, Path(), store, "demo", file) as study:
         with bar("collect", study.spending, quiet=quiet) as shown:
             return study, await adapt(study, Stages(shown))
 
 
 async def _evaluate(
-    config: Config, store: Any, result: Path, test: int, runs: int, quiet: bool
+    config: Config, store: Any, file: Path, result: Path, test: int, runs: int, quiet: bool
 ) -> tuple[Evaluation, Comparison, str]:
     from recompact.cli.progress import bar
     from recompact.evaluation.arms import parse_arms
@@ -94,7 +101,7 @@ async def _evaluate(
     from recompact.evaluation.summary import evaluation
 
     unseen = with_split(config, "test", test)
-    async with open_evaluation(unseen, Path(), store) as study:
+    async with open_evaluation(unseen, Path(), store, file) as study:
         arms = parse_arms([*ARMS, f"PAIR={result}"], config.compressor, study.template)
         with bar("evaluate", study.spending, quiet=quiet) as shown:
             done = await evaluate(study, arms, runs, on_begin=shown.begin, on_done=shown.done, on_step=shown.step)
@@ -151,6 +158,7 @@ def _print_json(
     boundaries: int,
     harmful: int,
     result: Path,
+    report: str,
     digest: str,
 ) -> None:
     print_json(
@@ -160,6 +168,7 @@ def _print_json(
             "harmful": harmful,
             "winner": adapted.winner,
             "template": str(result),
+            "report": report,
             "arms": {arm.label: shown.metrics(arm).to_json() for arm in shown.arms},
             "comparison": comparison.to_json(),
             "digest": digest,

@@ -7,7 +7,6 @@ code 2; a template that lint finds an error in is exit code 1.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from recompact.harnesses.importing import Imported
+    from recompact.report.changes import Line
     from recompact.template import Finding, PartDiff, SectionChange, Template
 
 ALL_PARTS = ("system", "first", "update", "frame")
@@ -302,44 +302,24 @@ def _print_part_diff(out: Console, part: PartDiff) -> None:
 def _print_change(out: Console, change: SectionChange) -> None:
     from rich.text import Text
 
-    before, after = change.before or "", change.after or ""
-    what = "added" if change.before is None else "removed" if change.after is None else "changed"
-    if what == "changed" and before.split() == after.split():
-        what = "changed in white space only"
-    name = change.heading or "(before the first heading)"
-    out.print(Text.assemble((name, "bold cyan"), f"  {what}"), soft_wrap=True)
-    lines, others = before.splitlines(), after.splitlines()
-    if change.heading and (not lines or not others or lines[0] == others[0]):
-        lines, others = lines[1:], others[1:]  # the heading itself is already said
-    for line in _line_diff(lines, others):
-        out.print(line, soft_wrap=True)
+    from recompact.report.changes import changed
+
+    shown = changed(change)
+    out.print(Text.assemble((shown.heading, "bold cyan"), f"  {shown.what}"), soft_wrap=True)
+    for line in shown.lines:
+        out.print(_line(line), soft_wrap=True)
 
 
-def _line_diff(before: list[str], after: list[str]) -> Iterator[Text]:
-    """Changed lines with what is new or gone in them marked, and the same lines around them dimmed."""
+def _line(line: Line) -> Text:
+    """A changed line with what is new or gone in it marked; one that is the same is dimmed."""
     from rich.text import Text
 
-    for kind, i, i_end, j, j_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if kind == "equal":
-            yield from (Text(f"    {line}", "dim") for line in before[i:i_end])
-        elif i_end - i == j_end - j:
-            for old, new in zip(before[i:i_end], after[j:j_end], strict=True):
-                yield _marked("  - ", old, new, "red")
-                yield _marked("  + ", new, old, "green")
-        else:
-            yield from (Text(f"  - {line}", "red") for line in before[i:i_end])
-            yield from (Text(f"  + {line}", "green") for line in after[j:j_end])
-
-
-def _marked(sign: str, line: str, other: str, colour: str) -> Text:
-    from rich.text import Text
-
-    words, others = line.split(" "), other.split(" ")
-    text = Text(sign, colour)
-    for kind, i, i_end, _, _ in SequenceMatcher(None, words, others, autojunk=False).get_opcodes():
-        if i < i_end:
-            piece = " ".join(words[i:i_end]) + (" " if i_end < len(words) else "")
-            text.append(piece, colour if kind == "equal" else f"bold {colour} underline")
+    if line.sign == " ":
+        return Text(f"    {line.text}", "dim")
+    colour = "green" if line.sign == "+" else "red"
+    text = Text(f"  {line.sign} ", colour)
+    for piece, marked in line.pieces:
+        text.append(piece, f"bold {colour} underline" if marked else colour)
     return text
 
 

@@ -1,0 +1,81 @@
+"""`recompact report`: one HTML page about runs that needs nothing else, to read or to send to somebody."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from recompact.cli.console import json_option, print_json
+
+
+@click.command(name="report")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN...]")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option(
+    "--prompt",
+    nargs=2,
+    type=click.Path(path_type=Path),
+    metavar="BEFORE AFTER",
+    help="Two templates to set side by side (default: those of the runs).",
+)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("report.html"), show_default=True)
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Boundaries to show in full.")
+@click.option("--title", default="", help="The heading of the page.")
+@click.option("--open", "look", is_flag=True, help="Show the page in the browser.")
+@json_option
+def command(
+    runs: tuple[str, ...],
+    directory: Path,
+    prompt: tuple[Path, Path] | None,
+    out: Path,
+    top: int,
+    title: str,
+    look: bool,
+    as_json: bool,
+) -> None:
+    """Write one self-contained HTML page about RUNs.
+
+    A RUN is an evaluation, a verified or adapted run, or released records as `recompact compare` reads them. An
+    evaluation and the run that its template was adapted on make the full report.
+    """
+    made = write_report(runs, directory, out, prompt=prompt, top=top, title=title)
+    if as_json:
+        print_json(made)
+    else:
+        click.echo(f"The report: {out} ({made['bytes'] / 1e6:.1f} MB, {made['seconds']:.1f} s)")
+    if look:
+        click.launch(str(out.resolve()))
+
+
+def write_report(
+    runs: tuple[str, ...],
+    directory: Path,
+    out: Path,
+    *,
+    prompt: tuple[Path, Path] | None = None,
+    top: int = 10,
+    title: str = "",
+) -> dict[str, Any]:
+    """Read the runs and write the page; what comes back says where it is, its size, and how long it took."""
+    from recompact.report.content import read_report
+    from recompact.report.html import check_name, write
+
+    check_name(out)  # before the work
+    started = time.perf_counter()
+    date = datetime.now(UTC).date().isoformat()
+    report = read_report(runs, directory, prompt=prompt, top=top, title=title, date=date)
+    size = write(report, out)
+    return {
+        "report": str(out),
+        "bytes": size,
+        "seconds": round(time.perf_counter() - started, 2),
+        "evaluations": len(report.evaluations),
+        "boundaries": sum(made.harm.examined for made in report.verified),
+        "harmful": sum(made.harm.harmful for made in report.verified),
+        "simulated": list(report.simulated),
+        "answer": [claim.said for claim in report.lead],
+    }

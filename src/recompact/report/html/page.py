@@ -1,0 +1,164 @@
+"""From a report to a page: one HTML file that needs nothing else and runs nothing.
+
+Comes in: a `Report`. Goes out: the text of the page. Every value that a template prints is made visible and escaped on
+its way out, whoever wrote it; only the drawings and the style sheet of our own are not. A content security policy
+forbids scripts and every request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from recompact.errors import InputError
+from recompact.report.content import Report
+from recompact.report.content_answer import counted, harm_details
+from recompact.report.html.drawings import inlined
+from recompact.report.tables import Cell, Number, cell_text, said, text_columns
+from recompact.report.texts import cut, visible
+
+QUOTE = 400  # characters of a quote, or of a cell, that are shown
+WRAPPED = 28  # characters of a cell from which on it may be wrapped
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure on the page."""
+
+    title: str
+    caption: str
+    svg: Markup
+
+
+def render(report: Report) -> str:
+    """The page as text."""
+    from recompact.report import figures
+
+    style = (files("recompact.report.html") / "page.css").read_text(encoding="utf-8")
+    drawable = figures.available()
+    return (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(
+            report=report,
+            style=Markup(style),
+            policy=policy(style),
+            drawable=drawable,
+            drawn=tuple(_drawn(report)) if drawable else (),
+        )
+    )
+
+
+def write(report: Report, path: Path) -> int:
+    """Write the page, whole or not at all, and say how many bytes it has."""
+    check_name(path)
+    data = render(report).encode("utf-8")
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(data)
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror}): give another --out") from None
+    return len(data)
+
+
+def check_name(path: Path) -> None:
+    """Refuse a name that is no page's: a run or a config must not be written over by mistake."""
+    if path.suffix not in (".html", ".htm"):
+        raise InputError(f"{path} is no name for a page: give --out a name that ends with .html")
+
+
+def policy(style: str) -> str:
+    """Nothing may be loaded or run; one style sheet is allowed by its hash, and the style attributes of drawings."""
+    digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'sha256-{digest}'; style-src-attr 'unsafe-inline'; img-src data:;"
+        " base-uri 'none'; form-action 'none'"
+    )
+
+
+def _drawn(report: Report) -> Iterator[Drawn]:
+    from recompact.report import figures
+
+    found = [figure for made in report.evaluations for figure in figures.evaluation_figures(made.shown)]
+    found += [figure for made in report.verified for figure in figures.boundary_figures(made.found)]
+    for number, figure in enumerate(found, 1):
+        svg = inlined(visible(figures.svg(figure, inline=True)), f"figure-{number}")
+        yield Drawn(figure.title, figure.caption, Markup(svg))
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("recompact.report.html", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(cell=_cell, cell_class=_cell_class, interval=_interval, short=_short, tidy=_tidy)
+    made.globals.update(
+        counted=counted, harm_details=harm_details, text_columns=text_columns, said=said, signed=_signed
+    )
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """What every expression of a template goes through before it is escaped."""
+    return value if isinstance(value, Markup) else "" if value is None else visible(str(value))
+
+
+def _cell(cell: Cell) -> str:
+    """A text, cut where it is very long, or a number as tables show it, but for its interval."""
+    if cell is None:
+        return "–"
+    if isinstance(cell, str):
+        return _short(cell)
+    if isinstance(cell, Number) and cell.interval is not None:
+        return _minus(replace(cell, interval=None).text) + "*" * cell.strong
+    return _minus(cell_text(cell))
+
+
+def _interval(cell: Cell) -> str:
+    """The interval of a number, which stands below it."""
+    if not isinstance(cell, Number) or cell.interval is None:
+        return ""
+    ends = (replace(cell, value=end, interval=None, spread=None).text for end in cell.interval)
+    return _minus(f"[{', '.join(ends)}]")
+
+
+def _cell_class(cell: Cell, texts: bool) -> str:
+    """Numbers stand to the right, bold where they are strong or best; long texts may be wrapped."""
+    if texts:
+        return "long" if isinstance(cell, str) and len(cell) > WRAPPED else ""
+    return "num strong" if isinstance(cell, Number) and (cell.strong or cell.best) else "num"
+
+
+def _signed(value: float, digits: int) -> str:
+    return _minus(Number(value, digits, signed=True).text)
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")
+
+
+def _tidy(text: str) -> str:
+    """Our own words, with a number and its per cent sign on the same line."""
+    return text.replace(" %", "\u00a0%")
+
+
+def _short(value: object) -> str:
+    """What others wrote, as much of it as fits into a line or two."""
+    kept, more = cut(str(value), QUOTE)
+    return f"{kept} […{more:,} more characters]" if more else kept

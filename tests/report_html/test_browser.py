@@ -1,0 +1,292 @@
+"""The report in a real browser: hostile content stays text, nothing is fetched, and it can be read on anything.
+
+Screenshots go to the directory that RECOMPACT_SCREENSHOTS names, or to a scratch directory.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_support import ALL_HOSTILE, SCRIPT, add_boundary
+
+from recompact.chat import Usage
+from recompact.context import Context
+from recompact.evaluation.arms import Arm, note_arms
+from recompact.evaluation.evaluate import PHASE, unit_of
+from recompact.report.content import read_report
+from recompact.report.html import write
+from recompact.store.records import write_trajectory
+from recompact.store.runs import trajectories
+from recompact.store.store import Store
+from recompact.template import default_template
+from recompact.trajectory import Score, Trajectory
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not BROWSER or not DRIVER, reason="chromium or chromedriver is not installed: make browser"
+)
+
+TITLE = "What compaction does to a simulated agent"
+HOSTILE_TASK = f"task {SCRIPT}"
+PHONE, DESKTOP = 360, 1280
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real report about a small demo, into whose runs hostile content was planted."""
+    home = tmp_path_factory.mktemp("browser")
+    demo = ["demo", "--dir", str(home), "--train", "8", "--test", "6", "--runs", "2", "--json"]
+    done = subprocess.run([sys.executable, "-m", "recompact", *demo], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["report"] == str(home / "report.html")
+    plant_boundary(home / "adapt.db")
+    plant_arm(home / "evaluate.db")
+    runs = [str(home / "adapt.db"), str(home / "evaluate.db")]
+    write(read_report(runs, home, title=TITLE, date="2026-03-01"), home / "planted.html")
+    return home / "planted.html"
+
+
+def plant_boundary(path: Path) -> None:
+    """Observations, a summary, actions, an answer, a task id and a diagnosis that all try to break out."""
+    with Store.open(path) as store:
+        add_boundary(store, SCRIPT, draws=3, steps=40)
+        add_boundary(store, ALL_HOSTILE, draws=3, steps=40)
+
+
+def plant_arm(path: Path) -> None:
+    """An arm and a task by such names, with all the trajectories that they need."""
+    with Store.open(path) as store:
+        tasks = {row.task for row in trajectories(store, phase=PHASE)}
+        known = [arm["key"] for arm in store.meta["arms"].values()]
+        hostile = Arm(SCRIPT, "prompted", 999, "history", "quoted", default_template())
+        note_arms(store, [hostile])
+        wanted = [(key, HOSTILE_TASK) for key in known] + [(hostile.key, task) for task in (*tasks, HOSTILE_TASK)]
+        for key, task in wanted:
+            for run in range(2):
+                made = Trajectory(task, (), (), "finished", Score.of(True), Context(()), usage={"agent": Usage(90, 9)})
+                groups = {"difficulty": SCRIPT, "family": SCRIPT, "apps": "1"}
+                unit = unit_of(key, task, run)
+                write_trajectory(store, unit, made, phase=PHASE, run=run, groups=groups, seconds=0.0)
+
+
+@dataclass
+class Browser:
+    """A page in a browser, at a width and in a colour scheme."""
+
+    driver: Any
+    url: str
+    shots: Path
+
+    def show(self, width: int = DESKTOP, *, dark: bool = False, media: str = "") -> None:
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": [scheme]})
+        self.driver.get(self.url)
+
+    def ask(self, script: str, *arguments: object) -> Any:
+        """Scripts of the test run in the page; those of the page itself must not."""
+        return self.driver.execute_script(script, *arguments)
+
+    def shoot(self, name: str, whole: bool = False) -> Path:
+        more: dict[str, Any] = {}
+        if whole:
+            width, height = self.ask("return [innerWidth, document.documentElement.scrollHeight]")
+            clip = {"x": 0, "y": 0, "width": width, "height": min(height, 16000), "scale": 1}
+            more = {"captureBeyondViewport": True, "clip": clip}
+        taken = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png", **more})
+        self.shots.mkdir(parents=True, exist_ok=True)
+        path = self.shots / f"report-{name}.png"
+        path.write_bytes(base64.b64decode(taken["data"]))
+        return path
+
+
+@pytest.fixture(scope="module")
+def browser(page: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    options = Options()
+    options.binary_location = str(BROWSER)
+    switches = "headless=new no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
+    for switch in (*switches.split(" "), "disable-component-update", "disable-sync", "hide-scrollbars"):
+        options.add_argument(f"--{switch}")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    shots = Path(os.environ.get("RECOMPACT_SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
+    try:
+        yield Browser(driver, page.as_uri(), shots)
+    finally:
+        driver.quit()
+
+
+def test_planted_scripts_do_not_run_and_nothing_is_fetched(browser: Browser) -> None:
+    browser.driver.get_log("performance")
+    browser.show()
+    text = browser.ask("return document.body.textContent")
+    assert text.count(SCRIPT) > 20  # in task ids, observations, actions, summaries, answers, the arm's name, ...
+    assert browser.driver.title == TITLE
+    assert browser.ask("return document.scripts.length") == 0
+    assert browser.ask("return document.querySelectorAll('img, iframe, object, embed, form, base').length") == 0
+    handlers = (
+        "return [...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => a.name.startsWith('on')))"
+    )
+    assert browser.ask(f"{handlers}.length") == 0
+    assert browser.driver.get_log("browser") == []
+    events = [json.loads(entry["message"])["message"] for entry in browser.driver.get_log("performance")]
+    asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    # The browser fills its own start page from chrome://, which is no network.
+    assert [url for url in asked if not url.startswith(("data:", "chrome://"))] == [browser.url]
+
+
+def test_the_policy_would_stop_a_script_that_got_in(browser: Browser) -> None:
+    browser.show()
+    browser.ask(
+        """const s = document.createElement('script'); s.textContent = "document.title = 'pwned'";
+        document.body.append(s);
+        document.body.insertAdjacentHTML('beforeend', '<img src=x onerror="document.title = 1">');"""
+    )
+    assert browser.driver.title == TITLE
+    stopped = [entry for entry in browser.driver.get_log("browser") if "Content Security Policy" in entry["message"]]
+    assert stopped
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_the_page_itself_does_not_scroll_sideways(browser: Browser, width: int) -> None:
+    browser.show(width)
+    browser.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert browser.ask("return document.documentElement.scrollWidth") <= width
+    # What sticks out does so inside a region that scrolls and can be focused.
+    outside = """return [...document.querySelectorAll('main *')].filter(e =>
+        e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll')).map(e => e.outerHTML.slice(0, 90))"""
+    assert browser.ask(outside) == []
+    scrolled = "return [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+    assert browser.ask(scrolled) > 0 or width == DESKTOP
+
+
+COLOURS = """
+const transparent = 'rgba(0, 0, 0, 0)';
+function behind(e) {
+  for (; e; e = e.parentElement) {
+    const colour = getComputedStyle(e).backgroundColor;
+    if (colour !== transparent) return colour;
+  }
+  return 'rgb(255, 255, 255)';
+}
+const found = {};
+for (const e of document.querySelectorAll('body *')) {
+  if (e.closest('svg') || !e.offsetParent) continue;
+  if (![...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())) continue;
+  const pair = getComputedStyle(e).color + ' on ' + behind(e);
+  found[pair] = found[pair] || e.outerHTML.slice(0, 80);
+}
+return found;
+"""
+
+
+def contrast(pair: str) -> float:
+    """The contrast of two colours as the accessibility guidelines define it."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(n) / 255 for n in re.findall(r"\d+", colour)[:3]]
+        red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    text, ground = map(luminance, pair.split(" on "))
+    return (max(text, ground) + 0.05) / (min(text, ground) + 0.05)
+
+
+def test_both_colour_schemes_can_be_read(browser: Browser) -> None:
+    seen = []
+    for dark in (False, True):
+        browser.show(dark=dark)
+        browser.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
+        pairs = browser.ask(COLOURS)
+        assert len(pairs) > 5
+        weak = {pair: f"{contrast(pair):.2f} in {where}" for pair, where in pairs.items() if contrast(pair) < 4.5}
+        assert not weak
+        style = "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]"
+        seen.append(tuple(browser.ask(style)))
+    assert seen[0] != seen[1]
+    assert all(contrast(" on ".join(pair)) > 12 for pair in seen)
+
+
+def test_it_can_be_used_by_keyboard(browser: Browser) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    browser.show()
+    reached: list[str] = []
+    where = "const e = document.activeElement; return e.tagName.toLowerCase() + (e.className && '.' + e.className)"
+    for _ in range(40):
+        ActionChains(browser.driver).send_keys(Keys.TAB).perform()
+        reached.append(browser.ask(where))
+        if reached[-1] == "summary" and "div.scroll" in reached:
+            break
+    assert reached[0] == "a.skip"
+    assert reached[1] == "a"
+    assert "div.scroll" in reached
+    assert reached[-1] == "summary"
+    outline = "const s = getComputedStyle(document.activeElement); return [s.outlineStyle, parseFloat(s.outlineWidth)]"
+    style, width = browser.ask(outline)
+    assert style == "solid"
+    assert width >= 2
+    state = "return document.activeElement.parentElement.open"
+    assert browser.ask(state) is False
+    ActionChains(browser.driver).send_keys(Keys.ENTER).perform()
+    assert browser.ask(state) is True
+    ActionChains(browser.driver).send_keys(Keys.SPACE).perform()
+    assert browser.ask(state) is False
+    stops = browser.ask("return document.querySelectorAll('a[href], summary, [tabindex=\"0\"]').length")
+    assert stops > 20
+
+
+def test_the_skip_link_and_every_anchor_lead_somewhere(browser: Browser) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    browser.show()
+    broken = (
+        "return [...document.querySelectorAll('a')].map(a => a.getAttribute('href')).filter(h => !h.startsWith('#')"
+    )
+    assert browser.ask(f"{broken} || !document.getElementById(h.slice(1)))") == []
+    twice = "const ids = [...document.querySelectorAll('[id]')].map(e => e.id); return ids.length - new Set(ids).size"
+    assert browser.ask(twice) == 0
+    ActionChains(browser.driver).send_keys(Keys.TAB, Keys.ENTER).perform()
+    assert browser.ask("return location.hash") == "#answer"
+    assert browser.ask("return document.getElementById('answer').getBoundingClientRect().top") < 200
+
+
+def test_paper_shows_what_is_folded(browser: Browser) -> None:
+    browser.show(dark=True, media="print")
+    heights = (
+        "return [...document.querySelectorAll('details:not([open]) table')].map(t => t.getBoundingClientRect().height)"
+    )
+    found = browser.ask(heights)
+    assert found
+    assert min(found) > 0
+    assert browser.ask("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_screenshots(browser: Browser) -> None:
+    """For people to look at; here only that there is something on them."""
+    for name, width, dark in (("desktop", DESKTOP, False), ("phone", PHONE, False), ("dark", DESKTOP, True)):
+        browser.show(width, dark=dark)
+        for whole in (False, True):
+            path = browser.shoot(f"{name}{'-whole' * whole}", whole)
+            assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+            assert path.stat().st_size > 20_000

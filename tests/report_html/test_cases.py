@@ -1,0 +1,219 @@
+"""The most harmful compactions, the prompt's changes and the facts, as values."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+from report_support import adapted_template, add_boundary, claim, make_evaluation, make_verified
+
+from recompact.adaptation.candidates import candidate_to_json
+from recompact.adaptation.revision import Candidate, Rule
+from recompact.chat import canonical
+from recompact.context import Context
+from recompact.errors import InputError
+from recompact.report.content import Report, read_report
+from recompact.report.content_boundaries import STEPS, Case, Piece
+from recompact.report.html import render
+from recompact.store.records import write_trajectory
+from recompact.store.store import Store
+from recompact.template import Template, default_template, save
+from recompact.trajectory import Score, Trajectory
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    home = tmp_path_factory.mktemp("cases")
+    return read_report([str(make_verified(home / "verified.db", ["red", "blue"]))], home, top=1)
+
+
+@pytest.fixture(scope="module")
+def case(report: Report) -> Case:
+    return report.verified[0].cases[0]
+
+
+def text_of(pieces: tuple[Piece, ...]) -> str:
+    return "".join(piece.text for piece in pieces)
+
+
+def test_top_says_how_many_are_shown(report: Report) -> None:
+    assert len(report.verified[0].cases) == 1
+    assert len(report.verified[0].listed.rows) == 2
+    assert report.anchors == {str(report.verified[0].cases[0].id): "boundary-1-1"}
+
+
+def test_a_case_tells_what_happened(case: Case) -> None:
+    assert case.harmful
+    assert case.sentence == (
+        "With the context before, the agent succeeded in 2 of 2 continuations; with the summary in 0 of 2, and it took"
+        " 8.0 steps more on average."
+    )
+    assert case.notes == ("The first summary was over the budget, so a second one was asked for.",)
+    assert case.diagnosis
+    assert case.diagnosis.causes[0].mechanism == "omitted state"
+
+
+def test_what_was_dropped_is_marked_in_pre_and_only_that(case: Case) -> None:
+    assert [block.title for block in case.before] == [f"step {n}" for n in range(1, 6)]
+    marked = [piece.text for block in case.before for piece in block.pieces if piece.kind == "dropped"]
+    assert "rec-077" in marked
+    assert "rec-577" not in case.literals  # it stands in the turn that was kept
+    assert set(marked) <= set(case.literals)
+    assert [text_of(block.pieces) for block in case.after] == [
+        "## Goal\nSummary: blue",
+        "1 turn after that stays word for word, in PRE as in POST",
+    ]
+
+
+def test_continuations_stand_side_by_side_with_their_marks(case: Case) -> None:
+    assert case.pre
+    assert case.post
+    assert case.pre.title == "PRE, draw 1: success, finished after 4 steps"
+    assert case.post.title == "POST, draw 1: failure, finished after 12 steps"
+    assert case.parting == "They part at step 1."
+    assert [step.diverges for step in case.post.steps] == [True] + [False] * 11
+    assert [step.again for step in case.post.steps] == [True] * 6 + [False] * 6
+    assert [step.again for step in case.pre.steps] == [True] * 3 + [False]
+    assert text_of(case.post.steps[0].action) == 'look(page=0, note="blue")'
+    assert text_of(case.post.steps[0].observation).startswith('{"id": "rec-077"')
+    assert text_of(case.post.answer) == "answer blue"
+    assert [other.said for other in case.others] == [
+        "PRE, draw 2: success, finished after 4 steps, 3 actions done before",
+        "POST, draw 2: failure, finished after 12 steps, 6 actions done before",
+    ]
+
+
+def test_long_continuations_keep_their_beginning_and_their_end(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "long.db") as store:
+        claim(store, "verify")
+        store.set_meta(verified={"allocation": "uniform:1", "hazard": 0.5, "burden": 5.0})
+        add_boundary(store, "red", draws=1, steps=60)
+    (found,) = read_report([str(tmp_path / "long.db")], tmp_path).verified[0].cases
+    assert found.post
+    assert len(found.post.steps) == STEPS
+    assert found.post.hidden == 60 - STEPS - 1
+    assert found.post.last
+    assert found.post.last.number == 60
+
+
+def test_without_harm_the_largest_effects_are_shown(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "fine.db") as store:
+        claim(store, "verify")
+        store.set_meta(verified={"allocation": "uniform:2", "hazard": 2.0, "burden": 100.0})
+        add_boundary(store, "red")
+    report = read_report([str(tmp_path / "fine.db")], tmp_path)
+    assert [found.harmful for found in report.verified[0].cases] == [False]
+    assert "No compaction was found harmful. These had the largest effects." in render(report)
+    assert report.lead[0].said == "0 of 1 examined compaction did harm."
+
+
+def test_a_text_without_an_end_takes_no_time(tmp_path: Path) -> None:
+    started = time.perf_counter()
+    for n, text in enumerate(("x" * 100_000, "1" * 100_000 + "x", "a." * 50_000, "a@" * 50_000, '"' * 100_000)):
+        run = make_verified(tmp_path / f"{n}.db", [text])
+        assert read_report([str(run)], tmp_path).verified[0].cases
+    assert time.perf_counter() - started < 60
+
+
+# --- prompts
+
+
+def note_candidate(store: Store, template: Template, rules: tuple[Rule, ...]) -> None:
+    with store.transaction():
+        data = candidate_to_json(Candidate("pair-1", template, rules))
+        store.finish("revise/pair/pair-1", "candidate", canonical(data), 0.0)
+    for hash, won in ((default_template().hash, False), (template.hash, True)):
+        for task in ("a", "b"):
+            fit = Trajectory(task, (), (), "finished", Score.of(won), Context(()))
+            unit = f"select/{hash[:16]}/{task}/0"
+            write_trajectory(store, unit, fit, phase="select", run=0, groups={}, seconds=0.0)
+
+
+CLAUSE = "Keep every condition of the task exactly."
+
+
+def test_an_adaptation_alone_gives_the_change_and_the_selection(tmp_path: Path) -> None:
+    run = make_verified(tmp_path / "adapt.db", ["red"])
+    rules = (Rule(CLAUSE, "Goal", ("task red#1", "gone#9")), Rule("Said nowhere.", "Goal", ("task red#1",)))
+    with Store.open(run) as store:
+        note_candidate(store, adapted_template(), rules)
+    report = read_report([str(run)], tmp_path)
+    (change,) = report.prompts
+    assert (change.before, change.after) == ("original", "pair-1")
+    assert [part.part for part in change.parts] == ["first", "update"]
+    assert not any(part.structure for part in change.parts)
+    lines = [(marked.line.sign, marked.line.text, marked.rules) for marked in change.parts[0].sections[0].lines]
+    assert ("+", CLAUSE, (rules[0],)) in lines
+    assert change.loose == (rules[1],)
+    assert report.selected[0].statement.startswith("pair-1 was selected: 2 of 2 runs passed")
+    html = render(report)
+    assert f'<a href="#{report.anchors["task red#1"]}">task red#1</a>, <span class="name">gone#9</span>' in html
+    assert "<ins>" in html
+
+
+def test_an_evaluation_gives_the_templates_of_its_arms(tmp_path: Path) -> None:
+    report = read_report([str(make_evaluation(tmp_path / "e.db", names=["twin"]))], tmp_path)
+    assert [(change.before, change.after) for change in report.prompts] == [("prompting/history", "PAIR/history")]
+    assert not report.prompts[0].loose
+
+
+def test_given_templates_come_first_and_their_manifest_tells_why(tmp_path: Path) -> None:
+    save(adapted_template(), tmp_path / "after")
+    rule = {"clause": CLAUSE, "section": "Goal", "boundaries": ["t#1"], "tells_agent": False}
+    manifest = {"hash": adapted_template().hash, "rules": [rule]}
+    (tmp_path / "after" / "manifest.json").write_text(json.dumps(manifest))
+    run = make_evaluation(tmp_path / "e.db")
+    report = read_report([str(run)], tmp_path, prompt=(Path("default"), tmp_path / "after"))
+    (change,) = report.prompts
+    assert change.before == "default"
+    cited = [rule.boundaries for part in change.parts for s in part.sections for m in s.lines for rule in m.rules]
+    assert cited == [("t#1",)]
+    (tmp_path / "after" / "manifest.json").write_text("[1, 2")  # then it tells nothing, and that is all
+    assert read_report([str(run)], tmp_path, prompt=(Path("default"), tmp_path / "after")).prompts
+
+
+# --- facts
+
+
+def test_simulated_and_real_runs_are_told_apart(tmp_path: Path) -> None:
+    real, made_up = tmp_path / "real.db", tmp_path / "sim.db"
+    make_evaluation(real, model="gpt-x")
+    make_verified(made_up)
+    assert read_report([str(real)], tmp_path).simulated == ()
+    both = read_report([str(real), str(made_up)], tmp_path)
+    assert both.simulated == (str(made_up),)
+    assert f"real model behaves: {made_up}." in render(both)
+
+
+def test_several_runs_are_named(tmp_path: Path) -> None:
+    names = [str(make_evaluation(tmp_path / f"e{n}.db")) for n in (1, 2)]
+    names += [str(make_verified(tmp_path / f"v{n}.db")) for n in (1, 2)]
+    report = read_report([*names, names[0]], tmp_path)  # the same run twice is one run
+    assert (len(report.evaluations), len(report.verified)) == (2, 2)
+    assert [claim.numbers.split(": ")[0] for claim in report.lead] == [*names[:1] * 2, *names[1:2] * 2, *names[2:]]
+    assert [key.note for key in report.figures][:4:3] == ["arm none of e1", "arm none of e2"]
+    assert report.evaluations[1].arms.title == "office, 8 tasks, 2 runs (e2)"
+    html = render(report)
+    ids = re.findall(r' id="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    assert 'id="boundary-2-1"' in html
+
+
+def test_how_it_was_made(report: Report) -> None:
+    (made,) = report.made
+    facts = dict(made.facts)
+    assert facts["Suite"] == "office, split train"
+    assert facts["Models"] == "agent sim-agent"
+    assert facts["Harmful"] == "H ≥ 0.5 or B ≥ 5"
+    assert facts["Tokens spent"] == "agent 110"
+    assert made.commands[0].startswith("recompact boundaries ")
+
+
+def test_a_run_with_nothing_to_report_is_refused(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "empty.db") as store:
+        claim(store, "collect")
+    with pytest.raises(InputError, match=r"nothing to report yet.*recompact verify"):
+        read_report([str(tmp_path / "empty.db")], tmp_path)
