@@ -36,7 +36,7 @@ from recompact.attribution.racing import Racing
 from recompact.attribution.sampling import sample, shuffled
 from recompact.attribution.stability import Found, found, selected_by_all
 from recompact.attribution.uniform import Uniform
-from recompact.collect import collect
+from recompact.collection import collect
 from recompact.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.simulation.truth import Draws, read_truth, run_truth, write_truth
 from recompact.store.runs import open_run

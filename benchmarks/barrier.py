@@ -31,7 +31,7 @@ from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outco
 from recompact.attribution.naming import allocation_of
 from recompact.attribution.verify import known, verify
 from recompact.chat import Reply, Request
-from recompact.collect import collect
+from recompact.collection import collect
 from recompact.config import Config, VerifyConfig, parse_config
 from recompact.models.journal import seed_of
 from recompact.models.protocol import ChatModel

@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Any
 
 from recompact.cli.truth import summarized
-from recompact.collect import collect
+from recompact.collection import collect
 from recompact.config import parse_config
 from recompact.simulation.truth import run_truth
 from recompact.store.runs import trajectories

@@ -22,7 +22,7 @@ from random import Random
 from recompact.attribution.continuations import ARMS, Arm, continuation_unit
 from recompact.chat import Message, Reply, ToolCall, Usage, assistant, system, user
 from recompact.cli.report import write_report
-from recompact.collect import unit_of
+from recompact.collection import unit_of
 from recompact.config import Config, SuiteConfig, VerifyConfig
 from recompact.context import Context, Summary, Turn
 from recompact.environments.protocol import Task

@@ -8,6 +8,7 @@ import importlib
 import io
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -45,8 +46,10 @@ def test_configs_are_valid_and_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(recompact.__all__))
-def test_every_public_name_is_there_and_stands_in_a_document_or_example(name: str) -> None:
+def test_every_public_name_is_there_and_stands_in_an_example(name: str) -> None:
     assert getattr(recompact, name) is not None
+    assert not isinstance(getattr(recompact, name), ModuleType)
+    assert any(re.search(rf"\b{name}\b", code) for page in PAGES for code in blocks(page, "python"))
 
 
 MODULES = [

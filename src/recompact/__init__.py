@@ -29,27 +29,51 @@ _PUBLIC = {
     "Template": "template",
     "ToolSpec": "chat",
     "Trajectory": "trajectory",
+    "adapt": "adaptation.adapt",
+    "collect": "collection",
+    "compare": "evaluation.paired",
     "counter": "tokens",
     "default_template": "template",
+    "evaluate": "evaluation.evaluate",
+    "findings": "attribution.findings",
     "function_suite": "environments.functions",
+    "load_config": "config",
+    "open_evaluation": "evaluation.evaluate",
+    "open_run": "store.runs",
+    "open_study": "study",
+    "parse_arms": "evaluation.arms",
+    "parse_config": "config",
+    "read_arms": "evaluation.records",
     "run_episode": "execution.episodes",
     "simulated_models": "simulation",
+    "verify": "attribution.verify",
 }
 
 if TYPE_CHECKING:
+    from recompact.adaptation.adapt import adapt
+    from recompact.attribution.findings import findings
+    from recompact.attribution.verify import verify
     from recompact.chat import Decoding, Message, ToolSpec
+    from recompact.collection import collect
     from recompact.compressors.fifo import Fifo
     from recompact.compressors.prompted import Prompted
+    from recompact.config import load_config, parse_config
     from recompact.context import Context
     from recompact.environments.functions import function_suite
     from recompact.environments.inprocess import InProcessSuite
     from recompact.environments.pocket.suite import PocketSuite
     from recompact.environments.protocol import Observation, Opening, Task
+    from recompact.evaluation.arms import parse_arms
+    from recompact.evaluation.evaluate import evaluate, open_evaluation
+    from recompact.evaluation.paired import compare
+    from recompact.evaluation.records import read_arms
     from recompact.execution.episodes import run_episode
     from recompact.models.endpoint import Endpoint
     from recompact.models.openai import OpenAIModel
     from recompact.rollout import Agent
     from recompact.simulation import simulated_models
+    from recompact.store.runs import open_run
+    from recompact.study import open_study
     from recompact.template import Template, default_template
     from recompact.tokens import counter
     from recompact.trajectory import Boundary, Score, Trajectory
@@ -74,11 +98,24 @@ __all__ = [
     "ToolSpec",
     "Trajectory",
     "__version__",
+    "adapt",
+    "collect",
+    "compare",
     "counter",
     "default_template",
+    "evaluate",
+    "findings",
     "function_suite",
+    "load_config",
+    "open_evaluation",
+    "open_run",
+    "open_study",
+    "parse_arms",
+    "parse_config",
+    "read_arms",
     "run_episode",
     "simulated_models",
+    "verify",
 ]
 
 

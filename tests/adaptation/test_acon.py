@@ -15,7 +15,7 @@ from recompact.adaptation.candidates import Drawn
 from recompact.adaptation.lock import PARTS, broken_rules, unusable
 from recompact.adaptation.selection import ORIGINAL
 from recompact.adaptation.units import Silent
-from recompact.collect import collect
+from recompact.collection import collect
 from recompact.store.runs import boundary_rows, trajectories
 from recompact.store.store import Store
 from recompact.study import Study

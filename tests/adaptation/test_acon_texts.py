@@ -17,7 +17,7 @@ from recompact.adaptation.acon_texts import in_segments, segments, shown_turns, 
 from recompact.adaptation.evidence import MARK
 from recompact.adaptation.optimizer import Optimizer
 from recompact.chat import Reply, Request, Usage, assistant
-from recompact.collect import collect
+from recompact.collection import collect
 from recompact.context import Turn
 from recompact.environments.pocket import PocketSuite
 from recompact.simulation.judging import CLAUSES, POLICY, Judgement

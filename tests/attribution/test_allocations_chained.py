@@ -17,7 +17,7 @@ from recompact.attribution.halving import Halving
 from recompact.attribution.racing import Racing
 from recompact.attribution.sampling import sample
 from recompact.attribution.uniform import Uniform
-from recompact.collect import collect
+from recompact.collection import collect
 from recompact.config import CompressorConfig, Config, SuiteConfig
 from recompact.simulation.truth import boundary_truth
 from recompact.store.records import read_trajectory

@@ -20,7 +20,7 @@ from recompact.attribution.naming import allocation_of, seen_by
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import boundary_named, digest, known, retry_left_out, verify
 from recompact.chat import Reply, Request
-from recompact.collect import collect
+from recompact.collection import collect
 from recompact.config import ConfigError, VerifyConfig
 from recompact.environments.functions import FunctionEnvironment
 from recompact.environments.protocol import Suite

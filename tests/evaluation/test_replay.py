@@ -29,7 +29,7 @@ from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import digest as verify_digest
 from recompact.attribution.verify import verify
 from recompact.chat import Message, Reply, Request, ToolCall, assistant
-from recompact.collect import collect
+from recompact.collection import collect
 from recompact.context import Context, Summary, Turn
 from recompact.environments.protocol import Suite
 from recompact.errors import InputError

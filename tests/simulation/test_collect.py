@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from recompact.collect import collect
+from recompact.collection import collect
 from recompact.config import parse_config
 from recompact.simulation.truth import read_truth
 from recompact.store.store import Store

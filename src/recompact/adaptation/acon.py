@@ -21,8 +21,8 @@ from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.revision import Candidate
 from recompact.adaptation.selection import ORIGINAL, select
 from recompact.adaptation.units import Progress, as_unit
-from recompact.collect import PHASE as COLLECT
-from recompact.collect import run_task, unit_of
+from recompact.collection import PHASE as COLLECT
+from recompact.collection import run_task, unit_of
 from recompact.environments.protocol import Task
 from recompact.execution.schedule import Unfinished, run_units
 from recompact.store.records import read_trajectory

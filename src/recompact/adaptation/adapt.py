@@ -12,7 +12,7 @@ from recompact.adaptation.revision import Candidate
 from recompact.adaptation.selection import ORIGINAL, Selection, select
 from recompact.adaptation.units import Progress, Silent
 from recompact.attribution.verify import verify
-from recompact.collect import collect
+from recompact.collection import collect
 from recompact.execution.schedule import Unfinished
 from recompact.study import Study
 from recompact.template import Template

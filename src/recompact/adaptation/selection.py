@@ -13,7 +13,7 @@ from functools import partial
 from statistics import fmean
 
 from recompact.adaptation.revision import Candidate
-from recompact.collect import run_task
+from recompact.collection import run_task
 from recompact.environments.protocol import Task
 from recompact.execution.schedule import Unfinished, run_units
 from recompact.store.runs import TrajectoryRow, trajectories

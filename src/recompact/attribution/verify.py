@@ -17,7 +17,7 @@ from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outco
 from recompact.attribution.continuations import continuation_unit, continue_from
 from recompact.attribution.drawing import LeftOut, Order, draw_all
 from recompact.attribution.naming import allocation_of, cap_of
-from recompact.collect import unit_of
+from recompact.collection import unit_of
 from recompact.config import VerifyConfig
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.errors import InputError

@@ -39,7 +39,7 @@ def command(config: Path, run: str | None, as_json: bool) -> None:
 
 async def _collect(config: Any, file: Path, store: Any, quiet: bool) -> list[Any]:
     from recompact.cli.progress import bar
-    from recompact.collect import collect
+    from recompact.collection import collect
     from recompact.study import open_study
 
     async with open_study(config, file.parent, store, "collect", file) as study:

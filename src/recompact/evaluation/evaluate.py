@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from recompact.collect import run_task
+from recompact.collection import run_task
 from recompact.config import CompressorConfig, Config
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.errors import InputError

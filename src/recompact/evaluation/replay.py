@@ -21,7 +21,7 @@ from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.verify import settings_of
 from recompact.chat import canonical
-from recompact.collect import unit_of as collected_unit
+from recompact.collection import unit_of as collected_unit
 from recompact.compressors.protocol import CompactionFailed, Compressor
 from recompact.environments.protocol import EnvironmentFailed, Opening, Task
 from recompact.errors import InputError
