@@ -1,20 +1,49 @@
-"""Commands in processes of their own, and a server with models of the test's: what tests of whole runs share."""
+"""Commands, in this process or in one of their own, and a server with models of the test's: what tests share."""
 
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import random
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sized
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import pytest
+
+from recompact.cli.main import main
 from recompact.models.protocol import ChatModel
 from recompact.simulation.server import Server, serve
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def recompact(*arguments: object, columns: int = 100, cwd: Path | None = None) -> Done:
+    """The command in this process, because starting one takes longer than what it does."""
+    out, err = io.StringIO(), io.StringIO()
+    code = 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["recompact", *map(str, arguments)])
+        patch.setenv("COLUMNS", str(columns))
+        patch.chdir(cwd or Path.cwd())
+        try:
+            main()
+        except SystemExit as left:
+            code = int(left.code or 0)
+    return Done(code, out.getvalue(), err.getvalue())
 
 
 async def started(*arguments: str | Path) -> asyncio.subprocess.Process:

@@ -10,38 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from verify_support import FickleNoter, ShakyReader, config_text
 
-from commands import served
-from recompact.cli.main import main
+from commands import recompact, served
 from recompact.simulation.server import Server
 from recompact.store.store import Store
-
-
-@dataclass(frozen=True)
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def recompact(*arguments: object, columns: int = 100, cwd: Path | None = None) -> Done:
-    """The command in this process, because starting one takes longer than what it does."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["recompact", *map(str, arguments)])
-        patch.setenv("COLUMNS", str(columns))
-        patch.chdir(cwd or Path.cwd())
-        try:
-            main()
-        except SystemExit as left:
-            return Done(int(left.code or 0), out.getvalue(), err.getvalue())
-    return Done(0, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")

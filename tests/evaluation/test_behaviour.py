@@ -21,7 +21,7 @@ from recompact.environments.protocol import Behaviour, Literals, Suite
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, note_arms, parse_arms
 from recompact.evaluation.behaviour import Behaviours, Figure, behaviours
-from recompact.evaluation.behaviour_tables import behaviour_table, sentence, to_json
+from recompact.evaluation.behaviour_tables import behaviour_table, sentence, summary_table, to_json
 from recompact.evaluation.evaluate import unit_of
 from recompact.store.records import write_trajectory
 from recompact.store.store import Store
@@ -182,11 +182,16 @@ def test_arms_are_measured_over_the_tasks_that_all_have(tmp_path: Path) -> None:
     assert [cell is None for cell in table.rows[1]] == [False, False, False, False, True, False]
     assert sentence(found.arms[0]) == "none: nothing was compacted; a task took 1.0 (1.0 to 1.0) documentation calls."
     assert sentence(found.arms[2]) == (
-        "prompting/history: after 1 compactions the first action was a documentation look-up in 0 % (0 to 0); it took"
+        "prompting/history: after 1 compaction the first action was a documentation look-up in 0 % (0 to 0); it took"
         " 2.0 (2.0 to 2.0) steps to the next change or the end; summaries kept 100 % (100 to 100) of the colours;"
         " a task took 1.0 (1.0 to 1.0) documentation calls."
     )
     json.dumps(to_json(found))
+    held = summary_table(found)
+    assert held is not None
+    assert [column.key for column in held.columns] == ["arm", "summaries", "held_colours", "held_calls"]
+    assert [row[:2] for row in held.rows] == [("prompting/history", 1)]  # the others wrote none
+    assert "With fewer than 20 tasks they come out too narrow." in table.notes
 
 
 def test_without_hooks_literals_are_counted_and_the_rest_is_asked_for(tmp_path: Path) -> None:
@@ -200,6 +205,9 @@ def test_without_hooks_literals_are_counted_and_the_rest_is_asked_for(tmp_path: 
     assert "give it a method behaviour(action); docs/environments.md shows how" in notes
     assert "need a method literals(text)" in notes
     assert "summaries kept 67 % (67 to 67) of the literals" in sentence(arm)
+    bare = trajectory([turn("look"), turn("look")], boundary(1, ["nothing that counts"], "nor here"))
+    (arm,) = measured(run_of(tmp_path / "bare.db", {"a": [(None, 0, bare)]}), SILENT).arms
+    assert {key: figure.value for key, figure in arm.figures.items()} == {"held.literals": 0}  # 0 of 0 is no share
 
 
 def test_a_hook_that_fails_is_named(tmp_path: Path) -> None:

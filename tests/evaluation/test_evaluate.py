@@ -16,10 +16,20 @@ from recompact.context import Context
 from recompact.environments.protocol import Task
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, note_arms, parse_arms
-from recompact.evaluation.evaluate import Evaluated, digest, evaluate, open_evaluation, planned, unit_of, with_split
+from recompact.evaluation.evaluate import (
+    Evaluated,
+    digest,
+    evaluate,
+    open_evaluation,
+    planned,
+    retry_broken,
+    unit_of,
+    with_split,
+)
 from recompact.evaluation.metrics import measure
 from recompact.evaluation.records import as_values, find_arm, read_arms
 from recompact.evaluation.summary import evaluation
+from recompact.execution.schedule import run_units
 from recompact.models.failures import Overloaded
 from recompact.models.protocol import ChatModel
 from recompact.store.records import read_trajectory, write_trajectory
@@ -150,6 +160,7 @@ def test_a_name_stands_for_one_thing(tmp_path: Path) -> None:
         ("pair", "none of none, fifo, prompting"),
         ("fifo=x", "an arm of its own"),
         ("a b=x", "no arm"),
+        ("none@512", "so it has no budget"),
         ("pair=nowhere", "nowhere"),
     ):
         with pytest.raises(InputError, match=said):
@@ -203,6 +214,54 @@ def test_a_unit_that_fails_is_left_for_the_next_time(tmp_path: Path) -> None:
     assert run(path, chosen, 1, tasks=3)[1] == 2
 
 
+async def test_a_ctrl_c_is_heard_although_the_models_never_wait() -> None:
+    """Simulated models answer at once: without a pause between units the loop would first do all of them."""
+    done = 0
+
+    async def work() -> None:
+        nonlocal done
+        done += 1
+        if done == 3:
+            asyncio.get_running_loop().call_soon(running.cancel)
+
+    running = asyncio.create_task(run_units(((str(n), work) for n in range(1000)), 4))
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert done < 20
+
+
+def test_trajectories_whose_environment_broke_can_be_made_anew(tmp_path: Path) -> None:
+    path, chosen = tmp_path / "e.db", arms("prompting")
+    done, _, whole = run(path, chosen, 2)
+    unit = next(unit for unit in done.units if unit.endswith("/1"))
+    with Store.open(path) as store:
+        sound = read_trajectory(store, unit)
+        assert retry_broken(store) == 0
+        store.reopen(unit)
+        broken = replace(sound, ending="environment error", score=Score.of(False))
+        write_trajectory(store, unit, broken, phase="evaluate", run=1, groups={}, seconds=0.0)
+    assert run(path, chosen, 2)[1] == 0  # it counts as done until somebody says otherwise
+    with Store.open(path) as store:
+        assert retry_broken(store) == 1
+        assert not store.rows("SELECT unit FROM boundaries WHERE unit = ?", (unit,))
+    assert run(path, chosen, 2)[1:] == (1, whole)
+
+
+def test_an_arm_is_noted_only_with_tasks_to_run(tmp_path: Path) -> None:
+    path = tmp_path / "e.db"
+    run(path, arms("none"), 1, tasks=1)
+
+    async def work(store: Store) -> None:
+        wrong = replace(config(1), suite=replace(config(1).suite, tasks=("no such task",)))
+        async with open_evaluation(wrong, Path(), store) as study:
+            await evaluate(study, arms("fifo"), 1)
+
+    with Store.open(path) as store:
+        with pytest.raises(InputError, match="no such task"):
+            asyncio.run(work(store))
+        assert [arm.label for arm in read_arms(store)] == ["none"]
+
+
 def test_answers_are_read_from_the_details_of_a_score(tmp_path: Path) -> None:
     """One value per question or one for all; an episode that came to no answer has none right."""
     scores: list[tuple[Ending, Score]] = [
@@ -221,3 +280,5 @@ def test_answers_are_read_from_the_details_of_a_score(tmp_path: Path) -> None:
     means = measure(found, ["q"], 2).means
     assert (means["em"], means["em^2"], means["f1"]) == (0.25, 0.0, 0.375)
     assert as_values(0.5) == (0.5,)
+    with pytest.raises(InputError, match="must be a number or a list of numbers, not 'right'"):
+        as_values("right")

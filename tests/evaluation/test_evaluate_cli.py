@@ -5,24 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from evaluation_support import reference_runs
 
+from commands import Done, recompact
 from recompact.template import default_template, save
 
 
-def recompact(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "recompact", *map(str, arguments)], capture_output=True, text=True, timeout=120
-    )
-
-
 @pytest.fixture(scope="module")
-def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
     home = tmp_path_factory.mktemp("evaluate")
     path = home / "small.toml"
     path.write_text("[suite]\nlimit = 3\n[compressor]\nbudget = 2048\n")
@@ -34,7 +29,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subproces
 
 
 def test_evaluate_prints_a_table_and_goes_on_for_nothing(
-    evaluated: tuple[Path, subprocess.CompletedProcess[str]],
+    evaluated: tuple[Path, Done],
 ) -> None:
     path, done = evaluated
     assert done.returncode == 0, done.stderr
@@ -58,7 +53,7 @@ def test_evaluate_prints_a_table_and_goes_on_for_nothing(
     assert (same["wins"], same["losses"], same["p"]) == (0, 0, 1.0)  # the same template, so the same trajectories
 
 
-def test_evaluate_in_other_formats(evaluated: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+def test_evaluate_in_other_formats(evaluated: tuple[Path, Done]) -> None:
     path, _ = evaluated
     arms = ("--arm", "none", "--arm", "prompting", "--runs", 2)
     table = recompact("evaluate", path, *arms, "--format", "csv")
@@ -72,7 +67,7 @@ def test_evaluate_in_other_formats(evaluated: tuple[Path, subprocess.CompletedPr
     assert "apps, difficulty, family" in refused.stderr
 
 
-def test_compare_two_arms(evaluated: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+def test_compare_two_arms(evaluated: tuple[Path, Done]) -> None:
     path, _ = evaluated
     runs = path.parent / "runs"
     done = recompact("compare", "small-evaluate", "prompting", "none", "--dir", runs, "--by", "difficulty")
@@ -96,30 +91,40 @@ def test_compare_two_arms(evaluated: tuple[Path, subprocess.CompletedProcess[str
         (("small-evaluate", "nobody", "none"), "choose one of none, prompting/history, pair/history"),
         (("nothing", "a", "b"), "there is no run 'nothing'"),
         (("small-evaluate", "none"), "RUN_A:ARM RUN_B:ARM"),
+        (("small-evaluate", "--against", "nobody"), "there are none, prompting/history, pair/history"),
+        (("small-evaluate", "--by", "colour"), "grouped by apps, difficulty, family"),
+        (("small-evaluate", "pair", "none", "--by", "colour"), "grouped by apps, difficulty, family"),
+        (("small-evaluate", "pair", "none", "--details"), "--against and --details are for RUN alone"),
     ],
 )
-def test_compare_refuses_in_words(
-    evaluated: tuple[Path, subprocess.CompletedProcess[str]], arguments: tuple[str, ...], said: str
-) -> None:
+def test_compare_refuses_in_words(evaluated: tuple[Path, Done], arguments: tuple[str, ...], said: str) -> None:
     done = recompact("compare", *arguments, "--dir", evaluated[0].parent / "runs")
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_evaluate_refuses_in_words_and_stops_at_a_ceiling(
-    tmp_path: Path, evaluated: tuple[Path, subprocess.CompletedProcess[str]]
-) -> None:
+def test_evaluate_refuses_in_words_and_stops_at_a_ceiling(tmp_path: Path, evaluated: tuple[Path, Done]) -> None:
     path = tmp_path / "low.toml"
     path.write_text("[suite]\nlimit = 2\n[run]\nconcurrency = 1\n[ceiling]\ntokens = 5000\n")
     for arguments, said in (
         (("--arm", "none", "--split", "tset"), "tset"),
         (("--arm", "none", "--scope", "all"), "history or prefix"),
+        (
+            (
+                "--arm",
+                "none@512",
+            ),
+            "so it has no budget",
+        ),
+        (("--arm", "none", "--against", "fifo"), "--against fifo: there is no such arm; there are none"),
+        (("--arm", "none", "--by", "colour"), "grouped by apps, difficulty, family"),
     ):
         done = recompact("evaluate", path, *arguments)
         assert done.returncode == 2, done.stderr
         assert said in done.stderr
         assert "Traceback" not in done.stderr
+    # All of this is found out before anything is run or paid for.
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").glob("*.db"))
     done = recompact("evaluate", path, "--arm", "none", "--runs", 2)
     assert done.returncode == 3
@@ -131,6 +136,67 @@ def test_evaluate_refuses_in_words_and_stops_at_a_ceiling(
     wrong = recompact("evaluate", path, "--arm", "none", "--split", "train", "--run", "low")
     assert wrong.returncode == 2
     assert "`recompact collect`" in wrong.stderr
+
+
+def test_every_figure_of_the_table_comes_from_the_rows(evaluated: tuple[Path, Done]) -> None:
+    """Recomputed with numpy from what `show` lists, row by row."""
+    numpy = pytest.importorskip("numpy")
+    run = evaluated[0].parent / "runs" / "small-evaluate.db"
+    rows = json.loads(recompact("show", run, "--json").stdout)["rows"]
+    figures: dict[str, Callable[[Any], float]] = {
+        "acc": lambda row: row["success"],
+        "steps": lambda row: row["steps"],
+        "peak": lambda row: row["peak_reported"],
+        "compactions": lambda row: row["compactions"],
+        "tokens": lambda row: sum(used[0] + used[1] for used in row["usage"].values()),
+        "tokens.compressor": lambda row: sum(row["usage"].get("compressor", (0, 0))[:2]),
+    }
+    shown = json.loads(recompact("compare", run, "--json").stdout)
+    by_arm = {}
+    for found in shown["arms"]:
+        mine = sorted((r for r in rows if found["arm"] in r["arms"]), key=lambda r: (r["task"], r["run"]))
+        by_arm[found["arm"]] = table = {
+            k: numpy.reshape([float(f(r)) for r in mine], (3, 2)) for k, f in figures.items()
+        }
+        for key, values in table.items():
+            if key in found:
+                assert found[key] == pytest.approx(values.mean())
+                assert found["spread"][key] == pytest.approx(values.mean(0).std(ddof=1))
+        assert found["pass^2"] == pytest.approx(table["acc"].all(1).mean())
+        assert found["pass@2"] == pytest.approx(table["acc"].any(1).mean())
+    assert "tokens.compressor" in shown["arms"][1]
+    two = json.loads(recompact("compare", run, "prompting", "none", "--by", "difficulty", "--json").stdout)
+    for within in two["groups"]["difficulty"].values():  # in the same units as the whole
+        assert all(abs(d["delta"]) <= 1 for d in within["differences"] if d["metric"] != "steps")
+    for difference in two["differences"]:
+        if difference["metric"] in figures:
+            a, b = (by_arm[arm][difference["metric"]] for arm in ("prompting/history", "none"))
+            assert difference["delta"] == pytest.approx((a - b).mean())
+            if b.sum() and difference["metric"] != "acc":
+                assert difference["relative"]["value"] == pytest.approx(a.sum() / b.sum() - 1)
+
+
+def test_arms_that_share_no_task_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "apart.csv"
+    path.write_text("scope,task_id,success,num_steps\nhistory,a,1,3\nprefix,b,0,5\n")
+    for arguments, said in (
+        ((), "has no task yet that every arm has done 1 times: go on with recompact evaluate"),
+        (("history", "prefix"), "there is no task that apart/history, apart/prefix have all done in 1 runs"),
+    ):
+        done = recompact("compare", path, *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert said in done.stderr
+
+
+def test_runs_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
+    for place in ("one", "two"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "records.csv").write_text("task_id,success,num_steps\na,1,3\n")
+    sides = [f"{tmp_path / place / 'records.csv'}:records" for place in ("one", "two")]
+    assert (
+        f"{tmp_path}/one/records.csv:records minus {tmp_path}/two/records.csv:records"
+        in recompact("compare", *sides).stdout
+    )
 
 
 def test_released_runs_on_the_command_line() -> None:

@@ -102,6 +102,20 @@ def test_question_answering_by_question() -> None:
     assert (metric("em^2").title, metric("pass@3").title) == ("EM^2", "Pass@3")
 
 
+def test_answers_that_are_missing_are_wrong_and_metrics_that_are_missing_are_absent() -> None:
+    made = arm("qa", ["11"])
+    short = {0: (1.0, 1.0, 1.0, 0.0), 1: (1.0, 1.0)}  # the second run came to two answers of four
+    rows = tuple(replace(row, em=short[row.run]) for row in made.rows)
+    found = measure(replace(made, rows=rows), ["t000"], 2)
+    assert found.means["em"] == pytest.approx(5 / 8)
+    assert found.by_run["em"] == (3 / 4, 2 / 4)
+    assert fmean(found.by_run["em"]) == found.means["em"]  # one and the same figure, whichever way it is averaged
+    assert found.means["em^2"] == pytest.approx(2 / 4)
+    assert "f1" not in found.means  # nobody told it
+    bare = tuple(replace(row, peak=0, peak_reported=0, compactions=None) for row in made.rows)
+    assert not {"peak", "compactions"} & measure(replace(made, rows=bare), ["t000"], 2).means.keys()
+
+
 def test_groups_and_what_arms_have_in_common() -> None:
     a, b = arm("a", ["111", "110", "101"]), arm("b", ["11", "1", "00", "11"])
     shared = common([a, b])

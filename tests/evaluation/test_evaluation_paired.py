@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from random import Random
 from statistics import NormalDist, fmean, pstdev
 
 import pytest
 from evaluation_support import arm
 
+from recompact.attribution.controls import percentiles
+from recompact.chat import Usage
 from recompact.errors import InputError
-from recompact.evaluation.paired import bootstrap, compare, quantile, sign_test, size_warnings, warnings
+from recompact.evaluation.paired import compare, sign_test, size_warnings, warnings
+from recompact.evaluation.resampling import Estimate, bootstrap, ratios
 
 
 @pytest.mark.parametrize(
@@ -33,9 +37,11 @@ def test_the_sign_test_beside_scipy() -> None:
 
 def test_quantiles_beside_numpy() -> None:
     numpy = pytest.importorskip("numpy")
-    values = sorted(Random("q").random() for _ in range(101))
-    for q in (0.0, 0.025, 0.31, 0.5, 0.975, 1.0):
-        assert quantile(values, q) == pytest.approx(numpy.quantile(values, q))
+    values = [Random(f"q{n}").random() for n in range(101)]
+    for confidence in (0.5, 0.9, 0.95, 1.0):
+        tail = (1 - confidence) / 2
+        found = percentiles(values, confidence)
+        assert (found.low, found.high) == pytest.approx(tuple(numpy.quantile(values, (tail, 1 - tail))))
 
 
 def test_the_bootstrap_beside_scipy() -> None:
@@ -45,27 +51,56 @@ def test_the_bootstrap_beside_scipy() -> None:
     chance = Random("paired")
     shares = [chance.choice((-1, -2 / 3, -1 / 3, 0, 0, 0, 1 / 3, 2 / 3, 1)) for _ in range(120)]
     steps = [chance.gauss(2, 6) for _ in range(120)]
-    for vector, (low, high) in zip((shares, steps), bootstrap([shares, steps]), strict=True):
+    for vector, found in zip((shares, steps), bootstrap([shares, steps]), strict=True):
         expected = stats.bootstrap(
             (numpy.array(vector),), numpy.mean, n_resamples=10_000, method="percentile", rng=numpy.random.default_rng(1)
         ).confidence_interval
         width = expected.high - expected.low
-        assert low == pytest.approx(expected.low, abs=0.06 * width)
-        assert high == pytest.approx(expected.high, abs=0.06 * width)
+        assert found.value == pytest.approx(fmean(vector))
+        assert found.low == pytest.approx(expected.low, abs=0.06 * width)
+        assert found.high == pytest.approx(expected.high, abs=0.06 * width)
+
+
+def test_quotients_beside_scipy() -> None:
+    """Sums over sums, as for literals kept and for steps beside another arm's: both vectors resampled together."""
+    stats = pytest.importorskip("scipy.stats")
+    numpy = pytest.importorskip("numpy")
+    chance = Random("quotients")
+    of = [chance.choice((0, 0, 1, 3, 5)) for _ in range(60)]
+    counted = [sum(chance.random() < 0.3 for _ in range(n)) for n in of]
+    (found,) = ratios([(counted, of)])
+    assert found is not None
+    expected = stats.bootstrap(
+        (numpy.array(counted), numpy.array(of)),
+        lambda x, y, axis=-1: x.sum(axis) / y.sum(axis),
+        paired=True,
+        vectorized=True,
+        n_resamples=10_000,
+        method="percentile",
+        rng=numpy.random.default_rng(2),
+    ).confidence_interval
+    width = expected.high - expected.low
+    assert found.value == sum(counted) / sum(of)
+    assert found.low == pytest.approx(expected.low, abs=0.05 * width)
+    assert found.high == pytest.approx(expected.high, abs=0.05 * width)
+    assert ratios([([0, 0], [0, 0])]) == [None]
+    # One task in which there is something to divide by: resamples without it have no part.
+    (rare,) = ratios([([1, 0, 0], [2, 0, 0])], 200)
+    assert rare == Estimate(0.5, 0.5, 0.5)
 
 
 def test_the_bootstrap_comes_close_to_the_normal_interval() -> None:
     vector = [Random(n).gauss(1, 4) for n in range(400)]
-    ((low, high),) = bootstrap([vector])
+    (found,) = bootstrap([vector])
     half = NormalDist().inv_cdf(0.975) * pstdev(vector) / 400**0.5
-    assert low == pytest.approx(fmean(vector) - half, abs=0.1 * half)
-    assert high == pytest.approx(fmean(vector) + half, abs=0.1 * half)
+    assert found.low == pytest.approx(fmean(vector) - half, abs=0.1 * half)
+    assert found.high == pytest.approx(fmean(vector) + half, abs=0.1 * half)
 
 
 def test_vectors_share_their_draws_and_seeds_decide_them() -> None:
     vector = [Random(n).random() for n in range(30)]
     one, two = bootstrap([vector, [2 * v for v in vector]], 500)
-    assert two == pytest.approx((2 * one[0], 2 * one[1]))
+    assert (two.low, two.high) == pytest.approx((2 * one.low, 2 * one.high))
     assert bootstrap([vector], 500) == [one]
     assert bootstrap([vector], 500, seed=1) != [one]
 
@@ -94,10 +129,22 @@ def test_an_arm_compared_with_itself_shows_nothing() -> None:
     assert found.p == 1.0
 
 
+def test_tokens_that_nobody_counted_are_not_zero() -> None:
+    """Released records have one role of their own, or none: beside our own arms that is no difference in tokens."""
+    own = arm("own", ["111"] * 8)
+    released = replace(own, name="theirs", rows=tuple(replace(row, usage={}) for row in own.rows))
+    counted = replace(own, rows=tuple(replace(row, usage={"agent input": Usage(900, 0)}) for row in own.rows))
+    for one, other in ((own, released), (counted, own), (released, counted)):
+        assert not any("tokens" in d.metric for d in compare(one, other, resamples=10).differences)
+    assert compare(counted, counted, resamples=10).of("tokens.agent input").first == 900
+    lone = replace(own, rows=tuple(replace(row, usage={"agent": Usage(50, 5)}) for row in own.rows))
+    assert compare(own, lone, resamples=10).of("tokens.compressor").second == 0  # an arm that has no compressor
+
+
 def test_arms_without_a_common_task_are_refused() -> None:
     a = arm("a", ["111"])
     other = arm("b", ["11", "111"])
-    with pytest.raises(InputError, match="no task"):
+    with pytest.raises(InputError, match="no task that a, b have all done in"):
         compare(a, type(other)("b", None, other.rows[2:]), resamples=10)
 
 
@@ -105,6 +152,7 @@ def test_warnings_in_words() -> None:
     assert size_warnings(168, 3) == ()
     assert "40 tasks: one task is 2.5 points of Pass^3" in size_warnings(40, 3)[0]
     assert any("too narrow" in said for said in size_warnings(12, 3))
+    assert any("fewer than 6 tasks an interval over tasks tells nothing" in said for said in size_warnings(5, 3))
     assert any("One run" in said for said in size_warnings(200, 1))
     few = compare(arm("a", ["111"] * 30), arm("b", ["110"] + ["111"] * 29), resamples=100)
     assert any("only 1 task differs" in said for said in warnings(few))

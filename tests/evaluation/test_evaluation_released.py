@@ -73,6 +73,26 @@ def test_seeds_come_from_directories_where_records_do_not_say(tmp_path: Path) ->
     assert [(row.run, row.success, row.steps) for row in found.rows] == [(0, True, 7), (1, False, 7)]
 
 
+def test_what_records_do_not_say_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "bare.csv"
+    path.write_text("seed,task_id,success,num_steps\n1,a,1,3\n2,a,0,5\n")
+    table = arm_table(evaluation("bare", read_released(path)))
+    assert [column.key for column in table.columns] == ["arm", "acc", "pass^2", "pass@2", "steps"]
+    assert not any("Peak" in note for note in table.notes)
+
+
+def test_marks_and_line_ends_of_other_programs(tmp_path: Path) -> None:
+    """A spreadsheet's mark before the first field, and line separators inside of texts."""
+    path = tmp_path / "sheet.csv"
+    path.write_text("\ufeffscope,task_id,success,num_steps\r\nhistory,a,1,3\r\nprefix,a,0,5\r\n", encoding="utf-8")
+    assert [(arm.scope, len(arm.rows)) for arm in read_released(path)] == [("history", 1), ("prefix", 1)]
+    lines = tmp_path / "run_records.jsonl"
+    record = {"task_id": "a", "success": True, "num_steps": 3, "answer": "one\u2028two\x85three"}
+    lines.write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
+    (found,) = read_released(lines)
+    assert len(found.rows) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -80,6 +100,7 @@ def test_seeds_come_from_directories_where_records_do_not_say(tmp_path: Path) ->
         ("[]", "line 1, is no object"),
         ('{"task_id": "a", "num_steps": 3}', "has no 'success'"),
         ('{"task_id": "a", "success": 1, "num_steps": "many"}', "num_steps must be a whole number"),
+        ('{"task_id": "a", "success": 1, "num_steps": 1e999}', "num_steps must be a whole number"),
         ("", "holds no released records"),
     ],
 )

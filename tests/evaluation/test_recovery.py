@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from recompact.evaluation.records import ArmRuns, TaskRun
-from recompact.evaluation.recovery import Change, Recovery, recovery
+from recompact.evaluation.recovery import Recovery, recovery
+from recompact.evaluation.resampling import Estimate
 
 
 def arm(name: str, solved: str) -> ArmRuns:
@@ -30,6 +33,19 @@ def test_tasks_stay_together() -> None:
     assert found.beyond_half.high == pytest.approx(found.lost.high / 2)
 
 
+def test_the_intervals_beside_numpy() -> None:
+    numpy = pytest.importorskip("numpy")
+    chance = Random("recovery")
+    full, before, after = ("".join(str(int(chance.random() < p)) for _ in range(90)) for p in (0.9, 0.6, 0.8))
+    found = recovery(arm("none", full), arm("prompting", before), arm("pair", after))
+    x, y, z = (numpy.array([int(mark) for mark in marks]) for marks in (full, before, after))
+    picks = numpy.random.default_rng(5).integers(0, 90, (10_000, 90))
+    for got, values in ((found.lost, x - y), (found.won, z - y), (found.beyond_half, z - y - (x - y) / 2)):
+        low, high = numpy.percentile(values[picks].mean(1), (2.5, 97.5))
+        assert got.value == pytest.approx(values.mean())
+        assert (got.low, got.high) == pytest.approx((low, high), abs=0.06 * (high - low))
+
+
 def test_nothing_lost_has_no_share() -> None:
     found = recovery(arm("none", "110"), arm("prompting", "110"), arm("pair", "111"))
     assert found.share is None
@@ -37,8 +53,9 @@ def test_nothing_lost_has_no_share() -> None:
 
 
 def test_a_loss_within_noise_says_so() -> None:
-    sure = Recovery(Change(0.05, 0.01, 0.09), Change(0.08, 0.04, 0.12), Change(0.055, 0.03, 0.08))
-    doubtful = Recovery(Change(0.05, -0.01, 0.11), Change(0.08, 0.04, 0.12), Change(0.055, 0.03, 0.08))
+    won, half = Estimate(0.08, 0.04, 0.12), Estimate(0.055, 0.03, 0.08)
+    sure = Recovery(Estimate(0.05, 0.01, 0.09), won, half)
+    doubtful = Recovery(Estimate(0.05, -0.01, 0.11), won, half)
     assert sure.at_least_half
     assert "interval -1.0 to +11.0" in doubtful.words
     assert "interval -1.0" not in sure.words

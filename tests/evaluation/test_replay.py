@@ -25,6 +25,7 @@ from replay_support import (
     vault,
 )
 
+from recompact.attribution.findings import by_id, findings
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import digest as verify_digest
 from recompact.attribution.verify import verify
@@ -47,14 +48,14 @@ KEEPING = told(KEEP)
 IDLE = told("Be brief.")
 
 
-def collected(path: Path, suite: Suite = vault, *, draws: int = 3, more: str = "") -> Path:
-    """A run with trajectories, verified with so many draws in each arm."""
+def collected(path: Path, suite: Suite = vault, *, draws: int | None = 3, more: str = "") -> Path:
+    """A run with trajectories, verified with so many draws in each arm, or (None) as its config says."""
 
     async def work(store: Store) -> None:
         study = study_of(store, suite, more=more)
         assert not (await collect(study)).unfinished
-        if draws:
-            assert not (await verify(study, Uniform(draws))).unfinished
+        if draws != 0:
+            assert not (await verify(study, Uniform(draws) if draws else None)).unfinished
 
     with Store.open(path) as store:
         asyncio.run(work(store))
@@ -158,6 +159,22 @@ def test_a_run_that_was_not_verified_gets_its_pre_draws_here(tmp_path: Path) -> 
     assert condition_table(found).rows[1][:3] == ("POST", "0/0", None)
 
 
+def test_a_draw_that_was_read_off_the_trajectory_counts_for_the_original(tmp_path: Path) -> None:
+    """A chained verification makes no first POST draw; the effect must be the one that `boundaries` lists."""
+    path = collected(tmp_path / "run.db", draws=None, more='[verify]\nallocation = "chained"')
+    with Store.read(path) as store:
+        listed = by_id(findings(store))[FIRST]
+    assert listed.effect is not None
+    found, _ = replayed(path, draws=1, more='[verify]\nallocation = "chained"')
+    _, post, _, _ = found.conditions
+    assert [drawn.ending for drawn in post.draws].count("chained") == 1
+    assert len(post.draws) == len(listed.outcomes.post)
+    assert post.effect == listed.effect
+    assert (post.draws[0].success, post.draws[0].answer, post.draws[0].kept) == (False, "", ())
+    assert post.draws[0].summary
+    assert found.verdicts[0].closed
+
+
 def test_the_control_is_asked_what_the_run_asked(tmp_path: Path) -> None:
     """Same history, previous summary, scope, rendering and budget: only the seed differs."""
     for more in ("", 'scope = "prefix"', 'scope = "prefix"\nrendering = "appended"'):
@@ -223,12 +240,14 @@ def test_a_compressor_that_says_nothing_is_told(tmp_path: Path) -> None:
 
 def test_an_environment_that_breaks_midway_is_left_out_and_tried_again(tmp_path: Path) -> None:
     suite = VaultSuite(FaintingEnvironment)
-    path = collected(tmp_path / "run.db", suite)
+    path, bare = collected(tmp_path / "run.db", suite), collected(tmp_path / "bare.db", suite, draws=0)
     FaintingEnvironment.faint = True
     try:
         found, _ = replayed(path, suite=suite, draws=1)
+        unverified, _ = replayed(bare, suite=suite, draws=1)
     finally:
         FaintingEnvironment.faint = False
+    assert unverified.verdicts[0].words == "not judged: PRE has no draw to compare with."
     assert len(found.left_out) == 2
     assert all("the lamp went out" in reason for reason in found.left_out.values())
     agent: list[Request] = []

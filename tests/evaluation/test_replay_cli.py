@@ -5,16 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from evaluation_support import ROOT
+from replay_support import CODE, CONFIG, HERE, KEEP, Keeper, Opener, told
 
+from commands import recompact, served
 from recompact.chat import Message, ToolCall, Usage, user
-from recompact.cli.main import main
 from recompact.config import CompressorConfig
 from recompact.context import Context, Turn
 from recompact.evaluation import replay as replaying
@@ -29,26 +29,6 @@ from recompact.template import default_template, save
 from recompact.trajectory import Score, Trajectory
 
 TASKS = '["pocket-train-001", "pocket-train-004"]'
-
-
-@dataclass(frozen=True)
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def recompact(*arguments: object) -> Done:
-    """The command in this process, because starting one takes longer than what it does."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["recompact", *map(str, arguments)])
-        patch.setenv("COLUMNS", "160")
-        try:
-            main()
-        except SystemExit as left:
-            return Done(int(left.code or 0), out.getvalue(), err.getvalue())
-    return Done(0, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +88,42 @@ def test_replay_prints_conditions_and_a_verdict_and_is_there_the_next_time(home:
     shown = recompact(*command, "--summaries").stdout
     assert "pair 1: " in shown
     assert told["conditions"][3]["draws"][1]["summary"].splitlines()[0] in shown
+
+
+def test_a_case_is_closed_from_the_command_line(tmp_path: Path) -> None:
+    """Collected, verified and replayed over the network: the run's own prompt loses the code again, one keeps it."""
+    config = tmp_path / "vault.toml"
+    save(told(KEEP), tmp_path / "keeping")
+    save(told("Be brief."), tmp_path / "idle")
+    with served({"agent": Opener(), "noter": Keeper()}) as server:
+        text = CONFIG.replace("replay_support.py:vault", f"{HERE}:vault")
+        config.write_text(text.replace("http://127.0.0.1:9/v1", server.base_url))
+        for command in (("collect", config), ("verify", config, "--draws", 3)):
+            done = recompact(*command)
+            assert done.returncode == 0, done.stderr
+        listed = json.loads(recompact("boundaries", "vault", "--json", cwd=tmp_path).stdout)
+        (worst, *_) = listed["boundaries"]
+        templates = [f"--template={name}={tmp_path / name}" for name in ("keeping", "idle")]
+        done = recompact("replay", config, worst["boundary"], *templates, "--summaries")
+        assert done.returncode == 0, done.stderr
+        asked = sum(server.received.values())
+        again = json.loads(recompact("replay", config, worst["boundary"], *templates, "--json").stdout)
+        assert sum(server.received.values()) == asked
+    assert (worst["H"], worst["channel"]) == (1.0, "error")
+    rows = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines() if "/3 " in line}
+    assert rows.items() >= {"PRE": "3/3", "POST": "0/3", "control": "0/3", "keeping": "3/3", "idle": "0/3"}.items()
+    (closed,) = [line for line in done.stdout.splitlines() if line.startswith("keeping: ")]
+    assert closed == (
+        "keeping: closed: the defect recurs with the control (H +1.00, B +0.0) and is gone with keeping"
+        " (H +0.00, B +0.0), whose summaries keep 1.0 of 1 needed facts instead of 0.0."
+    )
+    assert "idle: not closed: the harm is still there with idle (H +1.00, B +0.0); the summaries of idle" in done.stdout
+    assert f"The code is {CODE}." in done.stdout
+    assert "Simulated" not in done.stdout
+    assert [(v["template"], v["closed"]) for v in again["verdicts"]] == [("keeping", True), ("idle", False)]
+    assert again["needed"] == [CODE]
+    kept = {condition["name"]: condition["kept"] for condition in again["conditions"]}
+    assert kept == {"PRE": None, "POST": 0, "control": 0, "keeping": 1, "idle": 0}
 
 
 @pytest.mark.parametrize(
@@ -211,6 +227,40 @@ def test_behaviour_of_a_collected_run_is_what_its_messages_say(home: Path) -> No
     assert arm["compactions"] == compactions > 0
     assert arm["figures"]["documentation_calls"]["value"] == pytest.approx(looked_up / calls)
     assert arm["figures"]["documentation_first"]["value"] == pytest.approx(first / compactions)
+
+
+def test_behaviour_of_a_run_whose_config_has_another_suite_is_refused(home: Path) -> None:
+    config = home / "small.toml"
+    plain = config.read_text()
+    config.write_text(plain.replace("[suite]\n", '[suite]\nuse = "other.py:suite"\n'))
+    done = recompact("behaviour", run(home))
+    config.write_text(plain)
+    assert done.returncode == 2
+    assert "was made with the suite 'pocket'" in done.stderr
+    assert "now has 'other.py:suite'" in done.stderr
+
+
+def test_every_key_of_the_json_is_on_its_page(home: Path) -> None:
+    """Programs rely on names: one that is changed or added must be written down."""
+
+    def asked(*arguments: object) -> Any:
+        return json.loads(recompact(*arguments, "--json").stdout)
+
+    def listed(page: str, *documents: dict[str, Any]) -> None:
+        text = (ROOT / "docs" / f"{page}.md").read_text()
+        for document in documents:
+            assert [key for key in document if f"`{key}`" not in text] == []
+
+    made = evaluation(home)
+    shown, two = asked("compare", made), asked("compare", made, "pair", "none", "--by", "difficulty")
+    arm = {key: value for key, value in shown["arms"][1].items() if not key.startswith(("pass", "tokens."))}
+    listed("evaluation", shown, arm, shown["comparisons"][0], two, two["differences"][0])
+    moved = asked("transfer", made, made)
+    listed("evaluation", moved, moved["rows"][0], moved["rows"][0]["figures"])
+    seen = asked("behaviour", made)
+    listed("behaviour", seen, seen["arms"][1])
+    found = asked("replay", run(home), boundary(home), "--template", f"pair={home / 'mine'}", "--draws", 1)
+    listed("replay", found, found["conditions"][2], found["conditions"][2]["draws"][0], found["verdicts"][0])
 
 
 def test_show_lists_arms_tasks_and_trajectories(home: Path) -> None:

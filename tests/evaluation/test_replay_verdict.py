@@ -102,7 +102,25 @@ def test_a_defect_in_both_channels_recurs_in_either() -> None:
 
 def test_without_recorded_draws_any_harm_of_the_control_is_the_defect() -> None:
     assert verdict("T", None, LONG, FINE, MORE).closed
-    assert verdict("T", None, FINE, FINE, MORE).recurs is False
+    unseen = verdict("T", None, FINE, FINE, MORE)
+    assert unseen.recurs is False
+    # Nobody saw a defect here, so nothing was an unlucky sample.
+    assert unseen.words == (
+        "not closed: no harm shows with the control (H +0.00, B +0.7), and the recorded summary was never continued."
+    )
+
+
+def test_where_pre_itself_fails_the_words_say_so() -> None:
+    """Then H can show nothing, whatever the summaries are like; only steps can."""
+    failing = draws(0, 9, 9, 9)
+    none, long = effect(failing, draws(0, 9, 9, 9)), effect(failing, draws(0, 16, 16, 16))
+    said = "No PRE draw succeeds, so a loss of success cannot show here."
+    assert verdict("T", None, none, none, MORE, hopeless=True).words.endswith(said)
+    burden = verdict("T", long, long, none, MORE, hopeless=True)
+    assert burden.closed
+    assert burden.words.endswith(said)
+    assert said not in verdict("T", long, long, none, MORE).words
+    assert said not in verdict("T", long, None, none, MORE, hopeless=True).words
 
 
 def test_without_draws_nothing_is_judged() -> None:

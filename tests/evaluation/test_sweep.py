@@ -15,7 +15,7 @@ from recompact.evaluation.intervals import RELATIVE, estimates
 from recompact.evaluation.records import ArmRuns
 from recompact.evaluation.summary import arm_table, difference_table, evaluation, references
 from recompact.evaluation.sweep import sweep, sweep_table
-from recompact.report.tables import Number, Table, render
+from recompact.report.tables import Number, Table, as_json, render
 
 
 def at(made: ArmRuns, budget: int | None, kind: str = "prompted") -> ArmRuns:
@@ -106,10 +106,19 @@ def test_the_table_by_budget() -> None:
     assert "41.7 [" in text
     cell = table.rows[1][-1]
     assert isinstance(cell, Number)
-    assert cell.text.startswith("+93.0 [")  # 20.75 steps beside 10.75 (t000 to t003 add 0, 1, 2, 0)
+    assert cell.text.startswith("93.0 [")  # 20.75 steps beside 10.75 (t000 to t003 add 0, 1, 2, 0)
+    assert "*" not in cell.text  # four tasks
     acc = table.rows[1][4]
     assert isinstance(acc, Number)
     assert "*" not in acc.text  # that a share is not zero is no finding
+    whole, half = (
+        at(arm("none", ["111"] * 6), None, "none"),
+        [at(arm(f"a@{n}", ["111"] * 6, steps=n), n) for n in (20, 40)],
+    )
+    enough = sweep(evaluation("e", [whole, *half]))
+    assert enough is not None
+    assert render(sweep_table(enough), "terminal").count("]*") == 2
+    assert as_json(sweep_table(enough))["rows"][0]["relative_steps"] is None
 
 
 def test_each_arm_is_measured_against_the_reference_of_its_budget() -> None:

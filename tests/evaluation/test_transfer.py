@@ -82,6 +82,21 @@ def test_what_a_reader_should_know() -> None:
     assert transfer([ONE, simulated]).notes[-1].startswith("Simulated models")
 
 
+def test_notes_name_what_else_differs() -> None:
+    def notes(*arms: ArmRuns) -> str:
+        return "\n".join(transfer([ONE, replace(TWO, arms=arms)]).notes)
+
+    before, after = TWO.arms
+    changed = prompted("prompting", ["111"] * 4, template="another")
+    assert "Not the same template in all of them: prompting/history." in notes(changed, after)
+    swept = [replace(made, settings={**made.settings, "budget": 512}) for made in TWO.arms]
+    assert "Not the same budgets in all of them: pair/history, prompting/history." in notes(*swept)
+    # Released records do not say, and what they do not say does not differ.
+    assert "Not the same" not in notes(*(replace(made, settings={}) for made in TWO.arms))
+    assert "two: 1 task is left out" in notes(replace(before, rows=before.rows[1:]), after)
+    assert "Not the same" not in notes(before, after)
+
+
 def test_arms_and_references_are_chosen_by_scope_and_budget() -> None:
     both = replace(
         ONE, arms=(*ONE.arms, prompted("prompting", ["000"] * 4, "prefix"), prompted("pair", ["111"] * 4, "prefix"))
@@ -94,6 +109,12 @@ def test_arms_and_references_are_chosen_by_scope_and_budget() -> None:
     row = transfer([swept, TWO]).rows[1]
     assert (row.budget, row.arm, row.against) == (512, "pair", "prompting")
     assert row.comparison.of("acc").delta == 0
+    lone = replace(TWO, arms=(BEFORE, prompted("pair@512", ["110"] * 4, budget=512)))
+    found = transfer([ONE, lone])
+    assert (found.rows[1].budget, found.rows[1].against) == (512, "prompting@2048")
+    assert any("another budget, so two things differ: pair@512/history" in note for note in found.notes)
+    assert {row.against for row in transfer([ONE, ONE], ["pair"], "none").rows} == {"none"}
+    assert [row.setting for row in transfer([ONE, ONE, ONE]).rows] == ["one", "one (2)", "one (3)"]
     fewest = replace(TWO, arms=tuple(replace(a, rows=tuple(r for r in a.rows if r.run < 2)) for a in TWO.arms))
     assert transfer([ONE, fewest]).keys == ("acc", "pass^2")
     assert [r.comparison.runs for r in transfer([ONE, fewest]).rows] == [2, 2]

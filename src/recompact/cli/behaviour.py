@@ -31,21 +31,29 @@ def command(run: str, name: str | None, directory: Path, form: Format, as_json: 
     from recompact.cli.progress import bar
     from recompact.cli.verify import located
     from recompact.config import load_config
+    from recompact.errors import InputError
     from recompact.evaluation.behaviour import behaviours
-    from recompact.evaluation.behaviour_tables import behaviour_table, sentence, to_json
+    from recompact.evaluation.behaviour_tables import behaviour_table, sentence, summary_table, to_json
     from recompact.models.limits import Spending
     from recompact.report.tables import clean
     from recompact.store.store import Store
     from recompact.study import episodes_of
 
     path, file = located(run, name, directory)
-    episodes = episodes_of(load_config(file), file.parent)
-    with Store.read(path) as store, bar("behaviour", Spending(), quiet=as_json or form != "terminal") as shown:
-        found = asyncio.run(behaviours(store, episodes, on_begin=shown.begin, on_done=shown.done))
+    config = load_config(file)
+    with Store.read(path) as store:
+        if config.suite.use != (suite := store.meta.get("suite")):
+            raise InputError(
+                f"{path} was made with the suite {suite!r}, and {file} now has {config.suite.use!r}: undo the change"
+            )
+        episodes = episodes_of(config, file.parent)
+        with bar("behaviour", Spending(), quiet=as_json or form != "terminal") as shown:
+            found = asyncio.run(behaviours(store, episodes, on_begin=shown.begin, on_done=shown.done))
     if as_json or form == "json":
         print_json({"run": str(path), **to_json(found)})
         return
-    print_tables([behaviour_table(found)], form)
+    held = summary_table(found) if form != "csv" else None  # one table to a file
+    print_tables([behaviour_table(found), *([held] if held else [])], form)
     if form == "terminal":
         click.echo("")
         for arm in found.arms:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from recompact.cli.console import json_option, print_json
-from recompact.cli.evaluate import FORMATS, print_evaluation, print_tables
+from recompact.cli.evaluate import FORMATS, check_against, check_by, print_evaluation, print_tables
 
 if TYPE_CHECKING:
     from recompact.evaluation.records import ArmRuns
+    from recompact.evaluation.summary import Evaluation
     from recompact.report.tables import Format
 
 
@@ -39,15 +40,31 @@ def command(
     RUN is an evaluation, or released records: a directory with run_records.jsonl files, one such file, or a CSV. RUN
     alone shows the table of all its arms. An arm is named by its label (pair/history), or by a part that is enough.
     """
-    form = "json" if as_json else form
-    if len(what) == 1:
-        from recompact.evaluation.summary import evaluation
+    from recompact.evaluation.metrics import group_keys
 
-        shown = evaluation(Path(what[0]).stem, _arms(what[0], directory), None, runs)
+    form = "json" if as_json else form
+    if len(what) > 1 and (against or details):
+        raise click.UsageError("--against and --details are for RUN alone: two arms are shown in every metric anyway")
+    if len(what) == 1:
+        shown = _all(what[0], directory, runs)
+        check_by(by, group_keys(shown.arms))
+        check_against(against, shown.arms)
         print_evaluation(shown, form, against=against, by=by, details=details, more={})
         return
     first, second = _pair(what, directory)
+    check_by(by, group_keys([first, second]))
     _compare(first, second, runs, by, form)
+
+
+def _all(run: str, directory: Path, runs: int | None) -> Evaluation:
+    from recompact.errors import InputError
+    from recompact.evaluation.summary import evaluation
+
+    shown = evaluation(Path(run).stem, _arms(run, directory), None, runs)
+    if not shown.shared.tasks:
+        times = f"{shown.shared.runs or 1} times: go on with recompact evaluate, or compare fewer --runs or two arms"
+        raise InputError(f"{run} has no task yet that every arm has done {times}")
+    return shown
 
 
 def _pair(what: tuple[str, ...], directory: Path) -> tuple[ArmRuns, ArmRuns]:
@@ -65,7 +82,9 @@ def _pair(what: tuple[str, ...], directory: Path) -> tuple[ArmRuns, ArmRuns]:
         run, _, wanted = side.rpartition(":")
         found.append(find_arm(_arms(run, directory), wanted, run))
     if found[0].label == found[1].label:  # then the runs tell them apart
-        names = [Path(side.rpartition(":")[0]).stem for side in what]
+        runs = [side.rpartition(":")[0] for side in what]
+        stems = [Path(run).stem for run in runs]
+        names = runs if stems[0] == stems[1] and runs[0] != runs[1] else stems
         found = [replace(arm, name=f"{name}:{arm.name}") for arm, name in zip(found, names, strict=True)]
     return found[0], found[1]
 
@@ -83,26 +102,20 @@ def _arms(run: str, directory: Path) -> tuple[ArmRuns, ...]:
 
 
 def _compare(first: ArmRuns, second: ArmRuns, runs: int | None, by: tuple[str, ...], form: Format) -> None:
-    from recompact.errors import InputError
-    from recompact.evaluation.metrics import group_keys
     from recompact.evaluation.paired import compare_many
     from recompact.evaluation.records import common
-    from recompact.evaluation.summary import comparison_table, group_comparison_table
+    from recompact.evaluation.summary import comparison_table, group_comparison_table, group_comparisons, left_out
 
-    known = group_keys([first, second])
-    if missing := [key for key in by if key not in known]:
-        raise InputError(f"--by {missing[0]}: the tasks are grouped by {', '.join(known) or 'nothing'}")
     shared = common([first, second], None, runs)
-    comparison = compare_many([(first, second)], shared)[0]
-    tables = [comparison_table(comparison, first.simulated or second.simulated)]
-    tables += [group_comparison_table(first, second, shared, key) for key in by]
+    comparison = compare_many([(first, second)], shared, relative=True)[0]
+    simulated = first.simulated or second.simulated
+    groups = {key: group_comparisons(first, second, shared, key) for key in by}
     if form == "json":
-        from recompact.report.tables import as_json
-
-        groups = {key: as_json(table)["rows"] for key, table in zip(by, tables[1:], strict=True)}
-        simulated = first.simulated or second.simulated
-        print_json({**comparison.to_json(), "left_out": shared.left_out, "simulated": simulated, "groups": groups})
+        within = {key: {value: made.to_json() for value, made in found.items()} for key, found in groups.items()}
+        print_json({**comparison.to_json(), "left_out": shared.left_out, "simulated": simulated, "groups": within})
         return
+    tables = [comparison_table(comparison, simulated)]
+    tables += [group_comparison_table(found, key) for key, found in groups.items()]
     print_tables(tables[bool(by) :][:1] if form == "csv" else tables, form)
     if shared.left_out:
-        click.echo(f"{shared.left_out} tasks are left out: not both arms have done them in every run.", err=True)
+        click.echo(left_out(shared.left_out), err=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from recompact.config import Config
     from recompact.evaluation.arms import Arm
     from recompact.evaluation.evaluate import Evaluated
+    from recompact.evaluation.records import ArmRuns
     from recompact.evaluation.summary import Evaluation
     from recompact.report.tables import Format, Table
     from recompact.store.store import Store
@@ -38,6 +40,7 @@ FORMATS = ("terminal", "markdown", "latex", "csv", "json")
 @click.option("--against", help="The arm that the others are measured against (default: prompting).")
 @click.option("--by", "by", multiple=True, help="Break down by a group, such as difficulty. Repeat it.")
 @click.option("--details", is_flag=True, help="Every Pass^k and Pass@k, tokens by role, endings.")
+@click.option("--retry", is_flag=True, help="Make trajectories anew in which the environment broke.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
 @json_option
 def command(
@@ -52,6 +55,7 @@ def command(
     against: str | None,
     by: tuple[str, ...],
     details: bool,
+    retry: bool,
     form: Format,
     as_json: bool,
 ) -> None:
@@ -70,12 +74,14 @@ def command(
     loaded = with_split(load_config(config), split, limit)
     own = resolve(loaded.compressor.template, config.parent)
     chosen = parse_arms(arms, loaded.compressor, own, _scopes(scopes), _budgets(budgets))
+    check_against(against, chosen)
     path = run_path(run or f"{config.stem}-evaluate", config.parent / loaded.run.directory)
     again = shlex.join(["recompact", *sys.argv[1:]])
     form = "json" if as_json else form
     with open_run(path) as store:
         with ending_early(path, again):
-            done = asyncio.run(_evaluate(loaded, config, store, chosen, runs, quiet=form != "terminal"))
+            work = _evaluate(loaded, config, store, chosen, runs, by, retry=retry, quiet=form != "terminal")
+            done = asyncio.run(work)
         _report(store, done, chosen, runs, again, form, against, by, details)
     if done.unfinished:
         sys.exit(1)
@@ -104,11 +110,25 @@ def _budgets(texts: tuple[str, ...]) -> list[int]:
     return found
 
 
-async def _evaluate(config: Config, file: Path, store: Store, arms: Any, runs: int, *, quiet: bool) -> Evaluated:
+async def _evaluate(
+    config: Config,
+    file: Path,
+    store: Store,
+    arms: tuple[Arm, ...],
+    runs: int,
+    by: tuple[str, ...],
+    *,
+    retry: bool,
+    quiet: bool,
+) -> Evaluated:
     from recompact.cli.progress import bar
-    from recompact.evaluation.evaluate import evaluate, open_evaluation
+    from recompact.evaluation.evaluate import evaluate, open_evaluation, retry_broken, tasks_of
 
     async with open_evaluation(config, file.parent, store, file) as study:
+        if by:  # before anything is paid for
+            check_by(by, {key for task in await tasks_of(study) for key in task.groups})
+        if retry:
+            retry_broken(store)
         with bar("evaluate", study.spending, quiet=quiet) as shown:
             return await evaluate(study, arms, runs, on_begin=shown.begin, on_done=shown.done, on_step=shown.step)
 
@@ -143,22 +163,31 @@ def _report(
         click.echo(f"digest: {digest}", err=form != "terminal")
 
 
+def check_by(by: tuple[str, ...], known: Collection[str]) -> None:
+    """Refuse a group that the tasks do not have."""
+    from recompact.errors import InputError
+
+    if missing := [key for key in by if key not in known]:
+        raise InputError(f"--by {missing[0]}: the tasks are grouped by {', '.join(sorted(known)) or 'nothing'}")
+
+
+def check_against(against: str | None, arms: Sequence[Arm | ArmRuns]) -> None:
+    """Refuse a reference that is not there."""
+    from recompact.errors import InputError
+
+    if against is not None and not any(against in (arm.name, arm.label, arm.base) for arm in arms):
+        labels = ", ".join(arm.label for arm in arms)
+        raise InputError(f"--against {against}: there is no such arm; there are {labels or 'none yet'}")
+
+
 def print_evaluation(
     shown: Evaluation, form: Format, *, against: str | None, by: tuple[str, ...], details: bool, more: dict[str, Any]
 ) -> None:
     """All arms side by side, in the format that was asked for."""
-    from recompact.errors import InputError
     from recompact.evaluation.arms import PROMPTING
-    from recompact.evaluation.metrics import group_keys
     from recompact.evaluation.summary import arm_table, detail_tables, difference_table, group_table, to_json
     from recompact.evaluation.sweep import sweep, sweep_table
 
-    known = group_keys(shown.arms)
-    if missing := [key for key in by if key not in known]:
-        raise InputError(f"--by {missing[0]}: the tasks are grouped by {', '.join(known) or 'nothing'}")
-    if against is not None and not any(against in (arm.name, arm.label, arm.base) for arm in shown.arms):
-        labels = ", ".join(arm.label for arm in shown.arms)
-        raise InputError(f"--against {against}: there is no such arm; there are {labels or 'none yet'}")
     differences = difference_table(shown, against or PROMPTING)
     if form == "json":
         compared = [c.to_json() for c in differences[1]] if differences else []
@@ -181,7 +210,7 @@ def print_evaluation(
 def print_tables(tables: list[Table], form: Format) -> None:
     """To a terminal with what it can do; anywhere else as plain text of any width."""
     from recompact.cli.console import console
-    from recompact.report.tables import joined, terminal, wide
+    from recompact.report.tables import clean, joined, terminal, wide
 
     out = console()
     # A table that is too wide for the terminal is left to it to wrap: cut off figures help nobody.
@@ -191,4 +220,4 @@ def print_tables(tables: list[Table], form: Format) -> None:
     for number, table in enumerate(tables):
         out.print(*[""] * bool(number), terminal(table), sep="\n")
         for note in table.notes:
-            out.print(note, markup=False)
+            out.print(clean(note), markup=False)

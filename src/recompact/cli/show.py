@@ -212,7 +212,7 @@ def _runs_text(runs: int, made: dict[int, TaskRun]) -> str:
     marks = "".join("." if n not in made else "+" if made[n].success else "-" for n in range(runs))
     if not made:
         return marks
-    compactions = sum(row.compactions for row in made.values())
+    compactions = sum(row.compactions or 0 for row in made.values())
     return f"{marks} {fmean(row.steps for row in made.values()):.0f}" + (f"/{compactions}" if compactions else "")
 
 

@@ -47,6 +47,11 @@ class Arm:
         return label(self.name, self.scope)
 
     @property
+    def base(self) -> str:
+        """Its name without a budget in it."""
+        return self.name.partition("@")[0]
+
+    @property
     def key(self) -> str:
         """What decides its trajectories besides task and run; two arms with the same key are run once."""
         parts: list[str] = [self.kind]
@@ -123,6 +128,8 @@ def _parse_arm(
     if directory is not None and name in BUILT_IN:
         raise InputError(f"--arm {text}: {name!r} is an arm of its own; give the template another name")
     if name == "none":
+        if found["budget"]:
+            raise InputError(f"--arm {text}: nothing is compressed in 'none', so it has no budget: write --arm none")
         return [Arm(name, "none")]
     swept = (int(found["budget"]),) if found["budget"] else budgets
     named = [(f"{name}@{budget}", budget) for budget in swept] or [(name, settings.budget)]

@@ -17,8 +17,8 @@ from recompact.environments.protocol import Behaviour, EnvironmentFailed, Episod
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.evaluate import unit_of
-from recompact.evaluation.paired import CONFIDENCE, RESAMPLES, quantile, resampled
 from recompact.evaluation.records import common, read_arms
+from recompact.evaluation.resampling import RESAMPLES, ratios
 from recompact.store.records import read_trajectory
 from recompact.store.runs import overview, trajectories
 from recompact.store.store import Store
@@ -172,21 +172,21 @@ def _key(action: Action) -> str:
     return canonical(action.to_json())
 
 
-_Ratios = dict[str, dict[str, list[tuple[float, float]]]]
+_Counted = dict[str, dict[str, list[tuple[float, float]]]]
 """Of each figure, by task: what is counted and out of how many. The figure is the quotient of their sums."""
 
 
 def _measured(
     label: str, traced: Mapping[str, Sequence[_Traced]], kinds: _Kinds | None, named: _Named | None, resamples: int
 ) -> ArmBehaviour:
-    ratios: _Ratios = {}
+    counted: _Counted = {}
     for task, runs in traced.items():
         for made in runs:
-            for key, counted, of in (*_after(made, kinds), *_kept(made, named), *_calls(made, kinds)):
-                ratios.setdefault(key, {}).setdefault(task, []).append((counted, of))
+            for key, count, of in (*_after(made, kinds), *_kept(made, named), *_calls(made, kinds)):
+                counted.setdefault(key, {}).setdefault(task, []).append((count, of))
     every = [made for runs in traced.values() for made in runs]
     compactions = sum(len(made.compactions) for made in every)
-    return ArmBehaviour(label, len(traced), len(every), compactions, _figures(ratios, list(traced), resamples))
+    return ArmBehaviour(label, len(traced), len(every), compactions, _figures(counted, list(traced), resamples))
 
 
 def _after(made: _Traced, kinds: _Kinds | None) -> Iterable[tuple[str, float, float]]:
@@ -224,18 +224,12 @@ def _calls(made: _Traced, kinds: _Kinds | None) -> Iterable[tuple[str, float, fl
         yield CALLS, sum(kinds[_key(action)] == "documentation" for turn in made.turns for action in turn), 1
 
 
-def _figures(ratios: _Ratios, tasks: Sequence[str], resamples: int) -> dict[str, Figure]:
+def _figures(counted: _Counted, tasks: Sequence[str], resamples: int) -> dict[str, Figure]:
     """Quotients of sums over tasks; tasks are resampled whole, so that what belongs to one stays together."""
-    vectors: list[list[float]] = []
-    for by_task in ratios.values():
-        pairs = [by_task.get(task, []) for task in tasks]
-        vectors += [[sum(pair[n] for pair in made) for made in pairs] for n in (0, 1)]
-    means = resampled(vectors, resamples)
-    found = {}
-    for n, key in enumerate(ratios):
-        counted, of = vectors[2 * n], vectors[2 * n + 1]
-        drawn = sorted(x / y for x, y in zip(means[2 * n], means[2 * n + 1], strict=True) if y)
-        if sum(of):
-            low, high = (quantile(drawn, share) for share in ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
-            found[key] = Figure(sum(counted) / sum(of), low, high, round(sum(of)))
-    return found
+    made = [[counts.get(task, []) for task in tasks] for counts in counted.values()]
+    pairs = [([sum(x for x, _ in found) for found in by], [sum(y for _, y in found) for found in by]) for by in made]
+    return {
+        key: Figure(found.value, found.low, found.high, round(sum(of)))
+        for key, (_, of), found in zip(counted, pairs, ratios(pairs, resamples), strict=True)
+        if found is not None
+    }

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from recompact.evaluation.behaviour import ANY, CALLS, FIRST, KEPT, STEPS, ArmBehaviour, Behaviours, Figure
-from recompact.evaluation.paired import RESAMPLES
-from recompact.evaluation.summary import SIMULATED
+from recompact.evaluation.behaviour import ANY, CALLS, FIRST, HELD, KEPT, STEPS, ArmBehaviour, Behaviours, Figure
+from recompact.evaluation.resampling import RESAMPLES
+from recompact.evaluation.summary import SIMULATED, counted, left_out
 from recompact.report.tables import Cell, Column, Number, Table
 
 HOOKS = "docs/environments.md shows how"
@@ -28,6 +28,25 @@ def behaviour_table(found: Behaviours) -> Table:
     return Table(f"{found.suite}: behaviour after a compaction", columns, rows, notes(found))
 
 
+def summary_table(found: Behaviours) -> Table | None:
+    """In what share of an arm's summaries there is any literal of a kind; None where nobody wrote a summary."""
+    keys = list(dict.fromkeys(key for arm in found.arms for key in arm.figures if key.startswith(HELD)))
+    writers = [arm for arm in found.arms if any(key in arm.figures for key in keys)]
+    if not writers:
+        return None
+    heads = (Column("arm", "arm"), Column("summaries", "summaries"))
+    columns = (*heads, *(Column(key.replace(".", "_"), f"{key.removeprefix(HELD)}, %") for key in keys))
+    rows = tuple(
+        (
+            arm.label,
+            max(arm.figures[key].of for key in keys if key in arm.figures),
+            *(_cell(key, arm.figures.get(key)) for key in keys),
+        )
+        for arm in writers
+    )
+    return Table("Summaries that hold any of them", columns, rows)
+
+
 def _title(key: str) -> str:
     if key.startswith(KEPT):
         return f"{key.removeprefix(KEPT)} kept, %"
@@ -37,16 +56,15 @@ def _title(key: str) -> str:
 def _cell(key: str, figure: Figure | None) -> Cell:
     if figure is None:
         return None
-    scale, digits = (100, 0) if key == FIRST or key.startswith(KEPT) else (1, 1)
+    scale, digits = (100, 0) if key == FIRST or key.startswith((KEPT, HELD)) else (1, 1)
     return Number(scale * figure.value, digits, interval=(scale * figure.low, scale * figure.high))
 
 
 def notes(found: Behaviours) -> tuple[str, ...]:
     """What the columns mean, and what is missing and how to get it."""
     tasks = found.arms[0].tasks
-    said = [
-        f"{tasks} {'task' if tasks == 1 else 'tasks'}; 95 % intervals: bootstrap over tasks, {RESAMPLES:,} resamples.",
-    ]
+    said = [f"{counted(tasks, 'task')}; 95 % intervals: bootstrap over tasks, {RESAMPLES:,} resamples."]
+    said += ["With fewer than 20 tasks they come out too narrow."] if tasks < 20 else []
     if found.says_behaviour:
         said.append(
             "look-up first: compactions whose first action after is a documentation look-up; steps to change: from a"
@@ -64,7 +82,7 @@ def notes(found: Behaviours) -> tuple[str, ...]:
             f" and quoted words; tokens and call signatures apart need a method literals(text); {HOOKS}."
         )
     if found.left_out:
-        said.append(f"{found.left_out} tasks are left out: not every arm has finished them in every run.")
+        said.append(left_out(found.left_out))
     return (*said, SIMULATED) if found.simulated else tuple(said)
 
 
@@ -75,7 +93,8 @@ def sentence(arm: ArmBehaviour) -> str:
         parts.append("nothing was compacted")
     if first := figures.get(FIRST):
         shown = _percent(first)
-        parts.append(f"after {first.of:,} compactions the first action was a documentation look-up in {shown}")
+        after = counted(first.of, "compaction")
+        parts.append(f"after {after} the first action was a documentation look-up in {shown}")
     if steps := figures.get(STEPS):
         parts.append(f"it took {_plain(steps)} steps to the next change or the end")
     kept = {key.removeprefix(KEPT): figure for key, figure in figures.items() if key.startswith(KEPT)}

@@ -19,11 +19,13 @@ from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, note_arms
 from recompact.execution.schedule import Unfinished, run_units
 from recompact.models.journal import seed_of
-from recompact.store.runs import phase_digest
+from recompact.store.runs import phase_digest, trajectories
 from recompact.store.store import Store
 from recompact.study import Study, open_study
+from recompact.trajectory import Ending
 
 PHASE = "evaluate"
+BROKEN: Ending = "environment error"
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,8 @@ async def evaluate(
     on_step: Callable[[], None] = lambda: None,
 ) -> Evaluated:
     """Run every task under every arm so many times. What the run has already is not done again."""
+    tasks = await tasks_of(study)
     note_arms(study.store, arms)
-    tasks = await _tasks(study)
     plan = planned(tasks, arms, runs, study.config.run.seed)
     finished = study.store.finished("trajectory")
     on_begin(len(plan), sum(p.unit in finished for p in plan))
@@ -126,7 +128,16 @@ def digest(store: Store, units: Sequence[str]) -> str:
     return phase_digest(store, "trajectory", without=store.finished("trajectory").difference(units))
 
 
-async def _tasks(study: Study) -> tuple[Task, ...]:
+def retry_broken(store: Store) -> int:
+    """Let trajectories be made anew that ended because their environment broke. Returns how many those are."""
+    broken = [row.unit for row in trajectories(store, phase=PHASE) if row.ending == BROKEN]
+    for unit in broken:
+        store.reopen(unit)
+    return len(broken)
+
+
+async def tasks_of(study: Study) -> tuple[Task, ...]:
+    """The tasks that are evaluated."""
     split = study.config.suite.split
     try:
         return await study.tasks()

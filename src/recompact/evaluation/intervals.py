@@ -7,29 +7,19 @@ use, and the steps of an arm relative to those of `none`, resampled together.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from statistics import fmean
 
 from recompact.evaluation.metrics import per_task
-from recompact.evaluation.paired import CONFIDENCE, RESAMPLES, quantile, resampled
 from recompact.evaluation.records import ArmRuns
+from recompact.evaluation.resampling import RESAMPLES, estimate, resampled
+from recompact.evaluation.resampling import Estimate as Estimate
 from recompact.evaluation.summary import Evaluation
 
-RELATIVE = "relative steps"
+RELATIVE = "relative_steps"
 """Steps beside those of `none`: 0.1 is a tenth more."""
 
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean with the ends of its interval. Units are those of `Metrics.means`."""
-
-    value: float
-    low: float
-    high: float
-
-
 Estimates = Mapping[str, Mapping[str, Estimate]]
-"""By an arm's label and a metric's key."""
+"""By an arm's label and a metric's key. Units are those of `Metrics.means`."""
 
 
 def estimates(shown: Evaluation, keys: Collection[str], *, resamples: int = RESAMPLES, seed: int = 0) -> Estimates:
@@ -44,21 +34,15 @@ def estimates(shown: Evaluation, keys: Collection[str], *, resamples: int = RESA
     draws = dict(zip(places, resampled(vectors, resamples, seed), strict=True))
     found: list[dict[str, Estimate]] = [{} for _ in shown.arms]
     for n, key in places:
-        found[n][key] = _estimate(means[n, key], draws[n, key])
+        found[n][key] = estimate(means[n, key], draws[n, key])
     base = next(((n, "steps") for n, arm in enumerate(shown.arms) if not arm.compresses), None)
     if base in means and means[base] and all(draws[base]):
         for n in range(len(found)):
-            ratios = [a / b - 1 for a, b in zip(draws[n, "steps"], draws[base], strict=True)]
-            found[n][RELATIVE] = _estimate(means[n, "steps"] / means[base] - 1, ratios)
+            more = [a / b - 1 for a, b in zip(draws[n, "steps"], draws[base], strict=True)]
+            found[n][RELATIVE] = estimate(means[n, "steps"] / means[base] - 1, more)
     return {arm.label: got for arm, got in zip(shown.arms, found, strict=True)}
 
 
 def none_of(shown: Evaluation) -> ArmRuns | None:
     """The arm that does not compress."""
     return next((arm for arm in shown.arms if not arm.compresses), None)
-
-
-def _estimate(value: float, draws: list[float]) -> Estimate:
-    ordered = sorted(draws)
-    low, high = (round(quantile(ordered, q), 10) for q in ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
-    return Estimate(value, low, high)

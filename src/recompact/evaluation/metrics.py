@@ -7,7 +7,7 @@ metric. Tables show the means; `paired` resamples the same values, so the two ca
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import comb
@@ -129,22 +129,25 @@ def per_task(arm: ArmRuns, tasks: Sequence[str], runs: int, source: PeakSource) 
     for k in range(2, runs + 1):
         found[f"pass@{k}"] = [pass_any(won, runs, k) for won in wins]
     for key, value in _per_run([row for made in rows for row in made], source).items():
+        if key != "acc":
+            found[key] = [fmean(value(row) for row in made) for made in rows]
         if key == "em":
             found |= _exact(rows, runs)
-        elif key != "acc":
-            found[key] = [fmean(value(row) for row in made) for made in rows]
     return {key: tuple(values) for key, values in found.items()}
 
 
 def _per_run(rows: Sequence[TaskRun], source: PeakSource) -> dict[str, Callable[[TaskRun], float]]:
     """The metrics that each run has by itself, as functions of its row."""
     found: dict[str, Callable[[TaskRun], float]] = {"acc": lambda row: float(row.success)}
-    if all(row.em is not None and row.f1 is not None for row in rows):
-        found["em"] = lambda row: fmean(row.em or (0.0,))
-        found["f1"] = lambda row: fmean(row.f1 or (0.0,))
+    for key, answers in ANSWERS.items():
+        if all(answers(row) is not None for row in rows):
+            found[key] = partial(_answered, answers, _questions(rows, answers))
     found["steps"] = lambda row: row.steps
-    found["peak"] = (lambda row: row.peak_reported) if source == "provider" else (lambda row: row.peak)
-    found["compactions"] = lambda row: row.compactions
+    # Records from elsewhere may not say these two, and what nobody counted is not zero.
+    if any(row.peak_reported if source == "provider" else row.peak for row in rows):
+        found["peak"] = (lambda row: row.peak_reported) if source == "provider" else (lambda row: row.peak)
+    if all(row.compactions is not None for row in rows):
+        found["compactions"] = lambda row: row.compactions or 0
     roles = sorted({role for row in rows for role in row.usage})
     if any(row.usage[role].total for row in rows for role in TOTAL if role in row.usage):
         found["tokens"] = lambda row: sum(row.usage[role].total for role in TOTAL if role in row.usage)
@@ -152,24 +155,37 @@ def _per_run(rows: Sequence[TaskRun], source: PeakSource) -> dict[str, Callable[
     return found | {f"tokens.{role}": partial(_tokens, role) for role in roles}
 
 
+Answers = Callable[[TaskRun], tuple[float, ...] | None]
+ANSWERS: dict[str, Answers] = {"em": lambda row: row.em, "f1": lambda row: row.f1}
+
+
+def _questions(rows: Iterable[TaskRun], answers: Answers) -> dict[str, int]:
+    """How many questions each task has: as many as the run with the most answers. Those that another run came to no
+    answer to are wrong in that one."""
+    found: dict[str, int] = {}
+    for row in rows:
+        found[row.task] = max(found.get(row.task, 1), len(answers(row) or ()))
+    return found
+
+
+def _answered(answers: Answers, questions: Mapping[str, int], row: TaskRun) -> float:
+    return sum(answers(row) or ()) / questions[row.task]
+
+
 def _tokens(role: str, row: TaskRun) -> float:
     return row.usage[role].total if role in row.usage else 0
 
 
 def _exact(rows: Sequence[Sequence[TaskRun]], runs: int) -> dict[str, list[float]]:
-    """EM and EM^k. A question counts in EM^k by the runs that answered it exactly; a task is the mean of its own."""
-    questions = [_by_question([row.em or (0.0,) for row in made]) for made in rows]
-    found = {"em": [fmean(fmean(q) for q in asked) for asked in questions]}
-    for k in range(2, runs + 1):
-        found[f"em^{k}"] = [fmean(pass_all(sum(v >= 1 for v in q), runs, k) for q in asked) for asked in questions]
-    return found
+    """EM^k. A question counts by the runs that answered it exactly; a task is the mean of its own."""
+    asked = _questions((row for made in rows for row in made), ANSWERS["em"])
+    exact = [[_right(made, n) for n in range(asked[made[0].task])] for made in rows]
+    return {f"em^{k}": [fmean(pass_all(n, runs, k) for n in right) for right in exact] for k in range(2, runs + 1)}
 
 
-def _by_question(answers: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
-    """The runs of each question; a run that came to no answer has all of them wrong."""
-    count = max(len(run) for run in answers)
-    filled = [tuple(run) if len(run) == count else (0.0,) * count for run in answers]
-    return list(zip(*filled, strict=True))
+def _right(made: Sequence[TaskRun], question: int) -> int:
+    """How many runs of a task answered this question exactly."""
+    return sum((row.em or ())[question : question + 1] >= (1.0,) for row in made)
 
 
 def measure(arm: ArmRuns, tasks: Sequence[str], runs: int, source: PeakSource | None = None) -> Metrics:

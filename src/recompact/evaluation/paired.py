@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
-from math import comb, floor
-from operator import itemgetter
-from random import Random
+from math import comb
 from statistics import fmean
 from typing import Any
 
 from recompact.errors import InputError
 from recompact.evaluation.metrics import PeakSource, metric, peak_source, per_task
 from recompact.evaluation.records import ArmRuns, Common, common
+from recompact.evaluation.resampling import RESAMPLES, Estimate, bootstrap, ratios
 
-RESAMPLES = 10_000
-CONFIDENCE = 0.95
+FEWEST = 6  # tasks below which intervals are not to be read: even if all differ, a sign test stays above 0.05
 
 Values = Mapping[str, tuple[float, ...]]
 """Of each metric, the value of each task."""
@@ -28,7 +25,10 @@ Values = Mapping[str, tuple[float, ...]]
 
 @dataclass(frozen=True)
 class Difference:
-    """One metric of two arms, and the first minus the second with its interval. Units are those of `Metrics.means`."""
+    """One metric of two arms, and the first minus the second with its interval. Units are those of `Metrics.means`.
+
+    `relative` is the difference as a share of the second arm's figure, for steps and tokens and where it was asked for.
+    """
 
     metric: str
     first: float
@@ -36,6 +36,7 @@ class Difference:
     delta: float
     low: float
     high: float
+    relative: Estimate | None = None
 
     @property
     def excludes_zero(self) -> bool:
@@ -64,7 +65,8 @@ class Comparison:
         return f"pass^{self.runs}" if self.runs > 1 else "acc"
 
     def to_json(self) -> dict[str, Any]:
-        differences = [{**asdict(d), "excludes_zero": d.excludes_zero} for d in self.differences]
+        telling = self.tasks >= FEWEST
+        differences = [{**asdict(d), "excludes_zero": telling and d.excludes_zero} for d in self.differences]
         return {**asdict(self), "differences": differences, "warnings": list(warnings(self))}
 
 
@@ -88,35 +90,52 @@ def compare_many(
     *,
     keys: Collection[str] | None = None,
     source: PeakSource | None = None,
+    relative: bool = False,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[Comparison]:
-    """Several pairs over the same tasks, with the same resamples; `keys` limits the metrics."""
-    if not shared.tasks:
-        raise InputError("there is no task that these arms have all done: nothing can be compared")
+    """Several pairs over the same tasks, with the same resamples; `keys` limits the metrics.
+
+    With `relative`, differences in steps and tokens are also given as a share of the second arm's.
+    """
     arms = [arm for pair in pairs for arm in pair]
+    if not shared.tasks:
+        labels = ", ".join(dict.fromkeys(arm.label for arm in arms))
+        raise InputError(
+            f"there is no task that {labels} have all done in {max(1, shared.runs)} runs, so nothing can be compared:"
+            " finish them with recompact evaluate, or compare fewer --runs"
+        )
     chosen = source or peak_source(arms)
     values = {id(arm): per_task(arm, shared.tasks, shared.runs, chosen) for arm in arms}
-    entries = []
-    for number, (first, second) in enumerate(pairs):
-        for key, a, b in _both(values[id(first)], values[id(second)]):
-            if keys is None or key in keys:
-                entries.append((number, key, fmean(a), fmean(b), [x - y for x, y in zip(a, b, strict=True)]))
-    intervals = bootstrap([deltas for *_, deltas in entries], resamples, seed)
+    entries = [
+        (number, key, a, b)
+        for number, (first, second) in enumerate(pairs)
+        for key, a, b in _both(values[id(first)], values[id(second)])
+        if keys is None or key in keys
+    ]
+    deltas = bootstrap([[x - y for x, y in zip(a, b, strict=True)] for *_, a, b in entries], resamples, seed)
+    shares = ratios([(a, b) for *_, a, b in entries], resamples, seed) if relative else [None] * len(entries)
     found: list[list[Difference]] = [[] for _ in pairs]
-    for (number, key, x, y, _), (low, high) in zip(entries, intervals, strict=True):
-        found[number].append(Difference(key, x, y, x - y, low, high))
+    for (number, key, a, b), delta, share in zip(entries, deltas, shares, strict=True):
+        more = _more(share) if metric(key).unit != "points" else None
+        found[number].append(Difference(key, fmean(a), fmean(b), delta.value, delta.low, delta.high, more))
     return [
         _comparison(first, second, shared, tuple(differences), values[id(first)], values[id(second)])
         for (first, second), differences in zip(pairs, found, strict=True)
     ]
 
 
+def _more(share: Estimate | None) -> Estimate | None:
+    """How much more a share is than all of it."""
+    return Estimate(share.value - 1, share.low - 1, share.high - 1) if share else None
+
+
 def _both(a: Values, b: Values) -> Iterator[tuple[str, tuple[float, ...], tuple[float, ...]]]:
-    """The metrics that two arms have in common. A role that an arm never called has used no tokens."""
+    """The metrics that two arms have in common. A role that an arm never called has used no tokens, provided that its
+    tokens were counted at all: records from elsewhere tell less."""
+    counted = "tokens" in a and "tokens" in b
     for key in dict.fromkeys([*a, *b]):
-        roles = key.startswith("tokens.")
-        if (key in a and key in b) or roles:
+        if (key in a and key in b) or (counted and key.startswith("tokens.")):
             nothing = (0.0,) * len(a["acc"])
             x, y = a.get(key, nothing), b.get(key, nothing)
             if key != "cached" or any(x) or any(y):
@@ -149,56 +168,6 @@ def sign_test(wins: int, losses: int) -> float:
     return min(1.0, 2 * tail / (1 << n))
 
 
-def bootstrap(
-    vectors: Sequence[Sequence[float]], resamples: int = RESAMPLES, seed: int = 0, confidence: float = CONFIDENCE
-) -> list[tuple[float, float]]:
-    """Percentile intervals for the mean of each vector, when its places (the tasks) are drawn with replacement.
-
-    All vectors see the same draws: what belongs to one task stays together.
-    """
-    low, high = (1 - confidence) / 2, (1 + confidence) / 2
-    # Rounded, so that a sum of thirds which cancels out is zero and not nearly zero.
-    return [
-        (round(quantile(kept, low), 10), round(quantile(kept, high), 10))
-        for kept in map(sorted, resampled(vectors, resamples, seed))
-    ]
-
-
-def resampled(vectors: Sequence[Sequence[float]], resamples: int = RESAMPLES, seed: int = 0) -> list[list[float]]:
-    """The means of each vector over resamples of its places, in the order of the resamples: those of two vectors belong
-    together, so what is made of both (a ratio) has its resamples too."""
-    if not vectors:
-        return []
-    n = len(vectors[0])
-    if n == 1:
-        return [[vector[0]] for vector in vectors]
-    means: list[list[float]] = [[] for _ in vectors]
-    for pick in _picks(n, resamples, seed):
-        for vector, kept in zip(vectors, means, strict=True):
-            kept.append(sum(pick(vector)) / n)
-    return means
-
-
-@lru_cache(maxsize=2)
-def _picks(n: int, resamples: int, seed: int) -> list[itemgetter[tuple[float, ...]]]:
-    """Which places each resample takes. Tables, words and figures about the same tasks ask for the same ones."""
-    chance = Random(f"bootstrap/{seed}")
-    places = range(n)
-    return [itemgetter(*chance.choices(places, k=n)) for _ in range(resamples)]
-
-
-def quantile(ordered: Sequence[float], q: float) -> float:
-    """The value below which a share q lies, between two neighbours in proportion.
-
-    >>> quantile([0.0, 10.0], 0.25)
-    2.5
-    """
-    at = q * (len(ordered) - 1)
-    below = floor(at)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (at - below) * (ordered[above] - ordered[below])
-
-
 def warnings(comparison: Comparison) -> tuple[str, ...]:
     """What a reader should know before believing the figures."""
     said = list(size_warnings(comparison.tasks, comparison.runs))
@@ -224,7 +193,9 @@ def size_warnings(tasks: int, runs: int) -> tuple[str, ...]:
         name = f"Pass^{runs}" if runs > 1 else "Acc"
         shown = f"{tasks} tasks: one task is {100 / tasks:.2g}" if tasks > 1 else "1 task: it is 100"
         said.append(f"{shown} points of {name}, so small differences are within noise.")
-    if 0 < tasks < 20:
+    if 0 < tasks < FEWEST:
+        said.append(f"With fewer than {FEWEST} tasks an interval over tasks tells nothing: no difference is marked.")
+    elif tasks < 20:
         said.append("With fewer than 20 tasks bootstrap intervals come out too narrow.")
     if runs == 1:
         said.append("One run each: how much results change from run to run is not known, so Pass^k says nothing yet.")

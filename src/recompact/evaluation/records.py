@@ -20,7 +20,7 @@ from recompact.store.store import Store
 
 @dataclass(frozen=True)
 class TaskRun:
-    """One task, done once in one arm.
+    """One task, done once in one arm. What records from elsewhere do not say is None, or 0 for a peak.
 
     `em` and `f1` are there for question answering: one value for each question, or a single one for the whole task.
     """
@@ -29,7 +29,7 @@ class TaskRun:
     run: int
     success: bool
     steps: int
-    compactions: int = 0
+    compactions: int | None = None
     peak: int = 0  # by our own counter
     peak_reported: int = 0  # by the provider's
     usage: Mapping[str, Usage] = field(default_factory=dict)
@@ -105,10 +105,10 @@ def read_arms(store: Store) -> tuple[ArmRuns, ...]:
     rows: dict[str, list[TrajectoryRow]] = {}
     for row in trajectories(store, phase=PHASE):
         rows.setdefault(row.unit.split("/", 2)[1], []).append(row)
-    details = _answers(store, [row for made in rows.values() for row in made])
+    answers = _answers(store, [row for made in rows.values() for row in made])
     models = {model for model, _ in store.spent()}
     simulated = bool(models) and all(model.startswith("sim-") for model in models)
-    made = {key: tuple(_task_run(row, details) for row in found) for key, found in rows.items()}
+    made = {key: tuple(_task_run(row, answers.get(row.unit, {})) for row in found) for key, found in rows.items()}
     noted = meta.get("arms", {})
     return tuple(
         ArmRuns(arm["name"], arm["scope"], made.get(arm["key"], ()), simulated, arm)
@@ -127,8 +127,11 @@ def find_arm(arms: Sequence[ArmRuns], wanted: str, where: object) -> ArmRuns:
     raise InputError(f"{where} {problem}: choose one of {known}")
 
 
-def _task_run(row: TrajectoryRow, details: Mapping[str, Mapping[str, Any]] | None) -> TaskRun:
-    answers = details.get(row.unit, {}) if details is not None else None
+Answers = Mapping[str, tuple[float, ...]]
+"""`em` and `f1` of one trajectory, as far as its suite tells them."""
+
+
+def _task_run(row: TrajectoryRow, answers: Answers) -> TaskRun:
     return TaskRun(
         task=row.task,
         run=row.run,
@@ -140,23 +143,31 @@ def _task_run(row: TrajectoryRow, details: Mapping[str, Mapping[str, Any]] | Non
         usage=row.usage,
         ending=row.ending,
         groups=row.groups,
-        # An episode that did not come to an answer has none right.
-        em=None if answers is None else as_values(answers.get("em", 0.0)),
-        f1=None if answers is None else as_values(answers.get("f1", 0.0)),
+        em=answers.get("em"),
+        f1=answers.get("f1"),
     )
 
 
-def as_values(value: Any) -> tuple[float, ...]:
-    """One value per question, or one for the whole task."""
-    return tuple(float(v) for v in value) if isinstance(value, list | tuple) else (float(value),)
-
-
-def _answers(store: Store, rows: Sequence[TrajectoryRow]) -> dict[str, Mapping[str, Any]] | None:
-    """The details of scores, where the suite is one of question answering; None for all others.
+def _answers(store: Store, rows: Sequence[TrajectoryRow]) -> dict[str, Answers]:
+    """By unit what its score says of its answers, where the suite is one of question answering; else nothing.
 
     Details stand in whole trajectories only. A suite writes them always or never, so one look tells whether to read on.
+    An episode that came to no answer has none right.
     """
     finished = [row.unit for row in rows if row.ending == "finished"]
     if not finished or not store.result(finished[0])["score"][2].keys() & {"em", "f1"}:
-        return None
-    return {unit: store.result(unit)["score"][2] for unit in finished}
+        return {}
+    details = {unit: store.result(unit)["score"][2] for unit in finished}
+    told = [key for key in ("em", "f1") if any(key in said for said in details.values())]
+    return {
+        row.unit: {key: as_values(details.get(row.unit, {}).get(key, 0.0), f"{row.unit}: {key}") for key in told}
+        for row in rows
+    }
+
+
+def as_values(value: Any, where: str = "a score") -> tuple[float, ...]:
+    """One value per question, or one for the whole task."""
+    try:
+        return tuple(float(v) for v in value) if isinstance(value, list | tuple) else (float(value),)
+    except (TypeError, ValueError):
+        raise InputError(f"{where} must be a number or a list of numbers, not {value!r}: see to the suite") from None

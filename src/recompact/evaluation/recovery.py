@@ -7,31 +7,20 @@ loss itself is near zero, a ratio has no interval worth the name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from recompact.evaluation.metrics import per_task
-from recompact.evaluation.paired import RESAMPLES, bootstrap
 from recompact.evaluation.records import ArmRuns, Common, common
-
-
-@dataclass(frozen=True)
-class Change:
-    """A mean over tasks with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
+from recompact.evaluation.resampling import RESAMPLES, Estimate, bootstrap
 
 
 @dataclass(frozen=True)
 class Recovery:
     """`lost`: none minus prompting. `won`: adapted minus prompting. `beyond_half`: won minus half of lost."""
 
-    lost: Change
-    won: Change
-    beyond_half: Change
+    lost: Estimate
+    won: Estimate
+    beyond_half: Estimate
 
     @property
     def share(self) -> float | None:
@@ -46,7 +35,7 @@ class Recovery:
     @property
     def words(self) -> str:
         """
-        >>> Recovery(Change(0.05, 0.01, 0.09), Change(0.08, 0.04, 0.12), Change(0.055, 0.03, 0.08)).words
+        >>> Recovery(Estimate(0.05, 0.01, 0.09), Estimate(0.08, 0.04, 0.12), Estimate(0.055, 0.03, 0.08)).words
         'lost 5.0 points, won back 8.0 (160 %); beyond half of the loss: +5.5 points, 95 % interval +3.0 to +8.0'
         """
         share = f" ({100 * self.share:.0f} %)" if self.share is not None else ""
@@ -76,9 +65,4 @@ def recovery(
     lost = [x - y for x, y in zip(full, before, strict=True)]
     won = [x - y for x, y in zip(after, before, strict=True)]
     beyond = [x - y / 2 for x, y in zip(won, lost, strict=True)]
-    intervals = bootstrap([lost, won, beyond], resamples)
-    return Recovery(*(_change(values, ends) for values, ends in zip((lost, won, beyond), intervals, strict=True)))
-
-
-def _change(values: Sequence[float], ends: tuple[float, float]) -> Change:
-    return Change(fmean(values), *ends)
+    return Recovery(*bootstrap([lost, won, beyond], resamples))

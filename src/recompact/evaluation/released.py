@@ -7,6 +7,7 @@ or a CSV with the same fields. Goes out: arms with their rows, as if they were o
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -94,7 +95,7 @@ def _row(record: Record, task: str, run: int) -> TaskRun:
         run=run,
         success=_integer(_field(record, "success"), "success", where) == 1,
         steps=_integer(_field(record, "num_steps"), "num_steps", where),
-        compactions=count("n_compressions"),
+        compactions=count("n_compressions") if "n_compressions" in fields else None,
         peak_reported=count("peak_prompt_tokens"),
         usage=usage,
         ending=str(fields.get("termination_reason") or ""),
@@ -113,12 +114,12 @@ def _integer(value: Any, name: str, where: str) -> int:
         return int(value.lower() == "true")
     try:
         return int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{where}: {name} must be a whole number, not {value!r}") from None
 
 
 def _json_records(path: Path) -> Iterator[Record]:
-    for number, line in enumerate(_text(path).splitlines(), 1):
+    for number, line in enumerate(_text(path).split("\n"), 1):  # other line ends may stand inside a JSON text
         if not line.strip():
             continue
         where = f"{path}, line {number},"
@@ -132,12 +133,12 @@ def _json_records(path: Path) -> Iterator[Record]:
 
 
 def _csv_records(path: Path) -> Iterator[Record]:
-    for number, fields in enumerate(csv.DictReader(_text(path).splitlines()), 2):
+    for number, fields in enumerate(csv.DictReader(io.StringIO(_text(path), newline="")), 2):
         yield f"{path}, line {number},", {name: value for name, value in fields.items() if value not in (None, "")}
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # spreadsheets write a mark before the first field
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None

@@ -18,8 +18,9 @@ from recompact.attribution.allocation import BoundaryId, Outcome, Outcomes
 from recompact.attribution.continuations import continue_from
 from recompact.attribution.divergence import actions_of, dropped, literals, occurs
 from recompact.attribution.effects import Effect, effect_of
+from recompact.attribution.naming import allocation_of, seen_by
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.verify import settings_of
+from recompact.attribution.verify import known, settings_of
 from recompact.chat import canonical
 from recompact.collection import unit_of as collected_unit
 from recompact.compressors.protocol import CompactionFailed, Compressor
@@ -40,6 +41,7 @@ from recompact.trajectory import Boundary, Trajectory
 
 PHASE = "replay"
 PRE, POST, CONTROL = "PRE", "POST", "control"
+READ_OFF = "chained"  # the ending of a draw that was not made: docs/attribution.md
 
 
 @dataclass(frozen=True)
@@ -273,14 +275,28 @@ def _found(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) -> 
     thresholds = Thresholds(settings.hazard, settings.burden)
     pre = Condition(PRE, tuple(_drawn(made, None, needed) for made in before))
     own = case.study.template.hash
-    conditions = [Condition(POST, tuple(_drawn(made, boundary, needed) for made in after), template=own)]
+    original = (*_chained(case, boundary, needed), *(_drawn(made, boundary, needed) for made in after))
+    conditions = [Condition(POST, original, template=own)]
     for arm in arms:
         drawn = tuple(_drawn(made, made.boundaries[0], needed) for by, made in new if by and by.key == arm.key)
         conditions.append(Condition(arm.name, drawn, template=arm.template.hash if arm.template else None))
     left = case.study.config.run.step_limit - boundary.step
     judged = [replace(c, effect=_effect(pre, c, thresholds, left)) for c in conditions]
-    verdicts = tuple(_verdict(judged[0], judged[1], other, needed) for other in judged[2:])
+    verdicts = tuple(_verdict(pre, judged[0], judged[1], other, needed) for other in judged[2:])
     return Replay(case.id, thresholds, needed, (pre, *judged), verdicts, tuple(plan))
+
+
+def _chained(case: _Case, boundary: Boundary, needed: Sequence[str]) -> list[Drawn]:
+    """The POST draw that the run's verification read off its trajectory instead of making it, where it did so."""
+    store = case.study.store
+    if "verified" not in store.meta:
+        return []
+    made = known(store).outcomes
+    seen = seen_by(allocation_of(store, settings_of(store)), made)
+    before, after = (outcomes.get(case.id, Outcomes()).post for outcomes in (made, seen))
+    kept = _kept(boundary, needed)
+    new = [outcome for number, outcome in after.items() if number not in before]
+    return [Drawn(outcome.value >= 1, outcome.value, outcome.steps, READ_OFF, "", *kept) for outcome in new]
 
 
 def needed_facts(boundary: Boundary, before: Sequence[Trajectory]) -> tuple[str, ...]:
@@ -309,18 +325,16 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _drawn(made: Trajectory, boundary: Boundary | None, needed: Sequence[str]) -> Drawn:
+    score = made.score
+    return Drawn(score.success, score.value, made.steps, made.ending, answer_of(made), *_kept(boundary, needed))
+
+
+def _kept(boundary: Boundary | None, needed: Sequence[str]) -> tuple[str | None, int, tuple[str, ...]]:
+    """The summary that a draw continued from, its tokens, and the needed facts in it; before a compaction all."""
     summary = boundary.post.summary if boundary else None
     gone = set(dropped(boundary).literals) if boundary else set()
-    return Drawn(
-        success=made.score.success,
-        value=made.score.value,
-        steps=made.steps,
-        ending=made.ending,
-        answer=answer_of(made),
-        summary=summary.text if summary else None,
-        tokens=summary.tokens if summary else 0,
-        kept=tuple(fact for fact in needed if fact not in gone),
-    )
+    facts = tuple(fact for fact in needed if fact not in gone)
+    return (summary.text, summary.tokens, facts) if summary else (None, 0, facts)
 
 
 def answer_of(made: Trajectory) -> str:
@@ -341,8 +355,13 @@ def _effect(pre: Condition, post: Condition, thresholds: Thresholds, remaining: 
     return effect_of(Outcomes(one, other), thresholds, remaining=remaining)
 
 
-def _verdict(original: Condition, control: Condition, other: Condition, needed: Sequence[str]) -> Verdict:
+def _verdict(
+    pre: Condition, original: Condition, control: Condition, other: Condition, needed: Sequence[str]
+) -> Verdict:
+    if not pre.draws:
+        return Verdict(other.name, False, None, None, None, "not judged: PRE has no draw to compare with.")
     facts = None
     if needed and control.kept is not None and other.kept is not None:
         facts = Facts(len(needed), control.kept, other.kept)
-    return verdict(other.name, original.effect, control.effect, other.effect, facts)
+    hopeless = not any(drawn.value for drawn in pre.draws)
+    return verdict(other.name, original.effect, control.effect, other.effect, facts, hopeless=hopeless)

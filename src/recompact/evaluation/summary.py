@@ -5,11 +5,12 @@ Comes in: the arms of an evaluation. Goes out: tables as values, for any format.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from recompact.evaluation.arms import PROMPTING
+from recompact.evaluation.evaluate import BROKEN
 from recompact.evaluation.metrics import (
     TOTAL,
     Metrics,
@@ -20,8 +21,9 @@ from recompact.evaluation.metrics import (
     metric,
     peak_source,
 )
-from recompact.evaluation.paired import Comparison, Difference, compare_many, size_warnings, warnings
+from recompact.evaluation.paired import FEWEST, Comparison, Difference, compare_many, size_warnings, warnings
 from recompact.evaluation.records import ArmRuns, Common, common
+from recompact.evaluation.resampling import Estimate
 from recompact.report.tables import Cell, Column, Number, Table
 
 SIMULATED = "Simulated models: these figures show how Recompact works, not how any real model behaves."
@@ -37,6 +39,7 @@ class Evaluation:
     arms: tuple[ArmRuns, ...]
     shared: Common
     source: PeakSource
+    not_begun: tuple[str, ...] = ()  # arms of which nothing is finished yet
 
     def metrics(self, arm: ArmRuns, tasks: Sequence[str] | None = None) -> Metrics:
         return measure(arm, self.shared.tasks if tasks is None else tasks, self.shared.runs, self.source)
@@ -51,23 +54,64 @@ def evaluation(
 ) -> Evaluation:
     """Set arms side by side: those that have any rows, over what they share."""
     made = tuple(arm for arm in arms if arm.rows)
-    return Evaluation(title, made, common(made, tasks, runs), peak_source(made))
+    waiting = tuple(arm.label for arm in arms if not arm.rows)
+    return Evaluation(title, made, common(made, tasks, runs), peak_source(made), waiting)
 
 
 def notes(shown: Evaluation) -> tuple[str, ...]:
     """What a reader of the figures should know."""
     shared = shown.shared
-    counted = "the provider's count" if shown.source == "provider" else "our own count"
-    words = f"{len(shared.tasks)} tasks, {shared.runs} {'run' if shared.runs == 1 else 'runs'}."
+    whose = "the provider's count" if shown.source == "provider" else "our own count"
+    words = f"{counted(len(shared.tasks), 'task')}, {counted(shared.runs, 'run')}."
     words += " Acc ± standard deviation across runs." if shared.runs > 1 else ""
-    words += f" Peak in thousand tokens by {counted}."
-    if any(row.usage.keys() & set(TOTAL) for arm in shown.arms for row in arm.rows):
+    rows = [row for arm in shown.arms for row in arm.rows]
+    if any(row.peak_reported if shown.source == "provider" else row.peak for row in rows):
+        words += f" Peak in thousand tokens by {whose}."
+    if any(row.usage.keys() & set(TOTAL) for row in rows):
         words += " Tokens: thousands per task, agent and compressor."
-    said = [words]
-    if shared.left_out:
-        said.append(f"{shared.left_out} tasks are left out: not every arm has finished them in every run.")
-    said += size_warnings(len(shared.tasks), shared.runs)
+    said = [words, *_missing(shown), *size_warnings(len(shared.tasks), shared.runs)]
     return (*said, SIMULATED) if shown.simulated else tuple(said)
+
+
+def _missing(shown: Evaluation) -> list[str]:
+    """What is not in the figures, and what is in them although it says little of the agent."""
+    said = []
+    if shown.not_begun:
+        said.append(f"Nothing is finished yet of {', '.join(shown.not_begun)}.")
+    if shown.shared.left_out:
+        said.append(left_out(shown.shared.left_out))
+    names: dict[str, list[str]] = {}
+    for arm in shown.arms:
+        names.setdefault(arm.settings.get("key", arm.label), []).append(arm.label)
+    for same in (labels for labels in names.values() if len(labels) > 1):
+        said.append(f"{' and '.join(same)} are one arm under {len(same)} names, with the same trajectories.")
+    shared, tasks = shown.shared, set(shown.shared.tasks)
+    kept = [row for arm in shown.arms for row in arm.rows if row.task in tasks and row.run < shared.runs]
+    if broken := sum(row.ending == BROKEN for row in kept):
+        said.append(
+            f"In {counted(broken, 'trajectory')} the environment broke; they count as failures. Once it is mended,"
+            " recompact evaluate --retry makes them anew."
+        )
+    return said
+
+
+def left_out(tasks: int) -> str:
+    """
+    >>> left_out(1)
+    '1 task is left out: not every arm has finished it in every run.'
+    """
+    are, them = ("is", "it") if tasks == 1 else ("are", "them")
+    return f"{counted(tasks, 'task')} {are} left out: not every arm has finished {them} in every run."
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "trajectory"), counted(1200, "trajectory"), counted(2, "task")
+    ('1 trajectory', '1,200 trajectories', '2 tasks')
+    """
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def _shown(runs: int, present: set[str], *, short: bool = False) -> list[str]:
@@ -134,13 +178,22 @@ def group_table(shown: Evaluation, key: str) -> Table:
     """The arms by one grouping of the tasks."""
     rows: list[tuple[Cell, ...]] = []
     keys: list[str] = []
-    for value, tasks in grouped(shown.arms, shown.shared.tasks, key).items():
+    groups = grouped(shown.arms, shown.shared.tasks, key)
+    for value, tasks in groups.items():
         measured = [(arm, shown.metrics(arm, tasks)) for arm in shown.arms]
         keys = keys or _shown(shown.shared.runs, {k for _, found in measured for k in found.means}, short=True)
         rows += [(value, len(tasks), arm.name, arm.scope, *_figures(found, keys)) for arm, found in measured]
     heads = (Column("group", key), Column("tasks", "tasks"), Column("arm", "arm"), Column("scope", "scope"))
     columns = (*heads, *(Column(k, metric(k).title) for k in keys))
-    return without_empty(Table(f"{shown.title}, by {key}", columns, tuple(rows)))
+    return without_empty(
+        Table(f"{shown.title}, by {key}", columns, tuple(rows), _group_notes(map(len, groups.values())))
+    )
+
+
+def _group_notes(sizes: Iterable[int]) -> tuple[str, ...]:
+    """What few tasks in a group mean."""
+    fewest = min(sizes, default=0)
+    return (f"Few tasks in a group say little: the smallest has {fewest}.",) if fewest < 20 else ()
 
 
 def detail_tables(shown: Evaluation) -> tuple[Table, ...]:
@@ -185,7 +238,7 @@ def difference_table(shown: Evaluation, against: str = PROMPTING) -> tuple[Table
     if not pairs or not shown.shared.tasks:
         return None
     runs = shown.shared.runs
-    keys = [key for key in ("acc", f"pass^{runs}", "em", "steps", "peak", "tokens") if runs > 1 or "^" not in key]
+    keys = ["acc", f"pass^{runs}", "em", f"em^{runs}", "f1", "steps", "peak", "tokens"]
     made = compare_many(pairs, shown.shared, keys=keys, source=shown.source)
     keys = [key for key in keys if any(d.metric == key for c in made for d in c.differences)]
     heads = (Column("arm", "arm"), Column("minus", "minus"))
@@ -193,19 +246,37 @@ def difference_table(shown: Evaluation, against: str = PROMPTING) -> tuple[Table
     columns = (*heads, *(Column(key, f"Δ {metric(key).title}") for key in keys), *tail)
     rows = tuple((c.first, c.second, *_deltas(c, keys), c.wins, c.losses, Number(c.p, 3, positive=True)) for c in made)
     said = (STAR, f"win, lose, p: exact sign test on tasks solved in {'all runs' if runs > 1 else 'the run'}")
-    return Table("Paired differences", columns, rows, said), made
+    return Table("Paired differences", columns, rows, (*said, *_pooled(pairs, made))), made
+
+
+def _pooled(pairs: Sequence[tuple[ArmRuns, ArmRuns]], made: Sequence[Comparison]) -> list[str]:
+    """What an arm won and lost under all its scopes and budgets together: told, but not tested."""
+    found: dict[str, list[Comparison]] = {}
+    for (arm, _), comparison in zip(pairs, made, strict=True):
+        found.setdefault(arm.base, []).append(comparison)
+    return [
+        f"{name} under its {len(several)} settings together: {sum(c.wins for c in several)} wins,"
+        f" {sum(c.losses for c in several)} losses. The tasks are the same ones, so this is no test."
+        for name, several in found.items()
+        if len(several) > 1
+    ]
 
 
 def _deltas(comparison: Comparison, keys: Sequence[str]) -> list[Cell]:
     found = {d.metric: d for d in comparison.differences}
-    return [delta(found[key]) if key in found else None for key in keys]
+    return [delta(found[key], comparison.tasks) if key in found else None for key in keys]
 
 
-def delta(found: Difference) -> Number:
-    """A difference as people read it."""
+def delta(found: Difference, tasks: int) -> Number:
+    """A difference as people read it. Over so few tasks that its interval tells nothing, it is not marked."""
     m = metric(found.metric)
     ends = (found.low * m.scale, found.high * m.scale)
-    return Number(found.delta * m.scale, m.digits, interval=ends, signed=True)
+    return Number(found.delta * m.scale, m.digits, interval=ends, signed=tasks >= FEWEST)
+
+
+def percentage(found: Estimate, tasks: int) -> Number:
+    """A relative difference in per cent, the same way."""
+    return Number(100 * found.value, 1, interval=(100 * found.low, 100 * found.high), signed=tasks >= FEWEST)
 
 
 def comparison_table(comparison: Comparison, simulated: bool = False) -> Table:
@@ -215,35 +286,48 @@ def comparison_table(comparison: Comparison, simulated: bool = False) -> Table:
         Column("first", comparison.first),
         Column("second", comparison.second),
         Column("delta", "difference [95 %]"),
+        Column("relative", "in per cent [95 %]"),
     )
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for d in comparison.differences:
-        rows.append((metric(d.metric).title, number(d.metric, d.first), number(d.metric, d.second), delta(d)))
+        share = percentage(d.relative, comparison.tasks) if d.relative else None
+        figures = (number(d.metric, d.first), number(d.metric, d.second), delta(d, comparison.tasks), share)
+        rows.append((metric(d.metric).title, *figures))
     p = Number(comparison.p, 3, positive=True).text
     solved = f"in all {comparison.runs} runs" if comparison.runs > 1 else "in its run"
+    won = counted(comparison.wins, "task")
     said = (
         STAR,
-        f"Solved {solved} by {comparison.first} alone: {comparison.wins} tasks; by {comparison.second} alone:"
+        f"Solved {solved} by {comparison.first} alone: {won}; by {comparison.second} alone:"
         f" {comparison.losses}. Exact two-sided sign test: p {p if p.startswith('<') else f'= {p}'}.",
         *warnings(comparison),
         *([SIMULATED] if simulated else []),
     )
-    runs = f"{comparison.runs} {'run' if comparison.runs == 1 else 'runs'}"
-    title = f"{comparison.first} minus {comparison.second}: {comparison.tasks} tasks, {runs}"
-    return Table(title, columns, tuple(rows), said)
+    over = f"{counted(comparison.tasks, 'task')}, {counted(comparison.runs, 'run')}"
+    return without_empty(Table(f"{comparison.first} minus {comparison.second}: {over}", columns, tuple(rows), said))
 
 
-def group_comparison_table(first: ArmRuns, second: ArmRuns, shared: Common, key: str) -> Table:
-    """Two arms by one grouping of the tasks."""
-    runs = shared.runs
-    keys = ["acc", *([f"pass^{runs}"] if runs > 1 else []), "steps"]
+def group_comparisons(first: ArmRuns, second: ArmRuns, shared: Common, key: str) -> dict[str, Comparison]:
+    """Two arms within each group of the tasks."""
+    keys = ["acc", f"pass^{shared.runs}", "steps"]
+    return {
+        value: compare_many([(first, second)], Common(tasks, shared.runs, 0), keys=keys)[0]
+        for value, tasks in grouped([first, second], shared.tasks, key).items()
+    }
+
+
+def group_comparison_table(found: Mapping[str, Comparison], key: str) -> Table:
+    """The same as a table."""
+    every = tuple(found.values())
+    keys = list(dict.fromkeys(d.metric for made in every for d in made.differences))
     rows: list[tuple[Cell, ...]] = []
-    for value, tasks in grouped([first, second], shared.tasks, key).items():
-        made = compare_many([(first, second)], Common(tasks, runs, 0), keys=keys)[0]
-        rows.append((value, len(tasks), *_deltas(made, keys), made.wins, made.losses, Number(made.p, 3, positive=True)))
+    for value, made in found.items():
+        p = Number(made.p, 3, positive=True)
+        rows.append((value, made.tasks, *_deltas(made, keys), made.wins, made.losses, p))
     heads = (Column("group", key), Column("tasks", "tasks"), *(Column(k, f"Δ {metric(k).title}") for k in keys))
     tail = (Column("wins", "win"), Column("losses", "lose"), Column("p", "p"))
-    return Table(f"{first.label} minus {second.label}, by {key}", (*heads, *tail), tuple(rows), (STAR,))
+    title = f"{every[0].first} minus {every[0].second}, by {key}" if every else f"by {key}"
+    return Table(title, (*heads, *tail), tuple(rows), (STAR, *_group_notes(made.tasks for made in every)))
 
 
 def to_json(shown: Evaluation) -> dict[str, Any]:
@@ -263,6 +347,7 @@ def to_json(shown: Evaluation) -> dict[str, Any]:
         "tasks": len(shown.shared.tasks),
         "runs": shown.shared.runs,
         "left_out": shown.shared.left_out,
+        "not_begun": list(shown.not_begun),
         "simulated": shown.simulated,
         "arms": arms,
         "notes": list(notes(shown)),

@@ -14,7 +14,7 @@ from recompact.evaluation.arms import label
 from recompact.evaluation.intervals import RELATIVE, Estimate, Estimates, estimates, none_of
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.records import ArmRuns
-from recompact.evaluation.summary import STAR, Evaluation
+from recompact.evaluation.summary import STAR, Evaluation, counted, percentage
 from recompact.report.tables import Cell, Column, Number, Table
 
 
@@ -23,7 +23,7 @@ class Point:
     """An arm under one budget."""
 
     budget: int
-    compactions: float  # per task and run
+    compactions: float | None  # per task and run
     figures: Mapping[str, Estimate]  # by metric: acc, pass^k, pass@k, steps, RELATIVE
 
 
@@ -85,7 +85,7 @@ def sweep(shown: Evaluation, found: Estimates | None = None) -> Sweep | None:
             name,
             scope,
             tuple(
-                Point(budget, shown.metrics(arm).means["compactions"], figures(arm))
+                Point(budget, shown.metrics(arm).means.get("compactions"), figures(arm))
                 for budget, arm in sorted(arms.items())
             ),
         )
@@ -99,33 +99,30 @@ def sweep_table(found: Sweep) -> Table:
     """The sweep by arm and budget, with `none` on top."""
     keys = [key for key in (*sweep_keys(found.runs), RELATIVE) if key in found.lines[0].points[0].figures]
     heads = (Column("arm", "arm"), Column("scope", "scope"), Column("budget", "budget"))
-    columns = (*heads, Column("compactions", "Compactions"), *(Column(_key(k), _title(k)) for k in keys))
+    columns = (*heads, Column("compactions", "Compactions"), *(Column(k, _title(k)) for k in keys))
     rows: list[tuple[Cell, ...]] = []
     if found.none:
-        rows.append(("none", None, None, None, *(_cell(found.none, key, whole=True) for key in keys)))
+        rows.append(("none", None, None, None, *(_cell(found, found.none, key, whole=True) for key in keys)))
     for line in found.lines:
         for point in line.points:
-            cells = (_cell(point.figures, key) for key in keys)
-            rows.append((line.name, line.scope, point.budget, Number(point.compactions, 2), *cells))
-    said = f"{found.tasks} tasks, {found.runs} {'run' if found.runs == 1 else 'runs'}. In brackets: 95 % intervals"
+            compactions = None if point.compactions is None else Number(point.compactions, 2)
+            cells = (_cell(found, point.figures, key) for key in keys)
+            rows.append((line.name, line.scope, point.budget, compactions, *cells))
+    said = f"{counted(found.tasks, 'task')}, {counted(found.runs, 'run')}. In brackets: 95 % intervals"
     notes = [f"{said} (bootstrap over tasks, 10,000 resamples). Budgets in tokens."]
     if RELATIVE in keys:
         notes.append(f"Δ Steps: steps beside those of `none`, in per cent. {STAR}")
     return Table("By budget", columns, tuple(rows), tuple(notes))
 
 
-def _key(key: str) -> str:
-    return "relative_steps" if key == RELATIVE else key
-
-
 def _title(key: str) -> str:
     return "Δ Steps, %" if key == RELATIVE else metric(key).title
 
 
-def _cell(figures: Mapping[str, Estimate], key: str, *, whole: bool = False) -> Cell:
+def _cell(found: Sweep, figures: Mapping[str, Estimate], key: str, *, whole: bool = False) -> Cell:
     if key not in figures or (whole and key == RELATIVE):
         return None
-    found = figures[key]
-    scale, digits = (100.0, 1) if key == RELATIVE else (metric(key).scale, metric(key).digits)
-    ends = (found.low * scale, found.high * scale)
-    return Number(found.value * scale, digits, interval=ends, signed=key == RELATIVE)
+    if key == RELATIVE:
+        return percentage(figures[key], found.tasks)
+    estimate, m = figures[key], metric(key)
+    return Number(estimate.value * m.scale, m.digits, interval=(estimate.low * m.scale, estimate.high * m.scale))

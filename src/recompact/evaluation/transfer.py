@@ -6,18 +6,19 @@ beside a reference and beside `none`, with the paired difference; the same as a 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from recompact.errors import InputError
-from recompact.evaluation.arms import BUILT_IN, PROMPTING
+from recompact.evaluation.arms import BUILT_IN, PROMPTING, label
 from recompact.evaluation.metrics import Metrics, measure, metric, peak_source
 from recompact.evaluation.paired import Comparison, compare_many, size_warnings
 from recompact.evaluation.records import ArmRuns, Common, common, read_arms
 from recompact.evaluation.released import is_released, read_released
-from recompact.evaluation.summary import SIMULATED, STAR, delta, number, without_empty
+from recompact.evaluation.summary import SIMULATED, STAR, delta, left_out, number, without_empty
 from recompact.report.tables import Cell, Column, Number, Table
 from recompact.store.runs import find_run
 from recompact.store.store import Store
@@ -129,6 +130,7 @@ def transfer(settings: Sequence[Setting], arms: Sequence[str] = (), against: str
     """Set evaluations side by side. `arms` are named without scope and budget; default: all that every one has."""
     if len(settings) < 2:
         raise InputError("transfer needs two evaluations or more, each made with other models")
+    settings = _told_apart(settings)
     suites = sorted({setting.suite for setting in settings if setting.suite})
     if len(suites) > 1:
         raise InputError(
@@ -147,6 +149,17 @@ def transfer(settings: Sequence[Setting], arms: Sequence[str] = (), against: str
     simulated = any(arm.simulated for setting in settings for arm in setting.arms)
     notes = [*_notes(settings, chosen, shared, runs), *([SIMULATED] if simulated else [])]
     return Transfer(tuple(rows), runs, tuple(notes), simulated)
+
+
+def _told_apart(settings: Sequence[Setting]) -> list[Setting]:
+    """Evaluations of the same name get numbers."""
+    seen: Counter[str] = Counter()
+    found = []
+    for setting in settings:
+        seen[setting.name] += 1
+        again = seen[setting.name] > 1
+        found.append(replace(setting, name=f"{setting.name} ({seen[setting.name]})") if again else setting)
+    return found
 
 
 def _in_all(settings: Sequence[Setting], against: str) -> tuple[str, ...]:
@@ -179,12 +192,20 @@ def _chosen(setting: Setting, names: Sequence[str], against: str) -> list[Pair]:
 def _reference(setting: Setting, there: Sequence[ArmRuns], arm: ArmRuns, against: str) -> ArmRuns:
     same = [other for other in there if against in (other.base, other.name, other.label) and other is not arm]
     same = [other for other in same if arm.scope is None or other.scope in (arm.scope, None)]
-    budget = arm.settings.get("budget")
-    same = [other for other in same if other.settings.get("budget") == budget] or same
+    same = [other for other in same if _budget(other) == _budget(arm)] or same
     if not same:
         scope = f" of scope {arm.scope}" if arm.scope else ""
         raise InputError(f"{setting.name} has no arm {against!r}{scope} to measure {arm.label} against: --against NAME")
     return same[0]
+
+
+def _budget(arm: ArmRuns) -> int | None:
+    return arm.settings.get("budget")
+
+
+def _elsewhere(arm: ArmRuns, other: ArmRuns) -> bool:
+    """Whether both have a budget, and not the same one."""
+    return None not in (_budget(arm), _budget(other)) and _budget(arm) != _budget(other)
 
 
 def _side_by_side(setting: Setting, pairs: Sequence[Pair], runs: int) -> tuple[ArmRuns | None, Common]:
@@ -207,9 +228,9 @@ def _rows(setting: Setting, pairs: Sequence[Pair], whole: ArmRuns | None, shared
             models=setting.models,
             adapted_with=arm.settings.get("adapted_with"),
             scope=arm.scope,
-            budget=arm.settings.get("budget"),
+            budget=_budget(arm),
             arm=arm.base,
-            against=other.base if other.settings.get("budget") == arm.settings.get("budget") else other.name,
+            against=f"{other.base}@{_budget(other)}" if _elsewhere(arm, other) else other.base,
             none=figures[id(whole)] if whole else None,
             reference=figures[id(other)],
             moved=figures[id(arm)],
@@ -226,14 +247,29 @@ def _notes(
     known = [said(setting.models) for setting in settings if setting.models]
     if len(set(known)) < len(known):
         notes.append("Some of these evaluations were made with the same models: between those nothing is transferred.")
-    templates: dict[str, set[str]] = {}
-    for arm in (arm for pairs in chosen for arm, _ in pairs):
-        templates.setdefault(arm.label, set()).add(str(arm.settings.get("template")))
-    if changed := sorted(label for label, hashes in templates.items() if len(hashes) > 1):
-        notes.append(f"Not the same template in all of them: {', '.join(changed)}. More than the models differs.")
+    for key, name in (("template", "template"), ("budget", "budgets")):
+        if changed := _changed(chosen, key):
+            notes.append(f"Not the same {name} in all of them: {', '.join(changed)}. More than the models differs.")
+    if elsewhere := dict.fromkeys(a.label for pairs in chosen for a, b in pairs if _elsewhere(a, b)):
+        notes.append(f"Measured against an arm of another budget, so two things differ: {', '.join(elsewhere)}.")
     if len({frozenset(one.tasks) for one in shared}) > 1:
         notes.append("The evaluations are not of the same tasks: compare arms within one of them, not across.")
+    for setting, one in zip(settings, shared, strict=True):
+        notes += [f"{setting.name}: {left_out(one.left_out)}"] if one.left_out else []
     return [*notes, *size_warnings(min(len(one.tasks) for one in shared), runs)]
+
+
+def _changed(chosen: Sequence[Sequence[Pair]], key: str) -> list[str]:
+    """The arms, references too, that are not the same in all evaluations, as far as these tell."""
+    found: dict[str, list[set[Any]]] = {}
+    for pairs in chosen:
+        here: dict[str, set[Any]] = {}
+        for arm in (arm for pair in pairs for arm in pair):
+            if (value := arm.settings.get(key)) is not None:
+                here.setdefault(label(arm.base, arm.scope), set()).add(value)
+        for name, values in here.items():
+            found.setdefault(name, []).append(values)
+    return sorted(name for name, several in found.items() if any(values != several[0] for values in several))
 
 
 def transfer_table(found: Transfer) -> Table:
@@ -264,7 +300,7 @@ def _cells(row: Transferred, keys: Sequence[str]) -> tuple[Cell, ...]:
     cells.append(row.comparison.tasks)
     for key in keys:
         cells += [_number(row.none, key), _number(row.reference, key), _number(row.moved, key)]
-        cells.append(delta(row.comparison.of(key)))
+        cells.append(delta(row.comparison.of(key), row.comparison.tasks))
     comparison = row.comparison
     return (*cells, comparison.wins, comparison.losses, Number(comparison.p, 3, positive=True))
 

@@ -6,7 +6,7 @@ many of the needed facts the summaries keep. Goes out: a verdict with the words 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from recompact.attribution.effects import Channel, Effect
@@ -44,13 +44,29 @@ class Verdict:
 
 
 def verdict(
-    name: str, original: Effect | None, control: Effect | None, template: Effect | None, facts: Facts | None
+    name: str,
+    original: Effect | None,
+    control: Effect | None,
+    template: Effect | None,
+    facts: Facts | None,
+    *,
+    hopeless: bool = False,
 ) -> Verdict:
     """Closed if the defect recurs with the control, is gone with the template, and the template's summaries show why.
 
     `original` is None where the recorded summary was never continued: then any channel of the control is the defect.
-    Without needed facts (`facts` is None) the third condition is not judged, and the words say so.
+    Without needed facts (`facts` is None) the third condition is not judged, and the words say so. `hopeless` says that
+    PRE never succeeds.
     """
+    found = _judged(name, original, control, template, facts)
+    if not hopeless or found.gone is None:
+        return found
+    return replace(found, words=f"{found.words} No PRE draw succeeds, so a loss of success cannot show here.")
+
+
+def _judged(
+    name: str, original: Effect | None, control: Effect | None, template: Effect | None, facts: Facts | None
+) -> Verdict:
     if control is None or template is None:
         lacking = "the control" if control is None else name
         words = f"not judged: {lacking} has no draw to compare with PRE."
@@ -63,7 +79,7 @@ def verdict(
     wanted = CHANNELS[original.channel] if original is not None else CHANNELS["both"]
     recurs = bool(CHANNELS[control.channel] & wanted)
     closed = recurs and gone and shown is not False
-    failed = [] if recurs else [_not_recurring(control)]
+    failed = [] if recurs else [_not_recurring(original, control)]
     failed += [] if gone else [f"the harm is still there with {name} ({_said(template)})"]
     failed += [] if facts is None or shown else [_not_shown(name, facts)]
     words = _closed(name, control, template, facts) if closed else f"not closed: {'; '.join(failed)}."
@@ -80,7 +96,9 @@ def _closed(name: str, control: Effect, template: Effect, facts: Facts | None) -
     return f"{words}, whose summaries keep {kept}."
 
 
-def _not_recurring(control: Effect) -> str:
+def _not_recurring(original: Effect | None, control: Effect) -> str:
+    if original is None:
+        return f"no harm shows with the control ({_said(control)}), and the recorded summary was never continued"
     if control.channel == "none":
         return (
             f"the defect did not recur with the control ({_said(control)}): the summary was an unlucky sample of the"

@@ -37,6 +37,8 @@ async def run_units(units: Iterable[Unit], concurrency: int) -> list[Unfinished]
     async def worker() -> None:
         nonlocal failed_in_a_row
         for name, work in waiting:
+            # Models of this process never wait, and a loop that never waits never hears of a Ctrl-C.
+            await asyncio.sleep(0)
             try:
                 await work()
                 failed_in_a_row = 0

@@ -56,7 +56,7 @@ def find_run(name: str, directory: Path) -> Path:
     path = run_path(name, directory)
     if not path.is_file():
         known = sorted(p.stem for p in directory.glob(f"*{SUFFIX}"))
-        there = f"there are {', '.join(known)}" if known else f"{directory} has none yet"
+        there = f"there are {', '.join(known)}" if known else f"{directory} has none yet: give the run's file, or --dir"
         raise InputError(f"there is no run {name!r} ({path}); {there}")
     return path
 

@@ -202,10 +202,13 @@ class Store:
                     self._db.execute(f"DELETE FROM {table} WHERE substr({key}, 1, ?) = ?", (len(prefix), prefix))
 
     def reopen(self, unit: str) -> None:
-        """Drop what a continuation came to, but not its calls: done again, it replays those and pays for none twice."""
+        """Drop what a unit came to, but not its calls: done again, it replays those and pays for none twice."""
         with self.transaction():
-            for table in ("units", "continuations"):
-                self._db.execute(f"DELETE FROM {table} WHERE name = ?", (unit,))
+            for table, column in (
+                *(("units", "name"), ("continuations", "name")),
+                *(("trajectories", "unit"), ("boundaries", "unit")),
+            ):
+                self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (unit,))
 
     def result(self, unit: str) -> Any:
         row = self._db.execute("SELECT result FROM units WHERE name = ?", (unit,)).fetchone()
