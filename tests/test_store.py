@@ -273,3 +273,19 @@ def test_a_full_disk_is_said_plainly_and_loses_nothing_recorded(small_disk: Path
     with Store.open(path) as store:
         assert len(store.journaled("u")) == kept
         store.journal("u", kept, "agent", "m", "00" * 32, Reply(assistant("more")), 0.0)
+
+
+def test_a_run_that_may_only_be_read_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else's directory: SQLite may not put its files beside the run."""
+    path = tmp_path / "theirs #1?.db"
+    with Store.open(path) as store:
+        store.set_meta(suite="office")
+    for beside in (f"{path}-wal", f"{path}-shm"):
+        Path(beside).unlink(missing_ok=True)
+    monkeypatch.setattr(os, "access", lambda file, mode: mode != os.W_OK)
+    with Store.read(path) as store:
+        assert store.meta["suite"] == "office"
+        assert not Path(f"{path}-shm").exists()
+    Path(f"{path}-wal").write_bytes(b"more")
+    with pytest.raises(StoreError, match=r"not closed \(.*-wal has more\).*copy both"):
+        Store.read(path)

@@ -1,21 +1,13 @@
-"""What the tests of figures share: arms and boundaries made by hand, and the command in this process."""
+"""What the tests of figures share: arms and boundaries made by hand."""
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
-from pathlib import Path
-
-import pytest
 
 from recompact.attribution.allocation import BoundaryId, Outcome, Outcomes
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import Finding, Findings
 from recompact.chat import Usage
-from recompact.cli.main import main
 from recompact.config import VerifyConfig
 from recompact.evaluation.records import ArmRuns, TaskRun
 from recompact.evaluation.summary import Evaluation, evaluation
@@ -79,24 +71,3 @@ def found(boundaries: Sequence[Drawn], allocation: str = "uniform:3") -> Finding
             Finding(BoundaryId(f"collect/{task}", index), row, outcomes, effect, bool(effect and effect.selected))
         )
     return Findings(VerifyConfig(allocation=allocation), True, tuple(made))
-
-
-@dataclass(frozen=True)
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def recompact(*arguments: object, cwd: Path | None = None) -> Done:
-    """The command in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["recompact", *map(str, arguments)])
-        patch.chdir(cwd or Path.cwd())
-        try:
-            main()
-            code: object = 0
-        except SystemExit as end:
-            code = end.code
-    return Done(code if isinstance(code, int) else 0, out.getvalue(), err.getvalue())

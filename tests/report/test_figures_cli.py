@@ -12,8 +12,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from figures_support import recompact
 
+from commands import recompact
 from recompact.template import default_template, save
 
 

@@ -72,13 +72,22 @@ def claim(store: Store, command: str, model: str = "sim-agent") -> None:
     store.journal("claim", 0, "agent", model, "00" * 32, reply, 0.0)
 
 
-def make_evaluation(path: Path, names: Sequence[str] = (), tasks: Sequence[str] = (), model: str = "sim-agent") -> Path:
-    """An evaluation with none, prompting and PAIR, besides arms and tasks of these names; two runs of each."""
+def make_evaluation(
+    path: Path,
+    names: Sequence[str] = (),
+    tasks: Sequence[str] = (),
+    model: str = "sim-agent",
+    budgets: Sequence[int] = (),
+) -> Path:
+    """An evaluation with none, prompting and PAIR, besides arms and tasks of these names; two runs of each. Under each
+    of the budgets there is a further prompting arm; the smaller it is, the more it fails."""
     templates = {"prompting": default_template(), "PAIR": adapted_template()}
     arms = [Arm("none", "none")]
     for name in ("prompting", "PAIR", *names):
         template = templates.get(name, adapted_template())
         arms.append(Arm(name, "prompted", 2048 + len(arms), "history", "quoted", template))
+    own = default_template()
+    arms += [Arm(f"prompting@{budget}", "prompted", budget, "history", "quoted", own) for budget in budgets]
     turns = (Turn(assistant("Next."), (user("Go on."),), 4),) * 9
     with Store.open(path) as store:
         claim(store, PHASE, model)
@@ -87,8 +96,9 @@ def make_evaluation(path: Path, names: Sequence[str] = (), tasks: Sequence[str] 
             for run in range(2):
                 for one in arms:
                     chance = Random(f"{one.name}/{task}/{run}")
+                    skill = 0.7 if "@" not in one.name else (one.budget or 0) / 10_000
                     made = Trajectory(
-                        *(task, turns[: chance.randrange(3, 9)], (), "finished", Score.of(chance.random() < 0.7)),
+                        *(task, turns[: chance.randrange(3, 9)], (), "finished", Score.of(chance.random() < skill)),
                         Context(PREFIX),
                         usage={"agent": Usage(4000, 200)},
                         peak_reported=3000,

@@ -11,19 +11,9 @@ from recompact.attribution.findings import Finding, Findings
 from recompact.config import VerifyConfig
 from recompact.evaluation.paired import compare
 from recompact.evaluation.records import ArmRuns
-from recompact.report.content_answer import (
-    Contrast,
-    Harm,
-    contrast,
-    cost_claim,
-    gain_claim,
-    harm_claim,
-    harm_details,
-    harm_of,
-    turned,
-    verdict,
-)
-from recompact.report.content_next import next_steps
+from recompact.report.content.answer import Contrast, contrast, cost_claim, gain_claim, turned, verdict
+from recompact.report.content.harm import Harm, harm_claim, harm_details, harm_of
+from recompact.report.content.next_steps import next_steps
 from recompact.store.runs import BoundaryRow
 
 GOOD, FAIR, BAD = ["111"] * 30, ["111"] * 27 + ["000"] * 3, ["111"] * 10 + ["000"] * 20
@@ -37,8 +27,7 @@ def test_a_loss_is_called_one() -> None:
     found = of(arm("prompting", BAD, "history"), arm("none", GOOD))
     claim = cost_claim(found)
     assert claim.said == "Compaction makes this agent fail more often."
-    assert claim.numbers.startswith("Accuracy −66.7 points, 95 % interval −8")
-    assert "(prompting/history against none)" in claim.numbers
+    assert claim.numbers[0].startswith("prompting/history against none: Accuracy −66.7 points, 95 % interval −8")
     accuracy = found.changes[0]
     assert (accuracy.verdict, accuracy.words) == ("worse", "Accuracy falls.")
     assert accuracy.numbers.startswith("From 100.0 % to 33.3 %: −66.7 points, 95 % interval −")
@@ -50,12 +39,13 @@ def test_no_evidence_is_called_no_evidence() -> None:
     found = of(arm("prompting", mixed, "history"), arm("none", ["000", "111"] * 15))
     claim = cost_claim(found)
     assert claim.said == "There is no evidence that compaction changes how often this agent succeeds."
-    assert "interval −" in claim.numbers
-    assert " to +" in claim.numbers
+    assert "interval −" in claim.numbers[0]
+    assert " to +" in claim.numbers[0]
     assert found.changes[0].words == "Accuracy: no evidence of a difference."
     longer = of(arm("prompting", mixed, steps=20), arm("none", ["000", "111"] * 15, steps=10))
-    assert cost_claim(longer).said.endswith("succeeds, but the agent takes more steps.")
-    assert gain_claim(turned_of(longer)).said.endswith("succeeds, and the agent takes fewer steps.")
+    assert cost_claim(longer).said.endswith("succeeds, but it takes more steps.")
+    assert cost_claim(longer, steps=False).said == claim.said
+    assert gain_claim(turned_of(longer)).said.endswith("succeeds, and it takes fewer steps.")
 
 
 def turned_of(found: Contrast) -> Contrast:
@@ -64,11 +54,11 @@ def turned_of(found: Contrast) -> Contrast:
 
 def test_a_gain_is_called_one() -> None:
     found = of(arm("PAIR", GOOD, "history"), arm("prompting", BAD, "history"))
-    assert gain_claim(found).said == "With the adapted prompt it succeeds more often."
+    assert gain_claim(found).said == "With the adapted prompt the agent succeeds more often."
     assert found.changes[0].verdict == "better"
-    assert cost_claim(found).said == "This agent succeeds more often with compaction than without."
+    assert cost_claim(found).said == "Compaction makes this agent succeed more often."
     lost = turned_of(found)
-    assert gain_claim(lost).said == "With the adapted prompt it succeeds less often."
+    assert gain_claim(lost).said == "With the adapted prompt the agent succeeds less often."
     assert lost.changes[0].verdict == "worse"
 
 
@@ -82,19 +72,25 @@ def test_a_single_run_says_nothing_about_reliability() -> None:
 def test_reliability_can_fall_where_accuracy_does_not() -> None:
     uneven = of(arm("prompting", ["110"] * 30), arm("none", ["111"] * 20 + ["000"] * 10))
     assert (uneven.verdict("acc"), uneven.verdict("pass^3")) == ("unclear", "worse")
-    assert "less reliable" in cost_claim(uneven).said
+    claim = cost_claim(uneven)
+    assert claim.said == "Compaction makes this agent less reliable: it solves fewer tasks every time."
+    assert claim.numbers[0].startswith("prompting against none: Pass^3 −66.7 points")  # what the claim is about
+    back = turned_of(uneven)
+    assert cost_claim(back).said == "Compaction makes this agent more reliable: it solves more tasks every time."
+    assert gain_claim(back).said.startswith("With the adapted prompt the agent is more reliable: it solves more tasks")
 
 
 def test_equal_arms_and_few_tasks() -> None:
     same = of(arm("prompting", FAIR), arm("none", FAIR))
     assert {change.verdict for change in same.changes} == {"same"}
     assert cost_claim(same).said == "Compaction makes no difference to how often this agent succeeds."
-    assert gain_claim(same).said == "With the adapted prompt it succeeds exactly as often."
+    assert gain_claim(same).said == "With the adapted prompt the agent succeeds exactly as often."
     few = of(arm("prompting", ["000"] * 3), arm("none", ["111"] * 3))
     assert few.comparison.of("acc").excludes_zero  # and yet
     assert verdict(few.comparison.of("acc"), 3) == "too few"
     assert cost_claim(few).said == "3 tasks cannot tell what compaction does to this agent."
     assert few.changes[0].numbers == "100.0 % became 0.0 %, on 3 tasks."
+    assert few.changes[2].numbers == "11.0 in both arms, on 3 tasks."
 
 
 def test_fewer_steps_are_better() -> None:
@@ -133,14 +129,14 @@ def test_harm_is_counted_by_channel_with_the_interval_of_the_share() -> None:
     fine = [finding(n, 1.0, 1.0, retained=False) for n in range(4, 40)]
     row = fine[0].row
     nothing = Finding(BoundaryId(row.unit, 2), row, Outcomes(), None)
-    harm = harm_of(Findings(VerifyConfig(), True, (*bad, *fine, nothing)), trajectories=25)
+    harm = harm_of(Findings(VerifyConfig(), True, (*bad, *fine, nothing)), trajectories=50)
     assert (harm.examined, harm.harmful, harm.without_verdict) == (40, 4, 1)
     assert (harm.error, harm.burden, harm.both, harm.neither) == (1, 1, 1, 1)
     assert harm_claim(harm).said == "4 of 40 examined compactions did harm."
-    assert harm_claim(harm).numbers == "10.0 %, 95 % interval 4.0 to 23.1 %."  # Wilson's
+    assert harm_claim(harm).numbers == ("10.0 %, 95 % interval 4.0 to 23.1 %.",)  # Wilson's
     said = " ".join(harm_details(harm))
-    assert "40 boundaries of 25 trajectories" in said
-    assert "1 lost success (error), 1 added steps (burden), 1 did both, 1 by the posterior alone" in said
+    assert "40 boundaries in 40 of 50 trajectories" in said
+    assert "1 lost success (error), 1 added steps (burden), 1 did both, 1 reached neither threshold" in said
     assert "1 more boundary has no verdict" in said
 
 
@@ -153,11 +149,26 @@ def test_an_unfinished_verification_says_so() -> None:
     assert harm_claim(harm_of(Findings(VerifyConfig(), True, ()), 3)).said == "No compaction has been examined yet."
 
 
+@pytest.mark.parametrize(
+    ("allocation", "said"),
+    [
+        ("halving", "by its estimates H ≥ 0.5 or B ≥ 5. Draws were spent by halving: one in either context for all"),
+        ("uniform:9", "by its estimates H ≥ 0.5 or B ≥ 5. Draws were spent by uniform:9: every boundary gets the same"),
+        ("racing", "more probably than not H ≥ 0.5 or B ≥ 5. Draws were spent by racing: they go where"),
+        ("chained:racing", "than not H ≥ 0.5 or B ≥ 5. Draws were spent by chained:racing: the first one from POST"),
+        ("chained", "read off the trajectory; one in either context for all"),
+    ],
+)
+def test_what_harmful_means_is_said(allocation: str, said: str) -> None:
+    found = Findings(VerifyConfig(allocation=allocation), True, (finding(0, 1.0, 0.0, retained=True),))
+    assert said in harm_details(harm_of(found, 1))[1]
+
+
 # --- what to do next
 
 
 def harm(harmful: int, settled: bool = True) -> Harm:
-    return Harm(50, harmful, harmful, 0, 0, 0, 20, 0, settled, "halving")
+    return Harm(50, harmful, harmful, 0, 0, 0, 20, 20, 0, settled, VerifyConfig())
 
 
 def test_next_steps_follow_from_what_was_found() -> None:
@@ -165,8 +176,8 @@ def test_next_steps_follow_from_what_was_found() -> None:
     cost = of(arm("prompting", BAD, "history"), arm("none", GOOD))
     even = of(arm("PAIR", ["111", "000"] * 15), arm("prompting", ["000", "111"] * 15))
 
-    def told(*arguments: object, simulated: bool = False) -> str:
-        steps = next_steps(*arguments, simulated=simulated)  # type: ignore[arg-type]
+    def told(*arguments: object, simulated: bool = False, adapted: bool = False) -> str:
+        steps = next_steps(*arguments, simulated=simulated, adapted=adapted)  # type: ignore[arg-type]
         return " | ".join(f"{step.text} {step.command}" for step in steps)
 
     assert "Use the template of PAIR/history" in told([cost], [gain], [("r", harm(3))])
@@ -178,6 +189,15 @@ def test_next_steps_follow_from_what_was_found() -> None:
     assert "No compaction did harm that shows" in told([cost], [], [("r", harm(0))])
     assert "recompact verify CONFIG" in told([cost], [], [])
     assert "recompact evaluate CONFIG --arm none --arm prompting" in told([], [], [("r", harm(3))])
+    # A run that was adapted already is to be evaluated, not adapted.
+    after = told([], [], [("r", harm(3))], adapted=True)
+    assert "recompact adapt" not in after
+    assert "recompact evaluate CONFIG --arm none --arm prompting --runs 3 --arm adapted=DIRECTORY" in after
+    assert "But PAIR/history did worse." not in told([], [gain], [])
+    mixed = told([], [turned_of(gain), gain], [])
+    assert "Use the template of PAIR/history" in mixed
+    assert "But prompting/history did worse." in mixed
+    assert "recompact verify 'my run.db'" in told([], [], [("my run.db", harm(3, settled=False))])
     assert "simulated" in told([cost], [], [], simulated=True)
     assert "simulated" not in told([cost], [], [])
 

@@ -279,6 +279,12 @@ def test_paper_shows_what_is_folded(browser: Browser) -> None:
     found = browser.ask(heights)
     assert found
     assert min(found) > 0
+    # Of the boundaries, what a person unfolded: all of them in full would be a book.
+    shown = "return [...document.querySelectorAll('.case > details')].map(d => [d.open, d.offsetHeight > 0])"
+    assert {tuple(pair) for pair in browser.ask(shown)} == {(True, True), (False, False)}
+    broken = """return [...document.querySelectorAll('thead th')].filter(th => th.offsetHeight &&
+        th.textContent.split(' ').some(word => word.length > 3) && th.scrollWidth > th.clientWidth + 1).length"""
+    assert browser.ask(broken) == 0
     assert browser.ask("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 

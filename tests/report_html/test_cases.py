@@ -16,7 +16,7 @@ from recompact.chat import canonical
 from recompact.context import Context
 from recompact.errors import InputError
 from recompact.report.content import Report, read_report
-from recompact.report.content_boundaries import STEPS, Case, Piece
+from recompact.report.content.boundaries import STEPS, Case, Piece
 from recompact.report.html import render
 from recompact.store.records import write_trajectory
 from recompact.store.store import Store
@@ -193,8 +193,12 @@ def test_several_runs_are_named(tmp_path: Path) -> None:
     names += [str(make_verified(tmp_path / f"v{n}.db")) for n in (1, 2)]
     report = read_report([*names, names[0]], tmp_path)  # the same run twice is one run
     assert (len(report.evaluations), len(report.verified)) == (2, 2)
-    assert [claim.numbers.split(": ")[0] for claim in report.lead] == [*names[:1] * 2, *names[1:2] * 2, *names[2:]]
-    assert [key.note for key in report.figures][:4:3] == ["arm none of e1", "arm none of e2"]
+    # What both say alike is said once, with the numbers of each.
+    assert [[line.split(": ")[0] for line in claim.numbers] for claim in report.lead] == [["e1", "e2"]] * 2 + [
+        ["v1"],
+        ["v2"],
+    ]
+    assert [row[0].note for row in report.figures[:2]] == ["arm none of e1", "arm none of e2"]
     assert report.evaluations[1].arms.title == "office, 8 tasks, 2 runs (e2)"
     html = render(report)
     ids = re.findall(r' id="([^"]+)"', html)
@@ -205,6 +209,7 @@ def test_several_runs_are_named(tmp_path: Path) -> None:
 def test_how_it_was_made(report: Report) -> None:
     (made,) = report.made
     facts = dict(made.facts)
+    assert len(facts) == len(made.facts)  # each is said once
     assert facts["Suite"] == "office, split train"
     assert facts["Models"] == "agent sim-agent"
     assert facts["Harmful"] == "H ≥ 0.5 or B ≥ 5"

@@ -21,8 +21,8 @@ from report_support import (
 
 from recompact.report import figures
 from recompact.report.content import Report, read_report
+from recompact.report.figures.inline import inlined
 from recompact.report.html import render
-from recompact.report.html.drawings import inlined
 from recompact.report.texts import visible
 from recompact.template import Template, default_template, save
 
@@ -96,6 +96,8 @@ def test_it_needs_nothing_and_may_run_nothing(html: str) -> None:
     digest = base64.b64encode(hashlib.sha256(page.style.encode()).digest()).decode()
     assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}';")
     assert "script" not in policy
+    assert "unsafe" not in policy
+    assert not any("style" in attributes for _, attributes in page.tags)
     assert "http://www.w3.org" in html  # the namespace of drawings, which nobody fetches
     assert not re.search(r"(?:src|href)=\"(?!#|data:,\")", html)
     assert not re.search(r"url\((?!#)|@import", html)
@@ -152,7 +154,7 @@ def test_visible_keeps_lines_and_letters() -> None:
     assert visible("a\tb\r\nc\rd é 漢 👩‍🚀 می‌خواهم") == "a\tb\nc␍d é 漢 👩‍🚀 می‌خواهم"
 
 
-@pytest.mark.parametrize("name", ["texts", "changes", "content_answer"])
+@pytest.mark.parametrize("name", ["texts", "changes", "content.runs", "content.harm"])
 def test_examples_in_docstrings(name: str) -> None:
     result = doctest.testmod(importlib.import_module(f"recompact.report.{name}"))
     assert result.failed == 0
@@ -169,10 +171,10 @@ def test_a_drawing_keeps_shapes_and_nothing_else() -> None:
       <g id="g" clip-path="url(#p)"><use xlink:href="#p"/><use href="http://evil.example/x.svg#p"/></g>
       <path d="M 0 0" style="fill: url(http://evil.example/)"/><foreignObject><p>hi</p></foreignObject>
       <a href="javascript:alert(1)"><text>&lt;script&gt;</text></a></svg>"""
-    made = inlined(text, "figure-2")
+    made = inlined(text, "figure-2", "what it is")
     for word in ("script>", "evil", "javascript", "onload", "style", "foreignObject", "metadata", "<a "):
         assert word not in made.replace("&lt;script&gt;", "")
-    for word in ('id="figure-2-p"', 'clip-path="url(#figure-2-p)"', 'href="#figure-2-p"', 'width="300"', 'role="img"'):
+    for word in ('id="figure-2-p"', 'clip-path="url(#figure-2-p)"', ' href="#figure-2-p"', 'width="300"', 'role="img"'):
         assert word in made
 
 

@@ -9,11 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from report_support import Page, adapted_template, claim, make_evaluation, make_verified
+from report_support import Page, adapted_template, arm, claim, make_evaluation, make_verified
 
+from recompact.adaptation.adapt import Adapted
+from recompact.adaptation.revision import Candidate, Rule
+from recompact.cli.demo import _print_story
 from recompact.evaluation.arms import Arm, note_arms
+from recompact.evaluation.summary import evaluation
 from recompact.store.store import Store
-from recompact.template import save
+from recompact.template import default_template, save
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,6 +78,20 @@ def test_released_records_make_a_page_too(home: Path) -> None:
     text = Page((home / "released.html").read_text(encoding="utf-8")).text
     assert "How the arms compare" in text
     assert "Simulated" not in text
+
+
+def test_the_demo_speaks_in_the_words_of_the_report(capsys: pytest.CaptureFixture[str]) -> None:
+    """A cost of minus two points, or a gain that is within noise, is not told as a fact."""
+    adapted = Adapted(default_template(), "a", (Candidate("a", None, (Rule("Keep it.", "Goal", ("t#1",)),)),), None)
+    page = {
+        "answer": ["There is no evidence.", "1 of 9 examined compactions did harm."],
+        "numbers": [["a against b: −2.0 points"], ["11.1 %."]],
+    }
+    _print_story(adapted, evaluation("office", [arm("none", ["11"])]), page)
+    told = capsys.readouterr().out
+    assert told.startswith("1 of 9 examined compactions did harm. 11.1 %.\n")
+    assert "  + Keep it.  [1 compaction]\n" in told
+    assert told.endswith("There is no evidence.\n    a against b: −2.0 points\n")
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from recompact.cli.console import console, json_option, print_json
+from recompact.cli.console import json_option, print_json
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adapted
@@ -67,7 +68,7 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
         _print_json(adapted, shown, comparison, boundaries, harmful, result, page["report"], digest)
         click.echo(f"digest: {digest}", err=True)
         return
-    _print_story(adapted, shown, comparison, boundaries, harmful)
+    _print_story(adapted, shown, page)
     click.echo(f"\nThe report, for a browser:            {page['report']} (written in {page['seconds']:.1f} s)")
     click.echo(f"The adapted template and CHANGES.md:  {result}")
     click.echo(f"What the compactions did:             recompact boundaries {path}")
@@ -124,13 +125,13 @@ def _joined(*digests: str) -> str:
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
-def _print_story(adapted: Adapted, shown: Evaluation, comparison: Comparison, boundaries: int, harmful: int) -> None:
-    """The table, what it means in the numbers of this very run, and what was learned."""
-    from recompact.evaluation.summary import arm_table
-    from recompact.report.tables import terminal
+def _print_story(adapted: Adapted, shown: Evaluation, page: dict[str, Any]) -> None:
+    """What was found and learned, the table, and what it means: in the words of the report."""
+    from recompact.cli.evaluate import print_tables
+    from recompact.evaluation.summary import arm_table, counted
 
-    out = console()
-    click.echo(f"{boundaries} compactions were continued with and without; {harmful} of them did harm.")
+    *meaning, harm = zip(page["answer"], page["numbers"], strict=True)
+    click.echo(" ".join([harm[0], *harm[1]]))
     if adapted.selection:
         click.echo(adapted.selection.statement)
     for candidate in adapted.candidates:
@@ -138,17 +139,14 @@ def _print_story(adapted: Adapted, shown: Evaluation, comparison: Comparison, bo
             click.echo("What it asks the compressor to keep, from the failures that were observed:")
             for rule in candidate.rules:
                 flag = "  (tells the agent how to act)" if rule.tells_agent else ""
-                click.echo(f"  + {rule.clause}  [{len(rule.boundaries)} compactions]{flag}")
+                click.echo(f"  + {rule.clause}  [{counted(len(rule.boundaries), 'compaction')}]{flag}")
     click.echo("")
-    out.print(terminal(arm_table(shown)))
-    none, _, prompting, pair = (shown.metrics(arm).means for arm in shown.arms)
-    gain = comparison.of("acc")
-    lost = 100 * (none["acc"] - prompting["acc"])
-    click.echo(
-        f"\nCompaction with the original prompt cost {lost:.1f} points of accuracy on tasks that nobody had seen; with"
-        f" the adapted prompt it is {100 * (none['acc'] - pair['acc']):.1f}"
-        f" (a change of {100 * gain.delta:+.1f}, 95% interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f})."
-    )
+    print_tables([replace(arm_table(shown), notes=())], "terminal")
+    click.echo("")
+    for said, numbers in meaning:
+        click.echo(said)
+        for line in numbers:
+            click.echo(f"    {line}")
 
 
 def _print_json(

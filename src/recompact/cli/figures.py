@@ -121,20 +121,14 @@ def _of_boundaries(run: str, directory: Path) -> Drawn:
 
 
 def _of_transfer(settings: Sequence[Setting]) -> Drawn:
-    from recompact.errors import InputError
-    from recompact.evaluation.transfer import said, transfer
+    from recompact.report.content.transfer import across_models
     from recompact.report.figures import transfer_figures
 
-    known = [setting for setting in settings if setting.models]
     names = " and ".join(setting.name for setting in settings)
-    if len(known) < 2:
-        return Drawn(names, [], {"transfer": "released records do not say which models made them"})
-    if len(models := {said(setting.models) for setting in known}) < 2:
-        return Drawn(names, [], {"transfer": f"they were made with the same models ({models.pop()})"})
-    try:
-        return Drawn(names, transfer_figures(transfer(known)), {})
-    except InputError as error:
-        return Drawn(names, [], {"transfer": str(error)})
+    found = across_models(settings)
+    if isinstance(found, str):
+        return Drawn(names, [], {"transfer": found})
+    return Drawn(names, transfer_figures(found), {})
 
 
 def _json(drawn: Sequence[Drawn], written: dict[int, list[Path]]) -> dict[str, Any]:

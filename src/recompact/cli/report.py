@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from recompact.cli.console import json_option, print_json
+from recompact.cli.console import console, json_option, print_json
 
 
 @click.command(name="report")
@@ -40,9 +40,11 @@ def command(
     """Write one self-contained HTML page about RUNs.
 
     A RUN is an evaluation, a verified or adapted run, or released records as `recompact compare` reads them. An
-    evaluation and the run that its template was adapted on make the full report.
+    evaluation and the run that its template was adapted on make the full report; evaluations with different models
+    are set side by side too.
     """
-    made = write_report(runs, directory, out, prompt=prompt, top=top, title=title)
+    with console(stderr=True).status("reading and drawing"):
+        made = write_report(runs, directory, out, prompt=prompt, top=top, title=title)
     if as_json:
         print_json(made)
     else:
@@ -78,4 +80,5 @@ def write_report(
         "harmful": sum(made.harm.harmful for made in report.verified),
         "simulated": list(report.simulated),
         "answer": [claim.said for claim in report.lead],
+        "numbers": [list(claim.numbers) for claim in report.lead],
     }

@@ -224,6 +224,15 @@ def _fixed(value: float, digits: int, signed: bool = False) -> str:
     return shown.lstrip("+-") if not shown.strip("+-0.") else shown
 
 
+def signed(value: float, digits: int) -> str:
+    """A number with its sign, and with a real minus.
+
+    >>> signed(-1.25, 1), signed(0.5, 2), signed(-0.001, 2)
+    ('−1.2', '+0.50', '0.00')
+    """
+    return _fixed(value, digits, signed=True).replace("-", "−")
+
+
 def clean(text: str) -> str:
     """One line, without the characters by which a text could take over a terminal."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+", " ", text)

@@ -59,7 +59,7 @@ class Store:
         """Open for reading, also while a driver is writing."""
         if not path.is_file():
             raise StoreError(f"there is no run {path}; `recompact runs` lists what there is")
-        connection = _connect(path)
+        connection = _connect(path) if _writable(path) else _connect_as_it_is(path)
         version = _version(connection, path)
         if version < len(MIGRATIONS):
             _migrate(connection, path)
@@ -268,6 +268,24 @@ def _connect(path: Path) -> sqlite3.Connection:
         raise _explained(error, path) from error
 
 
+def _writable(path: Path) -> bool:
+    """Whether SQLite may write beside the file, as it does even to read one that is in WAL mode."""
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+def _connect_as_it_is(path: Path) -> sqlite3.Connection:
+    """To read a file in a place where nothing may be written. What stands beside it, not yet in it, would be missed."""
+    wal = Path(f"{path}-wal")
+    if wal.is_file() and wal.stat().st_size:
+        raise StoreError(
+            f"{path} is not closed ({wal.name} has more) and may only be read: copy both to a place of yours"
+        )
+    try:
+        return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
+    except sqlite3.DatabaseError as error:
+        raise _explained(error, path) from error
+
+
 def _version(connection: sqlite3.Connection, path: Path) -> int:
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -322,4 +340,6 @@ def _explained(error: sqlite3.Error, path: Path) -> StoreError:
         return StoreError(f"{path} is no run file or is damaged ({text}): choose another --run")
     if "locked" in text:
         return StoreError(f"{path} is locked by another program ({text}): close it and try again")
+    if "readonly" in text or "unable to open" in text:
+        return StoreError(f"{path} cannot be opened ({text}): see to its permissions, or copy it to a place of yours")
     return StoreError(f"{path}: {text}")

@@ -11,6 +11,7 @@ from recompact.report.figures.sets import (
     boundary_gaps,
     evaluation_figures,
     evaluation_gaps,
+    figure_estimates,
     transfer_figures,
 )
 
@@ -21,6 +22,7 @@ __all__ = [
     "boundary_gaps",
     "evaluation_figures",
     "evaluation_gaps",
+    "figure_estimates",
     "png",
     "save",
     "svg",

@@ -10,6 +10,7 @@ from math import log2
 from typing import Any
 
 from recompact.evaluation.intervals import RELATIVE, Estimate
+from recompact.evaluation.summary import counted
 from recompact.evaluation.sweep import Line, Point, Sweep, sweep_table
 from recompact.report.figures.drawn import Figure
 from recompact.report.figures.style import INK, NAME, WIDE, Look, drawing, grid, legend, legend_height, powers, shown
@@ -104,8 +105,8 @@ def _legend(figure: Any, found: Sweep, colors: Mapping[str, Look]) -> None:
 
 
 def _caption(found: Sweep) -> str:
-    runs = f"{found.runs} {'run' if found.runs == 1 else 'runs'}"
-    words = f"{found.tasks} tasks, {runs} each; bars are 95 % intervals over tasks. "
+    size = f"{counted(found.tasks, 'task')}, {counted(found.runs, 'run')} each"
+    words = f"{size}; bars are 95 % intervals over tasks. "
     line = next((one for one in found.lines if one.scope), found.lines[0])
     small, large = line.points[0], line.points[-1]
     words += f"For {shown(line.label)}, from {large.budget:,} to {small.budget:,} tokens Acc goes from"

@@ -12,7 +12,7 @@ from recompact.evaluation.arms import label
 from recompact.evaluation.intervals import Estimates, none_of
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.records import ArmRuns
-from recompact.evaluation.summary import Evaluation
+from recompact.evaluation.summary import Evaluation, counted
 from recompact.report.figures.drawn import Figure
 from recompact.report.figures.labels import Named, place
 from recompact.report.figures.style import (
@@ -40,8 +40,7 @@ def reliability(runs: int) -> str:
 
 
 def size_words(evaluated: Evaluation) -> str:
-    runs = evaluated.shared.runs
-    return f"{len(evaluated.shared.tasks)} tasks, {runs} {'run' if runs == 1 else 'runs'} each"
+    return f"{counted(len(evaluated.shared.tasks), 'task')}, {counted(evaluated.shared.runs, 'run')} each"
 
 
 def simulated_words(evaluated: Evaluation) -> str:
@@ -97,16 +96,29 @@ def _dots(axes: Any, evaluated: Evaluation, found: Estimates, key: str) -> None:
 
 def _arms_caption(evaluated: Evaluation, found: Estimates, keys: Sequence[str]) -> str:
     key = keys[-1]
-    best = max((a for a in evaluated.arms if a.compresses), key=lambda a: found[a.label][key].value, default=None)
+    best = _best([arm for arm in evaluated.arms if arm.compresses], found, key)
     words = f"Dots: means over {size_words(evaluated)}; lines: 95 % intervals over tasks."
     whole = none_of(evaluated)
     words += " Dashed: no compaction." if whole else ""
     if best:
-        e = found[best.label][key]
-        words += f" The highest {powers(metric(key).title)} under compaction is that of {shown(best.label)},"
-        words += f" {100 * e.value:.1f} % ({100 * e.low:.1f} to {100 * e.high:.1f})"
+        e = found[best[0].label][key]
+        words += f" The highest {powers(metric(key).title)} under compaction is that of {_and(best)},"
+        words += f" {100 * e.value:.1f} %" + (f" ({100 * e.low:.1f} to {100 * e.high:.1f})" if len(best) == 1 else "")
         words += f"; without compaction it is {100 * found[whole.label][key].value:.1f} %." if whole else "."
     return words + simulated_words(evaluated)
+
+
+def _best(arms: Sequence[ArmRuns], found: Estimates, key: str) -> list[ArmRuns]:
+    """The arms with the highest figure, as it is shown."""
+    values = {arm.label: round(100 * found[arm.label][key].value, 1) for arm in arms}
+    return [arm for arm in arms if values[arm.label] == max(values.values())]
+
+
+def _and(arms: Sequence[ArmRuns]) -> str:
+    """Their names, three at the most."""
+    names = [shown(arm.label) for arm in arms]
+    names = names if len(names) <= 3 else [*names[:2], f"{len(names) - 2} others"]
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def figures_table(title: str, evaluated: Evaluation, found: Estimates, keys: Sequence[str]) -> Table:
@@ -198,7 +210,8 @@ def _tokens_caption(evaluated: Evaluation, arms: Sequence[ArmRuns], found: Estim
     words = f"{title} against tokens per task, compressor included; up and to the left is better"
     words += f" ({size_words(evaluated)}{'; pale lines: 95 % intervals over tasks' if len(arms) <= FEW else ''})."
     whole = next((arm for arm in arms if not arm.compresses), None)
-    best = max((a for a in arms if a.compresses), key=lambda a: found[a.label][key].value, default=None)
+    highest = _best([arm for arm in arms if arm.compresses], found, key)
+    best = min(highest, key=lambda arm: found[arm.label]["tokens"].value, default=None)
     said = []
     if best:
         said.append(f"{shown(best.label)} reaches {_point(found, best, key)}")

@@ -24,6 +24,7 @@ CELL = (0.1, 0.36)  # inches: narrowest and widest
 NUMBERS = 0.2  # inches that a number needs; a sign needs half of that
 TOP, BOTTOM, GAP, EDGE = 0.42, 0.62, 0.3, 0.1
 LETTER = 0.058  # inches
+MARGIN = 0.3  # inches beside the names, for what they begin with
 KEYS = 5.2  # inches that the scales and marks below need
 
 Channel = Literal["hazard", "burden"]
@@ -34,6 +35,7 @@ class Panel:
     """Some trajectories, each with its boundaries by index."""
 
     title: str
+    outcome: str  # of these trajectories; empty where it does not matter
     channel: Channel
     rows: tuple[tuple[str, Mapping[int, Finding]], ...]
     of: int  # trajectories that there are, shown or not
@@ -52,9 +54,9 @@ def panels(found: Findings) -> list[Panel]:
     failed = {unit: cells for unit, cells in known.items() if not _passed(cells)}
     passed = {unit: cells for unit, cells in known.items() if _passed(cells)}
     made = [
-        _panel("H, failed", "hazard", failed, FAILED),
-        _panel("H, successful", "hazard", passed, SUCCESSFUL),
-        _panel("B, steps added", "burden", known, BURDEN),
+        _panel("H, failed", "failed", "hazard", failed, FAILED),
+        _panel("H, successful", "successful", "hazard", passed, SUCCESSFUL),
+        _panel("B, all", "", "burden", known, BURDEN),
     ]
     return [panel for panel in made if panel.rows]
 
@@ -63,12 +65,13 @@ def _passed(cells: Mapping[int, Finding]) -> bool:
     return next(iter(cells.values())).row.trajectory_success
 
 
-def _panel(title: str, channel: Channel, units: Mapping[str, Mapping[int, Finding]], most: int) -> Panel:
+def _panel(title: str, outcome: str, channel: Channel, units: Mapping[str, Mapping[int, Finding]], most: int) -> Panel:
     def largest(unit: str) -> float:
         return max(value for f in units[unit].values() if (value := _value(f, channel)) is not None)
 
     order = sorted(units, key=lambda unit: (-largest(unit), unit))[:most]
-    return Panel(title, channel, tuple((unit.removeprefix("collect/"), units[unit]) for unit in order), len(units))
+    rows = tuple((unit.removeprefix("collect/"), units[unit]) for unit in order)
+    return Panel(title, outcome, channel, rows, len(units))
 
 
 def _value(finding: Finding, channel: Channel) -> float | None:
@@ -83,7 +86,7 @@ def heatmap_figure(found: Findings) -> Figure | None:
     if not shown_panels:
         return None
     names = [_names([name for name, _ in panel.rows]) for panel in shown_panels]
-    margins = [0.2 + max(len(name) for name in short) * LETTER for _, short in names]
+    margins = [MARGIN + max(len(name) for name in short) * LETTER for _, short in names]
     free = WIDE - sum(margins) - GAP * (len(margins) - 1) - 2 * EDGE
     cell = min(CELL[1], max(CELL[0], free / sum(panel.columns for panel in shown_panels)))
     widths = [max(cell * panel.columns, 1.15 - margin) for panel, margin in zip(shown_panels, margins, strict=True)]
@@ -100,7 +103,7 @@ def heatmap_figure(found: Findings) -> Figure | None:
             _draw(axes, panel, short, _limit(panel, found), cell)
             axes.set_title(f"({letter}) {panel.title}", x=-margin / (cell * panel.columns), pad=14)
             if len(prefix) * LETTER <= deep:
-                axes.set_ylabel(prefix, fontsize=FINE, labelpad=2)
+                axes.set_ylabel(prefix, fontsize=FINE, labelpad=5)
             left += margin + width + GAP
         _keys(figure, shown_panels, found, total, height)
     return Figure("boundary-effects", "What each compaction did", _caption(found, shown_panels), figure, _data(found))
@@ -131,14 +134,13 @@ def _draw(axes: Any, panel: Panel, names: Sequence[str], limit: float, cell: flo
                 _box(axes, index, row, "#808080", alpha=0.22, hatch="////" if finding else None)
                 continue
             color = colors(0.5 + 0.5 * max(-1.0, min(1.0, value / limit)))
-            _box(axes, index, row, color)
+            # Not the page's ink: a cell is as light or dark on a dark page as on a light one.
             ink = "#0d0d0d" if 0.3 * color[0] + 0.59 * color[1] + 0.11 * color[2] > 0.5 else "#fefefe"
+            _box(axes, index, row, color)
+            if finding and finding.retained:
+                _box(axes, index, row, "none", edgecolor=ink, linewidth=1.2, inset=0.1)
             text = _text(value, limit, cell)
             axes.text(index, row, text, fontsize=5.4, color=ink, ha="center", va="center_baseline")
-    for row, (_, cells) in enumerate(panel.rows):
-        for index, finding in cells.items():
-            if finding.retained:
-                _box(axes, index, row, "none", edgecolor=INK, linewidth=1.2, inset=0.06)
     axes.set_xlim(0.5, panel.columns + 0.5)
     axes.set_ylim(len(panel.rows) - 0.5, -0.5)
     axes.set_yticks(range(len(names)), names, fontsize=FINE)
@@ -229,7 +231,10 @@ def _caption(found: Findings, made: Sequence[Panel]) -> str:
     words += f" Of {all_of.boundaries} boundaries in {all_of.trajectories} trajectories"
     words += f" ({often} draws in each arm), {all_of.unchanged} leave success as it was, {all_of.severe_hazard} have"
     words += f" H ≥ {found.settings.hazard:g} and {all_of.severe_burden} B ≥ {found.settings.burden:g}."
-    said = [f"{len(panel.rows)} of {panel.of} in ({letter})" for letter, panel in zip("abc", made, strict=False)]
+    said = [
+        f"in ({letter}) {len(panel.rows)} of {panel.of} {panel.outcome or 'of either outcome'}"
+        for letter, panel in zip("abc", made, strict=False)
+    ]
     return f"{words} Shown are the trajectories with the largest effects: {', '.join(said)}."
 
 

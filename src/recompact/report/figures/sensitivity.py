@@ -95,7 +95,7 @@ def _draws_caption(points: Sequence[DrawsPoint], most: int, boundaries: int) -> 
     words = (
         f"{boundaries} boundaries with {most} draws in each arm; m of them are drawn 1,000 times and compared with all"
     )
-    words += f" {most}. Dots: means; bars: 2.5 to 97.5 percentiles; dashed: the paper's three pairs."
+    words += f" {most}. Dots: means; bars: 2.5 to 97.5 percentiles; dashed: three pairs, the default."
     at = next((p for p in points if p.draws == PAIRS), None)
     if at:
         said = [f"H {at.hazard.mean:.2f}"] if at.hazard else []

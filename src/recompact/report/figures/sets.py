@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from recompact.attribution.findings import Findings
-from recompact.evaluation.intervals import estimates
+from recompact.evaluation.intervals import Estimates, estimates
 from recompact.evaluation.metrics import TOTAL
 from recompact.evaluation.summary import Evaluation
 from recompact.evaluation.sweep import sweep, sweep_keys, swept_arms
@@ -22,14 +22,18 @@ from recompact.report.figures.sensitivity import PAIRS, equal_draws, sensitivity
 from recompact.report.figures.transfers import transfer_figure
 
 
-def evaluation_figures(shown: Evaluation) -> list[Figure]:
-    """The figures of an evaluation: budget sweep, arms, reliability against tokens."""
+def figure_estimates(shown: Evaluation) -> Estimates:
+    """The estimates that the figures of an evaluation show. Resampling takes the time, so it is these and no others."""
+    runs = shown.shared.runs
+    return estimates(shown, (*(sweep_keys(runs) if swept_arms(shown) else ("acc", reliability(runs))), "tokens"))
+
+
+def evaluation_figures(shown: Evaluation, known: Estimates | None = None) -> list[Figure]:
+    """The figures of an evaluation: budget sweep, arms, reliability against tokens. `known` are `figure_estimates`."""
     needed()
     if not shown.shared.tasks:
         return []
-    runs = shown.shared.runs
-    # Resampling takes the time, so only what is drawn has a part in it.
-    found = estimates(shown, (*(sweep_keys(runs) if swept_arms(shown) else ("acc", reliability(runs))), "tokens"))
+    found = known if known is not None else figure_estimates(shown)
     figures = []
     if (swept := sweep(shown, found)) is not None:
         figures.append(sweep_figure(swept, arm_looks(shown), shown.simulated))

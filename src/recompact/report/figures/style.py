@@ -178,7 +178,7 @@ def legend(figure: Any, entries: Sequence[Any]) -> None:
     """Below the panels."""
     for entry in entries:
         if entry.get_label().startswith("_"):  # matplotlib would leave it out
-            entry.set_label(f"\N{ZERO WIDTH SPACE}{entry.get_label()}")
+            entry.set_label(f" {entry.get_label()}")
     across = columns([entry.get_label() for entry in entries], figure.get_size_inches()[0])
     figure.legend(handles=list(entries), loc="outside lower center", ncols=across, columnspacing=1.4)
 

@@ -8,6 +8,7 @@ forbids scripts and every request.
 from __future__ import annotations
 
 import hashlib
+import shlex
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,10 +21,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from recompact.errors import InputError
+from recompact.evaluation.summary import counted
 from recompact.report.content import Report
-from recompact.report.content_answer import counted, harm_details
-from recompact.report.html.drawings import inlined
-from recompact.report.tables import Cell, Number, cell_text, said, text_columns
+from recompact.report.content.arms import without
+from recompact.report.content.harm import harm_details
+from recompact.report.content.transfer import narrow_table
+from recompact.report.tables import Cell, Number, Table, cell_text, said, signed, text_columns
 from recompact.report.texts import cut, visible
 
 QUOTE = 400  # characters of a quote, or of a cell, that are shown
@@ -54,6 +57,8 @@ def render(report: Report) -> str:
             policy=policy(style),
             drawable=drawable,
             drawn=tuple(_drawn(report)) if drawable else (),
+            gaps=tuple(_gaps(report)),
+            transferred=_transferred(report),
         )
     )
 
@@ -79,22 +84,46 @@ def check_name(path: Path) -> None:
 
 
 def policy(style: str) -> str:
-    """Nothing may be loaded or run; one style sheet is allowed by its hash, and the style attributes of drawings."""
+    """Nothing may be loaded or run; one style sheet is allowed by its hash."""
     digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return (
-        f"default-src 'none'; style-src 'sha256-{digest}'; style-src-attr 'unsafe-inline'; img-src data:;"
-        " base-uri 'none'; form-action 'none'"
-    )
+    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def _drawn(report: Report) -> Iterator[Drawn]:
+    """The figures of all runs, in order; where there are several of a kind, with the run's name."""
     from recompact.report import figures
 
-    found = [figure for made in report.evaluations for figure in figures.evaluation_figures(made.shown)]
-    found += [figure for made in report.verified for figure in figures.boundary_figures(made.found)]
-    for number, figure in enumerate(found, 1):
-        svg = inlined(visible(figures.svg(figure, inline=True)), f"figure-{number}")
-        yield Drawn(figure.title, figure.caption, Markup(svg))
+    found: list[tuple[str, figures.Figure]] = []
+    for made in report.evaluations:
+        name = made.name if len(report.evaluations) > 1 else ""
+        found += [(name, figure) for figure in figures.evaluation_figures(made.shown, made.estimates)]
+    if report.transfer:
+        found += [("", figure) for figure in figures.transfer_figures(report.transfer)]
+    for run in report.verified:
+        name = run.name if len(report.verified) > 1 else ""
+        found += [(name, figure) for figure in figures.boundary_figures(run.found, run.simulated)]
+    for number, (name, figure) in enumerate(found, 1):
+        title = f"{figure.title}: {name}" if name else figure.title
+        svg = figures.svg(replace(figure, name=f"figure-{number}", title=title), inline=True)
+        yield Drawn(title, figure.caption, Markup(visible(svg)))
+
+
+def _transferred(report: Report) -> Table | None:
+    return without(narrow_table(report.transfer), report.warnings) if report.transfer else None
+
+
+def _gaps(report: Report) -> Iterator[tuple[str, str]]:
+    """The figures that are not there: which, of which run, and what they need."""
+    from recompact.report import figures
+
+    found = [(made.made.name, figures.evaluation_gaps(made.shown)) for made in report.evaluations]
+    found += [(run.made.name, figures.boundary_gaps(run.found)) for run in report.verified]
+    for name, gaps in found:
+        for why in dict.fromkeys(gaps.values()):
+            missing = " and ".join(figure for figure, reason in gaps.items() if reason == why)
+            yield f"{missing}, {name}", why.replace("RUN", shlex.quote(name))
+    if report.no_transfer:
+        yield "transfer", report.no_transfer
 
 
 @cache
@@ -108,9 +137,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(cell=_cell, cell_class=_cell_class, interval=_interval, short=_short, tidy=_tidy)
-    made.globals.update(
-        counted=counted, harm_details=harm_details, text_columns=text_columns, said=said, signed=_signed
-    )
+    made.globals.update(counted=counted, harm_details=harm_details, text_columns=text_columns, said=said, signed=signed)
     return made
 
 
@@ -143,10 +170,6 @@ def _cell_class(cell: Cell, texts: bool) -> str:
     if texts:
         return "long" if isinstance(cell, str) and len(cell) > WRAPPED else ""
     return "num strong" if isinstance(cell, Number) and (cell.strong or cell.best) else "num"
-
-
-def _signed(value: float, digits: int) -> str:
-    return _minus(Number(value, digits, signed=True).text)
 
 
 def _minus(text: str) -> str:

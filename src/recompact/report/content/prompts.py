@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from recompact.adaptation.candidates import candidate_from_json
 from recompact.adaptation.revision import Candidate, Rule
@@ -18,7 +19,7 @@ from recompact.config import load_config
 from recompact.errors import InputError
 from recompact.evaluation.summary import Evaluation
 from recompact.report.changes import Changed, Line, changed
-from recompact.report.content_answer import adapted
+from recompact.report.content.answer import adapted
 from recompact.report.tables import Cell, Column, Number, Table
 from recompact.store.runs import TrajectoryRow, config_of, trajectories
 from recompact.store.store import Store
@@ -49,6 +50,7 @@ class ChangedPart:
     part: str
     structure: bool  # headings or placeholders differ too
     sections: tuple[ChangedSection, ...]
+    like: str = ""  # the part before it that differs in the very same lines
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,13 @@ def prompt_change(
 ) -> PromptChange:
     """Two named templates. `rules` are the clauses of templates, by their hash."""
     left = list(rules.get(after[1].hash, ()))
-    parts = []
+    parts: list[ChangedPart] = []
+    seen: dict[tuple[Changed, ...], str] = {}
     for found in diff(before[1], after[1]):
-        sections = tuple(_section(changed(change), left) for change in found.changes)
-        parts.append(ChangedPart(found.part, found.structure_changed, sections))
+        changes = tuple(map(changed, found.changes))
+        sections = tuple(_section(change, left) for change in changes)
+        like = seen.setdefault(changes, found.part)
+        parts.append(ChangedPart(found.part, found.structure_changed, sections, like if like != found.part else ""))
     hashes = before[1].hash, after[1].hash
     return PromptChange(before[0], after[0], hashes, tuple(parts), tuple(left))
 
@@ -187,14 +192,13 @@ def selection_of(candidates: Sequence[Candidate], rows: Sequence[TrajectoryRow],
     for row in rows:
         by_hash.setdefault(row.unit.split("/")[1], []).append(row)
     made = {name: by_hash.get(hash[:16], []) for name, hash in hashes.items()}
-    shared = set.intersection(*({(row.task, row.run) for row in found} for found in made.values()))
-    if not shared:
-        return None
-    fits = []
-    for name, found in made.items():
-        kept = [row for row in found if (row.task, row.run) in shared]
-        steps = sum(row.steps for row in kept) / len(kept)
-        fits.append(Fit(name, len(kept), sum(row.success for row in kept), steps))
+    done = {frozenset((row.task, row.run) for row in found) for found in made.values()}
+    if len(done) > 1 or not (shared := done.pop()):
+        return None  # some are still to be run
+    fits = [
+        Fit(name, len(found), sum(row.success for row in found), fmean(row.steps for row in found))
+        for name, found in made.items()
+    ]
     return Selection(tuple(fits), best(fits), tuple(sorted({task for task, _ in shared})))
 
 

@@ -17,13 +17,15 @@ from recompact.attribution.divergence import consumed, literal_spans, turn_actio
 from recompact.attribution.evidence import Comparison, Continuation, Evidence, evidence_of
 from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.posterior import Thresholds
-from recompact.report.content_answer import counted, harmful
-from recompact.report.tables import Cell, Column, Number, Table
+from recompact.evaluation.summary import counted
+from recompact.report.content.harm import harmful
+from recompact.report.tables import Cell, Column, Number, Table, signed
 from recompact.report.texts import action_line, cut
 from recompact.store.store import Store
 from recompact.trajectory import Boundary, Trajectory
 
 SUMMARY = 6000  # characters of a summary,
+ASKED = 600  # of a task,
 TURN = 1500  # of a turn,
 ACTION = 300  # of an action,
 OBSERVATION = 260  # of an observation,
@@ -91,6 +93,7 @@ class Case:
     finding: Finding
     harmful: bool
     anchor: str
+    asked: tuple[Piece, ...]
     sentence: str
     notes: tuple[str, ...]
     before: tuple[Block, ...]
@@ -112,32 +115,36 @@ def counts_table(found: Findings, success: Mapping[str, bool]) -> Table:
     effects = {f.id: f.effect for f in found.boundaries if f.effect is not None}
     limits = Thresholds(found.settings.hazard, found.settings.burden)
     columns = (
-        Column("group", "trajectories"),
-        Column("trajectories", "number"),
+        Column("group", "outcome"),
+        Column("trajectories", "trajectories"),
         Column("boundaries", "boundaries"),
         Column("reduced", "H > 0"),
         Column("severe_hazard", f"H ≥ {limits.hazard:g}"),
         Column("longer", "B > 0"),
         Column("severe_burden", f"B ≥ {limits.burden:g}"),
         Column("harmful", "either"),
-        Column("trajectories_with_harmful", "trajectories with one"),
+        Column("trajectories_with_harmful", "in so many trajectories"),
     )
     rows = tuple(tuple(getattr(row, column.key) for column in columns) for row in counts(effects, success, limits))
     said = (
-        "H is success lost, B is steps added, by the estimates of all draws; what the allocation retains as harmful can"
-        " be fewer.",
+        "By the estimates of all draws; an allocation that gives some boundaries fewer draws can retain fewer of them.",
     )
-    return Table("Boundaries with draws in both arms", columns, rows, said)
+    return Table("Boundaries by what came of their trajectories", columns, rows, said)
 
 
 def boundary_list(found: Findings) -> Table:
-    """Every boundary with an effect, most harmful first."""
+    """Every boundary with an effect, most harmful first, in the columns of `recompact boundaries`."""
     known = [finding for finding in found.boundaries if finding.effect is not None]
-    names = ("boundary", "step", "H", "B", "P(harmful)", "draws", "channel", "verdict")
+    keys = ("boundary", "step", "H", "H_interval", "B", "B_interval", "P(harmful)", "draws", "channel", "verdict")
+    columns = tuple(Column(key, "95 %" if key.endswith("interval") else key) for key in keys)
     rows = tuple(_listed(found, finding) for finding in known[:LISTED])
     said = [f"The first {LISTED:,} of {len(known):,}."] * (len(known) > LISTED)
-    said.append("Draws are PRE + POST. Intervals are 95 %.")
-    return Table("All boundaries, most harmful first", tuple(Column(n, n) for n in names), rows, tuple(said))
+    said += [
+        "Draws are PRE + POST.",
+        "P(harmful) is how probable it is, after these draws, that H or B reaches its threshold. A verdict goes by the"
+        " estimates, so with few draws it can be low for what is called harmful.",
+    ]
+    return Table("All boundaries, most harmful first", columns, rows, tuple(said))
 
 
 def _listed(found: Findings, finding: Finding) -> tuple[Cell, ...]:
@@ -147,8 +154,10 @@ def _listed(found: Findings, finding: Finding) -> tuple[Cell, ...]:
     return (
         str(finding.id),
         finding.row.step,
-        Number(effect.hazard, 2, interval=(h.low, h.high), signed=True),
-        Number(effect.burden, 1, interval=(b.low, b.high), signed=True),
+        Number(effect.hazard, 2, signed=True),
+        f"{signed(h.low, 2)} to {signed(h.high, 2)}",
+        Number(effect.burden, 1, signed=True),
+        f"{signed(b.low, 1)} to {signed(b.high, 1)}",
         Number(effect.harmful, 2),
         f"{effect.pre} + {effect.post}",
         effect.channel if effect.channel != "none" else None,
@@ -185,6 +194,7 @@ def _case(evidence: Evidence, found: Findings, anchor: str, diagnosis: Diagnosis
         finding=evidence.finding,
         harmful=harmful(found, evidence.finding),
         anchor=anchor,
+        asked=_asked(boundary),
         sentence=_sentence(evidence.finding),
         notes=_notes(evidence),
         before=_before(boundary, literals),
@@ -206,6 +216,12 @@ def telling_pair(evidence: Evidence) -> Comparison | None:
     if not both:
         return evidence.pairs[0] if evidence.pairs else None
     return max(both, key=lambda found: (found[1].value - found[2].value, found[2].steps - found[1].steps))[0]
+
+
+def _asked(boundary: Boundary) -> tuple[Piece, ...]:
+    """What the agent was asked to do: the last thing that a user says in its prefix."""
+    said = [message.content for message in boundary.pre.prefix if message.role == "user"]
+    return _shortened(said[-1], ASKED) if said else ()
 
 
 def _sentence(finding: Finding) -> str:
@@ -237,6 +253,8 @@ def _notes(evidence: Evidence) -> tuple[str, ...]:
     said += ["The summary was cut to fit the budget."] * boundary.cut
     chained = effect.pre + effect.post - len(evidence.continuations) if effect else 0
     said += [f"{counted(chained, 'draw')} chained: read off the trajectory, not made."] * (chained > 0)
+    if effect and effect.channel == "burden" and round(effect.hazard, 2) < 0:
+        said.append("It counts as harmful for its steps alone: with the summary the agent succeeded more often.")
     return tuple(said)
 
 

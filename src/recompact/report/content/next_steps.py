@@ -5,10 +5,13 @@ Comes in: what the runs say. Goes out: a short list, most useful first. It never
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recompact.report.content_answer import Contrast, Harm, Verdict, counted
+from recompact.evaluation.summary import counted
+from recompact.report.content.answer import Contrast, Verdict
+from recompact.report.content.harm import Harm
 
 ENOUGH = 100  # tasks from which on a size warning is no longer given
 
@@ -22,17 +25,23 @@ class Next:
 
 
 def next_steps(
-    costs: Sequence[Contrast], gains: Sequence[Contrast], harms: Sequence[tuple[str, Harm]], *, simulated: bool
+    costs: Sequence[Contrast],
+    gains: Sequence[Contrast],
+    harms: Sequence[tuple[str, Harm]],
+    *,
+    simulated: bool,
+    adapted: bool = False,
 ) -> tuple[Next, ...]:
-    """`harms` are by run, with the run's name as a command takes it."""
+    """`harms` are by run, with the run's name as a command takes it; `adapted`: a template was made from one."""
     steps = _after_gains(gains)
-    steps += [step for run, harm in harms for step in _after_harm(run, harm, bool(gains))]
+    steps += [step for run, harm in harms for step in _after_harm(run, harm, adapted or bool(gains))]
     seen = [*costs, *gains]
     if not harms and costs:
-        steps.append(Next("Find out which compactions do it.", "recompact collect CONFIG && recompact verify CONFIG"))
-    if harms and not seen:
-        arms = "--arm none --arm prompting"
-        steps.append(Next("Measure what compaction costs end to end.", f"recompact evaluate CONFIG {arms} --runs 3"))
+        steps.append(Next("Find out which compactions do harm.", "recompact collect CONFIG && recompact verify CONFIG"))
+    if adapted and not gains:
+        steps.append(Next("Measure what the adapted template changes on tasks that it has not seen.", _EVALUATE_BOTH))
+    elif harms and not seen:
+        steps.append(Next("Measure what compaction costs end to end.", _EVALUATE))
     if seen and (few := _few(seen[0])):
         steps.append(few)
     if simulated:
@@ -40,16 +49,22 @@ def next_steps(
     return tuple(steps)
 
 
+_EVALUATE = "recompact evaluate CONFIG --arm none --arm prompting --runs 3"
+_EVALUATE_BOTH = f"{_EVALUATE} --arm adapted=DIRECTORY"
+
+
 def _after_gains(gains: Sequence[Contrast]) -> list[Next]:
     """The arm that gains most, if one does; a template that does worse is not to be used."""
     if not gains:
         return []
-    sound = [gain for gain in gains if "worse" not in _success(gain)]
+    worse = [gain for gain in gains if "worse" in _success(gain)]
+    sound = [gain for gain in gains if gain not in worse]
     if not sound:
         return [Next("Keep the original template: every other does worse.")]
     if won := [gain for gain in sound if "better" in _success(gain)]:
         name = max(won, key=lambda gain: gain.comparison.of("acc").delta).comparison.first
-        return [Next(f'Use the template of {name}: set template = "DIRECTORY" under [compressor] in your config.')]
+        but = f" But {', '.join(gain.comparison.first for gain in worse)} did worse." if worse else ""
+        return [Next(f'Use the template of {name}: set template = "DIRECTORY" under [compressor] in your config.{but}')]
     if cheaper := [gain for gain in sound if "better" in _effort(gain) and "worse" not in _effort(gain)]:
         name = cheaper[0].comparison.first
         return [Next(f"The template of {name} saves work, and whether the agent succeeds more often is open: try it.")]
@@ -67,7 +82,7 @@ def _effort(gain: Contrast) -> tuple[Verdict | None, ...]:
 
 def _after_harm(run: str, harm: Harm, adapted: bool) -> list[Next]:
     if not harm.settled:
-        return [Next("Finish the verification: it goes on where it was.", f"recompact verify {run}")]
+        return [Next("Finish the verification: it goes on where it was.", shlex.join(["recompact", "verify", run]))]
     if harm.harmful and not adapted:
         return [Next("Adapt the prompt from the compactions that did harm.", "recompact adapt CONFIG")]
     if not harm.harmful:

@@ -1,6 +1,7 @@
 """How a report was made: the run files with their models, settings and versions, and the commands behind the numbers.
 
-Comes in: a run, or the path of released records. Goes out: facts as pairs of words, for a list.
+Comes in: a run, or the path of released records. Goes out: facts as pairs of words, the commands that print the numbers
+of the page, and those that answer what the page does not.
 """
 
 from __future__ import annotations
@@ -11,30 +12,35 @@ from dataclasses import dataclass
 from typing import Any
 
 from recompact.attribution.findings import Findings
+from recompact.evaluation.metrics import group_keys
 from recompact.evaluation.records import ArmRuns
-from recompact.evaluation.summary import Evaluation
-from recompact.report.content_answer import counted
+from recompact.evaluation.summary import Evaluation, counted
+from recompact.report.content.harm import rule_of
+from recompact.report.content.next_steps import Next
 from recompact.store.runs import overview
 from recompact.store.store import Store
 
 
 @dataclass(frozen=True)
 class Made:
-    """One run: its name as a reader types it, what it is, and its facts."""
+    """One run: its name as a command takes it, what it is, its facts, and what can be asked of it."""
 
     name: str
     kind: str
     facts: tuple[tuple[str, str], ...]
-    commands: tuple[str, ...]
+    commands: tuple[str, ...]  # which print numbers of the page
+    more: tuple[Next, ...] = ()  # what the page does not say
 
 
 def evaluation_made(store: Store, name: str, shown: Evaluation) -> Made:
     arms = "; ".join(_arm(arm) for arm in shown.arms)
     facts = (*_common(store), ("Tasks", _tasks(shown)), ("Arms", arms), *_spent(store))
-    commands = [_command("compare", name)]
+    more = [Next("What the agent does after a compaction, arm by arm:", _command("behaviour", name))]
     if len(shown.arms) > 1:
-        commands.append(_command("compare", name, shown.arms[-1].label, shown.arms[0].label))
-    return Made(name, "an evaluation", facts, tuple(commands))
+        two = shown.arms[-1].label, shown.arms[0].label
+        more.append(Next("Two arms in every metric:", _command("compare", name, *two)))
+    groups = [word for key in group_keys(shown.arms) for word in ("--by", key)]
+    return Made(name, "an evaluation", facts, (_command("compare", name, "--details", *groups),), tuple(more))
 
 
 def released_made(name: str, shown: Evaluation) -> Made:
@@ -42,17 +48,21 @@ def released_made(name: str, shown: Evaluation) -> Made:
     return Made(name, "released run records", facts, (_command("compare", name),))
 
 
-def verified_made(store: Store, name: str, found: Findings, worst: str) -> Made:
+def verified_made(store: Store, name: str, found: Findings, worst: str, *, adapted: bool) -> Made:
+    """`worst` is the boundary that is shown first; `adapted`: the run holds candidates too."""
     settings = found.settings
-    rule = f"H ≥ {settings.hazard:g} or B ≥ {settings.burden:g}"
     facts = (*_common(store), ("Compressor", overview(store).compressor), ("Allocation", settings.allocation))
+    facts = (*facts, ("Harmful", rule_of(settings)), *_spent(store))
     commands = [_command("boundaries", name)] + [_command("boundary", name, worst)] * bool(worst)
-    return Made(name, "a verified run", (*facts, ("Harmful", rule), *_spent(store)), tuple(commands))
+    asked = _command("replay", name, worst, "--template", "NAME=DIRECTORY")
+    more = [Next("Whether the harm is gone with another template:", asked)] * bool(worst)
+    kind = "a verified and adapted run" if adapted else "a verified run"
+    return Made(name, kind, facts, tuple(commands), tuple(more))
 
 
 def adapted_made(store: Store, name: str) -> Made:
     facts = (*_common(store), ("Compressor", overview(store).compressor), *_spent(store))
-    return Made(name, "a run of recompact adapt", facts, (_command("show", name),))
+    return Made(name, "an adapted run", facts, (_command("show", name),))
 
 
 def _common(store: Store) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,131 @@
+"""How many compactions did harm, in words and numbers: what was examined, what counts as harmful, how sure that is.
+
+Comes in: the findings of a verified run. Goes out: counts, and sentences about them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recompact.attribution.distributions import wilson
+from recompact.attribution.findings import Finding, Findings
+from recompact.config import VerifyConfig
+from recompact.evaluation.summary import counted
+from recompact.report.content.answer import Claim
+
+ALLOCATIONS = {
+    "uniform": "every boundary gets the same number",
+    "halving": "one in either context for all, another for the worse half, a third for the worse half of those",
+    "racing": "they go where the verdict is least settled",
+    "chained": "the first one from POST is read off the trajectory",
+}
+"""What a reader who has never heard of an allocation needs to know of it."""
+
+
+@dataclass(frozen=True)
+class Harm:
+    """How many compactions of a run were examined and how many of them did harm, by channel."""
+
+    examined: int
+    harmful: int
+    error: int
+    burden: int
+    both: int
+    neither: int  # harmful by the allocation's own judgement, with estimates below both thresholds
+    trajectories: int
+    compacted: int  # trajectories with a boundary that was examined
+    without_verdict: int
+    settled: bool
+    settings: VerifyConfig
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return wilson(self.harmful / self.examined, self.examined) if self.examined else (0.0, 1.0)
+
+    @property
+    def rule(self) -> str:
+        """The thresholds."""
+        return rule_of(self.settings)
+
+
+def rule_of(settings: VerifyConfig) -> str:
+    """
+    >>> rule_of(VerifyConfig())
+    'H ≥ 0.5 or B ≥ 5'
+    """
+    return f"H ≥ {settings.hazard:g} or B ≥ {settings.burden:g}"
+
+
+def harm_of(found: Findings, trajectories: int) -> Harm:
+    """The counts. Until a verification is finished, those count whose estimates reach a threshold."""
+    known = [finding for finding in found.boundaries if finding.effect is not None]
+    bad = [finding for finding in known if harmful(found, finding)]
+    channels = [finding.effect.channel for finding in bad if finding.effect]
+    return Harm(
+        examined=len(known),
+        harmful=len(bad),
+        error=channels.count("error"),
+        burden=channels.count("burden"),
+        both=channels.count("both"),
+        neither=channels.count("none"),
+        trajectories=trajectories,
+        compacted=len({finding.id.unit for finding in known}),
+        without_verdict=len(found.boundaries) - len(known),
+        settled=found.settled,
+        settings=found.settings,
+    )
+
+
+def harmful(found: Findings, finding: Finding) -> bool:
+    """Whether a boundary counts as harmful: by the allocation, or by its estimate as long as draws are missing."""
+    return finding.retained if found.settled else finding.effect is not None and finding.effect.selected
+
+
+def harm_claim(harm: Harm) -> Claim:
+    """How many compactions did harm."""
+    if not harm.examined:
+        return Claim("No compaction has been examined yet.")
+    low, high = harm.interval
+    did = "did" if harm.settled else "so far seem to have done"
+    share = f"{100 * harm.harmful / harm.examined:.1f} %, 95 % interval {100 * low:.1f} to {100 * high:.1f} %."
+    return Claim(f"{harm.harmful:,} of {counted(harm.examined, 'examined compaction')} {did} harm.", (share,))
+
+
+def harm_details(harm: Harm) -> tuple[str, ...]:
+    """What else belongs to the counts."""
+    said = [
+        f"A boundary is where a compaction was made. From each, the same agent was continued with the context before it"
+        f" (PRE) and with the one after it (POST); a continuation is a draw. {counted(harm.examined, 'boundary')} in"
+        f" {harm.compacted:,} of {counted(harm.trajectories, 'trajectory')} have draws in both.",
+        _meaning(harm),
+    ]
+    if harm.harmful:
+        kinds = [
+            f"{harm.error} lost success (error)" * bool(harm.error),
+            f"{harm.burden} added steps (burden)" * bool(harm.burden),
+            f"{harm.both} did both" * bool(harm.both),
+            f"{harm.neither} reached neither threshold" * bool(harm.neither),
+        ]
+        others = " The others did no harm that shows." * (harm.harmful < harm.examined)
+        said.append(f"Of the harmful ones, {', '.join(filter(None, kinds))}.{others}")
+    if not harm.settled:
+        said.append("The verification is not finished: these counts may still change.")
+    if harm.without_verdict:
+        are = "boundary has" if harm.without_verdict == 1 else "boundaries have"
+        said.append(f"{harm.without_verdict:,} more {are} no verdict: an arm without a draw, or left out.")
+    said.append(
+        "The interval of the share is Wilson's: it takes boundaries as independent, also those of one trajectory."
+    )
+    return tuple(said)
+
+
+def _meaning(harm: Harm) -> str:
+    """What H, B and harmful are, and how draws were spent."""
+    kind, _, inner = harm.settings.allocation.partition(":")
+    names = (kind, inner.partition(":")[0] or "halving") if kind == "chained" else (kind,)
+    how = "; ".join(ALLOCATIONS[name] for name in names if name in ALLOCATIONS)
+    surely = "more probably than not" if "racing" in names and harm.settled else "by its estimates"
+    return (
+        f"H is the success lost with POST, B the steps added. A compaction is harmful if {surely} {harm.rule}."
+        f" Draws were spent by {harm.settings.allocation}" + (f": {how}." if how else ".")
+    )

@@ -1,0 +1,90 @@
+"""Drawings that can stand inside a page: taken apart and put together again with nothing in them but shapes and text.
+
+Comes in: SVG text. Goes out: one `<svg>` that takes its ink and font from the page, styles nothing but itself, shares
+no id with its neighbours, and has no style sheets, scripts, foreign content or links that lead out of it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from recompact.report.figures.style import INK
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+SCALE = 1.5  # pixels for a point of the drawing: its letters read well beside the page's
+SVG = "http://www.w3.org/2000/svg"
+XLINK = "{http://www.w3.org/1999/xlink}"
+STRUCTURE = ("svg", "g", "defs", "symbol", "use", "title", "desc", "text", "tspan")
+SHAPES = ("path", "rect", "circle", "ellipse", "line", "polyline", "polygon")
+PAINT = ("clipPath", "mask", "pattern", "marker", "linearGradient", "radialGradient", "stop")
+ALLOWED = frozenset((*STRUCTURE, *SHAPES, *PAINT))
+
+_REFERENCE = re.compile(r"url\(\s*['\"]?([^)'\"]*)['\"]?\s*\)")
+
+
+def inlined(text: str, prefix: str, label: str) -> str:
+    """A drawing for a page: its ids begin with `prefix`, and `label` says to those who do not see it what it shows."""
+    from xml.etree import ElementTree
+
+    root = ElementTree.fromstring(text)
+    _clean(root, f"{prefix}-")
+    if len(box := root.attrib.get("viewBox", "").split()) == 4:
+        root.attrib["width"] = f"{float(box[2]) * SCALE:.0f}"
+    for name in ("height", "version"):
+        root.attrib.pop(name, None)
+    root.attrib |= {"role": "img", "aria-label": label}
+    root.attrib |= {"stroke-linejoin": "round", "stroke-linecap": "butt"}  # what the style sheet said
+    ElementTree.register_namespace("", SVG)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _clean(element: Element, prefix: str) -> None:
+    """Leave what is allowed of an element and of all within it."""
+    styled = _presentation(element.attrib.pop("style", ""))  # attributes instead of styles, which a page may forbid
+    given = {name.removeprefix(XLINK): value for name, value in element.attrib.items()} | styled
+    kept = ((name, _attribute(name, value, prefix)) for name, value in given.items())
+    element.attrib.clear()
+    element.attrib.update({name: value for name, value in kept if value is not None})
+    if element.tag == f"{{{SVG}}}text" and "fill" not in element.attrib:
+        element.attrib["fill"] = "currentColor"
+    for child in list(element):
+        if isinstance(child.tag, str) and child.tag.removeprefix(f"{{{SVG}}}") in ALLOWED:
+            _clean(child, prefix)
+        else:
+            element.remove(child)
+
+
+def _attribute(name: str, value: str, prefix: str) -> str | None:
+    """The attribute as it may stay, or None."""
+    if name.lower().startswith(("on", "{")):  # of no other namespace
+        return None
+    if name == "id":
+        return prefix + value
+    if name == "href":
+        return f"#{prefix}{value[1:]}" if value.startswith("#") else None
+    if value.lower() == INK:
+        return "currentColor"
+    if "url(" not in value.lower():
+        return value
+    targets = _REFERENCE.findall(value)
+    if not targets or not all(target.startswith("#") for target in targets):
+        return None
+    return _REFERENCE.sub(lambda found: f"url(#{prefix}{found[1][1:]})", value)
+
+
+def _presentation(style: str) -> dict[str, str]:
+    """A style as attributes. The font's family is left to the page."""
+    found: dict[str, str] = {}
+    for name, value in (entry.split(":", 1) for entry in style.split(";") if ":" in entry):
+        key, said = name.strip(), value.strip()
+        if key != "font":
+            found |= {key: said} if key != "font-family" else {}
+            continue
+        if size := re.search(r"[\d.]+px", said):
+            found["font-size"] = size[0]
+            found |= {"font-weight": "bold"} if re.search(r"\b(bold|[6-9]00)\b", said[: size.start()]) else {}
+            found |= {"font-style": "italic"} if "italic" in said[: size.start()] else {}
+    return found
