@@ -50,7 +50,7 @@ def test_evaluations_with_different_models_show_the_transfer(two: Report) -> Non
     text = Page(html).text
     for said in ("With other models", "small-model", "large-model", "A template with other models", "Δ Pass^2"):
         assert said in text
-    assert "In all rows: scope history; budget 2,050; arm PAIR; minus prompting@2049; tasks 8." in text
+    assert "In all rows: scope history; budget 2,050; arm PAIR; reference prompting@2049; tasks 8." in text
     assert "transfer:" not in text  # as a figure that is missing
 
 

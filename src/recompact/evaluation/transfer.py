@@ -279,13 +279,14 @@ def transfer_table(found: Transfer) -> Table:
         Column("scope", "scope"),
         Column("budget", "budget"),
         Column("arm", "arm"),
-        Column("against", "minus"),
+        Column("against", "reference"),
         Column("tasks", "tasks"),
     ]
     columns = [*heads]
     for key in found.keys:
         title = metric(key).title
-        columns += [Column(f"{key}_none", f"{title} none"), Column(f"{key}_against", "minus"), Column(key, "arm")]
+        for name, word in ((f"{key}_none", "none"), (f"{key}_against", "reference"), (key, "arm")):
+            columns.append(Column(name, f"{title} {word}"))
         columns.append(Column(f"{key}_delta", f"Δ {title}"))
     columns += [Column("wins", "win"), Column("losses", "lose"), Column("p", "p")]
     rows = tuple(_cells(row, found.keys) for row in found.rows)
