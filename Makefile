@@ -43,7 +43,7 @@ test-model: $(READY)
 
 # Installs OpenClaw, pi and Hermes from their package indexes into a scratch directory and imports their prompts.
 test-harnesses: $(READY)
-	RECOMPACT_TEST_HARNESSES=1 $(BIN)/pytest -s tests/test_harness_prompts.py
+	RECOMPACT_TEST_HARNESSES=1 $(BIN)/pytest -s tests/harnesses/test_harness_prompts.py
 
 # The engine beside inspect-ai, which is only a yardstick and gets an environment of its own.
 bench: $(READY)

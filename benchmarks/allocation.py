@@ -25,12 +25,12 @@ from statistics import fmean, pvariance, stdev
 from typing import Any
 
 from recompact.attribution.allocation import Allocation, BoundaryId, Outcome, Outcomes
+from recompact.attribution.allocations import trajectory_facts
 from recompact.attribution.chained import Chained, Link, links_of
 from recompact.attribution.controls import FalseRetention, false_retention
 from recompact.attribution.distributions import t_quantile
 from recompact.attribution.effects import estimate
 from recompact.attribution.halving import Halving
-from recompact.attribution.naming import trajectory_facts
 from recompact.attribution.posterior import PAPER
 from recompact.attribution.racing import Racing
 from recompact.attribution.sampling import sample, shuffled
@@ -38,7 +38,7 @@ from recompact.attribution.stability import Found, found, selected_by_all
 from recompact.attribution.uniform import Uniform
 from recompact.collection import collect
 from recompact.config import CompressorConfig, Config, RunConfig, SuiteConfig
-from recompact.simulation.truth import Draws, read_truth, run_truth, write_truth
+from recompact.embedded.simulation.truth import Draws, read_truth, run_truth, write_truth
 from recompact.store.runs import open_run
 from recompact.store.store import Store
 from recompact.study import open_study

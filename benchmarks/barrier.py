@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcomes
-from recompact.attribution.naming import allocation_of
+from recompact.attribution.allocations import allocation_of
 from recompact.attribution.verify import known, verify
 from recompact.chat import Reply, Request
 from recompact.collection import collect

@@ -22,7 +22,7 @@ from pathlib import Path
 from allocation import BUDGET, CACHE, collected
 from recompact.attribution.controls import Estimate, IdentityCheck, TaskRuns, check_identity
 from recompact.config import CompressorConfig, Config, RunConfig, SuiteConfig
-from recompact.simulation.truth import boundary_truth
+from recompact.embedded.simulation.truth import boundary_truth
 from recompact.store.store import Store
 
 SPLIT = "test"

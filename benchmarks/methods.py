@@ -23,14 +23,14 @@ from typing import Any
 from recompact.adaptation.adapt import Adapted, adapt
 from recompact.adaptation.result import tokens_by_phase, write_result
 from recompact.config import Config, parse_config
+from recompact.evaluation.arm_runs import ArmRuns, find_arm, read_arms
 from recompact.evaluation.arms import Arm, parse_arms
 from recompact.evaluation.evaluate import evaluate, open_evaluation, with_split
-from recompact.evaluation.records import ArmRuns, find_arm, read_arms
 from recompact.evaluation.recovery import recovery
 from recompact.evaluation.summary import arm_table, difference_table, evaluation
-from recompact.report.tables import render
 from recompact.store.store import Store
 from recompact.study import Study, open_study
+from recompact.tables import render
 
 METHODS = ("acon-ut", "acon-utco", "acon-ut-locked", "pair")
 

@@ -20,7 +20,7 @@ from typing import Any
 from recompact.cli.truth import summarized
 from recompact.collection import collect
 from recompact.config import parse_config
-from recompact.simulation.truth import run_truth
+from recompact.embedded.simulation.truth import run_truth
 from recompact.store.runs import trajectories
 from recompact.store.store import Store
 from recompact.study import open_study

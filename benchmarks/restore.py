@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from recompact.embedded.pocket import PocketEnvironment, PocketSuite
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
-from recompact.environments.pocket import PocketEnvironment, PocketSuite
 from recompact.environments.protocol import Episode, Strategy, Task
 from recompact.environments.snapshots.directory import archive, unpack
 from recompact.trajectory import Action, Snapshot

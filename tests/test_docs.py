@@ -24,7 +24,7 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
 
 
-OWN_TEST = ("environments.md",)  # its blocks build on each other: tests/snapshots/test_environments_page.py
+OWN_TEST = ("environments.md",)  # its blocks build on each other, so it has a test of its own
 PYTHON = [
     (page.name, n, code) for page in PAGES if page.name not in OWN_TEST for n, code in enumerate(blocks(page, "python"))
 ]
@@ -52,27 +52,16 @@ def test_every_public_name_is_there_and_stands_in_an_example(name: str) -> None:
     assert any(re.search(rf"\b{name}\b", code) for page in PAGES for code in blocks(page, "python"))
 
 
+SOURCE = Path(recompact.__file__).parent
 MODULES = [
-    "adaptation.lock",
-    "adaptation.optimizer",
-    "adaptation.selection",
-    "attribution.divergence",
-    "attribution.effects",
-    "config",
-    "context",
-    "environments.behaviour",
-    "environments.functions",
-    "environments.pocket.behaviour",
-    "evaluation.paired",
-    "evaluation.replay_tables",
-    "models.journal",
-    "template",
-    "tokens",
+    ".".join(("recompact", *file.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+    for file in sorted(SOURCE.rglob("*.py"))
+    if ">>> " in file.read_text(encoding="utf-8")
 ]
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name: str) -> None:
-    result = doctest.testmod(importlib.import_module(f"recompact.{name}"), optionflags=doctest.ELLIPSIS)
+    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert result.failed == 0
     assert result.attempted > 0

@@ -5,17 +5,19 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import fakes
 from commands import finished, killed, reading_config
 from fakes import PAGES, Noter, Reader
+
 from recompact.chat import Request
+from recompact.embedded.simulation.faults import TRANSIENT, Faults
+from recompact.embedded.simulation.server import Server, serve
 from recompact.models.journal import seed_of
 from recompact.models.protocol import ChatModel
-from recompact.simulation.faults import TRANSIENT, Faults
-from recompact.simulation.server import Server, serve
 from recompact.store.records import read_trajectory
 from recompact.store.store import Store
 
-FAKES = Path(__file__).parent / "fakes.py"
+FAKES = Path(fakes.__file__)
 
 
 def write_config(path: Path, server: Server, *, suite: str, concurrency: int, api: str = "chat") -> Path:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from fakes import PAGES, Noter, Reader, Scripted, calling, pages_suite
+
 from recompact.chat import Message, Reply, Usage, assistant
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.prompted import Prompted

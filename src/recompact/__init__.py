@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from recompact.version import __version__
 
 _PUBLIC = {
     "Agent": "rollout",
@@ -22,7 +22,7 @@ _PUBLIC = {
     "Observation": "environments.protocol",
     "OpenAIModel": "models.openai",
     "Opening": "environments.protocol",
-    "PocketSuite": "environments.pocket.suite",
+    "PocketSuite": "embedded.pocket.suite",
     "Prompted": "compressors.prompted",
     "Score": "trajectory",
     "Task": "environments.protocol",
@@ -43,9 +43,9 @@ _PUBLIC = {
     "open_study": "study",
     "parse_arms": "evaluation.arms",
     "parse_config": "config",
-    "read_arms": "evaluation.records",
+    "read_arms": "evaluation.arm_runs",
     "run_episode": "execution.episodes",
-    "simulated_models": "simulation",
+    "simulated_models": "embedded.simulation",
     "verify": "attribution.verify",
 }
 
@@ -59,19 +59,19 @@ if TYPE_CHECKING:
     from recompact.compressors.prompted import Prompted
     from recompact.config import load_config, parse_config
     from recompact.context import Context
+    from recompact.embedded.pocket.suite import PocketSuite
+    from recompact.embedded.simulation import simulated_models
     from recompact.environments.functions import function_suite
     from recompact.environments.inprocess import InProcessSuite
-    from recompact.environments.pocket.suite import PocketSuite
     from recompact.environments.protocol import Observation, Opening, Task
+    from recompact.evaluation.arm_runs import read_arms
     from recompact.evaluation.arms import parse_arms
     from recompact.evaluation.evaluate import evaluate, open_evaluation
     from recompact.evaluation.paired import compare
-    from recompact.evaluation.records import read_arms
     from recompact.execution.episodes import run_episode
     from recompact.models.endpoint import Endpoint
     from recompact.models.openai import OpenAIModel
     from recompact.rollout import Agent
-    from recompact.simulation import simulated_models
     from recompact.store.runs import open_run
     from recompact.study import open_study
     from recompact.template import Template, default_template

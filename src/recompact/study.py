@@ -138,7 +138,7 @@ async def open_clients(config: Config, *, attempts: int | None = None) -> AsyncI
         clients: dict[str, ChatModel] = {}
         for name in sorted(config.used_models):
             if name in SIMULATED:
-                from recompact.simulation import simulated_models
+                from recompact.embedded.simulation import simulated_models
 
                 clients[name] = simulated_models()[name]
                 continue
@@ -192,7 +192,7 @@ def _claim(store: Store, config: Config, template: Template, command: str) -> No
     identity = {**config.identity(), "template": template.hash}
     meta = store.meta
     if "identity" not in meta:
-        from recompact import __version__
+        from recompact.version import __version__
 
         store.set_meta(
             identity=identity,

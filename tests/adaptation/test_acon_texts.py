@@ -19,11 +19,11 @@ from recompact.adaptation.optimizer import Optimizer
 from recompact.chat import Reply, Request, Usage, assistant
 from recompact.collection import collect
 from recompact.context import Turn
-from recompact.environments.pocket import PocketSuite
-from recompact.simulation.judging import CLAUSES, POLICY, Judgement
-from recompact.simulation.optimizer import SimulatedOptimizer
-from recompact.simulation.optimizer_acon import compare, shorten
-from recompact.simulation.optimizer_acon import rewrite as simulated_rewriting
+from recompact.embedded.pocket import PocketSuite
+from recompact.embedded.simulation.judging import CLAUSES, POLICY, Judgement
+from recompact.embedded.simulation.optimizer import SimulatedOptimizer
+from recompact.embedded.simulation.optimizer_acon import compare, shorten
+from recompact.embedded.simulation.optimizer_acon import rewrite as simulated_rewriting
 from recompact.store.records import read_trajectory
 from recompact.store.store import Store
 from recompact.study import Study

@@ -15,7 +15,7 @@ from recompact.adaptation.lock import broken_rules, instances_in, tells_agent
 from recompact.adaptation.result import write_result
 from recompact.adaptation.selection import ORIGINAL, fit_tasks
 from recompact.config import Config, parse_config
-from recompact.environments.pocket import PocketSuite
+from recompact.embedded.pocket import PocketSuite
 from recompact.store.runs import trajectories
 from recompact.store.store import Store
 from recompact.study import Study, open_study

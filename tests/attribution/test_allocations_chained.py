@@ -19,7 +19,7 @@ from recompact.attribution.sampling import sample
 from recompact.attribution.uniform import Uniform
 from recompact.collection import collect
 from recompact.config import CompressorConfig, Config, SuiteConfig
-from recompact.simulation.truth import boundary_truth
+from recompact.embedded.simulation.truth import boundary_truth
 from recompact.store.records import read_trajectory
 from recompact.store.runs import open_run
 from recompact.store.store import Store

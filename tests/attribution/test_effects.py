@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import doctest
-import importlib
 from collections.abc import Callable
 from random import Random
 from statistics import fmean
@@ -196,12 +194,6 @@ class TestPosterior:
         now = probability_hazard([1], [0], 0.5)
         for which in ("PRE", "POST"):
             assert doubt_after([1], [0], 0.5, which) < now * (1 - now)
-
-
-@pytest.mark.parametrize("module", ["effects", "halving", "controls", "analyses"])
-def test_examples_in_docstrings(module: str) -> None:
-    result = doctest.testmod(importlib.import_module(f"recompact.attribution.{module}"))
-    assert result.failed == 0 < result.attempted
 
 
 class TestDistributions:

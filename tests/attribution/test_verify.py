@@ -11,12 +11,12 @@ import pytest
 from verify_support import DriftingSuite, Forbidden, ShakyReader, books, config_of, study_of
 
 from recompact.attribution.allocation import BoundaryId
+from recompact.attribution.allocations import allocation_of, seen_by
+from recompact.attribution.cases import evidence_of
 from recompact.attribution.continuations import ARMS, continuation_unit
-from recompact.attribution.evidence import evidence_of
 from recompact.attribution.findings import findings
 from recompact.attribution.forecast import forecast
 from recompact.attribution.halving import Halving
-from recompact.attribution.naming import allocation_of, seen_by
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import boundary_named, digest, known, retry_left_out, verify
 from recompact.chat import Reply, Request

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from commands import finished, killed
 from verify_support import FickleNoter, ShakyReader, config_text
 
-from commands import finished, killed
 from recompact.chat import Request
+from recompact.embedded.simulation.server import Server, serve
 from recompact.models.journal import seed_of
-from recompact.simulation.server import Server, serve
 from recompact.store.runs import continuation_rows
 from recompact.store.store import Store
 

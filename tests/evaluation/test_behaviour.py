@@ -14,9 +14,9 @@ import pytest
 from recompact.chat import Message, ToolCall
 from recompact.config import parse_config
 from recompact.context import Context, Summary, Turn
+from recompact.embedded.pocket import CATALOGUE, PocketSuite
 from recompact.environments.functions import function_suite
 from recompact.environments.inprocess import InProcessSuite
-from recompact.environments.pocket import CATALOGUE, PocketSuite
 from recompact.environments.protocol import Behaviour, Literals, Suite
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, note_arms, parse_arms

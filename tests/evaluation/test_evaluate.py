@@ -15,6 +15,7 @@ from recompact.config import Config, parse_config
 from recompact.context import Context
 from recompact.environments.protocol import Task
 from recompact.errors import InputError
+from recompact.evaluation.arm_runs import as_values, find_arm, read_arms
 from recompact.evaluation.arms import Arm, note_arms, parse_arms
 from recompact.evaluation.evaluate import (
     Evaluated,
@@ -27,7 +28,6 @@ from recompact.evaluation.evaluate import (
     with_split,
 )
 from recompact.evaluation.metrics import measure
-from recompact.evaluation.records import as_values, find_arm, read_arms
 from recompact.evaluation.summary import evaluation
 from recompact.execution.schedule import run_units
 from recompact.models.failures import Overloaded

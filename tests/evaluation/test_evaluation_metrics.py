@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from dataclasses import replace
 from itertools import combinations
 from random import Random
@@ -12,9 +11,8 @@ import pytest
 from evaluation_support import arm
 
 from recompact.chat import Usage
-from recompact.evaluation import metrics, paired
+from recompact.evaluation.arm_runs import TaskRun, common
 from recompact.evaluation.metrics import grouped, measure, metric, pass_all, pass_any, peak_source, per_task
-from recompact.evaluation.records import TaskRun, common
 
 
 @pytest.mark.parametrize("runs", range(1, 7))
@@ -123,10 +121,3 @@ def test_groups_and_what_arms_have_in_common() -> None:
     assert grouped([a], ["t000", "t001", "t002"], "difficulty") == {"easy": ("t001",), "hard": ("t000", "t002")}
     assert common([a, b], ["t002", "t000"], 1).tasks == ("t002", "t000")
     assert common([a, b], runs=3).runs == 2
-
-
-@pytest.mark.parametrize("module", [metrics, paired])
-def test_examples_in_docstrings(module: object) -> None:
-    result = doctest.testmod(module)  # type: ignore[arg-type]
-    assert result.attempted > 0
-    assert result.failed == 0

@@ -10,10 +10,10 @@ import pytest
 from evaluation_support import reference_runs
 
 from recompact.errors import InputError
-from recompact.evaluation.records import ArmRuns
+from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.released import read_released
 from recompact.evaluation.summary import arm_table, evaluation
-from recompact.report.tables import Number
+from recompact.tables import Number
 
 
 def row_of(arms: tuple[ArmRuns, ...], scope: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from recompact.evaluation.records import ArmRuns, TaskRun
+from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.evaluation.recovery import Recovery, recovery
 from recompact.evaluation.resampling import Estimate
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import doctest
 from dataclasses import replace
 
 import pytest
 from evaluation_support import arm
 
-from recompact.evaluation import summary
+from recompact.evaluation.arm_runs import ArmRuns, common
 from recompact.evaluation.paired import compare_many
-from recompact.evaluation.records import ArmRuns, common
 from recompact.evaluation.summary import (
     arm_table,
     comparison_table,
@@ -22,7 +20,7 @@ from recompact.evaluation.summary import (
     notes,
     to_json,
 )
-from recompact.report.tables import Number, render
+from recompact.tables import Number, render
 
 GOOD = arm("prompting", ["111"] * 6, "history")
 BAD = arm("pair", ["000"] * 6, "history", steps=20)
@@ -137,9 +135,3 @@ def test_where_no_peak_was_counted_none_is_spoken_of() -> None:
     keys = [column.key for column in beside.columns]
     assert beside.rows[0][keys.index("compactions")] is None
     assert isinstance(beside.rows[1][keys.index("peak")], Number)
-
-
-def test_examples_in_docstrings() -> None:
-    result = doctest.testmod(summary)
-    assert result.attempted > 0
-    assert result.failed == 0

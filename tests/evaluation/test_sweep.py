@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from evaluation_support import arm
 
+from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.intervals import RELATIVE, estimates
-from recompact.evaluation.records import ArmRuns
 from recompact.evaluation.summary import arm_table, difference_table, evaluation, references
 from recompact.evaluation.sweep import sweep, sweep_table
-from recompact.report.tables import Number, Table, as_json, render
+from recompact.tables import Number, Table, as_json, render
 
 
 def at(made: ArmRuns, budget: int | None, kind: str = "prompted") -> ArmRuns:

@@ -14,12 +14,12 @@ from evaluation_support import arm
 from recompact.chat import Message, Reply, Usage
 from recompact.config import CompressorConfig
 from recompact.errors import InputError
+from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.paired import sign_test
-from recompact.evaluation.records import ArmRuns
 from recompact.evaluation.transfer import Setting, models_of, read_setting, said, transfer, transfer_table
-from recompact.report.tables import FORMATS, joined, render
 from recompact.store.store import Store
+from recompact.tables import FORMATS, joined, render
 from recompact.template import default_template, save
 
 

@@ -12,12 +12,12 @@ import pytest
 from aiohttp import web
 from models_support import HELLO, Scripted, client
 
+from recompact.embedded.simulation.faults import KINDS, Faults
+from recompact.embedded.simulation.server import serve
 from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ModelFailure
 from recompact.models.openai import OpenAIModel, scrubber
-from recompact.simulation.faults import KINDS, Faults
-from recompact.simulation.server import serve
 
 KEY = "sk-planted/Key+4711=="
 

@@ -11,12 +11,12 @@ import pytest
 from models_support import ANSWER, HELLO, Scripted, ask, client
 
 from recompact.chat import Reply, Request
+from recompact.embedded.simulation.faults import Faults
+from recompact.embedded.simulation.server import serve
 from recompact.models import failures
 from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ModelFailure
 from recompact.models.openai_errors import ServerError, explain, retry_after
-from recompact.simulation.faults import Faults
-from recompact.simulation.server import serve
 
 BY_FAULT: dict[str, type[ModelFailure]] = {
     "429": failures.RateLimited,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import doctest
-import importlib
 import io
 import re
 from functools import cache
@@ -39,7 +37,7 @@ def texts(text: str) -> list[str]:
 
 
 def rows(figure: Figure) -> list[dict[str, str]]:
-    from recompact.report.tables import as_csv
+    from recompact.tables import as_csv
 
     assert figure.data is not None
     return list(csv.DictReader(io.StringIO(as_csv(figure.data))))
@@ -315,18 +313,3 @@ def test_names_beside_points_keep_apart() -> None:
     assert len(boxes) == 8
     for n, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[n + 1 :])
-
-
-MODULES = (
-    "report.tables",
-    "report.figures.style",
-    "report.figures.files",
-    "report.figures.heatmaps",
-    "evaluation.transfer",
-)
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_examples(name: str) -> None:
-    result = doctest.testmod(importlib.import_module(f"recompact.{name}"))
-    assert (result.failed, result.attempted > 0) == (0, True)

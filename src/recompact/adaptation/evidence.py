@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from recompact.adaptation.lock import instances_in
 from recompact.attribution.allocation import BoundaryId
-from recompact.attribution.evidence import Continuation, Evidence, evidence_of
+from recompact.attribution.cases import Continuation, Evidence, evidence_of
 from recompact.attribution.findings import Finding, findings
 from recompact.chat import Message, canonical
 from recompact.compressors.prompted import Scope, quoted_prefix

@@ -13,7 +13,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from recompact import __version__
 from recompact.adaptation.adapt import Adapted
 from recompact.adaptation.revision import Candidate, Rule
 from recompact.adaptation.selection import ORIGINAL
@@ -21,6 +20,7 @@ from recompact.config import config_hash
 from recompact.store.store import Store
 from recompact.study import Study
 from recompact.template import Template, headings, save
+from recompact.version import __version__
 
 
 def write_result(study: Study, adapted: Adapted, directory: Path, date: str) -> None:

@@ -14,9 +14,9 @@ from functools import lru_cache
 from statistics import fmean
 
 from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
+from recompact.attribution.allocations import allocation_of, cap_of
 from recompact.attribution.continuations import continuation_unit, continue_from
 from recompact.attribution.drawing import LeftOut, Order, draw_all
-from recompact.attribution.naming import allocation_of, cap_of
 from recompact.collection import unit_of
 from recompact.config import VerifyConfig
 from recompact.environments.protocol import EnvironmentFailed, Task

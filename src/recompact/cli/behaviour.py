@@ -12,7 +12,7 @@ from recompact.cli.console import json_option, print_json
 from recompact.cli.evaluate import FORMATS, print_tables
 
 if TYPE_CHECKING:
-    from recompact.report.tables import Format
+    from recompact.tables import Format
 
 
 @click.command(name="behaviour")
@@ -35,9 +35,9 @@ def command(run: str, name: str | None, directory: Path, form: Format, as_json: 
     from recompact.evaluation.behaviour import behaviours
     from recompact.evaluation.behaviour_tables import behaviour_table, sentence, summary_table, to_json
     from recompact.models.limits import Spending
-    from recompact.report.tables import clean
     from recompact.store.store import Store
     from recompact.study import episodes_of
+    from recompact.tables import clean
 
     path, file = located(run, name, directory)
     config = load_config(file)

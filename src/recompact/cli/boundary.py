@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-    from recompact.attribution.evidence import Comparison, Continuation, Evidence
+    from recompact.attribution.cases import Comparison, Continuation, Evidence
     from recompact.context import Context
 
 WIDE = 110  # columns from which on two texts stand side by side
@@ -37,7 +37,7 @@ def command(run: str, id: str, directory: Path, full: bool, as_json: bool) -> No
 
     ID is task#t, as `recompact boundaries` lists it, like pocket-train-007#2.
     """
-    from recompact.attribution.evidence import evidence_of
+    from recompact.attribution.cases import evidence_of
     from recompact.attribution.verify import boundary_named
     from recompact.store.runs import find_run, overview
     from recompact.store.store import Store
@@ -133,7 +133,7 @@ def _continuation_panel(
 ) -> RenderableType:
     from rich.text import Text
 
-    from recompact.report.texts import action_line
+    from recompact.texts import action_line
 
     if made is None:
         return _panel(f"{arm} {number}: not drawn", Text(""), "dim")
@@ -186,7 +186,7 @@ def _text(text: str, style: str = "") -> Text:
 
 
 def _cut(text: str, full: bool, limit: int = LONG) -> str:
-    from recompact.report.texts import cut
+    from recompact.texts import cut
 
     kept, more = (text, 0) if full else cut(text, limit)
     return f"{kept} … ({more:,} more: --full)" if more else kept

@@ -11,9 +11,9 @@ from recompact.cli.console import json_option, print_json
 from recompact.cli.evaluate import FORMATS, check_against, check_by, print_evaluation, print_tables
 
 if TYPE_CHECKING:
-    from recompact.evaluation.records import ArmRuns
+    from recompact.evaluation.arm_runs import ArmRuns
     from recompact.evaluation.summary import Evaluation
-    from recompact.report.tables import Format
+    from recompact.tables import Format
 
 
 @click.command(name="compare")
@@ -70,7 +70,7 @@ def _all(run: str, directory: Path, runs: int | None) -> Evaluation:
 def _pair(what: tuple[str, ...], directory: Path) -> tuple[ArmRuns, ArmRuns]:
     from dataclasses import replace
 
-    from recompact.evaluation.records import find_arm
+    from recompact.evaluation.arm_runs import find_arm
 
     if len(what) == 3:
         arms = _arms(what[0], directory)
@@ -90,7 +90,7 @@ def _pair(what: tuple[str, ...], directory: Path) -> tuple[ArmRuns, ArmRuns]:
 
 
 def _arms(run: str, directory: Path) -> tuple[ArmRuns, ...]:
-    from recompact.evaluation.records import read_arms
+    from recompact.evaluation.arm_runs import read_arms
     from recompact.evaluation.released import is_released, read_released
     from recompact.store.runs import find_run
     from recompact.store.store import Store
@@ -102,8 +102,8 @@ def _arms(run: str, directory: Path) -> tuple[ArmRuns, ...]:
 
 
 def _compare(first: ArmRuns, second: ArmRuns, runs: int | None, by: tuple[str, ...], form: Format) -> None:
+    from recompact.evaluation.arm_runs import common
     from recompact.evaluation.paired import compare_many
-    from recompact.evaluation.records import common
     from recompact.evaluation.summary import comparison_table, group_comparison_table, group_comparisons, left_out
 
     shared = common([first, second], None, runs)

@@ -95,10 +95,10 @@ async def _evaluate(
     config: Config, store: Any, file: Path, result: Path, test: int, runs: int, quiet: bool
 ) -> tuple[Evaluation, Comparison, str]:
     from recompact.cli.progress import bar
+    from recompact.evaluation.arm_runs import find_arm, read_arms
     from recompact.evaluation.arms import parse_arms
     from recompact.evaluation.evaluate import digest, evaluate, open_evaluation, with_split
     from recompact.evaluation.paired import compare
-    from recompact.evaluation.records import find_arm, read_arms
     from recompact.evaluation.summary import evaluation
 
     unseen = with_split(config, "test", test)

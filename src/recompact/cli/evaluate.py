@@ -16,12 +16,12 @@ from recompact.cli.console import json_option, print_json
 if TYPE_CHECKING:
     from recompact.compressors.prompted import Scope
     from recompact.config import Config
+    from recompact.evaluation.arm_runs import ArmRuns
     from recompact.evaluation.arms import Arm
     from recompact.evaluation.evaluate import Evaluated
-    from recompact.evaluation.records import ArmRuns
     from recompact.evaluation.summary import Evaluation
-    from recompact.report.tables import Format, Table
     from recompact.store.store import Store
+    from recompact.tables import Format, Table
 
 FORMATS = ("terminal", "markdown", "latex", "csv", "json")
 
@@ -145,8 +145,8 @@ def _report(
     details: bool,
 ) -> None:
     from recompact.cli.running import tell_unfinished, unfinished_json
+    from recompact.evaluation.arm_runs import read_arms
     from recompact.evaluation.evaluate import digest as digest_of
-    from recompact.evaluation.records import read_arms
     from recompact.evaluation.summary import evaluation
 
     made = {arm.label: arm for arm in read_arms(store)}
@@ -210,7 +210,7 @@ def print_evaluation(
 def print_tables(tables: list[Table], form: Format) -> None:
     """To a terminal with what it can do; anywhere else as plain text of any width."""
     from recompact.cli.console import console
-    from recompact.report.tables import clean, joined, terminal, wide
+    from recompact.tables import clean, joined, terminal, wide
 
     out = console()
     # A table that is too wide for the terminal is left to it to wrap: cut off figures help nobody.

@@ -148,7 +148,7 @@ def _json(drawn: Sequence[Drawn], written: dict[int, list[Path]]) -> dict[str, A
 
 
 def _tell(drawn: Sequence[Drawn], written: dict[int, list[Path]]) -> None:
-    from recompact.report.tables import clean
+    from recompact.tables import clean
 
     for figure in (f for d in drawn for f in d.figures):
         first, *others = written[id(figure)]

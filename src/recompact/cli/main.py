@@ -10,7 +10,7 @@ from importlib import import_module
 
 import click
 
-from recompact import __version__
+from recompact.version import __version__
 
 # name -> (module below recompact.cli, one-line help), in the order in which a person meets them
 COMMANDS = {

@@ -107,8 +107,8 @@ async def _replay(
 def _report(store: Store, found: Replay, again: str, summaries: bool, as_json: bool) -> None:
     from recompact.cli.running import tell_unfinished, unfinished_json
     from recompact.evaluation.evaluate import digest as digest_of
-    from recompact.report.texts import visible
     from recompact.store.runs import overview
+    from recompact.texts import visible
 
     done = not found.unfinished and not found.left_out
     digest = digest_of(store, found.units) if done else None
@@ -146,7 +146,7 @@ def _print_summaries(found: Replay) -> None:
     from rich.text import Text
 
     from recompact.evaluation.replay import POST
-    from recompact.report.texts import visible
+    from recompact.texts import visible
 
     out = console()
     for condition in found.conditions:

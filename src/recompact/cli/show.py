@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from recompact.context import Turn
-    from recompact.evaluation.records import ArmRuns, TaskRun
-    from recompact.report.tables import Cell, Table
+    from recompact.evaluation.arm_runs import ArmRuns, TaskRun
     from recompact.store.runs import TrajectoryRow
     from recompact.store.store import Store
+    from recompact.tables import Cell, Table
     from recompact.trajectory import Boundary, Trajectory
 
 LONG = 1200  # characters of a text that are shown without --full
@@ -93,7 +93,7 @@ def _show_task(store: Store, task: str, full: bool, as_json: bool) -> None:
 
 def _no_task(store: Store, task: str, known: Sequence[str]) -> Exception:
     from recompact.errors import InputError
-    from recompact.report.texts import visible
+    from recompact.texts import visible
 
     near = difflib.get_close_matches(task, known, 3, 0.3) or list(known[:3])
     there = f"it has {visible(', '.join(near))} …" if near else "it has none yet"
@@ -106,7 +106,7 @@ def _no_task(store: Store, task: str, known: Sequence[str]) -> Exception:
 def _show_evaluation(
     store: Store, task: str | None, wanted: str | None, number: int | None, full: bool, as_json: bool
 ) -> None:
-    from recompact.evaluation.records import find_arm, read_arms
+    from recompact.evaluation.arm_runs import find_arm, read_arms
 
     arms = read_arms(store)
     if task is None:
@@ -161,7 +161,7 @@ def _show_arms(store: Store, arms: Sequence[ArmRuns], as_json: bool) -> None:
 
 def _arm_table(arms: Sequence[ArmRuns]) -> Table:
     """What the arms are and how far each has got."""
-    from recompact.report.tables import Column, Table
+    from recompact.tables import Column, Table
 
     rows = tuple((arm.label, _compresses(arm), len(arm.rows), *_means(arm)) for arm in arms)
     titles = ("arm", "compresses", "trajectories", "success, %", "steps", "compactions")
@@ -179,7 +179,7 @@ def _compresses(arm: ArmRuns) -> str:
 
 
 def _means(arm: ArmRuns) -> tuple[Cell, Cell, Cell]:
-    from recompact.report.tables import Number
+    from recompact.tables import Number
 
     if not arm.rows:
         return None, None, None
@@ -195,7 +195,7 @@ def _row_json(row: TrajectoryRow, labels: dict[str, list[str]]) -> dict[str, Any
 
 def _task_table(arms: Sequence[ArmRuns]) -> Table:
     """A row for each task, a column for each arm: which runs succeeded, and in how many steps."""
-    from recompact.report.tables import Column, Table
+    from recompact.tables import Column, Table
 
     by_arm = [arm.by_task() for arm in arms]
     tasks = sorted({task for found in by_arm for task in found})
@@ -219,8 +219,8 @@ def _runs_text(runs: int, made: dict[int, TaskRun]) -> str:
 def _list_runs(store: Store, task: str, found: Sequence[tuple[ArmRuns, TaskRun]]) -> None:
     """The trajectories of one task, one to a line."""
     from recompact.cli.evaluate import print_tables
-    from recompact.report.tables import Column, Table
-    from recompact.report.texts import visible
+    from recompact.tables import Column, Table
+    from recompact.texts import visible
 
     keys = ("arm", "run", "outcome", "steps", "compactions", "peak", "ending")
     rows = tuple(
@@ -320,7 +320,7 @@ def _usage(trajectory: Trajectory) -> str:
 
 def _shortened(text: str, full: bool) -> str:
     """As it can be shown: nothing in it steers the terminal, and a long text is cut."""
-    from recompact.report.texts import cut, visible
+    from recompact.texts import cut, visible
 
     kept, more = (text, 0) if full else cut(text, LONG)
     return f"{visible(kept)} … ({more:,} more characters: --full)" if more else visible(kept)

@@ -12,7 +12,7 @@ from recompact.cli.console import json_option, print_json
 from recompact.cli.evaluate import FORMATS, print_tables
 
 if TYPE_CHECKING:
-    from recompact.report.tables import Format
+    from recompact.tables import Format
 
 
 @click.command(name="transfer")

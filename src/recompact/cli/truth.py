@@ -11,7 +11,7 @@ import click
 from recompact.cli.console import console, json_option, print_json
 
 if TYPE_CHECKING:
-    from recompact.simulation.truth import BoundaryTruth
+    from recompact.embedded.simulation.truth import BoundaryTruth
 
 
 @click.command(name="truth")
@@ -28,9 +28,9 @@ def command(config: Path, run: str | None, draws: int, out: Path | None, as_json
     """
     from recompact.cli.progress import bar
     from recompact.config import load_config
+    from recompact.embedded.simulation.truth import run_truth, write_truth
     from recompact.errors import InputError
     from recompact.models.limits import Spending
-    from recompact.simulation.truth import run_truth, write_truth
     from recompact.store.runs import find_run
 
     loaded = load_config(config)

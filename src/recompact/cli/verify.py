@@ -90,8 +90,8 @@ def located(run: str, name: str | None, directory: Path) -> tuple[Path, Path]:
 
 
 def _forecast(store: Store, config: Config) -> Forecast:
+    from recompact.attribution.allocations import allocation_of
     from recompact.attribution.forecast import forecast
-    from recompact.attribution.naming import allocation_of
 
     return forecast(store, allocation_of(store, config.verify))
 

@@ -22,7 +22,7 @@ if __name__ == "__main__":  # started as a file by a foreign interpreter: make o
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from recompact.chat import Reply, Request
-from recompact.environments.behaviour import behaviours_of, literals_of
+from recompact.environments.hooks import behaviours_of, literals_of
 from recompact.environments.loading import load_suite
 from recompact.environments.protocol import Environment, Strategy, Suite, Task
 from recompact.environments.snapshots.channel import Channel

@@ -22,7 +22,7 @@ from typing import Any
 
 from recompact.chat import Message, Reply, ToolSpec, Usage
 from recompact.environments import host
-from recompact.environments.behaviour import as_literals
+from recompact.environments.hooks import as_literals
 from recompact.environments.protocol import (
     AsyncAsk,
     Behaviour,

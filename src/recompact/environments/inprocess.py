@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from recompact.chat import Usage
-from recompact.environments.behaviour import behaviours_of, literals_of
+from recompact.environments.hooks import behaviours_of, literals_of
 from recompact.environments.protocol import (
     AsyncAsk,
     Behaviour,

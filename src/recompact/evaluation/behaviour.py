@@ -15,9 +15,9 @@ from recompact.attribution.divergence import consumed_texts, literals, occurs, t
 from recompact.chat import canonical
 from recompact.environments.protocol import Behaviour, EnvironmentFailed, Episodes, Literals
 from recompact.errors import InputError
+from recompact.evaluation.arm_runs import common, read_arms
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.evaluate import unit_of
-from recompact.evaluation.records import common, read_arms
 from recompact.evaluation.resampling import RESAMPLES, ratios
 from recompact.store.records import read_trajectory
 from recompact.store.runs import overview, trajectories

@@ -10,7 +10,7 @@ from typing import Any
 from recompact.evaluation.behaviour import ANY, CALLS, FIRST, HELD, KEPT, STEPS, ArmBehaviour, Behaviours, Figure
 from recompact.evaluation.resampling import RESAMPLES
 from recompact.evaluation.summary import SIMULATED, counted, left_out
-from recompact.report.tables import Cell, Column, Number, Table
+from recompact.tables import Cell, Column, Number, Table
 
 HOOKS = "docs/environments.md shows how"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from statistics import fmean
 
+from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.metrics import per_task
-from recompact.evaluation.records import ArmRuns
 from recompact.evaluation.resampling import RESAMPLES, estimate, resampled
 from recompact.evaluation.resampling import Estimate as Estimate
 from recompact.evaluation.summary import Evaluation

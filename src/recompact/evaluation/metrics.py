@@ -14,7 +14,7 @@ from math import comb
 from statistics import fmean, stdev
 from typing import Any, Literal
 
-from recompact.evaluation.records import ArmRuns, TaskRun
+from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 
 PeakSource = Literal["provider", "own counter"]
 Unit = Literal["points", "steps", "thousand tokens", "compactions"]

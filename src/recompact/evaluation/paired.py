@@ -13,8 +13,8 @@ from statistics import fmean
 from typing import Any
 
 from recompact.errors import InputError
+from recompact.evaluation.arm_runs import ArmRuns, Common, common
 from recompact.evaluation.metrics import PeakSource, metric, peak_source, per_task
-from recompact.evaluation.records import ArmRuns, Common, common
 from recompact.evaluation.resampling import RESAMPLES, Estimate, bootstrap, ratios
 
 FEWEST = 6  # tasks below which intervals are not to be read: even if all differ, a sign test stays above 0.05

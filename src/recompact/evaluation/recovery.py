@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recompact.evaluation.arm_runs import ArmRuns, Common, common
 from recompact.evaluation.metrics import per_task
-from recompact.evaluation.records import ArmRuns, Common, common
 from recompact.evaluation.resampling import RESAMPLES, Estimate, bootstrap
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from recompact.chat import Usage
 from recompact.errors import InputError
+from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.evaluation.arms import SCOPES
-from recompact.evaluation.records import ArmRuns, TaskRun
 
 RECORDS = "run_records.jsonl"
 INPUT_ONLY = "agent input"  # a role of its own: input alone is not a total

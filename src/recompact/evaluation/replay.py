@@ -15,10 +15,10 @@ from statistics import fmean
 from typing import Any
 
 from recompact.attribution.allocation import BoundaryId, Outcome, Outcomes
+from recompact.attribution.allocations import allocation_of, seen_by
 from recompact.attribution.continuations import continue_from
 from recompact.attribution.divergence import actions_of, dropped, literals, occurs
 from recompact.attribution.effects import Effect, effect_of
-from recompact.attribution.naming import allocation_of, seen_by
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.verify import known, settings_of
 from recompact.chat import canonical

@@ -11,8 +11,8 @@ from statistics import fmean
 
 from recompact.evaluation.replay import PRE, Condition, Replay
 from recompact.evaluation.summary import SIMULATED
-from recompact.report.tables import Cell, Column, Number, Table
-from recompact.report.texts import cut
+from recompact.tables import Cell, Column, Number, Table
+from recompact.texts import cut
 
 SHORT = 40  # characters of an answer or a fact that a table has room for
 MANY = 20  # facts that are listed

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from recompact.evaluation.arm_runs import ArmRuns, Common, common
 from recompact.evaluation.arms import PROMPTING
 from recompact.evaluation.evaluate import BROKEN
 from recompact.evaluation.metrics import (
@@ -22,9 +23,8 @@ from recompact.evaluation.metrics import (
     peak_source,
 )
 from recompact.evaluation.paired import FEWEST, Comparison, Difference, compare_many, size_warnings, warnings
-from recompact.evaluation.records import ArmRuns, Common, common
 from recompact.evaluation.resampling import Estimate
-from recompact.report.tables import Cell, Column, Number, Table
+from recompact.tables import Cell, Column, Number, Table
 
 SIMULATED = "Simulated models: these figures show how Recompact works, not how any real model behaves."
 BOLD = "Bold: the best of the arms that compress within the same scope and budget."

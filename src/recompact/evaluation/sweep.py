@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import label
 from recompact.evaluation.intervals import RELATIVE, Estimate, Estimates, estimates, none_of
 from recompact.evaluation.metrics import metric
-from recompact.evaluation.records import ArmRuns
 from recompact.evaluation.summary import STAR, Evaluation, counted, percentage
-from recompact.report.tables import Cell, Column, Number, Table
+from recompact.tables import Cell, Column, Number, Table
 
 
 @dataclass(frozen=True)

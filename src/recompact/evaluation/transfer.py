@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from recompact.errors import InputError
+from recompact.evaluation.arm_runs import ArmRuns, Common, common, read_arms
 from recompact.evaluation.arms import BUILT_IN, PROMPTING, label
 from recompact.evaluation.metrics import Metrics, measure, metric, peak_source
 from recompact.evaluation.paired import Comparison, compare_many, size_warnings
-from recompact.evaluation.records import ArmRuns, Common, common, read_arms
 from recompact.evaluation.released import is_released, read_released
 from recompact.evaluation.summary import SIMULATED, STAR, delta, left_out, number, without_empty
-from recompact.report.tables import Cell, Column, Number, Table
 from recompact.store.runs import find_run
 from recompact.store.store import Store
+from recompact.tables import Cell, Column, Number, Table
 
 Models = Mapping[str, str]
 """Role -> model."""

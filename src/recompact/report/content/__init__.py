@@ -1,5 +1,5 @@
 """What a report says, as values: read from records, before anything of it becomes a page."""
 
-from recompact.report.content.whole import Report, read_report
+from recompact.report.content.report import Report, read_report
 
 __all__ = ["Report", "read_report"]

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import BUILT_IN, PROMPTING
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.paired import FEWEST, Comparison, Difference, compare_many
-from recompact.evaluation.records import ArmRuns
 from recompact.evaluation.summary import Evaluation, counted, number, references
 
 Verdict = Literal["better", "worse", "unclear", "same", "too few"]

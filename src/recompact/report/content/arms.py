@@ -12,7 +12,7 @@ from dataclasses import replace
 from recompact.evaluation.arms import BUILT_IN, PROMPTING
 from recompact.evaluation.intervals import none_of
 from recompact.evaluation.summary import SIMULATED, Evaluation, notes
-from recompact.report.tables import Table
+from recompact.tables import Table
 
 SCOPES = {
     "history": "history, what came after the fixed messages at the beginning",

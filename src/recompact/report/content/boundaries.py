@@ -13,15 +13,15 @@ from typing import Literal
 from recompact.adaptation.diagnosis import Diagnosis
 from recompact.attribution.allocation import BoundaryId, Outcome
 from recompact.attribution.analyses import counts
+from recompact.attribution.cases import Comparison, Continuation, Evidence, evidence_of
 from recompact.attribution.divergence import consumed, literal_spans, turn_actions
-from recompact.attribution.evidence import Comparison, Continuation, Evidence, evidence_of
 from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.posterior import Thresholds
 from recompact.evaluation.summary import counted
 from recompact.report.content.harm import harmful
-from recompact.report.tables import Cell, Column, Number, Table, signed
-from recompact.report.texts import action_line, cut
 from recompact.store.store import Store
+from recompact.tables import Cell, Column, Number, Table, signed
+from recompact.texts import action_line, cut
 from recompact.trajectory import Boundary, Trajectory
 
 SUMMARY = 6000  # characters of a summary,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.intervals import none_of
-from recompact.evaluation.records import ArmRuns
 from recompact.evaluation.summary import Evaluation, counted
 from recompact.report.content.answer import (
     Claim,

@@ -20,9 +20,9 @@ from recompact.errors import InputError
 from recompact.evaluation.summary import Evaluation
 from recompact.report.changes import Changed, Line, changed
 from recompact.report.content.answer import adapted
-from recompact.report.tables import Cell, Column, Number, Table
 from recompact.store.runs import TrajectoryRow, config_of, trajectories
 from recompact.store.store import Store
+from recompact.tables import Cell, Column, Number, Table
 from recompact.template import Template, default_template, diff, read, resolve
 
 FITTED = "select"  # the phase of the fit runs

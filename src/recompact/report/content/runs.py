@@ -14,11 +14,11 @@ from recompact.adaptation.diagnosis import Diagnosis
 from recompact.attribution.allocation import BoundaryId
 from recompact.attribution.findings import Findings, findings
 from recompact.errors import InputError
+from recompact.evaluation.arm_runs import ArmRuns, read_arms
 from recompact.evaluation.arms import PROMPTING
 from recompact.evaluation.intervals import Estimates, none_of
 from recompact.evaluation.metrics import group_keys
 from recompact.evaluation.paired import Comparison
-from recompact.evaluation.records import ArmRuns, read_arms
 from recompact.evaluation.released import read_released
 from recompact.evaluation.summary import (
     Evaluation,
@@ -35,12 +35,12 @@ from recompact.report.content.answer import Contrast, adapted, compacted, compar
 from recompact.report.content.arms import cautions, without
 from recompact.report.content.boundaries import Case, boundary_list, cases, counts_table
 from recompact.report.content.harm import Harm, harm_of
-from recompact.report.content.made import Made, evaluation_made, released_made, verified_made
 from recompact.report.content.prompts import templates_of
+from recompact.report.content.provenance import Made, evaluation_made, released_made, verified_made
 from recompact.report.figures import figure_estimates
-from recompact.report.tables import Table
 from recompact.store.runs import overview, trajectories
 from recompact.store.store import Store
+from recompact.tables import Table
 from recompact.template import Template
 
 

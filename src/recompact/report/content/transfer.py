@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from recompact.errors import InputError
 from recompact.evaluation.transfer import Setting, Transfer, said, transfer, transfer_table
-from recompact.report.tables import Table, cell_text
+from recompact.tables import Table, cell_text
 
 ALIKE = ("models", "adapted_with", "scope", "budget", "arm", "against", "tasks")  # columns, if in all rows
 

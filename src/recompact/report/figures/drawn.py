@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from recompact.errors import InputError
-from recompact.report.tables import Table
+from recompact.tables import Table
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import label
 from recompact.evaluation.intervals import Estimates, none_of
 from recompact.evaluation.metrics import metric
-from recompact.evaluation.records import ArmRuns
 from recompact.evaluation.summary import Evaluation, counted
 from recompact.report.figures.drawn import Figure
 from recompact.report.figures.labels import Named, place
@@ -29,7 +29,7 @@ from recompact.report.figures.style import (
     powers,
     shown,
 )
-from recompact.report.tables import Cell, Column, Number, Table
+from recompact.tables import Cell, Column, Number, Table
 
 FEW = 8  # arms up to which intervals do not get into each other's way
 

@@ -14,7 +14,7 @@ from recompact.errors import InputError
 from recompact.report.figures.drawn import Figure, needed
 from recompact.report.figures.inline import inlined
 from recompact.report.figures.style import shown, styled
-from recompact.report.tables import as_csv
+from recompact.tables import as_csv
 
 FORMATS = ("svg", "png", "csv")
 

@@ -16,7 +16,7 @@ from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.posterior import Thresholds
 from recompact.report.figures.drawn import Figure
 from recompact.report.figures.style import FINE, INK, WIDE, drawing, shown
-from recompact.report.tables import Cell, Column, Number, Table
+from recompact.tables import Cell, Column, Number, Table
 
 FAILED, SUCCESSFUL, BURDEN = 30, 10, 15  # trajectories at the most in each panel; the last two are the paper's
 ROW = 0.165  # inches

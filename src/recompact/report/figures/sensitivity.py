@@ -21,7 +21,7 @@ from recompact.attribution.stability import (
 )
 from recompact.report.figures.drawn import Figure
 from recompact.report.figures.style import FINE, HARM, WIDE, drawing, grid
-from recompact.report.tables import Cell, Column, Number, Table
+from recompact.tables import Cell, Column, Number, Table
 
 PAIRS = 3  # the paper's cap, and what its thresholds are judged at
 DRAWS = (1, 3, 5, 9)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from recompact.report.figures.drawn import needed
-from recompact.report.tables import clean
+from recompact.tables import clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

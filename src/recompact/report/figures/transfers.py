@@ -24,7 +24,7 @@ from recompact.report.figures.style import (
     powers,
     shown,
 )
-from recompact.report.tables import clean
+from recompact.tables import clean
 
 DASHES = (0, (3, 2))
 

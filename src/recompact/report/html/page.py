@@ -26,8 +26,8 @@ from recompact.report.content import Report
 from recompact.report.content.arms import without
 from recompact.report.content.harm import harm_details
 from recompact.report.content.transfer import narrow_table
-from recompact.report.tables import Cell, Number, Table, cell_text, said, signed, text_columns
-from recompact.report.texts import cut, visible
+from recompact.tables import Cell, Number, Table, cell_text, said, signed, text_columns
+from recompact.texts import cut, visible
 
 QUOTE = 400  # characters of a quote, or of a cell, that are shown
 WRAPPED = 28  # characters of a cell from which on it may be wrapped

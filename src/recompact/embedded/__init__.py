@@ -1,0 +1,1 @@
+"""The embedded world: pocket, its tasks and environments, and the models that are simulated in it."""

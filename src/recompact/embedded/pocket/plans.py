@@ -1,0 +1,127 @@
+"""How a plan is written: against a tiny interface, so that an oracle and any other agent can follow the same one.
+
+A plan is a plain function from an `Api` and the parameters of the task to the answer. It is deterministic, touches
+nothing but the `Api`, ignores what mutations return, and may be run again from its start. A wrong plan is mostly a
+right one whose `Api` is bent: a page is missed, a condition is dropped, a mutation is repeated or left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from recompact.embedded.pocket.spec import PAGE_SIZE_MAX
+
+Parameters = Mapping[str, str]
+Records = list[dict[str, Any]]
+
+
+class Api(Protocol):
+    """Whoever can do calls. Tokens are its own business: a plan never passes one."""
+
+    def call(self, app: str, name: str, /, **arguments: Any) -> Any: ...
+
+
+Plan = Callable[[Api, Parameters], str | None]
+
+
+def pages(api: Api, app: str, name: str, /, **arguments: Any) -> Records:
+    """All records of a list, one call for each page, in order."""
+    records: Records = []
+    page = last = 1
+    while page <= last:
+        result = api.call(app, name, **arguments, page=page, page_size=PAGE_SIZE_MAX)
+        records.extend(result["items"])
+        page, last = page + 1, result["pages"]
+    return records
+
+
+def first_page(api: Api, app: str, name: str, /, **arguments: Any) -> Records:
+    """The records of a list that is known to be short: one call with nothing said about pages."""
+    records: Records = api.call(app, name, **arguments)["items"]
+    return records
+
+
+def cents(amount: float) -> int:
+    return round(amount * 100)
+
+
+def total(records: Records) -> str:
+    """The sum of the amounts, as an answer."""
+    return in_dollars(sum(cents(record["amount"]) for record in records))
+
+
+def in_dollars(amount: int) -> str:
+    return f"{amount / 100:.2f}"
+
+
+@dataclass
+class _Bent:
+    """An `Api` in front of another one that treats the calls of one API differently, counting them."""
+
+    api: Api
+    app: str
+    name: str
+    treat: Callable[[Api, dict[str, Any], int], Any]
+    seen: int = 0
+
+    def call(self, app: str, name: str, /, **arguments: Any) -> Any:
+        if (app, name) != (self.app, self.name):
+            return self.api.call(app, name, **arguments)
+        self.seen += 1
+        return self.treat(self.api, arguments, self.seen)
+
+
+def _bent(
+    plan: Plan, app: str, name: str, treat: Callable[[Api, dict[str, Any], int], Any]
+) -> Plan:  # a fresh wrapper for every run, so that a wrong plan can be run again too
+    return lambda api, parameters: plan(_Bent(api, app, name, treat), parameters)
+
+
+def missing_last_page(plan: Plan, app: str, name: str) -> Plan:
+    """The plan, but stopping one page early."""
+
+    def treat(api: Api, arguments: dict[str, Any], _: int) -> Any:
+        result = api.call(app, name, **arguments)
+        return {**result, "pages": max(1, result["pages"] - 1)}
+
+    return _bent(plan, app, name, treat)
+
+
+def dropping(plan: Plan, app: str, name: str, argument: str) -> Plan:
+    """The plan, but with one condition forgotten."""
+
+    def treat(api: Api, arguments: dict[str, Any], _: int) -> Any:
+        return api.call(app, name, **{k: v for k, v in arguments.items() if k != argument})
+
+    return _bent(plan, app, name, treat)
+
+
+def repeating(plan: Plan, app: str, name: str) -> Plan:
+    """The plan, but doing the first of these mutations twice."""
+
+    def treat(api: Api, arguments: dict[str, Any], seen: int) -> Any:
+        if seen == 1:
+            api.call(app, name, **arguments)
+        return api.call(app, name, **arguments)
+
+    return _bent(plan, app, name, treat)
+
+
+def skipping(plan: Plan, app: str, name: str) -> Plan:
+    """The plan, but leaving out the first of these mutations."""
+
+    def treat(api: Api, arguments: dict[str, Any], seen: int) -> Any:
+        return {} if seen == 1 else api.call(app, name, **arguments)
+
+    return _bent(plan, app, name, treat)
+
+
+def altering(plan: Plan, app: str, name: str, **changed: Any) -> Plan:
+    """The plan, but with other values for some arguments."""
+
+    def treat(api: Api, arguments: dict[str, Any], _: int) -> Any:
+        return api.call(app, name, **{**arguments, **changed})
+
+    return _bent(plan, app, name, treat)

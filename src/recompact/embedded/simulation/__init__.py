@@ -1,0 +1,17 @@
+"""The embedded models: simulated, always labelled so, and seeing nothing but text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from recompact.models.protocol import ChatModel
+
+
+def simulated_models() -> Mapping[str, ChatModel]:
+    """The simulated models by the names under which configs and the server know them."""
+    from recompact.embedded.simulation.agent import SimulatedAgent
+    from recompact.embedded.simulation.compressor import SimulatedCompressor
+    from recompact.embedded.simulation.optimizer import SimulatedOptimizer
+
+    found = (SimulatedAgent(), SimulatedCompressor(), SimulatedOptimizer())
+    return {model.name: model for model in found}

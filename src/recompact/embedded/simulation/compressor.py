@@ -1,0 +1,365 @@
+"""A simulated compressor: it reads whatever compaction prompt it is given and writes the record that is asked for.
+
+In goes a prompt with a conversation in it, out comes a summary under the prompt's own headings. What is kept, dropped
+or distorted depends, kind by kind, on what the guidance demands, with noise; keeping more costs room, and demanding
+everything makes each demand a little weaker. It sees text only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Protocol
+
+from recompact.chat import Message, Reply, Request, Usage, assistant
+from recompact.embedded.pocket import LOGINS, read_task_message
+from recompact.embedded.simulation.guidance import Guidance, Kind, read_guidance
+from recompact.embedded.simulation.notes import (
+    SPECS,
+    Event,
+    Notes,
+    argument_key,
+    events_in,
+    events_of,
+    is_page,
+    read_notes,
+    write_call,
+    write_list,
+    write_result,
+    write_signature,
+)
+from recompact.embedded.simulation.usage import count, input_tokens
+from recompact.embedded.simulation.writing import Item, fit, render
+
+
+@dataclass(frozen=True)
+class Habits:
+    """The chance that a fact of a kind survives one compaction, by how much the guidance demands it (0, 1, 2)."""
+
+    keep: Mapping[Kind, tuple[float, float, float]] = field(
+        default_factory=lambda: {
+            "predicate": (0.80, 0.90, 0.985),
+            "set": (0.955, 0.965, 0.99),
+            "identifier": (0.90, 0.94, 0.99),
+            "token": (0.95, 0.96, 0.99),
+            "signature": (0.72, 0.80, 0.95),
+            "page": (0.93, 0.95, 0.99),
+            "mutation": (0.95, 0.985, 0.997),
+            "open": (0.80, 0.90, 0.97),
+            "error": (0.60, 0.75, 0.95),
+        }
+    )
+    forbidden: float = 0.05
+    shared_attention: float = 0.004  # lost per demand beyond six
+    carried: float = 0.5  # of the chance to lose it, for what the previous summary has kept before
+    claims: float = 0.35  # takes a total at hand for the answer, where the condition is lost
+    completes: float = 0.10  # reports open mutations as made, where open work is lost
+    reopens: float = 0.30  # lists a login or look-up that was done among the next steps, where open work is lost
+    room: int = 1150  # tokens that it aims at where the prompt sets no lower limit
+    room_per_demand: int = 60  # and more where more is demanded
+
+    def chance(self, kind: Kind, guidance: Guidance, carried: bool) -> float:
+        level = guidance.demands[kind]
+        if level < 0:
+            return self.forbidden
+        chance = self.keep[kind][level] - self.shared_attention * max(0, guidance.burden - 6)
+        return 1 - (1 - chance) * self.carried if carried else chance
+
+
+class Keeps(Protocol):
+    """Whether a fact of a kind survives this time; `carried` is one that the previous summary had."""
+
+    def __call__(self, kind: Kind, carried: bool = False) -> bool: ...
+
+
+class SimulatedCompressor:
+    """A `ChatModel` that plays the compressor. Its randomness comes from the request's seed alone."""
+
+    name = "sim-compressor"
+
+    def __init__(self, habits: Habits | None = None) -> None:
+        self._habits = habits or Habits()
+
+    async def reply(self, request: Request) -> Reply:
+        rng = Random(f"compressor/{request.decoding.seed}" if request.decoding.seed is not None else request.digest)
+        text = summarize(request.messages, rng, self._habits)
+        return Reply(assistant(text), Usage(input_tokens(request), count(text), 0, 0, 1), model=self.name)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What there is to summarize."""
+
+    guidance: Guidance
+    task: str
+    events: Sequence[Event]
+    before: Notes  # of the previous summary
+    previous: str
+    limit: int
+
+
+def summarize(messages: tuple[Message, ...], rng: Random, habits: Habits) -> str:
+    source = _source(messages, habits)
+    items = _compose(source, rng, habits)
+    return render(source.guidance.sections, fit(items, source.limit, rng))
+
+
+def _source(messages: tuple[Message, ...], habits: Habits) -> _Source:
+    """Find the parts of the prompt: tagged blocks, or the agent's own messages where the prompt is their last turn."""
+    users = [m for m in messages if m.role == "user"]
+    complaints = [m for m in users[1:] if re.search(r"limit is \d+", m.content)]
+    prompt = next((m for m in reversed(users) if m not in complaints), messages[-1])
+    text = prompt.content
+    own_messages = messages[: messages.index(prompt)]
+    events = events_in(_block(text, "conversation") or text) or events_of(own_messages)
+    previous = _last_summary(own_messages) or _block(text, "previous-summary")
+    guidance = read_guidance(text)
+    wanted = habits.room + habits.room_per_demand * guidance.burden - 40 * max(0, guidance.brevity - 1)
+    limit = min(wanted, guidance.limit or wanted)
+    for complaint in complaints:
+        stated = re.search(r"limit is (\d+)", complaint.content)
+        limit = min(limit, int(0.8 * int(stated[1]))) if stated else limit
+    task = _block(text, "task") or _task_in(_block(text, "prefix")) or _task_of(own_messages)
+    return _Source(guidance, task, events, read_notes(previous), previous, limit)
+
+
+def _block(text: str, tag: str) -> str:
+    match = re.search(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
+    return match[1] if match else ""
+
+
+def _last_summary(messages: Sequence[Message]) -> str:
+    found = [_block(m.content, "summary") for m in messages if "<summary>" in m.content]
+    return found[-1] if found else ""
+
+
+def _task_in(prefix: str) -> str:
+    return prefix.rsplit("[user]\n", 1)[-1].split("\n\n", 1)[-1].strip() if prefix else ""
+
+
+def _task_of(messages: Sequence[Message]) -> str:
+    """The request among the agent's own messages: the last one, since examples come before."""
+    found = [read for m in messages if m.role == "user" and (read := read_task_message(m.content)) is not None]
+    return found[-1][1] if found else ""
+
+
+# --- what is kept of each kind
+
+
+def _compose(source: _Source, rng: Random, habits: Habits) -> list[Item]:
+    def keeps(kind: Kind, carried: bool = False) -> bool:
+        return rng.random() < habits.chance(kind, source.guidance, carried)
+
+    goal, restricted = _goal(source, keeps)
+    items = [Item("goal", goal, 10)]
+    lists = _results(source)
+    items += _access(source, keeps)
+    items += _signatures(source, keeps)
+    items += _mutations(source, keeps)
+    items += _records(lists, keeps, _people(lists, source.task) if restricted else frozenset())
+    items += [Item("blocked", f"- {e.name}: {e.error}", 1) for e in source.events if e.error and keeps("error")]
+    items += _outlook(source, lists, restricted, keeps, rng, habits)
+    return items
+
+
+def _goal(source: _Source, keeps: Keeps) -> tuple[str, bool]:
+    """The goal with its conditions, or without them; once lost, only the task's own text can bring them back."""
+    lost_before = bool(source.previous) and "(conditions left out)" in source.previous
+    kept = keeps("predicate", carried=bool(source.previous) and not lost_before)
+    if kept:
+        return source.task or _first_line(source.previous), True
+    return f"{_without_conditions(source.task)} (conditions left out)", False
+
+
+def _first_line(text: str) -> str:
+    return next(
+        (line for line in text.splitlines() if line.strip() and not line.startswith("#")), "Go on with the task."
+    )
+
+
+def _without_conditions(task: str) -> str:
+    """A request in which who, when and which have been lost."""
+    plain = task.split(". ")[0]
+    who = r"(?:a |my |an? )?[a-z]+s?(?: (?:and|or) (?:a )?[a-z]+s?)?(?: of mine)?"
+    plain = re.sub(rf"(?i)\b(?:from|by|of|among|that come from|for) {who}\b", "", plain)
+    plain = re.sub(r"\d{4}-\d\d-\d\d", "", plain)
+    return re.sub(r"\s+", " ", plain).strip(" ,.") + "."
+
+
+def _access(source: _Source, keeps: Keeps) -> list[Item]:
+    """Tokens and passwords, or the mere statement that a login was made."""
+    tokens = dict(source.before.tokens)
+    for event in source.events:
+        if event.api == "login" and not event.error:
+            tokens[event.app] = str(event.result.get("token"))
+    items = []
+    for app, token in tokens.items():
+        if keeps("token", carried=app in source.before.tokens):
+            items.append(Item("context", f"- {app} token: {token}", 6))
+        else:
+            items.append(Item("done", f"- [x] Logged in to {app}.", 2))
+    passwords = dict(source.before.passwords)
+    for event in source.events:
+        if event.name == "account.show_passwords" and isinstance(event.result, dict):
+            passwords |= event.result
+    if passwords and keeps("token", carried=bool(source.before.passwords)):
+        shown = ", ".join(f"{app} {word}" for app, word in passwords.items())
+        items.append(Item("context", f"- Passwords: {shown}", 5))
+    return items
+
+
+def _signatures(source: _Source, keeps: Keeps) -> list[Item]:
+    """How APIs are called, in a form that can be called, or as prose."""
+    seen = dict.fromkeys(sorted(source.before.signatures), True)
+    for event in source.events:
+        if event.name == "documentation.show_api" and not event.error:
+            seen.setdefault(f"{event.given.get('app')}.{event.given.get('api')}", False)
+    items = []
+    for name, carried in seen.items():
+        if name not in SPECS:
+            continue
+        if keeps("signature", carried=carried):
+            items.append(Item("context", f"- {write_signature(SPECS[name])}", 4))
+        else:
+            items.append(Item("done", f"- [x] Read the documentation of {name}.", 1.5))
+    return items
+
+
+def _mutations(source: _Source, keeps: Keeps) -> list[Item]:
+    """What was changed, exactly enough to know it again, or in words that say little."""
+    items = [
+        Item("done", line.strip(), 9)
+        for line in source.before.lines
+        if line.strip().startswith("- [x]") and "(" in line and _is_mutation(line) and keeps("mutation", carried=True)
+    ]
+    forgotten = 0
+    for event in source.events:
+        if not event.changes:
+            continue
+        if keeps("mutation"):
+            items.append(Item("done", f"- [x] {write_call(event.name, event.given)}", 9))
+        else:
+            forgotten += 1
+    if forgotten:
+        items.append(Item("done", "- [x] Some of the changes were made.", 3))
+    return items
+
+
+def _is_mutation(line: str) -> bool:
+    match = re.search(r"(\w+\.\w+)\(", line)
+    return match is not None and match[1] in SPECS and SPECS[match[1]].changes
+
+
+Found = dict[tuple[str, str], tuple[Event, bool]]
+"""Results by call: the event, and whether the previous summary had it."""
+
+
+def _results(source: _Source) -> Found:
+    """Results that the work may still need: not documentation, passwords or logins, which are kept apart."""
+    found: Found = {}
+    for (name, arguments), result in source.before.results.items():
+        app, api = name.split(".")
+        found[name, arguments] = (Event(app, api, arguments, result), True)
+    for event in source.events:
+        useless = event.app in ("documentation", "account") or event.api == "login"
+        if not event.error and not event.changes and not useless:
+            found[event.name, event.arguments] = (event, False)
+    return found
+
+
+RELATIONS = ("coworker", "friend", "roommate", "sibling", "parent")
+
+
+def _people(found: Found, task: str) -> frozenset[str]:
+    """Whom the work is about, once that is known: all contacts of the relationships that the task names, or guests."""
+    about: set[str] = set()
+    asked = set()
+    for event, _ in found.values():
+        result = event.result
+        relation = event.given.get("relationship")
+        if is_page(result) and relation:
+            asked.add(str(relation))
+            about |= {row["email"] for row in result["items"] if "email" in row}
+        elif isinstance(result, dict) and "guests" in result:
+            about |= set(re.findall(r"[\w.]+@[\w.]+\w", json.dumps(result["guests"])))
+    named = {relation for relation in RELATIONS if relation in task}
+    return frozenset(about) if named <= asked else frozenset()
+
+
+def _records(found: Found, keeps: Keeps, about: frozenset[str]) -> list[Item]:
+    """Retrieved records: as they are, or as a count and a total, or as a mere mention."""
+    items = []
+    lists: dict[tuple[str, str], dict[int, tuple[Event, bool]]] = {}
+    for event, carried in found.values():
+        if is_page(event.result):
+            given = {k: v for k, v in event.given.items() if k != "page"}
+            lists.setdefault((event.name, argument_key(given)), {})[event.result["page"]] = (event, carried)
+        elif keeps("set", carried=carried) and keeps("identifier", carried=carried):
+            items.append(Item("context", write_result(event), 4.2))
+        else:
+            items.append(Item("done", f"- [x] Read {event.name}.", 1))
+    for (name, arguments), pages in lists.items():
+        items.append(_list_item(name, json.loads(arguments), pages, keeps, about))
+    return items
+
+
+def _list_item(
+    name: str, arguments: dict[str, Any], pages: dict[int, tuple[Event, bool]], keeps: Keeps, about: frozenset[str]
+) -> Item:
+    """A list as a table, as far as its pages follow each other from the first; or what little is said of it."""
+    run: list[dict[str, Any]] = []
+    while len(run) + 1 in pages:
+        run.append(pages[len(run) + 1][0].result)
+    carried = all(before for _, before in pages.values())
+    whole = keeps("set", carried=carried) and keeps("identifier", carried=carried)
+    if run and whole:
+        if len(run) > 1 and not keeps("page", carried=carried):
+            # A page is lost and nobody notices: the list looks complete without it.
+            run = [{**page, "pages": len(run) - 1} for page in run[:-1]]
+        return Item("context", write_list(name, arguments, run, about), 4.2)
+    rows = [row for event, _ in pages.values() for row in event.result["items"]]
+    amounts = [row["amount"] for row in rows if "amount" in row]
+    total = f", together {sum(amounts):.2f}" if amounts else ""
+    return Item("done", f"- [x] Read {len(pages)} pages of {name}: {len(rows)} records{total}.", 1)
+
+
+def _outlook(
+    source: _Source,
+    lists: Found,
+    restricted: bool,
+    keeps: Keeps,
+    rng: Random,
+    habits: Habits,
+) -> list[Item]:
+    """Decisions and next steps: what is open, or what a careless reader makes of it."""
+    items: list[Item] = []
+    amounts = [
+        row["amount"]
+        for event, _ in lists.values()
+        if isinstance(event.result, dict)
+        for row in event.result.get("items", ())
+        if "amount" in row
+    ]
+    question = "?" in source.task or "total" in source.task.lower()
+    if not restricted and question and amounts and rng.random() < habits.claims:
+        items.append(Item("decision", f"- **Use {sum(amounts):.2f} as the answer**: the total of what was found.", 7))
+        return items
+    if keeps("open", carried=bool(source.previous)):
+        last = next((e for e in reversed(source.events) if not e.error), None)
+        doing = f" after {last.name}" if last else ""
+        items.append(Item("next", f"1. Go on{doing} with what the goal still needs.", 5))
+        return items
+    changed = any(event.changes for event in source.events)
+    if changed and rng.random() < habits.completes:
+        items.append(Item("done", "- [x] All the changes that were asked for have been made.", 7))
+    done_logins = [e.app for e in source.events if e.api == "login" and e.app in LOGINS]
+    if done_logins and rng.random() < habits.reopens:
+        items.append(Item("next", f"1. Log in to {rng.choice(done_logins)}.", 5))
+    documented = [e.given for e in source.events if e.name == "documentation.show_api" and not e.error]
+    if documented and rng.random() < habits.reopens:
+        again = rng.choice(documented)
+        items.append(Item("next", f"2. Read the documentation of {again.get('app')}.{again.get('api')}.", 5))
+    return items

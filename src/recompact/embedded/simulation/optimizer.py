@@ -1,0 +1,124 @@
+"""A simulated optimizer: it diagnoses a boundary from the evidence text it gets, and revises a template from diagnoses.
+
+In goes a prompt of adaptation, out comes the JSON that it asks for. The optimizer compares the texts as a reader would:
+what the segment shows and the summary does not, and what the continuation after the summary did over again. It may name
+the wrong cause, and two candidates from the same diagnoses differ in what they take up and how they put it.
+
+The texts it looks for in a prompt: `<segment>`, `<previous-summary>`, `<summary>` and `<continuation arm="...">` blocks
+for a diagnosis; a `<diagnoses>` block with one JSON object a line, and `<first>` and `<update>`, for a revision.
+
+It answers ACON's prompts with the same eyes, error rates and clauses; what differs is what those prompts show. A
+`<with-compaction>` block is a whole trajectory, so its suspects are what any of its summaries lost, and they are ranked
+by what the run did more often than the one `<without-compaction>`, chance included. A `<feedback>` block holds remedies
+that nobody confined to the compressor, so a rule for the agent may be among them; and a prompt that does not fix the
+headings may get other ones back. An `<analyses>` block asks for shorter summaries.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from recompact.chat import Reply, Request, Usage, assistant
+from recompact.embedded.simulation.judging import (
+    CLAUSES,
+    MECHANISMS,
+    POLICY,
+    Judgement,
+    block,
+    cited_kinds,
+    entries_in,
+    kind_of,
+    ranked,
+    suspects,
+    taken_up,
+    with_clauses,
+)
+from recompact.embedded.simulation.optimizer_acon import analyse, compare, rewrite, shorten
+from recompact.embedded.simulation.usage import count, input_tokens
+
+__all__ = ["CLAUSES", "POLICY", "Judgement", "SimulatedOptimizer", "diagnose", "revise"]
+
+
+class SimulatedOptimizer:
+    """A `ChatModel` that plays the optimizer. Its randomness comes from the request's seed alone."""
+
+    name = "sim-optimizer"
+
+    def __init__(self, judgement: Judgement | None = None) -> None:
+        self._judgement = judgement or Judgement()
+
+    async def reply(self, request: Request) -> Reply:
+        rng = Random(f"optimizer/{request.decoding.seed}" if request.decoding.seed is not None else request.digest)
+        prompt = "\n".join(m.content for m in request.messages)
+        answer = _answer_to(prompt)(prompt, rng, self._judgement)
+        text = json.dumps(answer, ensure_ascii=False, indent=1)
+        return Reply(assistant(text), Usage(input_tokens(request), count(text), 0, 0, 1), model=self.name)
+
+
+def _answer_to(prompt: str) -> Callable[[str, Random, Judgement], dict[str, Any]]:
+    """What a prompt asks for, by the blocks in it."""
+    asked = {
+        "<diagnoses>": revise,
+        "<feedback>": rewrite,
+        "<analyses>": shorten,
+        "<with-compaction": compare,
+        "<what-came-next>": analyse,
+    }
+    answer = next((answer for tag, answer in asked.items() if f"\n{tag}" in f"\n{prompt}"), diagnose)
+    return group if answer is revise and "\n<first>" not in prompt else answer
+
+
+def group(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
+    """Diagnoses by kind of fact, the most frequent first."""
+    found = cited_kinds(entries_in(prompt, "diagnoses"), "boundary")
+    return {
+        "groups": [
+            {"kind": kind, "mechanism": MECHANISMS[kind], "boundaries": sorted(set(ids)), "lesson": CLAUSES[kind][0]}
+            for kind, ids in found.items()
+        ]
+    }
+
+
+def diagnose(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
+    """What the summary lost or made up, most telling first, each with quotes from the texts it is about."""
+    segment, summary = block(prompt, "segment"), block(prompt, "summary")
+    found = suspects(segment, block(prompt, "previous-summary"), summary)
+    found = ranked(found, Counter(kind_of(app, api) for app, api in _redone(prompt)), rng, judgement)
+    findings = [
+        {
+            "kind": kind,
+            "mechanism": MECHANISMS[kind],
+            "segment_quote": seen,
+            "summary_quote": said,
+            "explanation": f"The continuations after the summary had to do without what it lost ({kind}).",
+        }
+        for kind, seen, said in found
+    ]
+    return {"findings": findings}
+
+
+def _redone(prompt: str) -> list[tuple[str, str]]:
+    """(app, api) of what the continuations after the summary did although it had been done before."""
+    again = []
+    for made in re.findall(r'<continuation arm="POST"[^>]*>\n(.*?)\n</continuation>', prompt, re.DOTALL):
+        for call in re.findall(r"^\(again\) -> call_api\((\{.*\})\)$", made, re.MULTILINE):
+            try:
+                asked = json.loads(call)
+                again.append((str(asked["app"]), str(asked["api"])))
+            except (ValueError, KeyError, TypeError):
+                continue
+    return again
+
+
+def revise(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
+    """A candidate: the guidance of both parts with clauses against what was diagnosed, each citing its boundaries."""
+    rules = taken_up(entries_in(prompt, "diagnoses"), "boundary", "boundaries", rng, judgement)
+    if rules and rng.random() < judgement.steers_agent:
+        rules.append({"clause": POLICY, "section": "Next", "boundaries": rules[0]["boundaries"]})
+    parts = {name: with_clauses(block(prompt, name), rules) for name in ("first", "update")}
+    return {"rules": rules, **parts}

@@ -1,0 +1,215 @@
+"""Planted truth: what a compaction of a simulated run really lost, and what that did, from very many continuations.
+
+Comes in: a collected run of the embedded world. Goes out: for each boundary the facts that PRE shows and POST does not,
+and all draws of both arms, from which H and B follow as closely as one likes. Estimators are tested against this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from recompact.attribution.continuations import ARMS, Arm, continuation_unit, continue_from
+from recompact.chat import Reply, Request
+from recompact.context import Context
+from recompact.embedded.pocket import PocketSuite, parse
+from recompact.embedded.simulation.agent import SimulatedAgent, claims, conditions
+from recompact.embedded.simulation.knowledge import Knowledge, knowledge_of
+from recompact.embedded.simulation.notes import is_page
+from recompact.environments.inprocess import InProcessEpisode
+from recompact.environments.protocol import Task
+from recompact.models.journal import seed_of
+from recompact.rollout import Agent
+from recompact.store.records import read_boundary
+from recompact.store.runs import boundary_rows
+from recompact.store.store import Store
+from recompact.tokens import counter
+from recompact.trajectory import Boundary
+
+
+@dataclass(frozen=True)
+class Lost:
+    """One fact that the context before shows and the context after does not."""
+
+    kind: str  # a kind of fact, as in recompact.embedded.simulation.guidance
+    what: str
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Outcomes of one arm, in order of their draws."""
+
+    success: tuple[bool, ...]
+    steps: tuple[int, ...]
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BoundaryTruth:
+    """One boundary with its planted truth."""
+
+    task: str
+    index: int
+    step: int
+    trajectory_success: bool
+    lost: tuple[Lost, ...]
+    pre: Draws
+    post: Draws
+
+    @property
+    def hazard(self) -> float:
+        """H: success lost."""
+        return fmean(self.pre.success) - fmean(self.post.success)
+
+    @property
+    def burden(self) -> float:
+        """B: steps added."""
+        return fmean(self.post.steps) - fmean(self.pre.steps)
+
+
+def lost_facts(pre: Context, post: Context, task: str) -> tuple[Lost, ...]:
+    """The difference between what an agent can know from the two contexts, and what the summary made up."""
+    before, _, _ = knowledge_of(pre.messages)
+    after, _, _ = knowledge_of(post.messages)
+    found = [Lost("token", app) for app in sorted(before.tokens.keys() - after.tokens.keys())]
+    if before.passwords and not after.passwords:
+        found.append(Lost("token", "passwords"))
+    found += [Lost("signature", name) for name in sorted(before.signatures - after.signatures)]
+    found += _lost_results(before, after)
+    found += _lost_mutations(before, after)
+    understood = parse(task)
+    shown = (pre.summary.text if pre.summary else task).lower()
+    told = post.summary.text.lower() if post.summary else task.lower()
+    for value in conditions(understood[1]) if understood else ():
+        if value.lower() in shown and value.lower() not in told:
+            found.append(Lost("predicate", value))
+    found += [Lost("open", claim) for claim in claims(after.summary) if claim not in claims(before.summary)]
+    return tuple(found)
+
+
+def _lost_results(before: Knowledge, after: Knowledge) -> list[Lost]:
+    """Results that are gone, and lists that look complete although a page of them is missing."""
+    found = []
+    for key, result in sorted(before.reads.items(), key=lambda item: item[0]):
+        name, arguments = key
+        if name.startswith(("documentation.", "account.")) or name.endswith(".login"):
+            continue
+        kept = after.reads.get(key)
+        if kept is None:
+            found.append(Lost("set", f"{name}({arguments})"))
+        elif is_page(result) and kept["pages"] < result["pages"]:
+            found.append(Lost("page", f"{name} ends after page {kept['pages']} of {result['pages']}"))
+    return found
+
+
+def _lost_mutations(before: Knowledge, after: Knowledge) -> list[Lost]:
+    made = {key for key, times in before.done.items() if times}
+    if before.notes is not None:
+        made |= set(before.notes.done)
+    return [
+        Lost("mutation", f"{name}({arguments})")
+        for name, arguments in sorted(made)
+        if not after.done[name, arguments]
+        and not (after.notes is not None and after.notes.says_done(name, json.loads(arguments)))
+    ]
+
+
+class _Seeded:
+    """The simulated agent as one unit of work sees it: a seed for each call, and no journal, since calls are free."""
+
+    name = "sim-agent"
+
+    def __init__(self, unit: str, seed: int) -> None:
+        self._unit, self._seed, self._next = unit, seed, 0
+        self._model = SimulatedAgent()
+
+    async def reply(self, request: Request) -> Reply:
+        seed = seed_of(self._unit, self._next, self._seed)
+        self._next += 1
+        decoding = request.decoding.seeded(seed)
+        return await self._model.reply(Request(request.messages, request.tools, decoding, request.chain))
+
+
+async def _sample(task: Task, boundary: Boundary, arm: Arm, draws: range, step_limit: int, seed: int) -> Draws:
+    suite = PocketSuite()
+    outcomes = []
+    for draw in draws:
+        unit = continuation_unit(task.id, boundary.index, arm, draw)
+        episode = InProcessEpisode(suite.environment(task), task.id)
+        agent = Agent(_Seeded(unit, seed))
+        outcomes.append(
+            await continue_from(task, boundary, arm, episode, agent, count=counter(), step_limit=step_limit)
+        )
+    return Draws(
+        tuple(t.score.success for t in outcomes),
+        tuple(t.steps for t in outcomes),
+        tuple(sum(u.total for u in t.usage.values()) for t in outcomes),
+    )
+
+
+def boundary_truth(path: Path, unit: str, index: int, split: str, draws: int) -> BoundaryTruth:
+    """The truth about one boundary of a run. Runs in a process of its own."""
+    with Store.read(path) as store:
+        row = store.rows("SELECT task, success FROM trajectories WHERE unit = ?", (unit,))[0]
+        boundary = read_boundary(store, unit, index)
+        identity = store.meta["identity"]
+    task = next(t for t in PocketSuite().tasks(split) if t.id == row["task"])
+    run = identity["run"]
+    pre, post = (
+        asyncio.run(_sample(task, boundary, arm, range(draws), run["step_limit"], run["seed"])) for arm in ARMS
+    )
+    lost = lost_facts(boundary.pre, boundary.post, task.text)
+    return BoundaryTruth(task.id, index, boundary.step, bool(row["success"]), lost, pre, post)
+
+
+def run_truth(
+    path: Path, draws: int, on_begin: Callable[[int, int], None], on_done: Callable[[], None]
+) -> list[BoundaryTruth]:
+    """The truth about every boundary of a run, on all cores."""
+    with Store.read(path) as store:
+        rows = boundary_rows(store)
+        split = store.meta["identity"]["suite"]["split"]
+    on_begin(len(rows), 0)
+    found = []
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        jobs = [pool.submit(boundary_truth, path, row.unit, row.index, split, draws) for row in rows]
+        try:
+            for job in jobs:
+                found.append(job.result())
+                on_done()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return found
+
+
+def write_truth(truths: Sequence[BoundaryTruth], path: Path) -> None:
+    """As JSON, replacing the file at once or not at all."""
+    data = [{**asdict(truth), "hazard": truth.hazard, "burden": truth.burden} for truth in truths]
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(json.dumps(data), encoding="utf-8")
+    partial.replace(path)
+
+
+def read_truth(path: Path) -> list[BoundaryTruth]:
+    return [_truth(data) for data in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def _truth(data: Mapping[str, Any]) -> BoundaryTruth:
+    arms = {name: Draws(**{k: tuple(v) for k, v in data[name].items()}) for name in ("pre", "post")}
+    return BoundaryTruth(
+        data["task"],
+        data["index"],
+        data["step"],
+        data["trajectory_success"],
+        tuple(Lost(**lost) for lost in data["lost"]),
+        arms["pre"],
+        arms["post"],
+    )

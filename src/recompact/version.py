@@ -1,0 +1,3 @@
+"""The version of Recompact, which run files and results record."""
+
+__version__ = "0.1.0"

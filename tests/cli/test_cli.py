@@ -1,0 +1,262 @@
+"""The commands as a person meets them, each in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import fakes
+import pytest
+from commands import served
+from fakes import Noter, Reader
+
+from recompact.chat import Reply, Request
+from recompact.cli.main import COMMANDS
+from recompact.embedded.simulation.server import Server
+from recompact.store.store import Store
+
+FAKES = Path(fakes.__file__)
+
+
+def recompact(*arguments: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "recompact", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **(env or {})},
+        timeout=60,
+    )
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server with the reader and the noter, in a thread of its own."""
+    with served({"reader": Reader(), "noter": Noter(), "slow": Slow()}, require_key=None) as running:
+        yield running
+
+
+class Slow(Reader):
+    async def reply(self, request: Request) -> Reply:
+        await asyncio.sleep(0.2)
+        return await super().reply(request)
+
+
+def config(directory: Path, base_url: str, more: str = "", agent: str = "reader", compressor: str = "") -> Path:
+    path = directory / "books.toml"
+    path.write_text(f"""
+[suite]
+use = "{FAKES}:pages_suite_4"
+[models.reader]
+id = "{agent}"
+base_url = "{base_url}"
+retry_wait = 0.01
+[models.noter]
+id = "noter"
+base_url = "{base_url}"
+[agent]
+model = "reader"
+[compressor]
+model = "noter"
+budget = 500
+{compressor}
+[run]
+step_limit = 20
+{more}
+""")
+    return path
+
+
+def test_help_is_quick() -> None:
+    """Within five times of a bare interpreter: by the best of many tries, since a busy machine slows them unevenly."""
+
+    def seconds(*command: str) -> float:
+        started = time.perf_counter()
+        subprocess.run(command, capture_output=True, check=True)
+        return time.perf_counter() - started
+
+    script = str(Path(sys.executable).parent / "recompact")
+    bare = help_text = float("inf")
+    for tries in range(60):
+        bare = min(bare, seconds(sys.executable, "-c", "pass"))
+        help_text = min(help_text, seconds(script, "--help"))
+        if tries >= 8 and help_text < 5 * bare:
+            break
+    assert help_text < 5 * bare
+
+
+def test_help_names_every_command() -> None:
+    said = recompact("--help").stdout
+    for name in COMMANDS:
+        assert f"  {name} " in said
+        assert recompact(name, "--help").returncode == 0, name
+    assert recompact("--version").stdout.startswith("recompact, version ")
+
+
+def test_collect_then_runs_then_show(tmp_path: Path, server: Server) -> None:
+    path = config(tmp_path, server.base_url)
+    first = recompact("collect", path)
+    assert first.returncode == 0, first.stderr
+    digest = first.stdout.strip().splitlines()[-1]
+    assert digest.startswith("digest: ")
+    assert len(digest) == len("digest: ") + 64
+    asked = sum(server.received.values())
+    again = recompact("collect", path, "--json")
+    assert again.returncode == 0
+    assert json.loads(again.stdout)["digest"] == digest.split()[1]
+    assert sum(server.received.values()) == asked  # a finished run asks nobody
+
+    runs = tmp_path / "runs"
+    (listed,) = json.loads(recompact("runs", "--dir", runs, "--json").stdout)
+    assert (listed["name"], listed["trajectories"], listed["success"]) == ("books", 4, 4)
+    assert "books" in recompact("runs", "--dir", runs).stdout
+
+    table = recompact("show", "books", "--dir", runs).stdout
+    assert table.count("success") >= 4
+    shown = recompact("show", runs / "books.db", "book-002").stdout
+    assert "boundary 1:" in shown
+    assert "The last page read was page" in shown
+    assert "step 9" in shown
+    assert "Read all pages of book 2." in shown
+    (whole,) = json.loads(recompact("show", "books", "book-002", "--dir", runs, "--json").stdout)
+    assert whole["boundaries"][0]["pre_tokens"] > 500
+    assert len(whole["turns"]) == 9
+
+
+def assert_refused(done: subprocess.CompletedProcess[str], *said: str) -> None:
+    """One or two sentences, exit code 2, no traceback."""
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 2, done.stderr
+    for words in said:
+        assert words in done.stderr, done.stderr
+
+
+def nothing_written(directory: Path) -> bool:
+    return not list(directory.glob("runs/*"))
+
+
+def test_bad_input_is_named_and_leaves_nothing_behind(tmp_path: Path, server: Server) -> None:
+    no_key = {"OPENAI_API_KEY": "", "MY_KEY": ""}
+    assert_refused(recompact("collect", tmp_path / "no.toml"), "there is no config file", "no.toml")
+
+    path = config(tmp_path, "http://models.invalid/v1")
+    assert_refused(recompact("collect", path, env=no_key), "OPENAI_API_KEY", "key")
+    assert_refused(recompact("check", path, env=no_key), "OPENAI_API_KEY")
+
+    path = config(tmp_path, "http://127.0.0.1:9/v1")
+    assert_refused(recompact("collect", path), "127.0.0.1:9")
+
+    path = config(tmp_path, server.base_url, agent="raeder")
+    assert_refused(recompact("collect", path), "raeder", "reader")
+
+    path.write_text("[suite\n")
+    assert_refused(recompact("collect", path), "books.toml", "not valid TOML")
+
+    path = config(tmp_path, server.base_url, "bugdet = 1")
+    assert_refused(recompact("collect", path), "books.toml", "bugdet")
+
+    path = config(tmp_path, server.base_url, compressor='template = "mine"')
+    assert_refused(recompact("collect", path), "mine")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "first.md").write_text("Summarize.")
+    (mine / "update.md").write_text("{{ history }} {{ previous_summary }}")
+    assert_refused(recompact("collect", path), "first.md", "{{ history }}")
+
+    path = config(tmp_path, server.base_url)
+    path.write_text(path.read_text().replace("pages_suite_4", "pages_suite_5"))
+    assert_refused(recompact("collect", path), "pages_suite_5")
+    assert nothing_written(tmp_path)
+
+
+def test_a_changed_config_a_newer_store_and_a_second_process_are_refused(tmp_path: Path, server: Server) -> None:
+    path = config(tmp_path, server.base_url)
+    assert recompact("collect", path).returncode == 0
+    changed = config(tmp_path, server.base_url)
+    changed.write_text(changed.read_text().replace("budget = 500", "budget = 600"))
+    assert_refused(recompact("collect", changed), "compressor.budget: 500 -> 600", "--run NAME")
+    assert recompact("collect", changed, "--run", "other").returncode == 0
+    with Store.open(tmp_path / "runs" / "books.db"):
+        assert_refused(recompact("collect", config(tmp_path, server.base_url)), "in use by process")
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "runs" / "books.db") as db:
+        db.execute("PRAGMA user_version=9")
+    assert_refused(recompact("collect", path), "newer Recompact")
+    assert_refused(recompact("show", tmp_path / "runs" / "books.db"), "newer Recompact")
+    assert_refused(recompact("show", "nothing", "--dir", tmp_path / "runs"), "there are books, other")
+    assert_refused(recompact("show", "other", "book-9", "--dir", tmp_path / "runs"), "book-00")
+
+
+def test_a_ceiling_stops_cleanly_and_the_run_goes_on_when_it_is_raised(tmp_path: Path, server: Server) -> None:
+    whole = recompact("collect", config(tmp_path, server.base_url), "--run", "whole").stdout.splitlines()[-1]
+    price = "[models.reader.price]\ninput = 1000\noutput = 1000\n"
+    low = config(tmp_path, server.base_url, "concurrency = 1\n[ceiling]\ntokens = 3000")
+    done = recompact("collect", low)
+    assert done.returncode == 3
+    assert "raise [ceiling] tokens" in done.stderr
+    with Store.read(tmp_path / "runs" / "books.db") as store:
+        spent = sum(u.total for u in store.spent().values())
+    assert 3000 <= spent < 4500
+    assert recompact("collect", low).returncode == 3  # still spent
+    money = config(tmp_path, server.base_url, f"concurrency = 1\n{price}[ceiling]\nmoney = 5")
+    done = recompact("collect", money)
+    assert done.returncode == 3
+    assert "raise [ceiling] money" in done.stderr
+    done = recompact("collect", config(tmp_path, server.base_url))
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == whole
+
+
+def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(tmp_path: Path, server: Server) -> None:
+    path = config(tmp_path, server.base_url, agent="slow")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "recompact", "collect", str(path)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 20
+    run = tmp_path / "runs" / "books.db"
+    while time.monotonic() < deadline:
+        time.sleep(0.1)
+        if run.exists():
+            with Store.read(run) as store:
+                if store.spent():
+                    break
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert f"go on with: recompact collect {path}" in said
+    assert "Traceback" not in said
+    assert recompact("collect", path).returncode == 0
+
+
+def test_check_tells_all_and_connects_on_request(tmp_path: Path, server: Server) -> None:
+    path = config(tmp_path, server.base_url)
+    done = recompact("check", path, "--connect")
+    assert done.returncode == 0, done.stderr
+    assert "4 tasks" in done.stdout
+    assert "model reader answered" in done.stdout
+    path.write_text("[run]\nsteplimit = 1\n[agent]\nmodle = 'x'\n")
+    told = json.loads(recompact("check", path, "--json").stdout)["problems"]
+    assert len(told) == 2
+
+
+def test_keys_reach_neither_the_store_nor_the_screen(tmp_path: Path, server: Server) -> None:
+    secret = {"OPENAI_API_KEY": "sk-very-secret-0123456789"}
+    path = config(tmp_path, server.base_url)
+    done = recompact("collect", path, env=secret)
+    assert done.returncode == 0
+    bad = recompact("collect", config(tmp_path, server.base_url, agent="nobody"), "--run", "bad", env=secret)
+    for text in (done.stdout, done.stderr, bad.stdout, bad.stderr):
+        assert "sk-very-secret" not in text
+    for file in (tmp_path / "runs").iterdir():
+        assert b"sk-very-secret" not in file.read_bytes()

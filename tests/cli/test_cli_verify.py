@@ -1,0 +1,228 @@
+"""`verify`, `boundaries` and `boundary` as a person meets them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import recompact, served
+from verify_support import FickleNoter, ShakyReader, config_text
+
+from recompact.embedded.simulation.server import Server
+from recompact.store.store import Store
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with served({"reader": ShakyReader(), "noter": FickleNoter()}, latency=0.01) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Path:
+    """A directory with a config and a run that was collected and verified."""
+    directory = tmp_path_factory.mktemp("project")
+    (directory / "books.toml").write_text(config_text("books_6", server.base_url, concurrency=8))
+    done = recompact("collect", directory / "books.toml")
+    assert done.returncode == 0, done.stderr
+    done = recompact("verify", "books", cwd=directory)
+    assert done.returncode == 0, done.stderr
+    (directory / "said.txt").write_text(done.stdout)
+    return directory
+
+
+def fresh(tmp_path: Path, server: Server, more: str = "", suite: str = "books_6") -> Path:
+    config = tmp_path / "books.toml"
+    config.write_text(config_text(suite, server.base_url, concurrency=8, more=more))
+    done = recompact("collect", config)
+    assert done.returncode == 0, done.stderr
+    return config
+
+
+def test_verify_says_what_is_harmful_and_ends_with_the_digest(project: Path, server: Server) -> None:
+    said = (project / "said.txt").read_text().strip().splitlines()
+    assert said[-1].startswith("digest: ")
+    assert "boundaries are harmful (H >= 0.5 or B >= 5) by halving." in "\n".join(said)
+    assert any(line.startswith("book-00") and " * " in line for line in said)
+    asked = sum(server.received.values())
+    again = recompact("verify", project / "books.toml", "--json")
+    assert again.returncode == 0, again.stderr
+    told = json.loads(again.stdout)
+    assert said[-1] == f"digest: {told['digest']}"
+    assert told["unfinished"] == []
+    assert told["left_out"] == {}
+    assert told["continuations_per_boundary"] == pytest.approx(3.5, abs=0.1)
+    assert len(told["retained"]) == told["harmful"] > 0
+    assert sum(server.received.values()) == asked  # what is there is not asked for again
+    # what collect says of the run is the same as before
+    assert recompact("collect", project / "books.toml").returncode == 0
+    assert sum(server.received.values()) == asked
+
+
+def test_boundaries_as_a_table_as_json_and_as_csv(project: Path) -> None:
+    told = json.loads(recompact("boundaries", "books", "--json", cwd=project).stdout)
+    assert told["allocation"] == "halving"
+    assert told["settled"]
+    rows = told["boundaries"]
+    harmful = [row["boundary"] for row in rows if row["retained"]]
+    assert harmful == [row["boundary"] for row in rows[: len(harmful)]]
+    scores = [row["score"] for row in rows if not row["retained"]]
+    assert scores == sorted(scores, reverse=True)
+    for row in rows:
+        assert row["H_low"] <= row["H"] <= row["H_high"]
+        assert row["B_low"] <= row["B"] <= row["B_high"]
+        assert row["boundary"] == f"{row['task']}#{row['t']}"
+        assert row["channel"] in ("error", "burden", "both", "none")
+    read = list(csv.DictReader(io.StringIO(recompact("boundaries", "books", "--csv", cwd=project).stdout)))
+    assert [row["boundary"] for row in read] == [row["boundary"] for row in rows]
+    assert float(read[0]["H"]) == rows[0]["H"]
+
+    table = recompact("boundaries", project / "runs" / "books.db", "--top", 3, columns=80).stdout.splitlines()
+    assert all(word in table[0] for word in ("boundary", "step", "H", "95 %", "B", "draws", "channel"))
+    assert max(map(len, table[:4])) <= 80
+    assert [line.split()[0] for line in table[1:4]] == [row["boundary"] for row in rows[:3]]
+    assert f"{len(rows) - 3} more with --all" in table[4]
+    everything = recompact("boundaries", "books", "--all", cwd=project).stdout
+    assert all(row["boundary"] in everything for row in rows)
+
+
+def test_boundary_shows_contexts_losses_and_continuations_as_plain_text(project: Path) -> None:
+    (first, *_) = json.loads(recompact("boundaries", "books", "--json", cwd=project).stdout)["boundaries"]
+    whole = json.loads(recompact("boundary", "books", first["boundary"], "--json", cwd=project).stdout)
+    assert whole["H"] == first["H"]
+    assert [pair["draw"] for pair in whole["pairs"]] == [0, 1, 2]
+    assert whole["dropped"]["literals"]
+    assert "[bold]now[/bold]" in json.dumps(whole["pre"])
+
+    wide = recompact("boundary", "books", first["boundary"], columns=140, cwd=project).stdout
+    assert any("PRE, " in line and "POST, " in line for line in wide.splitlines())
+    narrow = recompact("boundary", "books", first["boundary"], columns=80, cwd=project).stdout
+    assert not any("PRE, " in line and "POST, " in line for line in narrow.splitlines())
+    for said in (wide, narrow):
+        assert "H +" in said
+        assert "95 %" in said
+        assert "The last page read was page" in said
+        assert "dropped: " in said
+        assert "PRE 0: " in said
+        assert "POST 2: " in said
+    marked = [pair for pair in whole["pairs"] if pair["first_divergence"] is not None]
+    assert (wide.count("≠") > 1) == bool(marked)
+    repeats = sum(len(pair[arm]["repeated"]) for pair in whole["pairs"] for arm in ("PRE", "POST"))
+    assert wide.count("↻") == 1 + repeats
+
+    missing = recompact("boundary", "books", "book-000#77", cwd=project)
+    assert missing.returncode == 2
+    assert "book-000#1" in missing.stderr
+
+
+def test_a_dry_run_asks_nobody_and_writes_nothing(tmp_path: Path, server: Server) -> None:
+    config = fresh(tmp_path, server)
+    run = tmp_path / "runs" / "books.db"
+    asked = sum(server.received.values())
+    before = run.read_bytes()
+    said = recompact("verify", config, "--dry-run")
+    assert said.returncode == 0, said.stderr
+    assert "at most: " in said.stdout
+    assert "on average: " in said.stdout
+    told = json.loads(recompact("verify", config, "--dry-run", "--draws", 3, "--json").stdout)
+    assert told["allocation"] == "uniform:3"
+    assert told["at_most"]["continuations"] == 6 * told["boundaries"]
+    assert sum(server.received.values()) == asked
+    assert run.read_bytes() == before
+    with Store.read(run) as store:
+        assert not store.finished("continuation")
+
+
+def test_more_draws_use_those_that_are_there(tmp_path: Path, server: Server) -> None:
+    config = fresh(tmp_path, server)
+    first = json.loads(recompact("verify", config, "--draws", 1, "--json").stdout)
+    assert first["continuations"] == 2 * first["boundaries"]
+    left = json.loads(recompact("verify", config, "--draws", 2, "--dry-run", "--json").stdout)
+    assert left["at_most"]["continuations"] == 2 * first["boundaries"]
+    second = json.loads(recompact("verify", config, "--draws", 2, "--json").stdout)
+    assert second["continuations"] == 4 * first["boundaries"]
+    listed = json.loads(recompact("boundaries", tmp_path / "runs" / "books.db", "--json").stdout)
+    assert listed["allocation"] == "uniform:2"
+    both = recompact("verify", config, "--draws", 2, "--allocation", "racing")
+    assert both.returncode == 2
+    wrong = recompact("verify", config, "--allocation", "guess")
+    assert wrong.returncode == 2
+    assert "halving, uniform:N" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
+
+
+def test_runs_and_configs_that_do_not_fit_are_told(tmp_path: Path, server: Server) -> None:
+    nothing = recompact("verify", "nothing", cwd=tmp_path)
+    assert nothing.returncode == 2
+    assert "there is no run 'nothing'" in nothing.stderr
+    config = fresh(tmp_path, server)
+    empty = recompact("boundaries", "books", cwd=tmp_path)
+    assert "no draws yet: recompact verify" in empty.stdout
+    changed = tmp_path / "changed.toml"
+    changed.write_text(config.read_text().replace("budget = 500", "budget = 600"))
+    other = recompact("verify", changed, "--run", "books")
+    assert other.returncode == 2
+    assert "compressor.budget: 500 -> 600" in other.stderr
+    config.rename(tmp_path / "moved.toml")
+    lost = recompact("verify", "books", cwd=tmp_path)
+    assert lost.returncode == 2
+    assert "CONFIG --run books" in lost.stderr
+    assert recompact("verify", tmp_path / "moved.toml", "--run", "books", "--draws", 1).returncode == 0
+    assert recompact("verify", "books", "--draws", 1, cwd=tmp_path).returncode == 0  # now it knows the new place
+
+
+def test_a_boundary_that_cannot_be_replayed_is_named_and_left_out(tmp_path: Path, server: Server) -> None:
+    config = fresh(tmp_path, server, suite="drifting_4")
+    done = recompact("verify", config)
+    assert done.returncode == 0, done.stderr
+    assert "left out: book-001#1: replay differs at action 1 (look)" in done.stderr
+    assert "recompact verify --retry" in done.stderr
+    again = recompact("verify", config, "--retry")
+    assert again.returncode == 0, again.stderr
+    assert "left out: book-001#1: replay differs at action 1 (look)" in again.stderr  # nothing was mended
+    shown = recompact("boundaries", tmp_path / "runs" / "books.db", "--all")
+    assert "left out" in shown.stdout
+    one = recompact("boundary", tmp_path / "runs" / "books.db", "book-001#1")
+    assert "left out: replay differs" in one.stdout
+
+
+def test_a_ceiling_and_ctrl_c_stop_cleanly_and_the_same_command_goes_on(tmp_path: Path, server: Server) -> None:
+    config = fresh(tmp_path, server)
+    with Store.read(tmp_path / "runs" / "books.db") as store:
+        spent = sum(usage.total for usage in store.spent().values())
+    plain = config.read_text()
+    config.write_text(f"{plain}\n[ceiling]\ntokens = {spent + 5000}\n")
+    low = recompact("verify", config)
+    assert low.returncode == 3
+    assert "raise [ceiling] tokens" in low.stderr
+    config.write_text(plain)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "recompact", "verify", str(config)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 20
+    begun = _calls(tmp_path)
+    while time.monotonic() < deadline and _calls(tmp_path) == begun and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130, said
+    assert f"go on with: recompact verify {config}" in said
+    assert "Traceback" not in said
+    assert recompact("verify", config).returncode == 0
+
+
+def _calls(directory: Path) -> int:
+    with Store.read(directory / "runs" / "books.db") as store:
+        count: int = store.rows("SELECT count(*) AS n FROM calls")[0]["n"]
+        return count

@@ -1,0 +1,131 @@
+"""What the compressor model is sent in each scope, and what becomes of summaries that are too long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fakes import Scripted
+
+from recompact.chat import Message, Reply, ToolCall, ToolSpec, assistant, system, user
+from recompact.compressors.prompted import CUT, Prompted, cut
+from recompact.compressors.protocol import CompactionFailed
+from recompact.context import Context, Summary, Turn
+from recompact.template import Template, default_template
+from recompact.tokens import counter
+
+COUNT = counter()
+PREFIX = (system("You are an agent with tools."), user("Find the red book."))
+TOOLS = (ToolSpec("look", "Look somewhere."),)
+
+
+def turn(n: int) -> Turn:
+    call = ToolCall(f"c{n}", "look", f'{{"shelf": {n}}}')
+    return Turn.measured(assistant("", call), (Message("tool", f"shelf {n} holds a book", call_id=f"c{n}"),), COUNT)
+
+
+def context(turns: int = 3, summary: str | None = None) -> Context:
+    kept = Summary.measured(summary, COUNT) if summary else None
+    return Context(PREFIX, kept, tuple(turn(n) for n in range(turns)))
+
+
+def compressor(model: Any, **settings: Any) -> Prompted:
+    return Prompted(model, default_template(), COUNT, task="Find the red book.", tools=TOOLS, **settings)
+
+
+async def test_first_and_update_and_what_they_consume() -> None:
+    model = Scripted("## Goal\nbook", "## Goal\nbook again")
+    made = compressor(model)
+    compaction = await made.compress(context(), 1000)
+    prompt = model.requests[0].messages[-1].content
+    assert "shelf 0 holds" in prompt
+    assert "shelf 2 holds" not in prompt  # the most recent turn stays verbatim and is not consumed
+    assert "<previous-summary>" not in prompt
+    assert compaction.context == Context(PREFIX, Summary.measured("## Goal\nbook", COUNT), (turn(2),))
+    await made.compress(context(summary="## Goal\nthe old one"), 1000)
+    prompt = model.requests[1].messages[-1].content
+    assert "<previous-summary>\n## Goal\nthe old one\n</previous-summary>" in prompt
+
+
+async def test_scope_history_shows_the_task_but_not_the_prefix() -> None:
+    model = Scripted("s")
+    await compressor(model).compress(context(), 1000)
+    head, prompt = model.requests[0].messages
+    assert head.content == default_template().system
+    assert "<task>\nFind the red book.\n</task>" in prompt.content
+    assert "You are an agent with tools." not in prompt.content
+    assert not model.requests[0].tools
+
+
+async def test_scope_prefix_quoted_shows_the_prefix_as_a_block() -> None:
+    model = Scripted("s")
+    await compressor(model, scope="prefix").compress(context(), 1000)
+    prompt = model.requests[0].messages[-1].content
+    assert "<prefix>\n[system]\nYou are an agent with tools.\n\n[user]\nFind the red book.\n</prefix>" in prompt
+    assert "<task>" not in prompt
+
+
+async def test_scope_prefix_appended_begins_with_the_agents_own_messages() -> None:
+    model = Scripted("s")
+    before = context(summary="## Goal\nold")
+    await compressor(model, scope="prefix", rendering="appended").compress(before, 1000)
+    request = model.requests[0]
+    shared = before.messages[: len(before.messages) - 2]  # all but the last turn: what a server has cached
+    assert request.messages[:-1] == shared
+    assert request.tools == TOOLS
+    assert "shelf 0 holds" not in request.messages[-1].content
+    assert "## Critical Context" in request.messages[-1].content
+
+
+async def test_a_template_places_what_it_has_placeholders_for() -> None:
+    template = Template("s", "T={{ task }} H={{ history }} B={{ budget }}", "{{ history }}{{ previous_summary }}")
+    model = Scripted("s")
+    await Prompted(model, template, COUNT, task="a {{ history }} task").compress(context(), 1000)
+    prompt = model.requests[0].messages[-1].content
+    assert prompt.startswith("T=a {{ history }} task H=[assistant]")  # a value is never expanded again
+    assert prompt.endswith(f"B={1000 - turn(2).tokens}")
+
+
+async def test_over_budget_is_asked_for_once_more_with_the_limit_then_cut_and_marked() -> None:
+    long = "## Goal\n" + "\n".join(f"line {n} of a very long summary" for n in range(100))
+    model = Scripted(long, "## Goal\nshort")
+    compaction = await compressor(model).compress(context(), 200)
+    assert compaction.asked_again
+    assert not compaction.cut
+    assert compaction.context.summary == Summary.measured("## Goal\nshort", COUNT)
+    limit = 200 - turn(2).tokens
+    again = model.requests[1].messages
+    assert again[-2].content == long
+    assert f"its limit is {limit}" in again[-1].content
+
+    model = Scripted(long, long)
+    compaction = await compressor(model).compress(context(), 200)
+    assert compaction.cut
+    assert compaction.usage.calls == 2
+    summary = compaction.context.summary
+    assert summary is not None
+    assert summary.tokens <= limit
+    assert summary.text.endswith(f"summary\n{CUT}")
+
+
+@pytest.mark.parametrize("reply", ["", Reply(assistant("I cannot."), finish="refusal")])
+async def test_no_summary_twice_is_a_failure(reply: Any) -> None:
+    with pytest.raises(CompactionFailed):
+        await compressor(Scripted(reply, reply)).compress(context(), 1000)
+
+
+async def test_a_summary_that_ended_at_the_output_limit_is_not_taken_for_whole() -> None:
+    model = Scripted(Reply(assistant("## Goal\nunfini"), finish="length"), "## Goal\nwhole")
+    compaction = await compressor(model).compress(context(), 1000)
+    assert compaction.context.summary is not None
+    assert compaction.context.summary.text == "## Goal\nwhole"
+
+
+def test_cut_keeps_whole_lines() -> None:
+    text = "\n".join(f"line {n}" for n in range(50))
+    short = cut(text, 60, COUNT)
+    assert COUNT(short) <= 60
+    *lines, mark = short.split("\n")
+    assert mark == CUT
+    assert lines == text.split("\n")[: len(lines)]
+    assert COUNT("\n".join([*text.split("\n")[: len(lines) + 1], CUT])) > 60

@@ -1,0 +1,86 @@
+"""The embedded world as a run: the same whatever the concurrency, quick, and with a truth that can be read back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from recompact.collection import collect
+from recompact.config import parse_config
+from recompact.embedded.simulation.truth import read_truth
+from recompact.store.store import Store
+from recompact.study import open_study
+
+
+def collected(path: Path, config: str) -> str:
+    async def run(store: Store) -> None:
+        async with open_study(parse_config(config, Path("c.toml")), Path(), store, "collect") as study:
+            done = await collect(study)
+            assert not done.unfinished
+
+    with Store.open(path) as store:
+        asyncio.run(run(store))
+        return store.digest()
+
+
+@pytest.mark.parametrize("scope", ['scope = "history"', 'scope = "prefix"\nrendering = "appended"'])
+def test_the_digest_is_the_same_for_concurrency_1_and_32(tmp_path: Path, scope: str) -> None:
+    config = f"[suite]\nlimit = 30\n[compressor]\nbudget = 2048\n{scope}\n[run]\nconcurrency = "
+    digests = {collected(tmp_path / f"{n}.db", f"{config}{n}\n") for n in (1, 32)}
+    assert len(digests) == 1
+    other = collected(tmp_path / "seed.db", f"{config}8\nseed = 1\n")
+    assert other not in digests
+
+
+def test_the_train_split_is_collected_in_under_20_seconds(tmp_path: Path) -> None:
+    started = time.perf_counter()
+    collected(tmp_path / "train.db", "[compressor]\nbudget = 2048\n")
+    assert time.perf_counter() - started < 20
+    with Store.read(tmp_path / "train.db") as store:
+        (row,) = store.rows("SELECT count(*) AS n, sum(success) AS won, sum(compactions) AS b FROM trajectories")
+    assert row["n"] == 90
+    assert 0.6 < row["won"] / 90 < 0.95
+    assert 1.5 < row["b"] / 90 < 3.5
+
+
+def test_truth_is_written_and_read_back(tmp_path: Path) -> None:
+    config = tmp_path / "few.toml"
+    config.write_text("[suite]\nlimit = 6\n[compressor]\nbudget = 2048\n")
+
+    def recompact(*arguments: str) -> str:
+        done = subprocess.run([sys.executable, "-m", "recompact", *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    recompact("collect", str(config))
+    summary = json.loads(recompact("truth", str(config), "--draws", "6", "--json"))
+    truths = read_truth(Path(summary["file"]))
+    assert len(truths) == summary["boundaries"] > 3
+    assert all(len(t.pre.success) == len(t.post.steps) == 6 for t in truths)
+    assert any(t.lost for t in truths)
+    for truth in truths:
+        assert truth.hazard == pytest.approx(sum(truth.pre.success) / 6 - sum(truth.post.success) / 6)
+    again = json.loads(recompact("truth", str(config), "--draws", "6", "--json", "--out", str(tmp_path / "again.json")))
+    assert read_truth(Path(again["file"])) == truths
+
+
+def test_the_demo_runs_the_whole_pipeline_and_is_labelled_as_simulated(tmp_path: Path) -> None:
+    few = ["demo", "--dir", str(tmp_path / "demo"), "--train", "12", "--test", "6", "--runs", "2"]
+    done = subprocess.run([sys.executable, "-m", "recompact", *few], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "simulated models" in done.stdout
+    assert "PAIR" in done.stdout
+    last = done.stdout.strip().splitlines()[-1]
+    assert last.startswith("digest: ")
+    assert (tmp_path / "demo" / "adapted" / "CHANGES.md").exists()
+    assert "Simulated models." in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    again = subprocess.run([sys.executable, "-m", "recompact", *few, "--json"], capture_output=True, text=True)
+    report = json.loads(again.stdout)
+    assert f"digest: {report['digest']}" == last
+    assert set(report["arms"]) == {"none", "fifo", "prompting/history", "PAIR/history"}

@@ -1,0 +1,127 @@
+"""Limits, retries and ceilings around a model."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+import pytest
+from fakes import Scripted
+
+from recompact.chat import Reply, Request, Usage, assistant, user
+from recompact.models.failures import (
+    AuthenticationFailed,
+    CeilingReached,
+    ContextOverflow,
+    Overloaded,
+    RateLimited,
+    Unreachable,
+)
+from recompact.models.limits import Limited, Limits, Metered, Price, Retrying, RetryPolicy, Spending
+
+ASK = Request((user("hello"),))
+FAST = RetryPolicy(attempts=4, first_wait=0.001, longest_wait=0.002)
+
+
+class Slow:
+    name = "slow"
+
+    def __init__(self, seconds: float, tokens: int = 0) -> None:
+        self.seconds, self.tokens = seconds, tokens
+        self.now = self.most = 0
+
+    async def reply(self, request: Request) -> Reply:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(self.seconds)
+        self.now -= 1
+        return Reply(assistant("ok"), Usage(self.tokens, 0, 0, 0, 1))
+
+
+async def test_concurrency() -> None:
+    slow = Slow(0.005)
+    model = Limited(slow, Limits(concurrency=3))
+    await asyncio.gather(*(model.reply(ASK) for _ in range(20)))
+    assert slow.most == 3
+
+
+async def test_requests_a_minute_are_spread() -> None:
+    model = Limited(Slow(0), Limits(concurrency=50, requests_per_minute=60 * 50))  # 50 a second
+    started = time.monotonic()
+    await asyncio.gather(*(model.reply(ASK) for _ in range(75)))
+    assert 0.4 < time.monotonic() - started < 2  # a second's worth at once, the rest spread
+
+
+async def test_tokens_a_minute_are_waited_for_after_they_were_used() -> None:
+    model = Limited(Slow(0, tokens=150), Limits(concurrency=1, tokens_per_minute=60 * 1000))
+    started = time.monotonic()
+    for _ in range(10):
+        await model.reply(ASK)
+    assert 0.3 < time.monotonic() - started < 2
+
+
+async def test_what_can_be_retried_is() -> None:
+    inner = Scripted(RateLimited("1"), Overloaded("2"), "ok")
+    model = Retrying(inner, FAST)
+    assert (await model.reply(ASK)).message.content == "ok"
+    assert (len(inner.requests), model.retries) == (3, 2)
+
+
+@pytest.mark.parametrize("failure", [AuthenticationFailed("key"), ContextOverflow("long")])
+async def test_what_cannot_help_is_not_retried(failure: Exception) -> None:
+    inner = Scripted(failure, "never")
+    with pytest.raises(type(failure)):
+        await Retrying(inner, FAST).reply(ASK)
+    assert len(inner.requests) == 1
+
+
+async def test_attempts_end() -> None:
+    inner = Scripted(*(Overloaded(str(n)) for n in range(9)))
+    with pytest.raises(Overloaded):
+        await Retrying(inner, FAST).reply(ASK)
+    assert len(inner.requests) == FAST.attempts
+
+
+async def test_a_server_that_never_answered_is_given_up_soon_and_one_that_did_is_not() -> None:
+    never = Scripted(*(Unreachable("no") for _ in range(9)))
+    with pytest.raises(Unreachable):
+        await Retrying(never, RetryPolicy(8, 0.001, 0.002)).reply(ASK)
+    assert len(never.requests) == 3
+    once = Retrying(Scripted("hi", *(Unreachable("no") for _ in range(6)), "back"), RetryPolicy(8, 0.001, 0.002))
+    await once.reply(ASK)
+    assert (await once.reply(ASK)).message.content == "back"
+
+
+def test_waits_grow_with_full_jitter_and_honour_retry_after() -> None:
+    policy = RetryPolicy(first_wait=1, longest_wait=60)
+    chance = random.Random(1)
+    for attempt in range(10):
+        waits = [policy.wait(attempt, Overloaded(""), chance) for _ in range(200)]
+        top = min(60, 2**attempt)
+        assert 0 <= min(waits) < 0.2 * top
+        assert 0.8 * top < max(waits) <= top
+    asked = [policy.wait(0, RateLimited("", retry_after=7), chance) for _ in range(200)]
+    assert min(asked) >= 7
+    assert max(asked) <= 8
+    assert len(set(asked)) > 100
+
+
+def test_prices_count_cached_input_apart() -> None:
+    usage = Usage(input=1_000_000, output=100_000, cached=400_000)
+    assert Price(2, 8, 0.5).of(usage) == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 0.1 * 8)
+    assert Price(2, 8).of(usage) == pytest.approx(2 + 0.8)
+
+
+@pytest.mark.parametrize(
+    ("spending", "said"),
+    [(Spending(tokens_ceiling=25), "may use 25"), (Spending(money_ceiling=0.00004), "may cost")],
+)
+async def test_a_ceiling_stops_before_the_next_call(spending: Spending, said: str) -> None:
+    model = Metered("m", Scripted(*["ok"] * 5), spending, Price(1, 2))
+    await model.reply(ASK)
+    await model.reply(ASK)
+    with pytest.raises(CeilingReached, match=said):
+        await model.reply(ASK)
+    assert spending.tokens == 30
+    assert spending.money == pytest.approx(2 * 20 / 1e6)

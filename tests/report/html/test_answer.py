@@ -1,0 +1,208 @@
+"""What the report says in words: never more than the intervals allow."""
+
+from __future__ import annotations
+
+import pytest
+from report_support import arm
+
+from recompact.attribution.allocation import BoundaryId, Outcome, Outcomes
+from recompact.attribution.effects import effect_of
+from recompact.attribution.findings import Finding, Findings
+from recompact.config import VerifyConfig
+from recompact.evaluation.arm_runs import ArmRuns
+from recompact.evaluation.paired import compare
+from recompact.report.content.answer import Contrast, contrast, cost_claim, gain_claim, turned, verdict
+from recompact.report.content.harm import Harm, harm_claim, harm_details, harm_of
+from recompact.report.content.next_steps import next_steps
+from recompact.store.runs import BoundaryRow
+
+GOOD, FAIR, BAD = ["111"] * 30, ["111"] * 27 + ["000"] * 3, ["111"] * 10 + ["000"] * 20
+
+
+def of(first: ArmRuns, second: ArmRuns) -> Contrast:
+    return contrast(f"{first.label} against {second.label}", compare(first, second, resamples=500))
+
+
+def test_a_loss_is_called_one() -> None:
+    found = of(arm("prompting", BAD, "history"), arm("none", GOOD))
+    claim = cost_claim(found)
+    assert claim.said == "Compaction makes this agent fail more often."
+    assert claim.numbers[0].startswith("prompting/history against none: Accuracy −66.7 points, 95 % interval −8")
+    accuracy = found.changes[0]
+    assert (accuracy.verdict, accuracy.words) == ("worse", "Accuracy falls.")
+    assert accuracy.numbers.startswith("From 100.0 % to 33.3 %: −66.7 points, 95 % interval −")
+    assert found.changes[1].words == "Tasks solved in all 3 runs (Pass^3) fall."
+
+
+def test_no_evidence_is_called_no_evidence() -> None:
+    mixed = ["111", "000"] * 15
+    found = of(arm("prompting", mixed, "history"), arm("none", ["000", "111"] * 15))
+    claim = cost_claim(found)
+    assert claim.said == "There is no evidence that compaction changes how often this agent succeeds."
+    assert "interval −" in claim.numbers[0]
+    assert " to +" in claim.numbers[0]
+    assert found.changes[0].words == "Accuracy: no evidence of a difference."
+    longer = of(arm("prompting", mixed, steps=20), arm("none", ["000", "111"] * 15, steps=10))
+    assert cost_claim(longer).said.endswith("succeeds, but it takes more steps.")
+    assert cost_claim(longer, steps=False).said == claim.said
+    assert gain_claim(turned_of(longer)).said.endswith("succeeds, and it takes fewer steps.")
+
+
+def turned_of(found: Contrast) -> Contrast:
+    return contrast(found.title, turned(found.comparison))
+
+
+def test_a_gain_is_called_one() -> None:
+    found = of(arm("PAIR", GOOD, "history"), arm("prompting", BAD, "history"))
+    assert gain_claim(found).said == "With the adapted prompt the agent succeeds more often."
+    assert found.changes[0].verdict == "better"
+    assert cost_claim(found).said == "Compaction makes this agent succeed more often."
+    lost = turned_of(found)
+    assert gain_claim(lost).said == "With the adapted prompt the agent succeeds less often."
+    assert lost.changes[0].verdict == "worse"
+
+
+def test_a_single_run_says_nothing_about_reliability() -> None:
+    found = of(arm("prompting", ["0"] * 15 + ["1"] * 5), arm("none", ["1"] * 20))
+    assert cost_claim(found).said == "Compaction makes this agent fail more often."
+    assert [change.metric for change in found.changes] == ["acc", "steps", "tokens"]
+    assert any("three times" in step.text for step in next_steps([found], [], [], simulated=False))
+
+
+def test_reliability_can_fall_where_accuracy_does_not() -> None:
+    uneven = of(arm("prompting", ["110"] * 30), arm("none", ["111"] * 20 + ["000"] * 10))
+    assert (uneven.verdict("acc"), uneven.verdict("pass^3")) == ("unclear", "worse")
+    claim = cost_claim(uneven)
+    assert claim.said == "Compaction makes this agent less reliable: it solves fewer tasks every time."
+    assert claim.numbers[0].startswith("prompting against none: Pass^3 −66.7 points")  # what the claim is about
+    back = turned_of(uneven)
+    assert cost_claim(back).said == "Compaction makes this agent more reliable: it solves more tasks every time."
+    assert gain_claim(back).said.startswith("With the adapted prompt the agent is more reliable: it solves more tasks")
+
+
+def test_equal_arms_and_few_tasks() -> None:
+    same = of(arm("prompting", FAIR), arm("none", FAIR))
+    assert {change.verdict for change in same.changes} == {"same"}
+    assert cost_claim(same).said == "Compaction makes no difference to how often this agent succeeds."
+    assert gain_claim(same).said == "With the adapted prompt the agent succeeds exactly as often."
+    few = of(arm("prompting", ["000"] * 3), arm("none", ["111"] * 3))
+    assert few.comparison.of("acc").excludes_zero  # and yet
+    assert verdict(few.comparison.of("acc"), 3) == "too few"
+    assert cost_claim(few).said == "3 tasks cannot tell what compaction does to this agent."
+    assert few.changes[0].numbers == "100.0 % became 0.0 %, on 3 tasks."
+    assert few.changes[2].numbers == "11.0 in both arms, on 3 tasks."
+
+
+def test_fewer_steps_are_better() -> None:
+    found = of(arm("PAIR", FAIR, steps=8), arm("prompting", FAIR, steps=12))
+    steps = next(change for change in found.changes if change.metric == "steps")
+    assert (steps.verdict, steps.words) == ("better", "Steps per task fall.")
+    tokens = next(change for change in found.changes if change.metric == "tokens")
+    assert tokens.numbers.startswith("From 12.1 thousand to 8.1 thousand: −4.0 thousand")
+
+
+def test_a_comparison_turned_round_is_the_comparison_the_other_way() -> None:
+    one, other = arm("a", ["110", "000", "111", "011"] * 6), arm("b", ["000", "111", "111", "001"] * 6, steps=14)
+    there, back = compare(one, other), compare(other, one)
+    for d, e in zip(turned(there).differences, back.differences, strict=True):
+        assert (d.metric, d.first, d.second) == (e.metric, e.first, e.second)
+        assert (d.delta, d.low, d.high) == pytest.approx((e.delta, e.low, e.high), abs=1e-9)
+    assert (turned(there).wins, turned(there).losses, there.p) == (back.wins, back.losses, back.p)
+
+
+# --- boundaries
+
+
+def finding(n: int, pre: float, post: float, *, retained: bool, longer: int = 0) -> Finding:
+    outcomes = Outcomes({0: Outcome(pre, 5), 1: Outcome(pre, 5)}, {0: Outcome(post, 5 + longer)})
+    row = BoundaryRow(f"collect/t{n}", 1, f"t{n}", 4, 3000, 900, 12, True)
+    return Finding(BoundaryId(row.unit, 1), row, outcomes, effect_of(outcomes), retained)
+
+
+def test_harm_is_counted_by_channel_with_the_interval_of_the_share() -> None:
+    bad = [
+        finding(0, 1.0, 0.0, retained=True),
+        finding(1, 1.0, 1.0, retained=True, longer=9),
+        finding(2, 1.0, 0.0, retained=True, longer=9),
+        finding(3, 1.0, 0.8, retained=True),
+    ]
+    fine = [finding(n, 1.0, 1.0, retained=False) for n in range(4, 40)]
+    row = fine[0].row
+    nothing = Finding(BoundaryId(row.unit, 2), row, Outcomes(), None)
+    harm = harm_of(Findings(VerifyConfig(), True, (*bad, *fine, nothing)), trajectories=50)
+    assert (harm.examined, harm.harmful, harm.without_verdict) == (40, 4, 1)
+    assert (harm.error, harm.burden, harm.both, harm.neither) == (1, 1, 1, 1)
+    assert harm_claim(harm).said == "4 of 40 examined compactions did harm."
+    assert harm_claim(harm).numbers == ("10.0 %, 95 % interval 4.0 to 23.1 %.",)  # Wilson's
+    said = " ".join(harm_details(harm))
+    assert "40 boundaries in 40 of 50 trajectories" in said
+    assert "1 lost success (error), 1 added steps (burden), 1 did both, 1 reached neither threshold" in said
+    assert "1 more boundary has no verdict" in said
+
+
+def test_an_unfinished_verification_says_so() -> None:
+    found = Findings(VerifyConfig(), False, (finding(0, 1.0, 0.0, retained=False), finding(1, 1, 1, retained=False)))
+    harm = harm_of(found, 2)
+    assert harm_claim(harm).said == "1 of 2 examined compactions so far seem to have done harm."
+    assert any("not finished" in text for text in harm_details(harm))
+    assert next_steps([], [], [("mine", harm)], simulated=False)[0].command == "recompact verify mine"
+    assert harm_claim(harm_of(Findings(VerifyConfig(), True, ()), 3)).said == "No compaction has been examined yet."
+
+
+@pytest.mark.parametrize(
+    ("allocation", "said"),
+    [
+        ("halving", "by its estimates H ≥ 0.5 or B ≥ 5. Draws were spent by halving: one in either context for all"),
+        ("uniform:9", "by its estimates H ≥ 0.5 or B ≥ 5. Draws were spent by uniform:9: every boundary gets the same"),
+        ("racing", "more probably than not H ≥ 0.5 or B ≥ 5. Draws were spent by racing: they go where"),
+        ("chained:racing", "than not H ≥ 0.5 or B ≥ 5. Draws were spent by chained:racing: the first one from POST"),
+        ("chained", "read off the trajectory; one in either context for all"),
+    ],
+)
+def test_what_harmful_means_is_said(allocation: str, said: str) -> None:
+    found = Findings(VerifyConfig(allocation=allocation), True, (finding(0, 1.0, 0.0, retained=True),))
+    assert said in harm_details(harm_of(found, 1))[1]
+
+
+# --- what to do next
+
+
+def harm(harmful: int, settled: bool = True) -> Harm:
+    return Harm(50, harmful, harmful, 0, 0, 0, 20, 20, 0, settled, VerifyConfig())
+
+
+def test_next_steps_follow_from_what_was_found() -> None:
+    gain = of(arm("PAIR", GOOD, "history"), arm("prompting", BAD, "history"))
+    cost = of(arm("prompting", BAD, "history"), arm("none", GOOD))
+    even = of(arm("PAIR", ["111", "000"] * 15), arm("prompting", ["000", "111"] * 15))
+
+    def told(*arguments: object, simulated: bool = False, adapted: bool = False) -> str:
+        steps = next_steps(*arguments, simulated=simulated, adapted=adapted)  # type: ignore[arg-type]
+        return " | ".join(f"{step.text} {step.command}" for step in steps)
+
+    assert "Use the template of PAIR/history" in told([cost], [gain], [("r", harm(3))])
+    assert "Keep the original template" in told([cost], [turned_of(gain)], [("r", harm(3))])
+    assert "No template has shown a gain yet" in told([cost], [even], [("r", harm(3))])
+    assert "more than 30 tasks" in told([even], [], [("r", harm(3))])
+    assert "recompact adapt CONFIG" in told([cost], [], [("r", harm(3))])
+    assert "recompact adapt" not in told([cost], [], [("r", harm(0))])
+    assert "No compaction did harm that shows" in told([cost], [], [("r", harm(0))])
+    assert "recompact verify CONFIG" in told([cost], [], [])
+    assert "recompact evaluate CONFIG --arm none --arm prompting" in told([], [], [("r", harm(3))])
+    # A run that was adapted already is to be evaluated, not adapted.
+    after = told([], [], [("r", harm(3))], adapted=True)
+    assert "recompact adapt" not in after
+    assert "recompact evaluate CONFIG --arm none --arm prompting --runs 3 --arm adapted=DIRECTORY" in after
+    assert "But PAIR/history did worse." not in told([], [gain], [])
+    mixed = told([], [turned_of(gain), gain], [])
+    assert "Use the template of PAIR/history" in mixed
+    assert "But prompting/history did worse." in mixed
+    assert "recompact verify 'my run.db'" in told([], [], [("my run.db", harm(3, settled=False))])
+    assert "simulated" in told([cost], [], [], simulated=True)
+    assert "simulated" not in told([cost], [], [])
+
+
+def test_a_template_that_saves_steps_is_worth_a_try() -> None:
+    cheaper = of(arm("PAIR", ["111", "000"] * 15, steps=6), arm("prompting", ["000", "111"] * 15, steps=12))
+    (step, *_) = next_steps([], [cheaper], [], simulated=False)
+    assert step.text.startswith("The template of PAIR saves work")
