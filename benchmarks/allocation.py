@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import fmean, pvariance, stdev
 from typing import Any
 
-from recompact.attribution.allocation import Allocation, BoundaryId, Outcome, Outcomes
+from recompact.attribution.allocation import Allocation
 from recompact.attribution.allocations import trajectory_facts
 from recompact.attribution.chained import Chained, Link, links_of
 from recompact.attribution.controls import FalseRetention, false_retention
@@ -39,6 +39,7 @@ from recompact.attribution.uniform import Uniform
 from recompact.collection import collect
 from recompact.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.embedded.simulation.truth import Draws, read_truth, run_truth, write_truth
+from recompact.outcome import BoundaryId, Outcome, Outcomes
 from recompact.store.runs import open_run
 from recompact.store.store import Store
 from recompact.study import open_study

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcomes
+from recompact.attribution.allocation import Allocation
 from recompact.attribution.allocations import allocation_of
 from recompact.attribution.verify import known, verify
 from recompact.chat import Reply, Request
@@ -35,6 +35,7 @@ from recompact.collection import collect
 from recompact.config import Config, VerifyConfig, parse_config
 from recompact.models.journal import seed_of
 from recompact.models.protocol import ChatModel
+from recompact.outcome import BoundaryId, Draw, Outcomes
 from recompact.store.runs import continuation_rows, phase_digest
 from recompact.store.store import Store
 from recompact.study import open_study

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from recompact.attribution.continuations import ARMS, Arm, continuation_unit
+from recompact.attribution.continuations import continuation_unit
 from recompact.chat import Message, Reply, ToolCall, Usage, assistant, system, user
 from recompact.cli.report import write_report
 from recompact.collection import unit_of
@@ -29,6 +29,7 @@ from recompact.environments.protocol import Task
 from recompact.evaluation import arms as evaluated
 from recompact.evaluation.arms import note_arms
 from recompact.evaluation.evaluate import PHASE, planned
+from recompact.outcome import ARMS, ContinuationArm
 from recompact.store.records import write_continuation, write_trajectory
 from recompact.store.store import Store
 from recompact.template import Template, default_template
@@ -101,7 +102,7 @@ def make_verified(path: Path) -> None:
                     write_continuation(store, name, unit, boundary.index, arm, draw, continuation, seconds=0.0)
 
 
-def _continuations(task: str, boundary: Boundary) -> Iterator[tuple[Arm, int, Trajectory]]:
+def _continuations(task: str, boundary: Boundary) -> Iterator[tuple[ContinuationArm, int, Trajectory]]:
     harmful = Random(f"{task}#{boundary.index}").random() < 1 / 12
     for draw in range(3):
         for arm in ARMS:

@@ -7,12 +7,13 @@ from attribution_support import Pair, arm, arrive, boundary, outcomes, random_po
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
+from recompact.attribution.allocation import Allocation
 from recompact.attribution.effects import estimate, first_draws, harm_score
 from recompact.attribution.halving import Half, Halving, half_of
 from recompact.attribution.racing import Racing, Rule
 from recompact.attribution.sampling import PoolExhausted, sample, shuffled
 from recompact.attribution.uniform import Uniform
+from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
 
 GOOD: Pair = (1, 5, 1, 5)
 LOST: Pair = (1, 5, 0, 5)

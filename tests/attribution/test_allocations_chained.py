@@ -11,7 +11,7 @@ from attribution_support import arm, arrive, outcomes, random_pool
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
+from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained, Segment, TrajectoryFacts, links_of, with_chained
 from recompact.attribution.halving import Halving
 from recompact.attribution.racing import Racing
@@ -20,6 +20,7 @@ from recompact.attribution.uniform import Uniform
 from recompact.collection import collect
 from recompact.config import CompressorConfig, Config, SuiteConfig
 from recompact.embedded.simulation.truth import boundary_truth
+from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
 from recompact.store.records import read_trajectory
 from recompact.store.runs import open_run
 from recompact.store.store import Store

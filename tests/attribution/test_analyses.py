@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from attribution_support import arm, boundary, outcomes, random_pool
 
-from recompact.attribution.allocation import BoundaryId, Outcomes
 from recompact.attribution.analyses import counts, coupling, rows, spearman, token_report, write_csv
 from recompact.attribution.effects import effects_of
 from recompact.attribution.halving import Halving
@@ -23,6 +22,7 @@ from recompact.attribution.stability import (
     sensitivity_to_thresholds,
 )
 from recompact.attribution.uniform import Uniform
+from recompact.outcome import BoundaryId, Outcomes
 
 
 def test_counts_by_outcome_of_the_trajectory() -> None:

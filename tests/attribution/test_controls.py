@@ -5,12 +5,13 @@ from random import Random
 import pytest
 from attribution_support import boundary, random_pool
 
-from recompact.attribution.allocation import Allocation, Outcome
+from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained
 from recompact.attribution.controls import TaskRuns, check_identity, false_retention, percentiles, split_in_two
 from recompact.attribution.halving import Halving
 from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform
+from recompact.outcome import Outcome
 
 
 def test_a_split_uses_each_draw_once() -> None:

@@ -7,7 +7,6 @@ from statistics import fmean
 import pytest
 from attribution_support import arm, outcomes
 
-from recompact.attribution.allocation import Outcome, Outcomes
 from recompact.attribution.distributions import beta_cdf, t_cdf, t_quantile, wilson
 from recompact.attribution.effects import (
     burden_interval,
@@ -29,6 +28,7 @@ from recompact.attribution.posterior import (
     probability_hazard,
     success_prior,
 )
+from recompact.outcome import Outcome, Outcomes
 
 
 def results(successes: int, draws: int) -> list[Outcome]:

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from verify_support import DriftingSuite, Forbidden, ShakyReader, books, config_of, study_of
 
-from recompact.attribution.allocation import BoundaryId
 from recompact.attribution.allocations import allocation_of, seen_by
 from recompact.attribution.cases import evidence_of
-from recompact.attribution.continuations import ARMS, continuation_unit
+from recompact.attribution.continuations import continuation_unit
 from recompact.attribution.findings import findings
 from recompact.attribution.forecast import forecast
 from recompact.attribution.halving import Halving
@@ -26,6 +25,7 @@ from recompact.environments.functions import FunctionEnvironment
 from recompact.environments.protocol import Suite
 from recompact.errors import InputError
 from recompact.models.failures import Overloaded
+from recompact.outcome import ARMS, BoundaryId
 from recompact.store.records import read_boundary, read_trajectory
 from recompact.store.runs import boundary_rows, continuation_rows, phase_digest
 from recompact.store.store import Store

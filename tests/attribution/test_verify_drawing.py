@@ -9,12 +9,13 @@ from random import Random
 
 import pytest
 
-from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
+from recompact.attribution.allocation import Allocation
 from recompact.attribution.drawing import Drawn, LeftOut, draw_all
 from recompact.attribution.halving import Halving
 from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform
 from recompact.models.failures import AuthenticationFailed, Overloaded
+from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
 
 
 def boundaries(count: int) -> dict[BoundaryId, Outcomes]:

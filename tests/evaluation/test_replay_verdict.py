@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from recompact.attribution.allocation import Outcome, Outcomes
 from recompact.attribution.effects import Effect, effect_of
 from recompact.evaluation.verdict import Facts, verdict
+from recompact.outcome import Outcome, Outcomes
 
 Draws = Sequence[tuple[int, int]]
 """Success and steps of each draw."""

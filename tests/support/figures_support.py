@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from recompact.attribution.allocation import BoundaryId, Outcome, Outcomes
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import Finding, Findings
 from recompact.chat import Usage
 from recompact.config import VerifyConfig
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.evaluation.summary import Evaluation, evaluation
+from recompact.outcome import BoundaryId, Outcome, Outcomes
 from recompact.store.runs import BoundaryRow
 
 HOSTILE = 'a$x_{\\frac$ <script>alert(1)</script> &amp; "q"\x00\x1b[31m\u202e\ud800\ufffe\nend]]>'

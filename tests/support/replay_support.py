@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from recompact.attribution.allocation import BoundaryId
 from recompact.chat import Message, Reply, Request, ToolCall, Usage, assistant
 from recompact.config import parse_config
 from recompact.environments.functions import FunctionEnvironment, FunctionSuite, function_suite
@@ -20,6 +19,7 @@ from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import Environment, Observation, Suite, Task
 from recompact.models.limits import Spending
 from recompact.models.protocol import ChatModel
+from recompact.outcome import BoundaryId
 from recompact.store.store import Store
 from recompact.study import Study
 from recompact.template import Template, default_template

@@ -9,13 +9,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from random import Random
 
-from recompact.attribution.continuations import ARMS, continuation_unit
+from recompact.attribution.continuations import continuation_unit
 from recompact.chat import Message, Reply, ToolCall, Usage, assistant, canonical, system, user
 from recompact.config import Config, SuiteConfig, VerifyConfig
 from recompact.context import Context, Summary, Turn
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.evaluation.arms import Arm, note_arms
 from recompact.evaluation.evaluate import PHASE, unit_of
+from recompact.outcome import ARMS
 from recompact.store.records import write_continuation, write_trajectory
 from recompact.store.store import Store
 from recompact.template import Template, default_template

@@ -12,7 +12,7 @@ from typing import Any
 
 from recompact.adaptation.evidence import BoundaryEvidence
 from recompact.adaptation.optimizer import Optimizer, ask
-from recompact.attribution.allocation import BoundaryId
+from recompact.outcome import BoundaryId
 
 MECHANISMS = (
     "omitted state",

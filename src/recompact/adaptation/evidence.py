@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recompact.adaptation.lock import instances_in
-from recompact.attribution.allocation import BoundaryId
 from recompact.attribution.cases import Continuation, Evidence, evidence_of
 from recompact.attribution.findings import Finding, findings
 from recompact.chat import Message, canonical
 from recompact.compressors.prompted import Scope, quoted_prefix
 from recompact.context import Turn, render_turn
+from recompact.outcome import BoundaryId
 from recompact.store.store import Store
 from recompact.tokens import TokenCounter
 

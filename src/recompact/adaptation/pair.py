@@ -14,8 +14,8 @@ from recompact.adaptation.evidence import BoundaryEvidence, gather
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.revision import Candidate, revise
 from recompact.adaptation.units import Progress, as_unit
-from recompact.attribution.allocation import BoundaryId
 from recompact.execution.schedule import run_units
+from recompact.outcome import BoundaryId
 from recompact.study import Study
 
 

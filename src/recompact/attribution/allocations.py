@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from recompact.attribution.allocation import Allocation, BoundaryId, Outcomes
+from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained, TrajectoryFacts, links_of, with_chained
 from recompact.attribution.halving import Halving
 from recompact.attribution.posterior import Thresholds
@@ -17,6 +17,7 @@ from recompact.attribution.racing import Racing, Rule
 from recompact.attribution.uniform import Uniform
 from recompact.config import ALLOCATION, ALLOCATIONS, VerifyConfig
 from recompact.errors import InputError
+from recompact.outcome import BoundaryId, Outcomes
 from recompact.store.runs import boundary_rows
 from recompact.store.store import Store
 

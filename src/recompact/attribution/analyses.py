@@ -13,10 +13,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from recompact.attribution.allocation import BoundaryId, Outcomes
-from recompact.attribution.continuations import ARMS
 from recompact.attribution.effects import Effect
 from recompact.attribution.posterior import PAPER, Thresholds
+from recompact.outcome import ARMS, BoundaryId, Outcomes
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from recompact.attribution.allocation import BoundaryId
 from recompact.attribution.divergence import Dropped, actions_of, dropped, first_divergence, repeated
 from recompact.attribution.findings import Finding, by_id, findings
+from recompact.outcome import BoundaryId
 from recompact.store.records import read_boundary, read_trajectory
 from recompact.store.runs import ContinuationRow, continuation_rows
 from recompact.store.store import Store

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
+from recompact.attribution.allocation import Allocation
+from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
 from recompact.trajectory import Ending, Trajectory
 
 CHAINED = 0

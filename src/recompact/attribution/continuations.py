@@ -7,19 +7,16 @@ steps that were left at the boundary are all there is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 from recompact.environments.protocol import Episode, Task
 from recompact.execution.episodes import run_episode
+from recompact.outcome import ContinuationArm
 from recompact.rollout import Agent
 from recompact.tokens import TokenCounter
 from recompact.trajectory import Boundary, Trajectory
 
-Arm = Literal["PRE", "POST"]
-ARMS: tuple[Arm, Arm] = ("PRE", "POST")
 
-
-def continuation_unit(task: str, index: int, arm: Arm, draw: int) -> str:
+def continuation_unit(task: str, index: int, arm: ContinuationArm, draw: int) -> str:
     """The name of one draw; everything random in it comes from this name."""
     return f"continue/{task}/{index}/{arm}/{draw}"
 
@@ -27,7 +24,7 @@ def continuation_unit(task: str, index: int, arm: Arm, draw: int) -> str:
 async def continue_from(
     task: Task,
     boundary: Boundary,
-    arm: Arm,
+    arm: ContinuationArm,
     episode: Episode,
     agent: Agent,
     *,

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from random import Random
 from statistics import fmean
 
-from recompact.attribution.allocation import Allocation, BoundaryId, Outcome, Outcomes
+from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import CHAINED, Chained
 from recompact.attribution.distributions import wilson
 from recompact.attribution.effects import Interval
 from recompact.attribution.sampling import sample
 from recompact.models.journal import seed_of
+from recompact.outcome import BoundaryId, Outcome, Outcomes
 
 
 @dataclass(frozen=True)

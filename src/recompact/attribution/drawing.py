@@ -11,10 +11,10 @@ import heapq
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
-from recompact.attribution.continuations import ARMS
+from recompact.attribution.allocation import Allocation
 from recompact.execution.schedule import Unfinished
 from recompact.models.failures import ModelFailure
+from recompact.outcome import ARMS, BoundaryId, Draw, Outcome, Outcomes
 
 RESPITE = 50  # times as long as asking took, before it is asked again without need
 Order = Callable[[BoundaryId, int, Outcomes], tuple[float, ...]]

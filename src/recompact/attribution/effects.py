@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from recompact.attribution.allocation import BoundaryId, Outcome, Outcomes
 from recompact.attribution.distributions import t_quantile, wilson
 from recompact.attribution.posterior import PAPER, Lengths, Thresholds, difference_of, probability_harmful
+from recompact.outcome import BoundaryId, Outcome, Outcomes
 
 Channel = Literal["error", "burden", "both", "none"]
 

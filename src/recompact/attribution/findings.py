@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from recompact.attribution.allocation import BoundaryId, Outcomes
 from recompact.attribution.allocations import allocation_of, seen_by
 from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.verify import known, settings_of
 from recompact.config import VerifyConfig
+from recompact.outcome import BoundaryId, Outcomes
 from recompact.store.runs import BoundaryRow, boundary_rows
 from recompact.store.store import Store
 

@@ -14,12 +14,13 @@ from random import Random
 from statistics import fmean
 from typing import Any
 
-from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
+from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained
 from recompact.attribution.drawing import with_outcome
 from recompact.attribution.racing import Racing
 from recompact.attribution.verify import known, rest
 from recompact.chat import Message, Usage, canonical
+from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
 from recompact.store.runs import BoundaryRow, boundary_rows
 from recompact.store.store import Store
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from recompact.attribution.allocation import BoundaryId, Draw, Outcomes, in_turn
-from recompact.attribution.continuations import ARMS
+from recompact.attribution.allocation import in_turn
 from recompact.attribution.effects import estimate, first_draws, harm_score
 from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.attribution.uniform import retained_by_estimate
 from recompact.models.journal import seed_of
+from recompact.outcome import ARMS, BoundaryId, Draw, Outcomes
 
 Half = Literal["up", "even"]
 

@@ -26,9 +26,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from statistics import fmean
 
-from recompact.attribution.allocation import Outcomes
-from recompact.attribution.continuations import Arm
 from recompact.attribution.distributions import beta_cdf, t_cdf, t_quantile
+from recompact.outcome import ContinuationArm, Outcomes
 
 PUBLISHED = 608
 SEVERE_HAZARD = 22 / PUBLISHED
@@ -136,7 +135,7 @@ class _Rates:
     def changed(self) -> float:
         return changed_share() * sum(self.pre) * sum(self.post)
 
-    def success(self, arm: Arm) -> float:
+    def success(self, arm: ContinuationArm) -> float:
         """The probability that the next draw of an arm succeeds."""
         same = (1 - changed_share()) * _first_moment(self.both)
         own, other = (self.pre, self.post) if arm == "PRE" else (self.post, self.pre)
@@ -147,14 +146,14 @@ def _first_moment(weights: Sequence[float]) -> float:
     return sum(weight * rate for weight, (rate, _) in zip(weights, success_prior(), strict=True))
 
 
-def doubt_after(pre: Sequence[float], post: Sequence[float], threshold: float, arm: Arm) -> float:
+def doubt_after(pre: Sequence[float], post: Sequence[float], threshold: float, arm: ContinuationArm) -> float:
     """E[P (1 - P)] with P = P(H >= tau_H), once one more draw of the arm has come back."""
     return _doubt_after(sum(pre), len(pre) - sum(pre), sum(post), len(post) - sum(post), threshold, arm)
 
 
 @lru_cache(maxsize=65536)
 def _doubt_after(
-    pre_won: float, pre_lost: float, post_won: float, post_lost: float, threshold: float, arm: Arm
+    pre_won: float, pre_lost: float, post_won: float, post_lost: float, threshold: float, arm: ContinuationArm
 ) -> float:
     success = _Rates.after(pre_won, pre_lost, post_won, post_lost).success(arm)
     in_pre, in_post = (1, 0) if arm == "PRE" else (0, 1)

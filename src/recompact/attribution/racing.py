@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import fmean
 
-from recompact.attribution.allocation import BoundaryId, Draw, Outcome, Outcomes, in_turn
-from recompact.attribution.continuations import ARMS, Arm
+from recompact.attribution.allocation import in_turn
 from recompact.attribution.effects import harm_score, most_harmful_first
 from recompact.attribution.posterior import (
     BASE_RATE,
@@ -24,6 +23,7 @@ from recompact.attribution.posterior import (
     probability_burden,
     probability_hazard,
 )
+from recompact.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Race:
     pre: Seen = ()
     post: Seen = ()
     harmful: float = 0.0
-    next: Arm | None = "PRE"
+    next: ContinuationArm | None = "PRE"
 
     def score(self, thresholds: Thresholds) -> float:
         hazard = fmean(value for value, _ in self.pre) - fmean(value for value, _ in self.post)

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from recompact.attribution.allocation import Allocation, BoundaryId, Outcome, Outcomes
+from recompact.attribution.allocation import Allocation
 from recompact.models.journal import seed_of
+from recompact.outcome import BoundaryId, Outcome, Outcomes
 
 
 class PoolExhausted(ValueError):

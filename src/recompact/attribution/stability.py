@@ -14,13 +14,14 @@ from math import comb
 from random import Random
 from statistics import fmean
 
-from recompact.attribution.allocation import Allocation, BoundaryId, Outcome, Outcomes
+from recompact.attribution.allocation import Allocation
 from recompact.attribution.analyses import correlation, ranks
 from recompact.attribution.controls import percentiles
 from recompact.attribution.effects import channel_of, estimate
 from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.attribution.sampling import Sampled, sample, shuffled
 from recompact.attribution.uniform import Uniform
+from recompact.outcome import BoundaryId, Outcome, Outcomes
 
 _MOST_CHOICES = 500  # of draws of one arm; C(9, 4) is 126
 

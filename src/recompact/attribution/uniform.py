@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from recompact.attribution.allocation import BoundaryId, Draw, Outcomes, in_turn
-from recompact.attribution.continuations import ARMS
+from recompact.attribution.allocation import in_turn
 from recompact.attribution.effects import estimate, first_draws, harm_score, most_harmful_first
 from recompact.attribution.posterior import PAPER, Thresholds
+from recompact.outcome import ARMS, BoundaryId, Draw, Outcomes
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from statistics import fmean
 
-from recompact.attribution.allocation import Allocation, BoundaryId, Draw, Outcome, Outcomes
+from recompact.attribution.allocation import Allocation
 from recompact.attribution.allocations import allocation_of, cap_of
 from recompact.attribution.continuations import continuation_unit, continue_from
 from recompact.attribution.drawing import LeftOut, Order, draw_all
@@ -23,6 +23,7 @@ from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.errors import InputError
 from recompact.execution.episodes import with_differences
 from recompact.execution.schedule import Unfinished
+from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
 from recompact.store.records import read_boundary, write_continuation
 from recompact.store.runs import BoundaryRow, ContinuationRow, boundary_rows, continuation_rows, phase_digest
 from recompact.store.store import Store

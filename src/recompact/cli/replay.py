@@ -13,9 +13,9 @@ import click
 from recompact.cli.console import console, json_option, print_json
 
 if TYPE_CHECKING:
-    from recompact.attribution.allocation import BoundaryId
     from recompact.config import Config
     from recompact.evaluation.replay import Replay
+    from recompact.outcome import BoundaryId
     from recompact.store.store import Store
     from recompact.template import Template
 

@@ -14,7 +14,6 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from recompact.attribution.allocation import BoundaryId, Outcome, Outcomes
 from recompact.attribution.allocations import allocation_of, seen_by
 from recompact.attribution.continuations import continue_from
 from recompact.attribution.divergence import actions_of, dropped, literals, occurs
@@ -32,6 +31,7 @@ from recompact.evaluation.verdict import Facts, Verdict, verdict
 from recompact.execution.episodes import with_differences
 from recompact.execution.schedule import Unfinished, run_units
 from recompact.models.failures import ContextOverflow, Refused
+from recompact.outcome import BoundaryId, Outcome, Outcomes
 from recompact.store.records import read_boundary, read_trajectory, write_trajectory
 from recompact.store.runs import ContinuationRow, continuation_rows
 from recompact.store.store import Store

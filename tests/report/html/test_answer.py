@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from report_support import arm
 
-from recompact.attribution.allocation import BoundaryId, Outcome, Outcomes
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import Finding, Findings
 from recompact.config import VerifyConfig
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.paired import compare
+from recompact.outcome import BoundaryId, Outcome, Outcomes
 from recompact.report.content.answer import Contrast, contrast, cost_claim, gain_claim, turned, verdict
 from recompact.report.content.harm import Harm, harm_claim, harm_details, harm_of
 from recompact.report.content.next_steps import next_steps

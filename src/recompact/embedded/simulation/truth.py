@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from recompact.attribution.continuations import ARMS, Arm, continuation_unit, continue_from
+from recompact.attribution.continuations import continuation_unit, continue_from
 from recompact.chat import Reply, Request
 from recompact.context import Context
 from recompact.embedded.pocket import PocketSuite, parse
@@ -26,6 +26,7 @@ from recompact.embedded.simulation.notes import is_page
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import Task
 from recompact.models.journal import seed_of
+from recompact.outcome import ARMS, ContinuationArm
 from recompact.rollout import Agent
 from recompact.store.records import read_boundary
 from recompact.store.runs import boundary_rows
@@ -137,7 +138,9 @@ class _Seeded:
         return await self._model.reply(Request(request.messages, request.tools, decoding, request.chain))
 
 
-async def _sample(task: Task, boundary: Boundary, arm: Arm, draws: range, step_limit: int, seed: int) -> Draws:
+async def _sample(
+    task: Task, boundary: Boundary, arm: ContinuationArm, draws: range, step_limit: int, seed: int
+) -> Draws:
     suite = PocketSuite()
     outcomes = []
     for draw in draws:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from recompact.adaptation.diagnosis import Diagnosis
-from recompact.attribution.allocation import BoundaryId, Outcome
 from recompact.attribution.analyses import counts
 from recompact.attribution.cases import Comparison, Continuation, Evidence, evidence_of
 from recompact.attribution.divergence import consumed, literal_spans, turn_actions
 from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.posterior import Thresholds
 from recompact.evaluation.summary import counted
+from recompact.outcome import BoundaryId, Outcome
 from recompact.report.content.harm import harmful
 from recompact.store.store import Store
 from recompact.tables import Cell, Column, Number, Table, signed

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from recompact.adaptation.diagnosis import Diagnosis
-from recompact.attribution.allocation import BoundaryId
 from recompact.attribution.findings import Findings, findings
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, read_arms
@@ -31,6 +30,7 @@ from recompact.evaluation.summary import (
 )
 from recompact.evaluation.sweep import sweep, sweep_table, swept_arms
 from recompact.evaluation.transfer import Setting, models_of
+from recompact.outcome import BoundaryId
 from recompact.report.content.answer import Contrast, adapted, compacted, compared, contrast
 from recompact.report.content.arms import cautions, without
 from recompact.report.content.boundaries import Case, boundary_list, cases, counts_table

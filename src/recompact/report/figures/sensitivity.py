@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from recompact.attribution.allocation import BoundaryId, Outcomes
 from recompact.attribution.effects import first_draws
 from recompact.attribution.findings import Findings
 from recompact.attribution.posterior import Thresholds
@@ -19,6 +18,7 @@ from recompact.attribution.stability import (
     sensitivity_to_draws,
     sensitivity_to_thresholds,
 )
+from recompact.outcome import BoundaryId, Outcomes
 from recompact.report.figures.drawn import Figure
 from recompact.report.figures.style import FINE, HARM, WIDE, drawing, grid
 from recompact.tables import Cell, Column, Number, Table

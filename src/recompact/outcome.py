@@ -1,0 +1,51 @@
+"""What continuations came to: which boundary, which arm, which draw, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+ContinuationArm = Literal["PRE", "POST"]
+ARMS: tuple[ContinuationArm, ...] = ("PRE", "POST")
+"""The two contexts that a boundary is continued from: before its compaction, and after it."""
+
+
+@dataclass(frozen=True, order=True)
+class BoundaryId:
+    """A boundary within a run: the unit of its trajectory and its index there, from 1."""
+
+    unit: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.unit.removeprefix('collect/')}#{self.index}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one continuation ended: the terminal reward, and its own steps only."""
+
+    value: float
+    steps: int
+    tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What is known of one boundary: by arm, outcome by number of the draw (from 0)."""
+
+    pre: Mapping[int, Outcome] = field(default_factory=dict)
+    post: Mapping[int, Outcome] = field(default_factory=dict)
+
+    def of(self, arm: ContinuationArm) -> Mapping[int, Outcome]:
+        return self.pre if arm == "PRE" else self.post
+
+
+@dataclass(frozen=True, order=True)
+class Draw:
+    """One continuation to be run."""
+
+    boundary: BoundaryId
+    arm: ContinuationArm
+    number: int
