@@ -29,7 +29,7 @@ from typing import Any
 
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.allocations import allocation_of
-from recompact.attribution.verify import known, verify
+from recompact.attribution.verify import outcomes_in, verify
 from recompact.chat import Reply, Request
 from recompact.collection import collect
 from recompact.config import Config, VerifyConfig, parse_config
@@ -145,7 +145,7 @@ async def measure(path: Path, split: str, name: str, barrier: bool = False) -> d
         ideal = max(total / PLACES, path_length)
         return {
             "allocation": allocation.name,
-            "boundaries": len(known(store).outcomes),
+            "boundaries": len(outcomes_in(store).outcomes),
             "continuations": len(continuation_rows(store)),
             "calls": sum(len(model.seconds) for model in models.values()),
             "latency": total,

@@ -1,7 +1,6 @@
 """A config file as a value: what is run, with which models, under which budget. Defaults are those of the paper.
 
-Comes in: a TOML file. Goes out: a `Config`, or a `ConfigError` that names the file, the line, the key and what would be
-right. Nothing is built or contacted here.
+Nothing is built or contacted here; mistakes are named with the file, the line, the key and what would be right.
 """
 
 from __future__ import annotations
@@ -10,28 +9,30 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from annotated_types import Ge, Gt
 
 from recompact.chat import canonical, sha256
+from recompact.compressors.protocol import Rendering, Scope
 from recompact.errors import InputError
+from recompact.models.endpoint import Endpoint, Seconds
+from recompact.models.registry import MODELS
 from recompact.tokens import COUNTERS
 
 Count = Annotated[int, Gt(0)]
-Seconds = Annotated[float, Gt(0)]
 Threshold = Annotated[float, Gt(0)]
 Amount = Annotated[float, Ge(0)]
-
-SIMULATED = ("sim-agent", "sim-compressor", "sim-optimizer")
-"""Models that need no [models] table."""
 
 ALLOCATION = r"(chained:)?(halving|racing|uniform(:[1-9]\d*)?)|chained"
 ALLOCATIONS = "halving, uniform:N, racing, chained, or chained: and one of them"
 """Ways to spend draws: the names as a pattern, and as one says them."""
+
+DEFAULT_MODELS = {"agent": "sim-agent", "compressor": "sim-compressor", "optimizer": "sim-optimizer"}
+"""The model of each role where a config names none at all: the embedded ones."""
 
 
 @dataclass(frozen=True)
@@ -59,19 +60,11 @@ class PriceConfig:
 
 
 @dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(Endpoint):
     """[models.NAME]: where a model is and what may be asked of it."""
 
-    id: str
-    base_url: str | None = None
-    api: Literal["chat", "responses"] = "chat"
-    key_env: str = "OPENAI_API_KEY"
-    calls: Literal["native", "json", "schema"] = "native"
-    timeout: Seconds = 300.0
-    send_seed: bool = True
-    merge_roles: bool = False
-    max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
-    extra_body: dict[str, Any] = field(default_factory=dict)
+    use: str = "openai"  # the API: built in, installed, file.py:name or module:name
+    options: dict[str, Any] = field(default_factory=dict)  # of that API alone
     attempts: Count = 8
     retry_wait: Seconds = 1.0  # the first wait at the most; it doubles
     concurrency: Count = 16
@@ -84,7 +77,7 @@ class ModelConfig:
 class AgentConfig:
     """[agent]: the frozen agent."""
 
-    model: str = "sim-agent"
+    model: str = DEFAULT_MODELS["agent"]
     max_output_tokens: Count = 2048
     temperature: Amount | None = None
     top_p: Amount | None = None
@@ -96,12 +89,13 @@ class AgentConfig:
 class CompressorConfig:
     """[compressor]: what replaces the history, and when."""
 
-    kind: Literal["prompted", "fifo", "none"] = "prompted"
+    kind: str = "prompted"  # or fifo, none, an installed one, file.py:name or module:name
+    options: dict[str, Any] = field(default_factory=dict)  # of that kind alone
     budget: Count = 4096
     model: str | None = None  # default: the agent's
     template: str = "default"
-    scope: Literal["history", "prefix"] = "history"
-    rendering: Literal["quoted", "appended"] = "quoted"
+    scope: Scope = "history"
+    rendering: Rendering = "quoted"
     max_output_tokens: Count = 8192
     temperature: Amount | None = None
     top_p: Amount | None = None
@@ -134,7 +128,8 @@ class OptimizerConfig:
 class AdaptConfig:
     """[adapt]: how a template is adapted. Defaults are the paper's."""
 
-    method: Literal["pair", "acon-ut", "acon-utco", "acon-ut-locked"] = "pair"
+    method: str = "pair"  # or acon-ut, acon-utco, acon-ut-locked, an installed one, file.py:name or module:name
+    options: dict[str, Any] = field(default_factory=dict)  # of that method alone
     candidates: Count = 5
     fit_tasks: Count = 12  # those with the most compactions
     fit_runs: Count = 1  # of each candidate on each of them
@@ -174,19 +169,25 @@ class Config:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     adapt: AdaptConfig = field(default_factory=AdaptConfig)
 
+    file: Path | None = field(default=None, compare=False)  # where it was read from
+    text: str = field(default="", compare=False, repr=False)
+
+    @property
+    def directory(self) -> Path:
+        """Where paths in the config start from."""
+        return self.file.parent if self.file else Path()
+
     @property
     def compressor_model(self) -> str:
-        """The compressor's own model, or the agent's; a simulated agent has a simulated compressor beside it."""
-        if self.compressor.model:
-            return self.compressor.model
-        return "sim-compressor" if self.agent.model == "sim-agent" else self.agent.model
+        return self.compressor.model or self._default_model("compressor")
 
     @property
     def optimizer_model(self) -> str:
-        """The optimizer's own model, or the agent's; a simulated agent has a simulated optimizer beside it."""
-        if self.optimizer.model:
-            return self.optimizer.model
-        return "sim-optimizer" if self.agent.model == "sim-agent" else self.agent.model
+        return self.optimizer.model or self._default_model("optimizer")
+
+    def _default_model(self, role: str) -> str:
+        """The agent's; an agent that is simulated by default has its simulated companions."""
+        return DEFAULT_MODELS[role] if self.agent.model == DEFAULT_MODELS["agent"] else self.agent.model
 
     def identity(self) -> dict[str, Any]:
         """What decides results. Addresses, limits, prices and ceilings may change between two halves of a run.
@@ -194,26 +195,38 @@ class Config:
         So may [verify]: it chooses among draws and judges them, but no draw depends on it.
         """
         data = asdict(self)
-        del data["ceiling"], data["verify"], data["optimizer"], data["adapt"]
+        for key in ("ceiling", "verify", "optimizer", "adapt", "file", "text"):
+            del data[key]
         for key in ("concurrency", "directory"):
             del data["run"][key]
         for key in ("timeout", "python"):
             del data["suite"][key]
+        if not self.compressor.options:
+            del data["compressor"]["options"]
         kept = ("id", "api", "calls", "send_seed", "merge_roles", "extra_body")
         data["models"] = {
-            name: {k: model[k] for k in kept} for name, model in data["models"].items() if name in self.deciding_models
+            name: {key: model[key] for key in (*kept, *(("use", "options") if model["use"] != "openai" else ()))}
+            for name, model in data["models"].items()
+            if name in self.deciding_models
         }
         return data
 
     @property
     def deciding_models(self) -> set[str]:
         """The models whose answers a trajectory consists of."""
-        used = {self.agent.model, *self.suite.models.values()}
-        return used | {self.compressor_model} if self.compressor.kind == "prompted" else used
+        return {self.agent.model, self.compressor_model, *self.suite.models.values()}
 
     @property
     def used_models(self) -> set[str]:
         return self.deciding_models | {self.optimizer_model}
+
+    def error(self, text: str, *key: str) -> ConfigError:
+        """A mistake that shows only when something is built, with the place in the file that it comes from."""
+        named = key
+        while named and not (at := _line(self.text, named)):
+            named = named[:-1]
+        place = f"{at if named else ''}[{'.'.join(key[:-1])}] {key[-1]}: " if key else ""
+        return ConfigError(self.file or Path("config"), (f"{place}{text}",))
 
 
 class ConfigError(InputError):
@@ -259,9 +272,26 @@ def parse_config(text: str, path: Path) -> Config:
         config = TypeAdapter(Config).validate_json(json.dumps(data, default=str), strict=True)
     except ValidationError as error:
         raise ConfigError(path, tuple(_said(e, text) for e in error.errors())) from None
+    config = replace(config, file=path, text=text)
     if problems := tuple(_contradictions(config, text)):
         raise ConfigError(path, problems)
     return config
+
+
+def unknown_models(config: Config, others: Collection[str] = ()) -> tuple[str, ...]:
+    """Roles whose model is neither a table of the config, nor built in or installed, nor among `others`."""
+    problems = []
+    roles = [("agent", "model", config.agent.model), ("compressor", "model", config.compressor.model)]
+    roles += [("optimizer", "model", config.optimizer.model)]
+    roles += [("suite.models", role, name) for role, name in config.suite.models.items()]
+    known = [*config.models, *others, *MODELS.names()]
+    for table, key, name in roles:
+        if name is not None and name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.4)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            at = _line(config.text, (*table.split("."), key))
+            problems.append(f"{at}[{table}] {key} = {name!r} is not among the models ({', '.join(known)}){hint}")
+    return tuple(problems)
 
 
 def config_hash(config: Config) -> str:
@@ -283,7 +313,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], at: str = "") ->
 def _unknown_keys(data: Mapping[str, Any], kind: type, at: tuple[str, ...], text: str) -> list[str]:
     """Keys that no dataclass has, each with the nearest known one."""
     hints = get_type_hints(kind)
-    names = [f.name for f in fields(kind)]
+    names = [f.name for f in fields(kind) if f.compare]
     out: list[str] = []
     for key, value in data.items():
         here = (*at, key)
@@ -314,16 +344,6 @@ def _said(error: Any, text: str) -> str:
 def _contradictions(config: Config, text: str) -> list[str]:
     """What no single key can show."""
     out = []
-    roles = [("agent", "model", config.agent.model), ("compressor", "model", config.compressor.model)]
-    roles += [("optimizer", "model", config.optimizer.model)]
-    roles += [("suite.models", role, name) for role, name in config.suite.models.items()]
-    known = [*config.models, *SIMULATED]
-    for table, key, name in roles:
-        if name is not None and name not in known:
-            near = difflib.get_close_matches(name, known, 1, 0.4)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            at = _line(text, (*table.split("."), key))
-            out.append(f"{at}[{table}] {key} = {name!r} is not among the models ({', '.join(known)}){hint}")
     if not re.fullmatch(ALLOCATION, config.verify.allocation):
         at = _line(text, ("verify", "allocation"))
         out.append(f"{at}[verify] allocation = {config.verify.allocation!r} must be {ALLOCATIONS}")
@@ -333,8 +353,10 @@ def _contradictions(config: Config, text: str) -> list[str]:
     if config.suite.models and not config.suite.host:
         out.append(f"{_line(text, ('suite', 'models'))}[suite] models are for hosted environments: set host = true")
     for name in config.models:
-        if name in SIMULATED:
-            out.append(f"{_line(text, ('models', name))}[models.{name}] is a simulated model's name: choose another")
+        if name in MODELS.names():
+            out.append(
+                f"{_line(text, ('models', name))}[models.{name}] has the name of a built-in model: choose another"
+            )
     assert config.run.counter in COUNTERS
     return out
 

@@ -7,7 +7,7 @@ with no compressor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from recompact.chat import Decoding, Message, Reply, Request, Usage, canonical, user
@@ -16,6 +16,7 @@ from recompact.context import Context, Turn
 from recompact.environments.protocol import EnvironmentFailed, Episode, Opening
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.protocol import ChatModel
+from recompact.progress import SILENT, Progress
 from recompact.tokens import TokenCounter
 from recompact.trajectory import Action, Boundary, Ending, Incident, Score, Trajectory
 
@@ -57,7 +58,7 @@ async def rollout(
     step_limit: int = 50,
     actions: Sequence[Action] = (),
     snapshots: bool = True,
-    on_step: Callable[[], None] = lambda: None,
+    progress: Progress = SILENT,
 ) -> Trajectory:
     """Run the agent until the environment is done or the steps are used up.
 
@@ -83,7 +84,7 @@ async def rollout(
             turn = Turn.measured(reply.message, results, count)
             done.turns.append(turn)
             context = context.extended(turn)
-            on_step()
+            progress.step()
             if finished:
                 ending = "finished"
                 break

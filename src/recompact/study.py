@@ -1,39 +1,61 @@
-"""A config brought to life: the suite, the models behind their limits, the template, and the run they are written to.
+"""A config brought to life: the suite, the models behind their limits, the compressor, the template, and the run.
 
-This is the place where everything is put together; from here on, methods are plain functions of a `Study`.
+Everything is put together here; from here on, the steps of the method are plain functions of a `Study`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+from recompact.candidate import Candidate
 from recompact.chat import Decoding, Reply, Request
-from recompact.compressors.fifo import Fifo
-from recompact.compressors.prompted import Prompted
-from recompact.compressors.protocol import Compressor
-from recompact.config import SIMULATED, Config, ModelConfig, config_hash, differences
+from recompact.compressors.protocol import Compressor, CompressorInputs, CompressorKind
+from recompact.compressors.registry import compressor_kind, load_compressor
+from recompact.config import Config, ConfigError, ModelConfig, config_hash, differences, load_config, unknown_models
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import load_suite
-from recompact.environments.protocol import AsyncAsk, Episodes, Opening, Task
-from recompact.errors import InputError
+from recompact.environments.protocol import AsyncAsk, Episodes, Opening, Suite, Task
+from recompact.errors import InputError, OptionError
+from recompact.execution.executor import Executor, InProcess, Unit
+from recompact.execution.scheduler import run_units
 from recompact.models.journal import UnitCalls
 from recompact.models.limits import Limited, Limits, Metered, Price, Retrying, RetryPolicy, Spending
 from recompact.models.protocol import ChatModel
+from recompact.models.registry import load_model
+from recompact.progress import SILENT, Progress
 from recompact.rollout import Agent
-from recompact.store.runs import note_config
+from recompact.store.runs import note_config, open_run, run_path
 from recompact.store.store import Store, StoreError
 from recompact.template import Template, resolve
 from recompact.tokens import TokenCounter, counter
+from recompact.version import __version__
 
-if TYPE_CHECKING:
-    from recompact.adaptation.optimizer import Optimizer
-    from recompact.models.openai import OpenAIModel
+COLLECTION, EVALUATION = "collect", "evaluate"
+"""The two kinds of run: trajectories to learn from, and arms to compare."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to adapt a template: evidence in, candidates out. All else is shared, so that methods differ in nothing
+    but this.
+
+    `phases` are the beginnings of its units' names, `cites` is what a clause of its candidates answers, and `reasons`
+    tells from the records what was observed there, in a line each.
+    """
+
+    name: str
+    propose: Callable[[Study], Awaitable[tuple[Candidate, ...]]]
+    needs_effects: bool = False  # learns from verified boundaries, not from whole trajectories
+    phases: tuple[str, ...] = ()
+    cites: str = "compaction"
+    reasons: Callable[[Store], Mapping[str, str]] = lambda store: {}
+    color: str | None = None  # in figures
 
 
 @dataclass(frozen=True)
@@ -43,10 +65,14 @@ class Study:
     config: Config
     episodes: Episodes
     models: Mapping[str, ChatModel]
+    compressor_kind: CompressorKind
     template: Template
     store: Store
     spending: Spending
     count: TokenCounter
+    executor: Executor
+    progress: Progress = SILENT
+    method: Method | None = None  # one of the caller's own; otherwise the config names it
 
     async def tasks(self) -> tuple[Task, ...]:
         """The tasks that the config chooses, in the suite's order."""
@@ -61,8 +87,13 @@ class Study:
             tasks = tuple(by_id[id] for id in chosen.tasks)
         return tasks[: chosen.limit]
 
-    def calls(self, unit: str) -> UnitCalls:
-        return UnitCalls(self.store, unit, self.config.run.seed)
+    async def complete(self, stage: str, kind: str, units: Iterable[Unit[Any]]) -> None:
+        """Play and record those of the units that the run does not have yet."""
+        finished = self.store.finished(kind)
+        every = tuple(units)
+        missing = [unit for unit in every if unit.name not in finished]
+        self.progress.stage(stage, len(every), len(every) - len(missing))
+        await run_units(missing, self.executor, self.config.run.concurrency, self.progress)
 
     def agent(self, calls: UnitCalls) -> Agent:
         c = self.config.agent
@@ -71,11 +102,7 @@ class Study:
 
     def compressor(self, calls: UnitCalls, task: Task, opening: Opening) -> Compressor | None:
         c = self.config.compressor
-        if c.kind == "none":
-            return None
-        if c.kind == "fifo":
-            return Fifo()
-        return Prompted(
+        inputs = CompressorInputs(
             model=calls.bound(self.models[self.config.compressor_model], "compressor"),
             template=self.template,
             count=self.count,
@@ -85,14 +112,15 @@ class Study:
             rendering=c.rendering,
             decoding=Decoding(c.max_output_tokens, c.temperature, c.top_p, c.reasoning_effort),
         )
+        return self.compressor_kind.build(inputs)
 
-    def optimizer(self, calls: UnitCalls) -> Optimizer:
-        from recompact.adaptation.optimizer import Optimizer
-
-        c = self.config.optimizer
-        decoding = Decoding(c.max_output_tokens, c.temperature, c.top_p, c.reasoning_effort)
-        model = calls.bound(self.models[self.config.optimizer_model], "optimizer")
-        return Optimizer(model, decoding, self.config.adapt.redraws)
+    def compressing(self, kind: str, options: Mapping[str, Any] | None = None, **settings: Any) -> Study:
+        """The study with another compressor: its kind, and other keys of [compressor]."""
+        same = kind == self.config.compressor.kind and options in (None, self.config.compressor.options)
+        options = self.config.compressor.options if same else options or {}
+        changed = replace(self.config.compressor, kind=kind, options=dict(options), **settings)
+        found = self.compressor_kind if same else load_compressor(kind, options, self.config.directory)
+        return replace(self, config=replace(self.config, compressor=changed), compressor_kind=found)
 
     def ask(self, calls: UnitCalls) -> AsyncAsk | None:
         """How an environment of this unit gets its models."""
@@ -111,74 +139,128 @@ class Study:
 
 @asynccontextmanager
 async def open_study(
-    config: Config, directory: Path, store: Store, command: str, file: Path | None = None
+    config: Config | Path | str,
+    run: Store | Path | str | None = None,
+    *,
+    models: Mapping[str, ChatModel] | None = None,
+    suite: Suite | Episodes | None = None,
+    compressor: Compressor | CompressorKind | None = None,
+    method: Method | None = None,
+    progress: Progress = SILENT,
+    evaluation: bool = False,
 ) -> AsyncIterator[Study]:
-    """Build a study for a run. `directory` is where the config lies: paths in it are relative to that.
+    """Build a study from a config or its file.
 
-    `file` is the config itself: the run notes where it is, so that later commands find it.
+    `run` is where its records go: a store, a file, or a name; by default the config's own name. Ready objects take the
+    place of what the config names: `models` by the names that its roles use, a `suite`, a `compressor`, a `method`.
+    The run of an `evaluation` is another kind of run: see `recompact.evaluation.evaluate.open_evaluation`.
     """
-    template = resolve(config.compressor.template, directory)
-    episodes = episodes_of(config, directory)
-    async with open_clients(config) as clients:
-        _claim(store, config, template, command)
-        if file is not None:
-            note_config(store, file)
+    config = config if isinstance(config, Config) else load_config(Path(config))
+    if problems := unknown_models(config, tuple(models or ())):
+        raise ConfigError(config.file or Path("config"), problems)
+    template = resolve(config.compressor.template, config.directory)
+    episodes = open_suite(config) if suite is None else _episodes(suite)
+    built = _compressor(config) if compressor is None else compressor_kind(compressor, {})
+    own = {
+        role: _described(thing) for role, thing in (("suite", suite), ("compressor", compressor)) if thing is not None
+    }
+    async with AsyncExitStack() as stack:
+        store = run if isinstance(run, Store) else stack.enter_context(open_run(_run_file(config, run)))
+        clients = await stack.enter_async_context(open_clients(config, models or {}))
+        _claim(store, config, template, EVALUATION if evaluation else COLLECTION, own)
+        if config.file is not None and config.file.is_file():
+            note_config(store, config.file)
         spending = Spending(config.ceiling.tokens, config.ceiling.money)
         prices = {name: _price(config.models.get(name)) for name in clients}
         for (name, _), usage in store.spent().items():
             spending.add(usage, prices.get(name, Price()))
-        models = {name: Metered(name, client, spending, prices[name]) for name, client in clients.items()}
-        yield Study(config, episodes, models, template, store, spending, counter(config.run.counter))
+        metered = {name: Metered(name, client, spending, prices[name]) for name, client in clients.items()}
+        yield Study(
+            config=config,
+            episodes=episodes,
+            models=metered,
+            compressor_kind=built,
+            template=template,
+            store=store,
+            spending=spending,
+            count=counter(config.run.counter),
+            executor=InProcess(store, config.run.seed),
+            progress=progress,
+            method=method,
+        )
 
 
 @asynccontextmanager
-async def open_clients(config: Config, *, attempts: int | None = None) -> AsyncIterator[dict[str, ChatModel]]:
+async def open_clients(
+    config: Config, own: Mapping[str, ChatModel] | None = None, *, attempts: int | None = None
+) -> AsyncIterator[dict[str, ChatModel]]:
     """The models that a config uses, each behind its limits and retries (`attempts` instead of the config's)."""
+    ready = own or {}
     async with AsyncExitStack() as stack:
         clients: dict[str, ChatModel] = {}
         for name in sorted(config.used_models):
-            if name in SIMULATED:
-                from recompact.embedded.simulation import simulated_models
-
-                clients[name] = simulated_models()[name]
+            if name in ready:
+                clients[name] = ready[name]
                 continue
-            settings = config.models[name]
-            client = _openai(settings)
-            stack.push_async_callback(client.aclose)
+            settings = config.models.get(name)
+            if settings is None:
+                clients[name] = load_model(name, {}, ModelConfig(), config.directory)
+                continue
+            client = _client(config, name, settings)
+            if (close := getattr(client, "aclose", None)) is not None:
+                stack.push_async_callback(close)
             limits = Limits(settings.concurrency, settings.requests_per_minute, settings.tokens_per_minute)
-            clients[name] = Retrying(
-                Limited(client, limits), RetryPolicy(attempts or settings.attempts, settings.retry_wait)
-            )
+            policy = RetryPolicy(attempts or settings.attempts, settings.retry_wait)
+            clients[name] = Retrying(Limited(client, limits), policy)
         yield clients
 
 
-def _openai(settings: ModelConfig) -> OpenAIModel:
-    from recompact.models.endpoint import Endpoint
-    from recompact.models.openai import OpenAIModel
-
-    return OpenAIModel(
-        Endpoint(
-            model=settings.id,
-            base_url=settings.base_url,
-            api=settings.api,
-            key_env=settings.key_env,
-            calls=settings.calls,
-            timeout=settings.timeout,
-            send_seed=settings.send_seed,
-            merge_roles=settings.merge_roles,
-            max_tokens_field=settings.max_tokens_field,
-            extra_body=settings.extra_body,
-        )
-    )
+def _client(config: Config, name: str, settings: ModelConfig) -> ChatModel:
+    try:
+        return load_model(settings.use, settings.options, settings, config.directory)
+    except OptionError as error:
+        raise config.error(str(error), "models", name, "options", *([error.key] if error.key else [])) from None
+    except InputError as error:
+        raise config.error(str(error), "models", name) from None
 
 
-def episodes_of(config: Config, directory: Path) -> Episodes:
+def open_suite(config: Config) -> Episodes:
     """The suite that a config names, hosted or in process."""
     suite = config.suite
     if suite.host:
         python = suite.python or sys.executable
-        return HostedSuite(suite.use, suite.options, directory, python, suite.timeout)
-    return InProcessSuite(load_suite(suite.use, suite.options, directory))
+        return HostedSuite(suite.use, suite.options, config.directory, python, suite.timeout)
+    try:
+        return InProcessSuite(load_suite(suite.use, suite.options, config.directory))
+    except OptionError as error:
+        raise config.error(str(error), "suite", "options", *([error.key] if error.key else [])) from None
+    except InputError as error:
+        raise config.error(str(error), "suite", "use") from None
+
+
+def _compressor(config: Config) -> CompressorKind:
+    settings = config.compressor
+    try:
+        return load_compressor(settings.kind, settings.options, config.directory)
+    except OptionError as error:
+        raise config.error(str(error), "compressor", "options", *([error.key] if error.key else [])) from None
+    except InputError as error:
+        raise config.error(str(error), "compressor", "kind") from None
+
+
+def _episodes(suite: Suite | Episodes) -> Episodes:
+    return InProcessSuite(suite) if isinstance(suite, Suite) else suite
+
+
+def _run_file(config: Config, run: Path | str | None) -> Path:
+    if run is None and config.file is None:
+        raise InputError(
+            "a config that was made in Python has no name: say where the run goes, as in run='runs/mine.db'"
+        )
+    if isinstance(run, Path):
+        return run
+    name = run if run is not None or config.file is None else config.file.stem
+    return run_path(str(name), config.directory / config.run.directory)
 
 
 def _price(settings: ModelConfig | None) -> Price:
@@ -187,19 +269,23 @@ def _price(settings: ModelConfig | None) -> Price:
     return Price(settings.price.input, settings.price.output, settings.price.cached)
 
 
-def _claim(store: Store, config: Config, template: Template, command: str) -> None:
+def _described(thing: Any) -> str:
+    kind = thing if isinstance(thing, type) else type(thing)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _claim(store: Store, config: Config, template: Template, kind: str, own: Mapping[str, str]) -> None:
     """Write down what the run is, or check that it is the run that this config makes."""
-    identity = {**config.identity(), "template": template.hash}
+    identity = {**config.identity(), "template": template.hash, **({"objects": dict(own)} if own else {})}
     meta = store.meta
     if "identity" not in meta:
-        from recompact.version import __version__
-
         store.set_meta(
             identity=identity,
             config_hash=config_hash(config),
-            command=command,
+            command=kind,
             suite=config.suite.use,
             version=__version__,
+            templates={template.hash: template.parts()},
         )
         return
     if changed := differences(meta["identity"], identity):

@@ -1,8 +1,7 @@
 """ACON's evidence: tasks that were done without compaction and not with it, and an optimizer's feedback on each.
 
-In go the collected trajectories and those without compaction, out comes one feedback entry a task: where the two runs
-parted, what the summaries lost or got wrong, and what would remedy it. Unlike a diagnosis of one boundary it is about
-whole trajectories, so whatever differs between two runs may end up in it: lost information, another plan, or chance.
+Unlike a diagnosis of one boundary, feedback is about whole trajectories, so whatever differs between two runs may end
+up in it: lost information, another plan, or chance.
 """
 
 from __future__ import annotations
@@ -169,7 +168,7 @@ class Feedback:
     lapses: tuple[Lapse, ...] = ()
     remedies: tuple[str, ...] = ()
     mechanism: str = ""
-    refused: tuple[str, ...] = ()  # why drafts were redrawn
+    objections: tuple[str, ...] = ()  # why drafts were redrawn
 
     def reduced(self) -> dict[str, Any]:
         """What a candidate is made from: remedies, and what was missing, changed or wrong."""
@@ -183,14 +182,14 @@ class Feedback:
             "findings": [asdict(lapse) for lapse in self.lapses],
             "remedies": list(self.remedies),
             "mechanism": self.mechanism,
-            "refused": list(self.refused),
+            "refused": list(self.objections),
         }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Feedback:
         lapses = tuple(Lapse(**lapse) for lapse in data["findings"])
-        remedies, refused = tuple(data["remedies"]), tuple(data["refused"])
-        return Feedback(data["task"], data["divergence"], lapses, remedies, data["mechanism"], refused)
+        remedies, objections = tuple(data["remedies"]), tuple(data["refused"])
+        return Feedback(data["task"], data["divergence"], lapses, remedies, data["mechanism"], objections)
 
 
 async def give_feedback(optimizer: Optimizer, pair: RunPair) -> Feedback:
@@ -204,11 +203,9 @@ async def give_feedback(optimizer: Optimizer, pair: RunPair) -> Feedback:
             raise ValueError("it has no remedies: give at least one")
         return Feedback(pair.task, str(value["divergence"]), lapses, remedies, str(value["mechanism"]))
 
-    answered = await ask(optimizer, prompt, SCHEMA, check)
-    if answered.value is None:
-        return Feedback(pair.task, refused=answered.refused)
-    made: Feedback = answered.value
-    return replace(made, refused=answered.refused)
+    answer = await ask(optimizer, prompt, SCHEMA, check)
+    feedback: Feedback = answer.value or Feedback(pair.task)
+    return replace(feedback, objections=answer.objections)
 
 
 def _lapse(entry: Any, text: str) -> Lapse:
@@ -222,7 +219,7 @@ def _lapse(entry: Any, text: str) -> Lapse:
 
 def listed(value: Any, name: str) -> list[Any]:
     """A list in an answer, and nothing that merely can be gone through, such as a text."""
-    found = value[name]
-    if not isinstance(found, list):
+    entries = value[name]
+    if not isinstance(entries, list):
         raise ValueError(f"{name} must be a list")
-    return found
+    return entries

@@ -1,8 +1,7 @@
 """ACON's candidates: the compression prompt rewritten from sampled feedback, freely or under the section lock.
 
-In go the template to start from and entries (feedback, or analyses of compactions), out comes a candidate. Free
-rewriting may change anything but the placeholders, as long as the template stays usable; the locked variant differs in
-nothing but the lock. A draft that breaks a rule is redrawn with the reason, then reported as invalid.
+Free rewriting may change anything but the placeholders, as long as the template stays usable; the locked variant
+differs in nothing but the lock. A draft that breaks a rule is redrawn with the reason, then reported as invalid.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from typing import Any
 from recompact.adaptation.acon_feedback import listed
 from recompact.adaptation.lock import PARTS, broken_rules, lost_placeholders, unusable
 from recompact.adaptation.optimizer import Optimizer, ask
-from recompact.adaptation.revision import Candidate, Rule, revision_schema, whole_part
+from recompact.adaptation.revision import revision_schema, whole_part
+from recompact.candidate import Candidate, Clause
 from recompact.models.journal import seed_of
 from recompact.template import Template
 
@@ -67,7 +67,7 @@ class Assignment:
 
     template: Template
     entries: Mapping[str, Mapping[str, Any]]
-    told: str = FROM_FEEDBACK
+    introduction: str = FROM_FEEDBACK
     aim: str = UTILITY
     locked: bool = False
     instances: frozenset[str] = frozenset()
@@ -86,35 +86,35 @@ def sampled(names: Sequence[str], count: int, candidate: str, seed: int) -> tupl
 async def rewrite(optimizer: Optimizer, name: str, given: Assignment, chosen: Sequence[str]) -> Candidate:
     """One candidate from the chosen entries."""
     entries = "\n".join(json.dumps(given.entries[entry], ensure_ascii=False) for entry in chosen)
-    told = given.told.format(entries=entries)
+    introduction = given.introduction.format(entries=entries)
     freedom = LOCKED if given.locked else FREE
     original = given.template
     work = WORK.format(first=original.first, update=original.update, aim=given.aim, freedom=freedom)
 
-    def check(value: Any) -> tuple[Template, tuple[Rule, ...]]:
+    def check(value: Any) -> tuple[Template, tuple[Clause, ...]]:
         revised = replace(original, first=whole_part(value, "first"), update=whole_part(value, "update"), provenance={})
-        rules = tuple(_rule(entry, chosen) for entry in listed(value, "rules"))
+        clauses = tuple(_clause(entry, chosen) for entry in listed(value, "rules"))
         if revised == original:
             raise ValueError("nothing was changed")
         if broken := _broken(given, revised):
             raise ValueError("; ".join(broken[:5]))
-        return revised, rules
+        return revised, clauses
 
-    answered = await ask(optimizer, f"{told}\n{work}", SCHEMA, check)
-    template, rules = answered.value or (None, ())
-    return Candidate(name, template, rules, answered.refused)
+    answer = await ask(optimizer, f"{introduction}\n{work}", SCHEMA, check)
+    template, clauses = answer.value or (None, ())
+    return Candidate(name, template, clauses, answer.objections)
 
 
 def _broken(given: Assignment, revised: Template) -> tuple[str, ...]:
     if given.locked:
         return (*unusable(revised), *broken_rules(given.template, revised, given.instances))
-    lost = [said for part in PARTS for said in lost_placeholders(part, given.template, revised)]
+    lost = [problem for part in PARTS for problem in lost_placeholders(part, given.template, revised)]
     return (*unusable(revised), *lost)
 
 
-def _rule(entry: Any, chosen: Sequence[str]) -> Rule:
+def _clause(entry: Any, chosen: Sequence[str]) -> Clause:
     """A clause as it is reported. ACON does not ask for grounds, so there may be none; but none may be made up."""
     cited = tuple(str(one) for one in listed(entry, "entries"))
     if unknown := [one for one in cited if one not in chosen]:
         raise ValueError(f"the clause {str(entry['clause'])[:60]!r} cites {unknown}, which was not given")
-    return Rule(str(entry["clause"]), str(entry["section"]), cited)
+    return Clause(str(entry["clause"]), str(entry["section"]), cited)

@@ -1,7 +1,7 @@
 """ACON's second half, compression maximisation: what summaries of successful runs could do without.
 
-In go trajectories that succeeded under compaction, out comes an analysis of each compaction: what of its summary can be
-removed or shortened, and what must be kept. Candidates made from them ask for shorter summaries.
+An analysis of a compaction says what of its summary can be removed or shortened and what must be kept; candidates made
+from analyses ask for shorter summaries.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ The summary did its work; now it should cost less. Judge by what the agent did n
 Answer with one JSON object: {{"remove": [{{"kind": …, "how": …}}, …], "keep": [{{"kind": …, "quote": …, "reason": …}},
 …]}}"""
 
-TOLD = """\
+INTRODUCTION = """\
 An agent works with a history that a compressor summarizes now and then. With the prompt below it does many of its
 tasks, and summaries have {length:.0f} characters on average. Those of successful runs were looked at for what they
 could do without; here is what was found, one JSON object a line.
@@ -90,14 +90,15 @@ class Analysis:
     length: int  # of the summary, in characters
     remove: tuple[Spare, ...] = ()
     keep: tuple[Needed, ...] = ()
-    refused: tuple[str, ...] = ()  # why drafts were redrawn
+    objections: tuple[str, ...] = ()  # why drafts were redrawn
 
     def reduced(self) -> dict[str, Any]:
         keep = [{"kind": one.kind, "reason": one.reason} for one in self.keep]
         return {"compaction": self.name, "remove": [asdict(one) for one in self.remove], "keep": keep}
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        data = asdict(self)
+        return {**{key: data[key] for key in ("name", "length", "remove", "keep")}, "refused": list(self.objections)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Analysis:
@@ -106,7 +107,7 @@ class Analysis:
 
 
 @dataclass(frozen=True)
-class Compacted:
+class CompactionText:
     """One compaction as text, with its summary by itself, since analyses quote from it."""
 
     name: str
@@ -114,38 +115,36 @@ class Compacted:
     text: str
 
 
-def compactions(task: Task, trajectory: Trajectory, budget: int, count: TokenCounter) -> tuple[Compacted, ...]:
+def compactions(task: Task, trajectory: Trajectory, budget: int, count: TokenCounter) -> tuple[CompactionText, ...]:
     """The compactions of a trajectory, each with what the agent did next."""
     written, parts = summaries(trajectory), segments(trajectory)
-    found = []
+    texts = []
     for number, summary in enumerate(written):
         previous = without_middle(written[number - 1], budget // 4, count) if number else ""
-        shown = [block("task", task.text, name=task.id)]
+        blocks = [block("task", task.text, name=task.id)]
         if previous:
-            shown.append(block("previous-summary", previous))
-        left = max(0, budget - count(task.text) - count(previous) - count(summary)) // 2
-        shown.append(block("segment", shown_turns(parts[number], left, count)))
-        shown.append(block("summary", summary))
-        shown.append(block("what-came-next", shown_turns(parts[number + 1], left, count)))
-        found.append(Compacted(f"{task.id}#{number + 1}", summary, "\n".join(shown)))
-    return tuple(found)
+            blocks.append(block("previous-summary", previous))
+        room = max(0, budget - count(task.text) - count(previous) - count(summary)) // 2
+        blocks.append(block("segment", shown_turns(parts[number], room, count)))
+        blocks.append(block("summary", summary))
+        blocks.append(block("what-came-next", shown_turns(parts[number + 1], room, count)))
+        texts.append(CompactionText(f"{task.id}#{number + 1}", summary, "\n".join(blocks)))
+    return tuple(texts)
 
 
-async def analyse(optimizer: Optimizer, made: Compacted) -> Analysis:
+async def analyse(optimizer: Optimizer, compaction: CompactionText) -> Analysis:
     """One compaction's analysis."""
 
     def check(value: Any) -> Analysis:
         remove = tuple(Spare(str(one["kind"]), str(one["how"])) for one in listed(value, "remove"))
-        keep = tuple(_needed(one, made.summary) for one in listed(value, "keep"))
+        keep = tuple(_needed(one, compaction.summary) for one in listed(value, "keep"))
         if not remove and not keep:
             raise ValueError("it names nothing to remove and nothing to keep")
-        return Analysis(made.name, len(made.summary), remove, keep)
+        return Analysis(compaction.name, len(compaction.summary), remove, keep)
 
-    answered = await ask(optimizer, PROMPT.format(evidence=made.text), SCHEMA, check)
-    if answered.value is None:
-        return Analysis(made.name, len(made.summary), refused=answered.refused)
-    analysis: Analysis = answered.value
-    return replace(analysis, refused=answered.refused)
+    answer = await ask(optimizer, PROMPT.format(evidence=compaction.text), SCHEMA, check)
+    analysis: Analysis = answer.value or Analysis(compaction.name, len(compaction.summary))
+    return replace(analysis, objections=answer.objections)
 
 
 def _needed(entry: Any, summary: str) -> Needed:
@@ -155,6 +154,6 @@ def _needed(entry: Any, summary: str) -> Needed:
     return Needed(str(entry["kind"]), quote, str(entry["reason"]))
 
 
-def told(analyses: Sequence[Analysis]) -> str:
-    """What a candidate is told before the entries, with the length of summaries now."""
-    return TOLD.format(length=fmean(analysis.length for analysis in analyses))
+def introduction(analyses: Sequence[Analysis]) -> str:
+    """What stands before the entries, with the length of summaries now."""
+    return INTRODUCTION.format(length=fmean(analysis.length for analysis in analyses))

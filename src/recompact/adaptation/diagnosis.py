@@ -1,7 +1,7 @@
 """Step 3, first half: one call per harmful boundary, which says what the summary did to the continuations.
 
-In goes the evidence about a boundary, out comes a diagnosis: ranked findings, each with quotes that must occur in the
-texts they cite. A diagnosis whose quotes do not is drawn again.
+A diagnosis is a ranking of causes, each with quotes that must occur in the texts they cite; one whose quotes do not is
+drawn again.
 """
 
 from __future__ import annotations
@@ -85,11 +85,16 @@ class Diagnosis:
     id: BoundaryId
     channel: str
     causes: tuple[Cause, ...]
-    refused: tuple[str, ...] = ()  # why drafts were redrawn
+    objections: tuple[str, ...] = ()  # why drafts were redrawn
 
     def to_json(self) -> dict[str, Any]:
         findings = [vars(cause) for cause in self.causes]
-        return {"boundary": str(self.id), "channel": self.channel, "findings": findings, "refused": list(self.refused)}
+        return {
+            "boundary": str(self.id),
+            "channel": self.channel,
+            "findings": findings,
+            "refused": list(self.objections),
+        }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Diagnosis:
@@ -108,21 +113,23 @@ async def diagnose(optimizer: Optimizer, evidence: BoundaryEvidence) -> Diagnosi
             raise ValueError("it has no findings: name at least the most likely cause")
         return causes
 
-    answered = await ask(optimizer, prompt, SCHEMA, check)
-    return Diagnosis(evidence.id, evidence.channel, answered.value or (), answered.refused)
+    answer = await ask(optimizer, prompt, SCHEMA, check)
+    return Diagnosis(evidence.id, evidence.channel, answer.value or (), answer.objections)
 
 
 def _cause(entry: Any, evidence: BoundaryEvidence) -> Cause:
     if entry["mechanism"] not in MECHANISMS:
         raise ValueError(f"{entry['mechanism']!r} is no mechanism; choose one of {', '.join(MECHANISMS)}")
-    said, seen = str(entry["summary_quote"]), str(entry["segment_quote"])
-    if said and not occurs(said, evidence.summary):
-        raise ValueError(f"the summary does not contain the quote {said[:80]!r}")
-    if seen and not occurs(seen, f"{evidence.segment}\n{evidence.previous}"):
-        raise ValueError(f"the segment does not contain the quote {seen[:80]!r}")
-    if not said and not seen:
+    summary_quote, segment_quote = str(entry["summary_quote"]), str(entry["segment_quote"])
+    if summary_quote and not occurs(summary_quote, evidence.summary):
+        raise ValueError(f"the summary does not contain the quote {summary_quote[:80]!r}")
+    if segment_quote and not occurs(segment_quote, f"{evidence.segment}\n{evidence.previous}"):
+        raise ValueError(f"the segment does not contain the quote {segment_quote[:80]!r}")
+    if not summary_quote and not segment_quote:
         raise ValueError("a finding needs a quote from the summary or from the segment")
-    return Cause(entry["mechanism"], str(entry["kind"]), said, seen, str(entry.get("explanation", "")))
+    return Cause(
+        entry["mechanism"], str(entry["kind"]), summary_quote, segment_quote, str(entry.get("explanation", ""))
+    )
 
 
 def occurs(quote: str, text: str) -> bool:

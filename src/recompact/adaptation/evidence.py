@@ -1,8 +1,7 @@
 """What the optimizer gets to see of a harmful boundary: what the compressor consumed and wrote, and what came of it.
 
-In goes a verified run, out comes a text for each retained boundary, most harmful first, as many as the budget allows
-with both channels present. It states settled facts of each continuation, not whole traces; long observations are cut
-with a mark. In scope `history` the agent's prefix is not in it.
+It states settled facts of each continuation, not whole traces; long observations are cut with a mark. In scope
+`history` the agent's prefix is not in it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from recompact.adaptation.lock import instances_in
 from recompact.attribution.cases import Continuation, Evidence, evidence_of
 from recompact.attribution.findings import Finding, findings
 from recompact.chat import Message, canonical
-from recompact.compressors.prompted import Scope, quoted_prefix
+from recompact.compressors.prompted import quoted_prefix
+from recompact.compressors.protocol import Scope
 from recompact.context import Turn, render_turn
 from recompact.outcome import BoundaryId
 from recompact.store.store import Store
@@ -42,10 +42,10 @@ class BoundaryEvidence:
 def gather(store: Store, scope: Scope, budget: int, count: TokenCounter) -> tuple[BoundaryEvidence, ...]:
     """The evidence of all retained boundaries that fit into so many tokens."""
     retained = [finding for finding in findings(store).boundaries if finding.retained]
-    made = [described(evidence_of(store, finding.id, finding), scope, count) for finding in _ordered(retained)]
+    every = [described(evidence_of(store, finding.id, finding), scope, count) for finding in _ordered(retained)]
     kept: list[BoundaryEvidence] = []
     spent = 0
-    for evidence in made:
+    for evidence in every:
         if kept and spent + evidence.tokens > budget:
             continue
         kept.append(evidence)
@@ -75,7 +75,7 @@ def described(evidence: Evidence, scope: Scope, count: TokenCounter) -> Boundary
         parts.append(_block("previous-summary", previous))
     parts.append(_block("summary", summary))
     parts.append(_block("effect", _effect(evidence)))
-    parts += [_continuation(made) for made in evidence.continuations]
+    parts += [_continuation(continuation) for continuation in evidence.continuations]
     text = "\n".join(parts)
     effect = evidence.finding.effect
     return BoundaryEvidence(
@@ -112,24 +112,24 @@ def _effect(evidence: Evidence) -> str:
     )
 
 
-def _continuation(made: Continuation) -> str:
+def _continuation(continuation: Continuation) -> str:
     """The settled facts of one continuation."""
-    row = made.row
+    row = continuation.row
     lines = [f"ended: {row.ending} after {row.steps} steps; the task was {'done' if row.success else 'not done'}"]
-    if answer := made.trajectory.score.details.get("answer"):
+    if answer := continuation.trajectory.score.details.get("answer"):
         lines.append(f"submitted: {str(answer)[:200]}")
-    errors = sum(m.content.startswith(("Error", '{"error"')) for t in made.trajectory.turns for m in t.results)
+    errors = sum(m.content.startswith(("Error", '{"error"')) for t in continuation.trajectory.turns for m in t.results)
     if errors:
         lines.append(f"errors met: {errors}")
-    if made.repeated:
-        lines.append(f"did again what had been done before the compaction: {len(made.repeated)} actions")
+    if continuation.repeated:
+        lines.append(f"did again what had been done before the compaction: {len(continuation.repeated)} actions")
     lines.append("actions:")
-    again = set(made.repeated)
-    for number, action in enumerate(made.actions[:ACTIONS]):
-        shown = canonical(dict(action.arguments)) if action.name else action.text[:200]
-        lines.append(f"{'(again) ' if number in again else ''}-> {action.name}({shown[:400]})")
-    if len(made.actions) > ACTIONS:
-        lines.append(f"{len(made.actions) - ACTIONS} more{MARK}")
+    again = set(continuation.repeated)
+    for number, action in enumerate(continuation.actions[:ACTIONS]):
+        arguments = canonical(dict(action.arguments)) if action.name else action.text[:200]
+        lines.append(f"{'(again) ' if number in again else ''}-> {action.name}({arguments[:400]})")
+    if len(continuation.actions) > ACTIONS:
+        lines.append(f"{len(continuation.actions) - ACTIONS} more{MARK}")
     body = "\n".join(lines)
     return f'<continuation arm="{row.arm}" draw="{row.draw}">\n{body}\n</continuation>'
 

@@ -1,7 +1,6 @@
 """The section lock: a revised template keeps its structure, and its guidance names no instance of the evidence.
 
-In go the original, a revision and the texts of the evidence; out come the rules that the revision breaks, in words that
-an optimizer can act on. Checked by parsing, never by asking.
+It is checked by parsing, never by asking; what is broken is said in words that an optimizer can act on.
 """
 
 from __future__ import annotations
@@ -96,19 +95,3 @@ def instances_in(texts: Iterable[str]) -> frozenset[str]:
     ['12.50', '2025-03-01', 'Ann Miller', 't1042']
     """
     return frozenset(found for text in texts for pattern in _INSTANCES for found in pattern.findall(text))
-
-
-_ACTING = re.compile(
-    r"(?i)\b(?:before (?:finishing|any|each|every|submitting)|after (?:each|every|any) (?:call|action|mutation)|verify"
-    r"|double-?check|re-?check|retry|ask the user|stop (?:after|when)|call (?:the|any|finish)|the agent (?:must|should)"
-    r"|next agent|do not call|always call|repeat any)\b"
-)
-
-
-def tells_agent(clause: str) -> bool:
-    """Whether a clause tells the agent how to act, instead of the compressor what to keep.
-
-    >>> tells_agent("Before finishing, verify every payment."), tells_agent("Keep every token exactly.")
-    (True, False)
-    """
-    return _ACTING.search(clause) is not None

@@ -1,7 +1,6 @@
 """Asking the optimizer for a JSON answer that passes a check, and asking again where it does not.
 
-In goes a prompt, a schema and a check; out comes the parsed answer, or a report of what was wrong each time. A bad
-answer never ends a run: it is shown to the optimizer with the reason, and after the last redraw it is reported.
+A bad answer never ends a run: it is shown to the optimizer with the reason, and after the last redraw it is reported.
 """
 
 from __future__ import annotations
@@ -14,7 +13,9 @@ from typing import Any
 
 from recompact.chat import Decoding, Message, Request, assistant, canonical, system, user
 from recompact.models.failures import ContextOverflow, Refused
+from recompact.models.journal import UnitCalls
 from recompact.models.protocol import ChatModel
+from recompact.study import Study
 
 SYSTEM = (
     "You improve the prompt with which a compressor model summarizes the history of a working agent. You read evidence"
@@ -31,12 +32,21 @@ class Optimizer:
     redraws: int = 3
 
 
+def optimizer_of(study: Study, calls: UnitCalls) -> Optimizer:
+    """The study's optimizer, as one unit of work sees it."""
+    c = study.config.optimizer
+    decoding = Decoding(c.max_output_tokens, c.temperature, c.top_p, c.reasoning_effort)
+    return Optimizer(
+        calls.bound(study.models[study.config.optimizer_model], "optimizer"), decoding, study.config.adapt.redraws
+    )
+
+
 @dataclass(frozen=True)
-class Answered:
-    """What came of asking: the value, or None and the reasons, one for each attempt that failed."""
+class Answer:
+    """The value that passed the check, or None; `objections` say what was wrong with each attempt that failed."""
 
     value: Any
-    refused: tuple[str, ...] = ()
+    objections: tuple[str, ...] = ()
 
 
 async def ask(
@@ -45,27 +55,27 @@ async def ask(
     schema: Mapping[str, Any],
     check: Callable[[Any], Any],
     before: tuple[Message, ...] = (),
-) -> Answered:
+) -> Answer:
     """Ask until `check` accepts the answer; it returns the value, or raises ValueError with what is wrong."""
     messages = (system(SYSTEM), *before, user(prompt))
     decoding = replace(optimizer.decoding, response_schema=schema)
-    refused: list[str] = []
+    objections: list[str] = []
     for _ in range(1 + optimizer.redraws):
         try:
             reply = await optimizer.model.reply(Request(messages, (), decoding))
         except (ContextOverflow, Refused) as failure:
-            return Answered(None, (*refused, str(failure)))
+            return Answer(None, (*objections, str(failure)))
         text = reply.message.content
         try:
             if reply.finish == "refusal":
                 raise ValueError("the optimizer refused to answer")
-            return Answered(check(read_json(text)), tuple(refused))
+            return Answer(check(read_json(text)), tuple(objections))
         except (ValueError, KeyError, TypeError) as error:
             reason = _reason(error)
-            refused.append(reason)
+            objections.append(reason)
             complaint = f"That answer cannot be used: {reason}\nAnswer again with one JSON object that mends this."
             messages = (*messages, assistant(text or "(nothing)"), user(complaint))
-    return Answered(None, tuple(refused))
+    return Answer(None, tuple(objections))
 
 
 def _reason(error: Exception) -> str:

@@ -1,21 +1,18 @@
-"""What a person takes home: the adapted template, where it came from, and why each clause is there.
+"""What a person takes home: a directory with the adapted template, where it came from, and why each clause is there.
 
-In goes an adapted study, out comes a directory: the template (system, first, update), `manifest.json` for programs and
-`CHANGES.md` for people. The directory is written whole or not at all.
+`manifest.json` is for programs and `CHANGES.md` for people. The directory is written whole or not at all.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from recompact.adaptation.adapt import Adapted
-from recompact.adaptation.revision import Candidate, Rule
-from recompact.adaptation.selection import ORIGINAL
+from recompact.adaptation.adapt import Adaptation
+from recompact.candidate import ORIGINAL, Candidate, Clause
 from recompact.config import config_hash
 from recompact.store.store import Store
 from recompact.study import Study
@@ -23,31 +20,31 @@ from recompact.template import Template, headings, save
 from recompact.version import __version__
 
 
-def write_result(study: Study, adapted: Adapted, directory: Path, date: str) -> None:
+def write_result(study: Study, adaptation: Adaptation, directory: Path, date: str) -> None:
     """Write the result, replacing an earlier one of the same place."""
-    winner = next((c for c in adapted.candidates if c.name == adapted.winner), None)
-    manifest = manifest_of(study, adapted, winner, date)
+    winner = adaptation.winning
+    manifest = manifest_of(study, adaptation, winner, date)
     provenance = {"adapted_by": f"recompact {__version__}", "method": manifest["method"], "parent": manifest["parent"]}
     partial = directory.with_name(f".{directory.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    save(replace(adapted.template, provenance=provenance), partial)
+    save(replace(adaptation.template, provenance=provenance), partial)
     text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
     (partial / "manifest.json").write_text(text, encoding="utf-8")
-    (partial / "CHANGES.md").write_text(changes(study, adapted, winner), encoding="utf-8")
+    (partial / "CHANGES.md").write_text(changes(study, adaptation, winner), encoding="utf-8")
     if directory.exists():
         shutil.rmtree(directory)
     partial.rename(directory)
 
 
-def manifest_of(study: Study, adapted: Adapted, winner: Candidate | None, date: str) -> dict[str, Any]:
+def manifest_of(study: Study, adaptation: Adaptation, winner: Candidate | None, date: str) -> dict[str, Any]:
     """Everything that a program wants to know of the result."""
     config = study.config
-    selection = adapted.selection
+    selection = adaptation.selection
     return {
-        "hash": adapted.template.hash,
+        "hash": adaptation.template.hash,
         "parent": study.template.hash,
-        "method": config.adapt.method,
-        "winner": adapted.winner,
+        "method": adaptation.method.name,
+        "winner": adaptation.winner,
         "date": date,
         "recompact": __version__,
         "config_hash": config_hash(config),
@@ -59,15 +56,15 @@ def manifest_of(study: Study, adapted: Adapted, winner: Candidate | None, date: 
             "compressor": config.compressor_model,
             "optimizer": config.optimizer_model,
         },
-        "rules": [_rule(rule) for rule in winner.rules] if winner else [],
+        "rules": [clause_json(clause) for clause in winner.clauses] if winner else [],
         "candidates": [
             {
                 "name": c.name,
                 "hash": c.template.hash if c.template else None,
-                "rules": [_rule(rule) for rule in c.rules],
-                "refused_drafts": list(c.refused),
+                "rules": [clause_json(clause) for clause in c.clauses],
+                "refused_drafts": list(c.objections),
             }
-            for c in adapted.candidates
+            for c in adaptation.candidates
         ],
         "selection": [{**asdict(fit), "pass_rate": fit.rate} for fit in selection.fits] if selection else [],
         "fit_tasks": list(selection.tasks) if selection else [],
@@ -75,8 +72,13 @@ def manifest_of(study: Study, adapted: Adapted, winner: Candidate | None, date: 
     }
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
-    return {**asdict(rule), "tells_agent": rule.tells_agent}
+def clause_json(clause: Clause) -> dict[str, Any]:
+    return {
+        "clause": clause.text,
+        "section": clause.section,
+        "boundaries": list(clause.answers),
+        "tells_agent": clause.tells_agent,
+    }
 
 
 def tokens_by_phase(store: Store) -> dict[str, dict[str, int]]:
@@ -91,32 +93,32 @@ def tokens_by_phase(store: Store) -> dict[str, dict[str, int]]:
     return out
 
 
-def changes(study: Study, adapted: Adapted, winner: Candidate | None) -> str:
+def changes(study: Study, adaptation: Adaptation, winner: Candidate | None) -> str:
     """What changed and because of which observed failure, section by section."""
     lines = ["# What changed, and why", ""]
-    if adapted.selection:
-        lines += [adapted.selection.statement, "", *_selection_table(adapted), ""]
-    if adapted.winner == ORIGINAL or winner is None or winner.template is None:
+    if adaptation.selection:
+        lines += [adaptation.selection.statement, "", *_selection_table(adaptation), ""]
+    if adaptation.winner == ORIGINAL or winner is None or winner.template is None:
         lines += ["The template is the original one, unchanged.", ""]
-        lines += _refused(adapted)
+        lines += _unusable(adaptation)
         return "\n".join(lines)
-    why = _reasons(study.store, study.config.adapt.method)
+    why = adaptation.method.reasons(study.store)
     for part in ("first", "update"):
         lines += [f"## {part}.md", "", *_sections(study.template, winner.template, part)]
     lines += ["## Clauses and the compactions they answer", ""]
-    for rule in winner.rules:
-        flag = " **(tells the agent how to act: look at this one)**" if rule.tells_agent else ""
-        lines.append(f"- “{rule.clause}”{flag}")
-        for boundary in rule.boundaries:
-            lines.append(f"  - {boundary}: {why.get(boundary, 'no diagnosis on record')}")
-    lines += ["", *_refused(adapted)]
+    for clause in winner.clauses:
+        flag = " **(tells the agent how to act: look at this one)**" if clause.tells_agent else ""
+        lines.append(f"- “{clause.text}”{flag}")
+        for answered in clause.answers:
+            lines.append(f"  - {answered}: {why.get(answered, 'no diagnosis on record')}")
+    lines += ["", *_unusable(adaptation)]
     return "\n".join(lines)
 
 
-def _selection_table(adapted: Adapted) -> list[str]:
-    assert adapted.selection is not None
+def _selection_table(adaptation: Adaptation) -> list[str]:
+    assert adaptation.selection is not None
     rows = ["| template | runs | passed | mean steps |", "|---|---|---|---|"]
-    rows += [f"| {f.name} | {f.runs} | {f.passed} | {f.steps:.1f} |" for f in adapted.selection.fits]
+    rows += [f"| {f.name} | {f.runs} | {f.passed} | {f.steps:.1f} |" for f in adaptation.selection.fits]
     return rows
 
 
@@ -135,29 +137,9 @@ def _sections(before: Template, after: Template, part: str) -> list[str]:
     return out or ["Nothing.", ""]
 
 
-def _reasons(store: Store, method: str) -> Mapping[str, str]:
-    """What a clause of that method cites -> what was found there, in one line."""
-    found = {}
-    if method == "pair":
-        for unit in sorted(store.finished("diagnosis")):
-            data = store.result(unit)
-            if data["findings"]:
-                first = data["findings"][0]
-                found[data["boundary"]] = f"{first['mechanism']} ({first['kind']}): {first['explanation']}"
-        return found
-    for unit in sorted(store.finished("feedback")):
-        data = store.result(unit)
-        found[data["task"]] = f"{data['divergence']} {data['mechanism']}"
-    for unit in sorted(store.finished("analysis")):
-        data = store.result(unit)
-        spare, needed = (", ".join(entry["kind"] for entry in data[key]) or "nothing" for key in ("remove", "keep"))
-        found[data["name"]] = f"could do without {spare}; needed {needed}"
-    return found
-
-
-def _refused(adapted: Adapted) -> list[str]:
+def _unusable(adaptation: Adaptation) -> list[str]:
     """Candidates that never became valid, and why."""
-    bad = [c for c in adapted.candidates if c.template is None]
+    bad = [c for c in adaptation.candidates if c.template is None]
     if not bad:
         return []
-    return ["## Candidates that could not be used", "", *(f"- {c.name}: {'; '.join(c.refused)}" for c in bad), ""]
+    return ["## Candidates that could not be used", "", *(f"- {c.name}: {'; '.join(c.objections)}" for c in bad), ""]

@@ -1,19 +1,19 @@
 """Step 3, second half: from diagnoses to candidates, each a revision of the guidance inside the fixed sections.
 
-In go the original template and the diagnoses; out come candidates that keep the section lock, each with the clauses it
-added and the boundaries they answer. A draft that breaks a rule is redrawn with the reason, then reported as invalid.
+A draft that breaks the section lock is redrawn with the reason, then reported as invalid.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from recompact.adaptation.diagnosis import Diagnosis
-from recompact.adaptation.lock import broken_rules, tells_agent, unusable
+from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.optimizer import Optimizer, ask
+from recompact.candidate import Candidate, Clause
 from recompact.chat import assistant, user
 from recompact.template import Template
 
@@ -84,29 +84,6 @@ def revision_schema(title: str, cites: str) -> dict[str, Any]:
 SCHEMA = revision_schema("revision", "boundaries")
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A clause that a candidate added, and the boundaries that it answers."""
-
-    clause: str
-    section: str
-    boundaries: tuple[str, ...]
-
-    @property
-    def tells_agent(self) -> bool:
-        return tells_agent(self.clause)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A revised template, or None where no valid draft could be had; `refused` says what was wrong with drafts."""
-
-    name: str
-    template: Template | None
-    rules: tuple[Rule, ...] = ()
-    refused: tuple[str, ...] = ()
-
-
 async def revise(
     optimizer: Optimizer,
     name: str,
@@ -118,27 +95,27 @@ async def revise(
     lines = "\n".join(json.dumps(d.to_json(), ensure_ascii=False) for d in diagnoses if d.causes)
     cited = {str(d.id) for d in diagnoses}
     grouping = GROUPING.format(diagnoses=lines)
-    grouped = await ask(optimizer, grouping, GROUPS_SCHEMA, lambda value: value["groups"])
-    before = (user(grouping), assistant(json.dumps({"groups": grouped.value or []}, ensure_ascii=False)))
+    grouping_answer = await ask(optimizer, grouping, GROUPS_SCHEMA, lambda value: value["groups"])
+    before = (user(grouping), assistant(json.dumps({"groups": grouping_answer.value or []}, ensure_ascii=False)))
     prompt = REVISION.format(diagnoses=lines, first=original.first, update=original.update)
 
-    def check(value: Any) -> tuple[Template, tuple[Rule, ...]]:
+    def check(value: Any) -> tuple[Template, tuple[Clause, ...]]:
         revised = replace(original, first=whole_part(value, "first"), update=whole_part(value, "update"), provenance={})
-        rules = tuple(_rule(entry, cited) for entry in value["rules"])
+        clauses = tuple(_clause(entry, cited) for entry in value["rules"])
         if revised == original:
             raise ValueError("nothing was changed")
-        if not rules:
+        if not clauses:
             raise ValueError("rules is empty: list every clause that you added with the boundaries it answers")
         if broken := (*unusable(revised), *broken_rules(original, revised, instances)):
             raise ValueError("; ".join(broken[:5]))
-        return revised, rules
+        return revised, clauses
 
-    answered = await ask(optimizer, prompt, SCHEMA, check, before)
-    refused = (*(f"grouping: {reason}" for reason in grouped.refused), *answered.refused)
-    if answered.value is None:
-        return Candidate(name, None, (), refused)
-    template, rules = answered.value
-    return Candidate(name, template, rules, refused)
+    answer = await ask(optimizer, prompt, SCHEMA, check, before)
+    objections = (*(f"grouping: {reason}" for reason in grouping_answer.objections), *answer.objections)
+    if answer.value is None:
+        return Candidate(name, None, (), objections)
+    template, clauses = answer.value
+    return Candidate(name, template, clauses, objections)
 
 
 def whole_part(value: Any, name: str) -> str:
@@ -149,9 +126,9 @@ def whole_part(value: Any, name: str) -> str:
     return text if text.endswith("\n") else text + "\n"
 
 
-def _rule(entry: Any, cited: set[str]) -> Rule:
+def _clause(entry: Any, cited: set[str]) -> Clause:
     boundaries = tuple(str(b) for b in entry["boundaries"])
     unknown = [b for b in boundaries if b not in cited]
     if unknown or not boundaries:
         raise ValueError(f"the clause {str(entry['clause'])[:60]!r} must cite diagnosed boundaries, not {unknown}")
-    return Rule(str(entry["clause"]), str(entry.get("section", "")), boundaries)
+    return Clause(str(entry["clause"]), str(entry.get("section", "")), boundaries)

@@ -6,11 +6,10 @@ steps that were left at the boundary are all there is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from recompact.environments.protocol import Episode, Task
 from recompact.execution.episodes import run_episode
 from recompact.outcome import ContinuationArm
+from recompact.progress import SILENT, Progress
 from recompact.rollout import Agent
 from recompact.tokens import TokenCounter
 from recompact.trajectory import Boundary, Trajectory
@@ -30,7 +29,7 @@ async def continue_from(
     *,
     count: TokenCounter,
     step_limit: int,
-    on_step: Callable[[], None] = lambda: None,
+    progress: Progress = SILENT,
 ) -> Trajectory:
     """One continuation: Q∅ of the boundary's state and the arm's context, sampled once."""
     return await run_episode(
@@ -42,5 +41,5 @@ async def continue_from(
         snapshot=boundary.snapshot,
         context=boundary.pre if arm == "PRE" else boundary.post,
         actions=boundary.actions,
-        on_step=on_step,
+        progress=progress,
     )

@@ -12,7 +12,7 @@ from typing import Any
 from recompact.attribution.allocations import allocation_of, seen_by
 from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.verify import known, settings_of
+from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.config import VerifyConfig
 from recompact.outcome import BoundaryId, Outcomes
 from recompact.store.runs import BoundaryRow, boundary_rows
@@ -76,7 +76,7 @@ class Findings:
 def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
     """What the run has found out, judged by these settings or by those of its last verification."""
     settings = settings or settings_of(store)
-    now = known(store)
+    now = outcomes_in(store)
     allocation = allocation_of(store, settings)
     settled = not allocation.due(now.outcomes)
     retained = set(allocation.retained(now.outcomes)) if settled else set()

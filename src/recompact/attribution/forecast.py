@@ -14,11 +14,11 @@ from random import Random
 from statistics import fmean
 from typing import Any
 
+from recompact.attribution.agenda import with_outcome
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained
-from recompact.attribution.drawing import with_outcome
 from recompact.attribution.racing import Racing
-from recompact.attribution.verify import known, rest
+from recompact.attribution.verify import outcomes_in, rest
 from recompact.chat import Message, Usage, canonical
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
 from recompact.store.runs import BoundaryRow, boundary_rows
@@ -51,7 +51,7 @@ class Forecast:
 
 def forecast(store: Store, allocation: Allocation) -> Forecast:
     """Play the allocation through on what the run knows."""
-    now = known(store).outcomes
+    now = outcomes_in(store).outcomes
     step_limit, seed = (store.meta["identity"]["run"][key] for key in ("step_limit", "seed"))
     rows = {BoundaryId(row.unit, row.index): row for row in boundary_rows(store)}
     habits = _habits(store)

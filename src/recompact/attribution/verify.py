@@ -1,28 +1,29 @@
 """Step 2: continue from every boundary, with and without its compaction, until the allocation has seen enough.
 
-In goes a study whose run has trajectories; out come the outcomes of all draws and the harmful boundaries. Each draw is
-a unit of work: a run that was killed goes on where it was, and a draw that the run has is never made again.
+Each draw is a unit of work: a run that was killed goes on where it was, and a draw that the run has is never made
+again.
 """
 
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from statistics import fmean
 
+from recompact.attribution.agenda import DrawAgenda, LeftOut, Order
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.allocations import allocation_of, cap_of
 from recompact.attribution.continuations import continuation_unit, continue_from
-from recompact.attribution.drawing import LeftOut, Order, draw_all
 from recompact.collection import unit_of
 from recompact.config import VerifyConfig
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.errors import InputError
 from recompact.execution.episodes import with_differences
-from recompact.execution.schedule import Unfinished
+from recompact.execution.executor import Unit
+from recompact.execution.scheduler import run_agenda
+from recompact.models.journal import UnitCalls
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
 from recompact.store.records import read_boundary, write_continuation
 from recompact.store.runs import BoundaryRow, ContinuationRow, boundary_rows, continuation_rows, phase_digest
@@ -34,68 +35,55 @@ PHASE = "verify"
 
 
 @dataclass(frozen=True)
-class Known:
-    """What a run knows of its boundaries: outcomes of those in play, and why the others were left out."""
+class RunOutcomes:
+    """What a run knows of its boundaries: the outcomes of those in play, and why the others were left out."""
 
     outcomes: Mapping[BoundaryId, Outcomes]
     left_out: Mapping[BoundaryId, str]
 
 
 @dataclass(frozen=True)
-class Verified:
-    """How a verification went. `retained` are the harmful boundaries, most harmful first, once all is finished."""
+class Verification:
+    """A finished verification. `retained` are the harmful boundaries, the worst first."""
 
-    known: Known
+    outcomes: Mapping[BoundaryId, Outcomes]
+    left_out: Mapping[BoundaryId, str]
     retained: tuple[BoundaryId, ...]
-    unfinished: tuple[Unfinished, ...]
 
 
-async def verify(
-    study: Study,
-    allocation: Allocation | None = None,
-    *,
-    partial: bool = False,
-    on_due: Callable[[int], None] = lambda draws: None,
-    on_done: Callable[[], None] = lambda: None,
-    on_step: Callable[[], None] = lambda: None,
-) -> Verified:
+async def verify(study: Study, allocation: Allocation | None = None, *, partial: bool = False) -> Verification:
     """Make the draws that the allocation asks for: the one of the study's config, if no other is given.
 
     Draws that the run has already are known from the start. `partial` allows a run in which tasks are still to be
-    collected. The callbacks hear how many draws are still to do as far as is known, that one is done, and that an agent
-    took a step.
+    collected.
     """
     tasks = {unit_of(task): task for task in await study.tasks()}
     _check_collected(study.store, tasks, partial)
-    before = known(study.store)
-    way = allocation or allocation_of(study.store, study.config.verify)
+    before = outcomes_in(study.store)
+    chosen = allocation or allocation_of(study.store, study.config.verify)
     rows = {BoundaryId(row.unit, row.index): row for row in boundary_rows(study.store)}
 
     @lru_cache(maxsize=2 * study.config.run.concurrency)
     def boundary(id: BoundaryId) -> Boundary:
         return read_boundary(study.store, id.unit, id.index)
 
-    async def draw(wanted: Draw) -> Outcome:
-        row = await _draw(study, tasks[wanted.boundary.unit], boundary(wanted.boundary), wanted, on_step)
-        on_done()
-        if row.ending == "environment error":
-            raise LeftOut(row.error)
-        return _outcome_of(row)
-
-    drawn = await draw_all(
-        way,
-        before.outcomes,
-        draw,
+    finished = sum(len(outcomes.pre) + len(outcomes.post) for outcomes in before.outcomes.values())
+    study.progress.stage("verify", None, finished)
+    agenda = DrawAgenda(
+        chosen,
+        dict(before.outcomes),
+        unit_of=lambda draw: _unit(study, tasks[draw.boundary.unit], boundary(draw.boundary), draw),
+        outcome_of=_outcome,
         concurrency=study.config.run.concurrency,
-        order=_order(rows, way),
-        on_due=on_due,
+        order=_order(rows, chosen),
+        progress=study.progress,
+        finished=finished,
     )
-    after = Known(drawn.known, {**before.left_out, **drawn.left_out})
-    if drawn.unfinished:
-        return Verified(after, (), drawn.unfinished)
+    await run_agenda(agenda, study.executor, study.config.run.concurrency, study.progress)
     if allocation is None:
         study.store.set_meta(verified=asdict(study.config.verify))
-    return Verified(after, tuple(way.retained(after.outcomes)), ())
+    retained = tuple(chosen.retained(agenda.outcomes))
+    return Verification(agenda.outcomes, {**before.left_out, **agenda.left_out}, retained)
 
 
 def _order(rows: Mapping[BoundaryId, BoundaryRow], allocation: Allocation) -> Order:
@@ -118,50 +106,45 @@ def _order(rows: Mapping[BoundaryId, BoundaryRow], allocation: Allocation) -> Or
     return order
 
 
-async def _draw(
-    study: Study, task: Task, boundary: Boundary, wanted: Draw, on_step: Callable[[], None]
-) -> ContinuationRow:
-    """One continuation, from the first call to its record."""
-    started = time.perf_counter()
-    name = continuation_unit(task.id, boundary.index, wanted.arm, wanted.number)
-    calls = study.calls(name)
-    try:
-        if boundary.snapshot is None:
-            raise EnvironmentFailed("the boundary has no snapshot to continue from")
-        continuation = await continue_from(
-            task,
-            boundary,
-            wanted.arm,
-            study.episodes.episode(task, study.ask(calls)),
-            study.agent(calls),
-            count=study.count,
-            step_limit=study.config.run.step_limit,
-            on_step=on_step,
-        )
-    except EnvironmentFailed as failure:
-        continuation = Trajectory(
-            task.id, (), (), "environment error", Score.of(False), boundary.pre, error=str(failure)
-        )
-    continuation = with_differences(continuation, calls)
-    at = wanted.boundary
-    write_continuation(
-        study.store,
-        name,
-        at.unit,
-        at.index,
-        wanted.arm,
-        wanted.number,
-        continuation,
-        seconds=time.perf_counter() - started,
-    )
-    score = continuation.score
-    return ContinuationRow(
-        *(name, at.unit, at.index, wanted.arm, wanted.number, score.success, score.value),
-        *(continuation.ending, continuation.steps, continuation.usage, continuation.error),
-    )
+def _unit(study: Study, task: Task, boundary: Boundary, draw: Draw) -> Unit[Trajectory]:
+    """One continuation."""
+    at = draw.boundary
+    name = continuation_unit(task.id, boundary.index, draw.arm, draw.number)
+
+    async def play(calls: UnitCalls) -> Trajectory:
+        try:
+            if boundary.snapshot is None:
+                raise EnvironmentFailed("the boundary has no snapshot to continue from")
+            continuation = await continue_from(
+                task,
+                boundary,
+                draw.arm,
+                study.episodes.episode(task, study.ask(calls)),
+                study.agent(calls),
+                count=study.count,
+                step_limit=study.config.run.step_limit,
+                progress=study.progress,
+            )
+        except EnvironmentFailed as failure:
+            continuation = Trajectory(
+                task.id, (), (), "environment error", Score.of(False), boundary.pre, error=str(failure)
+            )
+        return with_differences(continuation, calls)
+
+    def record(continuation: Trajectory, seconds: float) -> None:
+        write_continuation(study.store, name, at.unit, at.index, draw.arm, draw.number, continuation, seconds=seconds)
+
+    return Unit(name, play, record, group=str(at))
 
 
-def known(store: Store) -> Known:
+def _outcome(continuation: Trajectory) -> Outcome | LeftOut:
+    if continuation.ending == "environment error":
+        return LeftOut(continuation.error)
+    tokens = sum(usage.total for usage in continuation.usage.values())
+    return Outcome(continuation.score.value, continuation.steps, tokens)
+
+
+def outcomes_in(store: Store) -> RunOutcomes:
     """What a run knows so far. A boundary with a continuation that its environment broke is left out."""
     pre: dict[BoundaryId, dict[int, Outcome]] = {}
     post: dict[BoundaryId, dict[int, Outcome]] = {}
@@ -174,7 +157,7 @@ def known(store: Store) -> Known:
             left_out.setdefault(id, made.error)
         else:
             (pre if made.arm == "PRE" else post)[id][made.draw] = _outcome_of(made)
-    return Known({id: Outcomes(pre[id], post[id]) for id in pre if id not in left_out}, left_out)
+    return RunOutcomes({id: Outcomes(pre[id], post[id]) for id in pre if id not in left_out}, left_out)
 
 
 def retry_left_out(store: Store) -> int:
@@ -199,7 +182,7 @@ def digest(store: Store) -> str:
     Of a boundary that was left out it says only that: how many of its draws were under way when one of them failed is
     chance.
     """
-    left_out = known(store).left_out
+    left_out = outcomes_in(store).left_out
     without = {row.name for row in continuation_rows(store) if BoundaryId(row.unit, row.index) in left_out}
     total = hashlib.sha256()
     total.update(store.digest("collect/").encode())

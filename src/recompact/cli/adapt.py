@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from recompact.cli.console import console, json_option, print_json
 
 if TYPE_CHECKING:
-    from recompact.adaptation.adapt import Adapted
-    from recompact.cli.progress import Bar
+    from recompact.adaptation.adapt import Adaptation, Stage
+    from recompact.config import Config
+    from recompact.execution.scheduler import UnfinishedUnit
+    from recompact.store.store import Store
+    from recompact.study import Study
 
 STAGES = ("collect", "verify", "revise", "select")
 
@@ -25,9 +28,7 @@ STAGES = ("collect", "verify", "revise", "select")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Where the adapted template goes (default: beside the run)."
 )
-@click.option(
-    "--method", type=click.Choice(["pair", "acon-ut", "acon-utco", "acon-ut-locked"]), help="Instead of [adapt]."
-)
+@click.option("--method", help="Instead of [adapt] method: pair, acon-ut, …, file.py:name.")
 @click.option("--until", type=click.Choice(STAGES), default="select", show_default=True, help="Stop after this stage.")
 @click.option("--from", "begin", type=click.Choice(STAGES), help="Do this stage and those after it anew.")
 @json_option
@@ -45,116 +46,112 @@ def command(
     Stop it as you like: the same command goes on where it was. The result is a directory with the adapted template, a
     manifest, and CHANGES.md, which says per section what changed and because of which observed failure.
     """
-    from dataclasses import replace
-
+    from recompact.adaptation.registry import load_method
     from recompact.adaptation.result import write_result
-    from recompact.cli.running import ending_early
+    from recompact.cli.running import ending_early, finished
     from recompact.config import load_config
     from recompact.store.runs import open_run, run_path
 
     loaded = load_config(config)
     if method:
-        loaded = replace(loaded, adapt=replace(loaded.adapt, method=method))  # type: ignore[arg-type]
+        same = method == loaded.adapt.method
+        options = loaded.adapt.options if same else {}
+        loaded = replace(loaded, adapt=replace(loaded.adapt, method=method, options=options))
+    chosen = load_method(loaded.adapt.method, loaded.adapt.options, loaded.directory)
     path = run_path(run or config.stem, config.parent / loaded.run.directory)
-    target = out or path.with_suffix("").with_name(f"{path.stem}-{loaded.adapt.method}")
+    target = out or path.with_suffix("").with_name(f"{path.stem}-{chosen.name}")
     again = "recompact " + " ".join(sys.argv[1:])
     with open_run(path) as store:
         if begin:
-            store.forget_units(_phases(begin))
+            store.forget_units(_phases(begin, chosen.phases))
         with ending_early(path, again):
-            study, adapted = asyncio.run(_adapt(loaded, config, store, until, quiet=as_json))
-        finished = until == "select" and not adapted.unfinished
-        if finished:
-            write_result(study, adapted, target, datetime.now(UTC).date().isoformat())
-        _report(store, adapted, target if finished else None, until, again, as_json)
-    if adapted.unfinished:
+            result, unfinished = finished(_adapt(loaded, store, cast("Stage", until), quiet=as_json))
+        written = None
+        if result and until == "select":
+            study, adaptation = result
+            write_result(study, adaptation, target, datetime.now(UTC).date().isoformat())
+            written = target
+        _report(store, result[1] if result else None, unfinished, written, until, again, as_json)
+    if unfinished:
         sys.exit(1)
 
 
-async def _adapt(config: Any, file: Path, store: Any, until: Any, quiet: bool) -> tuple[Any, Adapted]:
+async def _adapt(config: Config, store: Store, until: Stage, quiet: bool) -> tuple[Study, Adaptation]:
     from recompact.adaptation.adapt import adapt
-    from recompact.cli.progress import bar
+    from recompact.cli.progress import watched
     from recompact.study import open_study
 
-    async with open_study(config, file.parent, store, "adapt", file) as study:
-        with bar("adapt", study.spending, quiet=quiet) as shown:
-            return study, await adapt(study, Stages(shown), until)
+    async with open_study(config, store) as study:
+        with watched(study, "adapt", quiet=quiet) as shown:
+            return study, await adapt(shown, until)
 
 
-class Stages:
-    """Stages on one bar: it begins anew with each."""
-
-    def __init__(self, shown: Bar) -> None:
-        self._shown = shown
-
-    def begin(self, stage: str, total: int) -> None:
-        self._shown.stage(stage, total)
-
-    def done(self) -> None:
-        self._shown.done()
-
-    def step(self) -> None:
-        self._shown.step()
-
-
-def _phases(begin: str) -> tuple[str, ...]:
+def _phases(begin: str, method: tuple[str, ...]) -> tuple[str, ...]:
     """Names of units that a stage and those after it begin with."""
     names = {
         "collect": ("collect/", "replay/"),  # a replay is of a boundary that was collected
         "verify": ("continue/",),
-        "revise": ("diagnose/", "revise/", "feedback/", "analyse/", "baseline/", "compress/"),
+        "revise": method,
         "select": ("select/",),
     }
     return tuple(name for stage in STAGES[STAGES.index(begin) :] for name in names[stage])
 
 
-def _report(store: Any, adapted: Adapted, target: Path | None, until: str, again: str, as_json: bool) -> None:
-    from recompact.cli.running import tell_unfinished, unfinished_json
+def _report(
+    store: Store,
+    adaptation: Adaptation | None,
+    unfinished: tuple[UnfinishedUnit, ...],
+    target: Path | None,
+    until: str,
+    again: str,
+    as_json: bool,
+) -> None:
+    from recompact.candidate import ORIGINAL
+    from recompact.cli.running import report_unfinished
 
-    digest = None if adapted.unfinished else store.digest(without="replay/")
+    digest = store.digest(without="replay/") if adaptation else None
+    selection = adaptation.selection if adaptation else None
     if as_json:
-        selection = adapted.selection
         print_json(
             {
-                "winner": adapted.winner,
+                "winner": adaptation.winner if adaptation else ORIGINAL,
                 "statement": selection.statement if selection else None,
                 "selection": [vars(fit) for fit in selection.fits] if selection else [],
                 "candidates": [
-                    {"name": c.name, "valid": c.template is not None, "refused": list(c.refused)}
-                    for c in adapted.candidates
+                    {"name": c.name, "valid": c.template is not None, "refused": list(c.objections)}
+                    for c in (adaptation.candidates if adaptation else ())
                 ],
                 "directory": str(target) if target else None,
-                "unfinished": unfinished_json(adapted.unfinished),
+                "unfinished": [unit.to_json() for unit in unfinished],
                 "digest": digest,
             }
         )
-    else:
-        _print(adapted, target, until)
-    if adapted.unfinished:
-        tell_unfinished(adapted.unfinished, "units", again)
-    elif digest:
+    elif adaptation:
+        _print(adaptation, target, until)
+    report_unfinished(unfinished, "units", again)
+    if digest:
         click.echo(f"digest: {digest}", err=as_json)
 
 
-def _print(adapted: Adapted, target: Path | None, until: str) -> None:
+def _print(adaptation: Adaptation, target: Path | None, until: str) -> None:
     from rich.table import Table
 
-    if adapted.selection:
+    if adaptation.selection:
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("template")
         for heading in ("runs", "passed", "steps"):
             table.add_column(heading, justify="right")
-        for fit in adapted.selection.fits:
+        for fit in adaptation.selection.fits:
             table.add_row(fit.name, str(fit.runs), str(fit.passed), f"{fit.steps:.1f}")
         console().print(table)
-        click.echo(adapted.selection.statement)
-    for candidate in adapted.candidates:
+        click.echo(adaptation.selection.statement)
+    for candidate in adaptation.candidates:
         if candidate.template is None:
-            click.echo(f"{candidate.name} could not be used: {'; '.join(candidate.refused)}")
-    if not adapted.unfinished and not adapted.selection:
+            click.echo(f"{candidate.name} could not be used: {'; '.join(candidate.objections)}")
+    if not adaptation.selection:
         if until != "select":
             click.echo(f"Stopped after {until}, as asked.")
-        elif not adapted.candidates:
+        elif not adaptation.candidates:
             click.echo("No boundary was retained as harmful, so there is nothing to adapt: the original stays.")
     if target:
         click.echo(f"The template, its manifest and CHANGES.md are in {target}")

@@ -28,7 +28,7 @@ def command(run: str, name: str | None, directory: Path, form: Format, as_json: 
     For each arm of an evaluation, or for the trajectories of a collected run. Nothing is run: it is counted from the
     records, with two hooks of the suite that say what its actions are for (docs/environments.md).
     """
-    from recompact.cli.progress import bar
+    from recompact.cli.progress import open_bar
     from recompact.cli.verify import located
     from recompact.config import load_config
     from recompact.errors import InputError
@@ -36,7 +36,7 @@ def command(run: str, name: str | None, directory: Path, form: Format, as_json: 
     from recompact.evaluation.behaviour_tables import behaviour_table, sentence, summary_table, to_json
     from recompact.models.limits import Spending
     from recompact.store.store import Store
-    from recompact.study import episodes_of
+    from recompact.study import open_suite
     from recompact.tables import clean
 
     path, file = located(run, name, directory)
@@ -46,9 +46,9 @@ def command(run: str, name: str | None, directory: Path, form: Format, as_json: 
             raise InputError(
                 f"{path} was made with the suite {suite!r}, and {file} now has {config.suite.use!r}: undo the change"
             )
-        episodes = episodes_of(config, file.parent)
-        with bar("behaviour", Spending(), quiet=as_json or form != "terminal") as shown:
-            found = asyncio.run(behaviours(store, episodes, on_begin=shown.begin, on_done=shown.done))
+        episodes = open_suite(config)
+        with open_bar("behaviour", Spending(), quiet=as_json or form != "terminal") as bar:
+            found = asyncio.run(behaviours(store, episodes, progress=bar))
     if as_json or form == "json":
         print_json({"run": str(path), **to_json(found)})
         return

@@ -51,7 +51,7 @@ def command(config: Path, connect: bool, as_json: bool) -> None:
 
 def _problems(config: Config, directory: Path, notes: list[str]) -> list[str]:
     from recompact.errors import InputError
-    from recompact.study import episodes_of
+    from recompact.study import open_suite
     from recompact.template import lint, resolve
 
     problems: list[str] = []
@@ -61,7 +61,7 @@ def _problems(config: Config, directory: Path, notes: list[str]) -> list[str]:
     except InputError as error:
         problems.append(f"[compressor] template: {error}")
     try:
-        episodes = episodes_of(config, directory)
+        episodes = open_suite(config)
         tasks = asyncio.run(_tasks(episodes, config.suite.split))
         notes.append(f"suite {config.suite.use}, split {config.suite.split}: {tasks} tasks")
         if not tasks:

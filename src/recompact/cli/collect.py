@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from recompact.cli.console import console, json_option, print_json
+
+if TYPE_CHECKING:
+    from recompact.config import Config
+    from recompact.execution.scheduler import UnfinishedUnit
+    from recompact.store.store import Store
 
 
 @click.command(name="collect")
@@ -22,7 +26,7 @@ def command(config: Path, run: str | None, as_json: bool) -> None:
     The run is one file in [run] directory. Stop it as you like: the same command goes on where it was, and no call
     that was answered is sent again.
     """
-    from recompact.cli.running import ending_early
+    from recompact.cli.running import ending_early, finished
     from recompact.config import load_config
     from recompact.store.runs import open_run, run_path
 
@@ -31,36 +35,35 @@ def command(config: Path, run: str | None, as_json: bool) -> None:
     again = f"recompact collect {config}" + (f" --run {run}" if run else "")
     with open_run(path) as store:
         with ending_early(path, again):
-            unfinished = asyncio.run(_collect(loaded, config, store, quiet=as_json))
+            _, unfinished = finished(_collect(loaded, store, quiet=as_json))
         _report(store, unfinished, again, as_json)
     if unfinished:
         sys.exit(1)
 
 
-async def _collect(config: Any, file: Path, store: Any, quiet: bool) -> list[Any]:
-    from recompact.cli.progress import bar
+async def _collect(config: Config, store: Store, quiet: bool) -> None:
+    from recompact.cli.progress import watched
     from recompact.collection import collect
     from recompact.study import open_study
 
-    async with open_study(config, file.parent, store, "collect", file) as study:
-        with bar("collect", study.spending, quiet=quiet) as shown:
-            collected = await collect(study, on_begin=shown.begin, on_done=shown.done, on_step=shown.step)
-    return list(collected.unfinished)
+    async with open_study(config, store) as study:
+        with watched(study, "collect", quiet=quiet) as shown:
+            await collect(shown)
 
 
-def _report(store: Any, unfinished: list[Any], again: str, as_json: bool) -> None:
-    from recompact.cli.running import tell_unfinished, unfinished_json
+def _report(store: Store, unfinished: tuple[UnfinishedUnit, ...], again: str, as_json: bool) -> None:
+    from recompact.cli.running import report_unfinished
     from recompact.cli.tables import overview_table
     from recompact.store.runs import overview
 
     summary = overview(store)
     digest = None if unfinished else store.digest("collect/")
     if as_json:
-        print_json({**summary.to_json(), "unfinished": unfinished_json(unfinished), "digest": digest})
+        print_json({**summary.to_json(), "unfinished": [unit.to_json() for unit in unfinished], "digest": digest})
     else:
         console().print(overview_table([summary]))
         if not unfinished:
             click.echo(f"Look at it: recompact show {store.path} [TASK]")
-    tell_unfinished(unfinished, "episodes", again)
+    report_unfinished(unfinished, "episodes", again)
     if not unfinished:
         click.echo(f"digest: {digest}", err=as_json)

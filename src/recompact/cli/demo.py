@@ -18,7 +18,7 @@ import click
 from recompact.cli.console import json_option, print_json
 
 if TYPE_CHECKING:
-    from recompact.adaptation.adapt import Adapted
+    from recompact.adaptation.adapt import Adaptation
     from recompact.config import Config
     from recompact.evaluation.paired import Comparison
     from recompact.evaluation.summary import Evaluation
@@ -52,14 +52,14 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     path = run_path("adapt", directory)
     with ending_early(path, "recompact " + " ".join(sys.argv[1:])):
         with open_run(path) as store:
-            study, adapted = asyncio.run(_adapt(config, store, file, quiet=as_json))
             file.write_text(_config(train), encoding="utf-8")
+            study, adapted = asyncio.run(_adapt(config, store, quiet=as_json))
             write_result(study, adapted, result, datetime.now(UTC).date().isoformat())
             boundaries, harmful = _counts(store)
             digest = store.digest(without="replay/")
         with open_run(run_path("evaluate", directory)) as store:
             shown, comparison, evaluated = asyncio.run(
-                _evaluate(config, store, file, result.resolve(), test, runs, quiet=as_json)
+                _evaluate(config, store, result.resolve(), test, runs, quiet=as_json)
             )
     digest = _joined(digest, evaluated)  # of the records alone: the report is made from them
     runs_made = (str(path), str(run_path("evaluate", directory)))
@@ -80,21 +80,20 @@ def _config(train: int) -> str:
     return f'[suite]\nuse = "pocket"\nlimit = {train}\n[compressor]\nbudget = {BUDGET}\n'
 
 
-async def _adapt(config: Config, store: Any, file: Path, quiet: bool) -> tuple[Any, Adapted]:
+async def _adapt(config: Config, store: Any, quiet: bool) -> tuple[Any, Adaptation]:
     from recompact.adaptation.adapt import adapt
-    from recompact.cli.adapt import Stages
-    from recompact.cli.progress import bar
+    from recompact.cli.progress import watched
     from recompact.study import open_study
 
-    async with open_study(config, Path(), store, "demo", file) as study:
-        with bar("collect", study.spending, quiet=quiet) as shown:
-            return study, await adapt(study, Stages(shown))
+    async with open_study(config, store) as study:
+        with watched(study, "collect", quiet=quiet) as shown:
+            return study, await adapt(shown)
 
 
 async def _evaluate(
-    config: Config, store: Any, file: Path, result: Path, test: int, runs: int, quiet: bool
+    config: Config, store: Any, result: Path, test: int, runs: int, quiet: bool
 ) -> tuple[Evaluation, Comparison, str]:
-    from recompact.cli.progress import bar
+    from recompact.cli.progress import watched
     from recompact.evaluation.arm_runs import find_arm, read_arms
     from recompact.evaluation.arms import parse_arms
     from recompact.evaluation.evaluate import digest, evaluate, open_evaluation, with_split
@@ -102,14 +101,14 @@ async def _evaluate(
     from recompact.evaluation.summary import evaluation
 
     unseen = with_split(config, "test", test)
-    async with open_evaluation(unseen, Path(), store, file) as study:
+    async with open_evaluation(unseen, store) as study:
         arms = parse_arms([*ARMS, f"PAIR={result}"], config.compressor, study.template)
-        with bar("evaluate", study.spending, quiet=quiet) as shown:
-            done = await evaluate(study, arms, runs, on_begin=shown.begin, on_done=shown.done, on_step=shown.step)
+        with watched(study, "evaluate", quiet=quiet) as shown:
+            plan = await evaluate(shown, arms, runs)
     made = read_arms(store)
     title = f"pocket, {test} unseen tasks, {runs} runs, simulated models, budget {BUDGET:,} tokens"
     named = [find_arm(made, arm.label, store.path) for arm in arms]
-    return evaluation(title, named), compare(named[-1], named[-2]), digest(store, done.units)
+    return evaluation(title, named), compare(named[-1], named[-2]), digest(store, plan.units)
 
 
 def _counts(store: Any) -> tuple[int, int]:
@@ -125,7 +124,7 @@ def _joined(*digests: str) -> str:
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
-def _print_story(adapted: Adapted, shown: Evaluation, page: dict[str, Any]) -> None:
+def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any]) -> None:
     """What was found and learned, the table, and what it means: in the words of the report."""
     from recompact.cli.evaluate import print_tables
     from recompact.evaluation.summary import arm_table, counted
@@ -137,9 +136,9 @@ def _print_story(adapted: Adapted, shown: Evaluation, page: dict[str, Any]) -> N
     for candidate in adapted.candidates:
         if candidate.name == adapted.winner:
             click.echo("What it asks the compressor to keep, from the failures that were observed:")
-            for rule in candidate.rules:
-                flag = "  (tells the agent how to act)" if rule.tells_agent else ""
-                click.echo(f"  + {rule.clause}  [{counted(len(rule.boundaries), 'compaction')}]{flag}")
+            for clause in candidate.clauses:
+                flag = "  (tells the agent how to act)" if clause.tells_agent else ""
+                click.echo(f"  + {clause.text}  [{counted(len(clause.answers), 'compaction')}]{flag}")
     click.echo("")
     print_tables([replace(arm_table(shown), notes=())], "terminal")
     click.echo("")
@@ -150,7 +149,7 @@ def _print_story(adapted: Adapted, shown: Evaluation, page: dict[str, Any]) -> N
 
 
 def _print_json(
-    adapted: Adapted,
+    adapted: Adaptation,
     shown: Evaluation,
     comparison: Comparison,
     boundaries: int,

@@ -14,12 +14,13 @@ import click
 from recompact.cli.console import json_option, print_json
 
 if TYPE_CHECKING:
-    from recompact.compressors.prompted import Scope
+    from recompact.compressors.protocol import Scope
     from recompact.config import Config
     from recompact.evaluation.arm_runs import ArmRuns
     from recompact.evaluation.arms import Arm
-    from recompact.evaluation.evaluate import Evaluated
+    from recompact.evaluation.evaluate import Plan
     from recompact.evaluation.summary import Evaluation
+    from recompact.execution.scheduler import UnfinishedUnit
     from recompact.store.store import Store
     from recompact.tables import Format, Table
 
@@ -80,16 +81,16 @@ def command(
     form = "json" if as_json else form
     with open_run(path) as store:
         with ending_early(path, again):
-            work = _evaluate(loaded, config, store, chosen, runs, by, retry=retry, quiet=form != "terminal")
-            done = asyncio.run(work)
-        _report(store, done, chosen, runs, again, form, against, by, details)
-    if done.unfinished:
+            work = _evaluate(loaded, store, chosen, runs, by, retry=retry, quiet=form != "terminal")
+            plan, unfinished = asyncio.run(work)
+        _report(store, plan, unfinished, runs, again, form, against, by, details)
+    if unfinished:
         sys.exit(1)
 
 
 def _scopes(text: str | None) -> list[Scope]:
+    from recompact.compressors.protocol import SCOPES
     from recompact.errors import InputError
-    from recompact.evaluation.arms import SCOPES
 
     found: list[Scope] = []
     for word in filter(None, (text or "").split(",")):
@@ -112,7 +113,6 @@ def _budgets(texts: tuple[str, ...]) -> list[int]:
 
 async def _evaluate(
     config: Config,
-    file: Path,
     store: Store,
     arms: tuple[Arm, ...],
     runs: int,
@@ -120,23 +120,29 @@ async def _evaluate(
     *,
     retry: bool,
     quiet: bool,
-) -> Evaluated:
-    from recompact.cli.progress import bar
-    from recompact.evaluation.evaluate import evaluate, open_evaluation, retry_broken, tasks_of
+) -> tuple[Plan, tuple[UnfinishedUnit, ...]]:
+    from recompact.cli.progress import watched
+    from recompact.evaluation.evaluate import evaluate, open_evaluation, plan_evaluation, retry_broken
+    from recompact.execution.scheduler import Unfinished
 
-    async with open_evaluation(config, file.parent, store, file) as study:
+    async with open_evaluation(config, store) as study:
+        plan = await plan_evaluation(study, arms, runs)
         if by:  # before anything is paid for
-            check_by(by, {key for task in await tasks_of(study) for key in task.groups})
+            check_by(by, {key for task in plan.tasks for key in task.groups})
         if retry:
             retry_broken(store)
-        with bar("evaluate", study.spending, quiet=quiet) as shown:
-            return await evaluate(study, arms, runs, on_begin=shown.begin, on_done=shown.done, on_step=shown.step)
+        with watched(study, "evaluate", quiet=quiet) as shown:
+            try:
+                await evaluate(shown, arms, runs)
+            except Unfinished as unfinished:
+                return plan, unfinished.units
+        return plan, ()
 
 
 def _report(
     store: Store,
-    done: Evaluated,
-    arms: tuple[Arm, ...],
+    plan: Plan,
+    unfinished: tuple[UnfinishedUnit, ...],
     runs: int,
     again: str,
     form: Format,
@@ -144,19 +150,20 @@ def _report(
     by: tuple[str, ...],
     details: bool,
 ) -> None:
-    from recompact.cli.running import tell_unfinished, unfinished_json
+    from recompact.cli.running import report_unfinished
     from recompact.evaluation.arm_runs import read_arms
     from recompact.evaluation.evaluate import digest as digest_of
     from recompact.evaluation.summary import evaluation
 
-    made = {arm.label: arm for arm in read_arms(store)}
+    recorded = {arm.label: arm for arm in read_arms(store)}
     suite = store.meta.get("suite", "?")
-    shown = evaluation(str(suite), [made[arm.label] for arm in arms], done.tasks, runs)
-    digest = None if done.unfinished else digest_of(store, done.units)
-    more = {"run": str(store.path), "unfinished": unfinished_json(done.unfinished), "digest": digest}
+    tasks = tuple(task.id for task in plan.tasks)
+    shown = evaluation(str(suite), [recorded[arm.label] for arm in plan.arms], tasks, runs)
+    digest = None if unfinished else digest_of(store, plan.units)
+    more = {"run": str(store.path), "unfinished": [unit.to_json() for unit in unfinished], "digest": digest}
     print_evaluation(shown, form, against=against, by=by, details=details, more=more)
-    tell_unfinished(done.unfinished, "trajectories", again)
-    if form == "terminal" and not done.unfinished and len(shown.arms) > 1:
+    report_unfinished(unfinished, "trajectories", again)
+    if form == "terminal" and not unfinished and len(shown.arms) > 1:
         first, second = shown.arms[-1].label, shown.arms[0].label
         click.echo(f"Compare two of them: recompact compare {store.path} {first} {second}")
     if digest:

@@ -8,35 +8,43 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
+import rich.progress
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 
 from recompact.models.limits import Spending
+from recompact.study import Study
 
 EVERY = 10.0  # seconds between two plain lines
 
 
 class Bar:
-    """What a command moves forward. What it shows of spending is read whenever something moves."""
+    """A `recompact.progress.Progress`. What it shows of spending is read whenever something moves."""
 
     def __init__(
-        self, title: str, spending: Spending, shown: tuple[Progress, TaskID] | None, log: Console | None
+        self,
+        title: str,
+        spending: Spending,
+        drawn: tuple[rich.progress.Progress, TaskID] | None,
+        log: Console | None,
+        floor: int = 0,
     ) -> None:
-        self._title, self._spending, self._shown, self._log = title, spending, shown, log
+        self._title, self._spending, self._drawn, self._log, self._floor = title, spending, drawn, log, floor
         self._total = self._done = self._steps = 0
-        self._said_at = time.monotonic()
+        self._logged_at = time.monotonic()
 
-    def begin(self, total: int, done: int) -> None:
-        self._total, self._done = total, done
-        if self._shown:
-            self._shown[0].update(self._shown[1], total=total, completed=done)
+    def stage(self, name: str, total: int | None = None, done: int = 0) -> None:
+        self._title, self._total, self._done = name, max(total or 0, self._floor), done
+        if self._drawn:
+            self._drawn[0].update(self._drawn[1], description=name, total=self._total or None, completed=done)
 
-    def stage(self, title: str, total: int) -> None:
-        """Begin anew, as another stage of the same work."""
-        self._title, self._total, self._done = title, total, 0
-        if self._shown:
-            self._shown[0].update(self._shown[1], description=title, total=total or None, completed=0)
+    def expect(self, total: int) -> None:
+        # What is still to be decided is not due yet: until then the forecast stands in for it.
+        self._total = total if total == self._done else max(total, self._floor)
+        if self._drawn:
+            self._drawn[0].update(self._drawn[1], total=self._total)
 
     def done(self) -> None:
         self._done += 1
@@ -47,32 +55,40 @@ class Bar:
         self._update()
 
     def _update(self) -> None:
-        if self._shown:
-            self._shown[0].update(self._shown[1], completed=self._done, said=self._said())
-        elif self._log and time.monotonic() - self._said_at > EVERY:
-            self._said_at = time.monotonic()
+        if self._drawn:
+            self._drawn[0].update(self._drawn[1], completed=self._done, amounts=self._amounts())
+        elif self._log and time.monotonic() - self._logged_at > EVERY:
+            self._logged_at = time.monotonic()
             done = f"{self._done} of {self._total}" if self._total else f"{self._done} done"
-            self._log.print(f"{self._title}: {done}, {self._said()}".rstrip(", "))
+            self._log.print(f"{self._title}: {done}, {self._amounts()}".rstrip(", "))
 
-    def _said(self) -> str:
-        said = [f"{self._steps:,} steps"] * bool(self._steps)
-        said += [f"{self._spending.tokens:,} tokens"] * bool(self._spending.tokens)
-        said += [f"{self._spending.money:.2f} spent"] * bool(self._spending.money)
-        return ", ".join(said)
+    def _amounts(self) -> str:
+        amounts = [f"{self._steps:,} steps"] * bool(self._steps)
+        amounts += [f"{self._spending.tokens:,} tokens"] * bool(self._spending.tokens)
+        amounts += [f"{self._spending.money:.2f} spent"] * bool(self._spending.money)
+        return ", ".join(amounts)
 
 
 @contextmanager
-def bar(title: str, spending: Spending, *, quiet: bool = False) -> Iterator[Bar]:
+def open_bar(title: str, spending: Spending, *, quiet: bool = False, floor: int = 0) -> Iterator[Bar]:
+    """A bar while the work goes on. `floor` is how many units are expected at least."""
     console = Console(stderr=True, highlight=False)
     if quiet or not console.is_terminal:
-        yield Bar(title, spending, None, None if quiet else console)
+        yield Bar(title, spending, None, None if quiet else console, floor)
         return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[said]}"),
+        TextColumn("{task.fields[amounts]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, refresh_per_second=5) as progress:
-        yield Bar(title, spending, (progress, progress.add_task(title, total=None, said="")), None)
+    with rich.progress.Progress(*columns, console=console, refresh_per_second=5) as drawn:
+        yield Bar(title, spending, (drawn, drawn.add_task(title, total=None, amounts="")), None, floor)
+
+
+@contextmanager
+def watched(study: Study, title: str, *, quiet: bool = False, floor: int = 0) -> Iterator[Study]:
+    """The study with a bar as its progress."""
+    with open_bar(title, study.spending, quiet=quiet, floor=floor) as bar:
+        yield replace(study, progress=bar)

@@ -15,6 +15,7 @@ from recompact.cli.console import console, json_option, print_json
 if TYPE_CHECKING:
     from recompact.config import Config
     from recompact.evaluation.replay import Replay
+    from recompact.execution.scheduler import UnfinishedUnit
     from recompact.outcome import BoundaryId
     from recompact.store.store import Store
     from recompact.template import Template
@@ -60,9 +61,9 @@ def command(
         refuse_evaluation(store)
         id = boundary_named(store, boundary)
         with ending_early(path, again):
-            found = asyncio.run(_replay(config, file, store, id, chosen, draws, quiet=as_json))
-        _report(store, found, again, summaries, as_json)
-    if found.unfinished or found.left_out:
+            found, unfinished = asyncio.run(_replay(config, store, id, chosen, draws, quiet=as_json))
+        _report(store, found, unfinished, again, summaries, as_json)
+    if unfinished or found.left_out:
         sys.exit(1)
 
 
@@ -84,37 +85,39 @@ def _templates(texts: tuple[str, ...]) -> dict[str, Template]:
 
 
 async def _replay(
-    config: Config,
-    file: Path,
-    store: Store,
-    id: BoundaryId,
-    templates: dict[str, Template],
-    draws: int,
-    *,
-    quiet: bool,
-) -> Replay:
-    from recompact.cli.progress import bar
-    from recompact.evaluation.replay import replay
+    config: Config, store: Store, id: BoundaryId, templates: dict[str, Template], draws: int, *, quiet: bool
+) -> tuple[Replay, tuple[UnfinishedUnit, ...]]:
+    from recompact.cli.progress import watched
+    from recompact.evaluation.replay import recorded_replay, replay
+    from recompact.execution.scheduler import Unfinished
     from recompact.study import open_study
 
-    async with open_study(config, file.parent, store, "replay", file) as study:
-        with bar("replay", study.spending, quiet=quiet) as shown:
-            return await replay(
-                study, id, templates, draws, on_begin=shown.begin, on_done=shown.done, on_step=shown.step
-            )
+    async with open_study(config, store) as study:
+        with watched(study, "replay", quiet=quiet) as shown:
+            try:
+                return await replay(shown, id, templates, draws), ()
+            except Unfinished as unfinished:
+                return await recorded_replay(study, id, templates, draws), unfinished.units
 
 
-def _report(store: Store, found: Replay, again: str, summaries: bool, as_json: bool) -> None:
-    from recompact.cli.running import tell_unfinished, unfinished_json
+def _report(
+    store: Store,
+    found: Replay,
+    unfinished: tuple[UnfinishedUnit, ...],
+    again: str,
+    summaries: bool,
+    as_json: bool,
+) -> None:
+    from recompact.cli.running import report_unfinished
     from recompact.evaluation.evaluate import digest as digest_of
     from recompact.store.runs import overview
     from recompact.texts import visible
 
-    done = not found.unfinished and not found.left_out
+    done = not unfinished and not found.left_out
     digest = digest_of(store, found.units) if done else None
     simulated = overview(store).simulated
     if as_json:
-        more = {"simulated": simulated, "unfinished": unfinished_json(found.unfinished), "digest": digest}
+        more = {"simulated": simulated, "unfinished": [unit.to_json() for unit in unfinished], "digest": digest}
         print_json({**found.to_json(), **more})
     else:
         _print(found, simulated)
@@ -124,7 +127,7 @@ def _report(store: Store, found: Replay, again: str, summaries: bool, as_json: b
         click.echo(visible(f"left out: {unit}: {reason}"), err=True)
     if found.left_out:
         click.echo(f"recompact: {len(found.left_out)} draws came to nothing; try them again with: {again}", err=True)
-    tell_unfinished(found.unfinished, "draws", again)
+    report_unfinished(unfinished, "draws", again)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)
 

@@ -6,16 +6,17 @@ not finished. In every case the run keeps what was done, and the message says ho
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
-    from recompact.execution.schedule import Unfinished
+    from recompact.execution.scheduler import UnfinishedUnit
 
 
 @contextmanager
@@ -36,13 +37,22 @@ def ending_early(path: Path, again: str) -> Iterator[None]:
         sys.exit(2)
 
 
-def tell_unfinished(unfinished: Sequence[Unfinished], what: str, again: str) -> None:
+Result = TypeVar("Result")
+
+
+def finished(work: Coroutine[Any, Any, Result]) -> tuple[Result | None, tuple[UnfinishedUnit, ...]]:
+    """The result of a command's work, or None and the units that are still to be finished."""
+    from recompact.execution.scheduler import Unfinished
+
+    try:
+        return asyncio.run(work), ()
+    except Unfinished as unfinished:
+        return None, unfinished.units
+
+
+def report_unfinished(units: Sequence[UnfinishedUnit], what: str, again: str) -> None:
     """Say which units are not finished, the first few by name; nothing where there are none."""
-    for entry in unfinished[:5]:
-        click.echo(f"not finished: {entry.unit} ({entry.failure.kind}): {entry.failure}", err=True)
-    if unfinished:
-        click.echo(f"recompact: {len(unfinished)} {what} are not finished; try them again with: {again}", err=True)
-
-
-def unfinished_json(unfinished: Sequence[Unfinished]) -> list[dict[str, Any]]:
-    return [{"unit": u.unit, "kind": u.failure.kind, "error": str(u.failure)} for u in unfinished]
+    for unit in units[:5]:
+        click.echo(f"not finished: {unit.name} ({unit.failure.kind}): {unit.failure}", err=True)
+    if units:
+        click.echo(f"recompact: {len(units)} {what} are not finished; try them again with: {again}", err=True)

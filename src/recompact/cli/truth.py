@@ -26,7 +26,7 @@ def command(config: Path, run: str | None, draws: int, out: Path | None, as_json
     For each boundary of a run that `collect` made with the simulated models: the facts that were lost, and H and B from
     very many continuations. Real models have no such truth; this is for testing estimators.
     """
-    from recompact.cli.progress import bar
+    from recompact.cli.progress import open_bar
     from recompact.config import load_config
     from recompact.embedded.simulation.truth import run_truth, write_truth
     from recompact.errors import InputError
@@ -39,8 +39,8 @@ def command(config: Path, run: str | None, draws: int, out: Path | None, as_json
     path = find_run(run or config.stem, config.parent / loaded.run.directory)
     target = out or path.with_suffix(".truth.json")
     try:
-        with bar("truth", Spending(), quiet=as_json) as shown:
-            truths = run_truth(path, draws, shown.begin, shown.done)
+        with open_bar("truth", Spending(), quiet=as_json) as bar:
+            truths = run_truth(path, draws, bar)
     except KeyboardInterrupt:
         click.echo("\nrecompact: stopped. Nothing was written; the same command starts again.", err=True)
         sys.exit(130)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,10 @@ from recompact.cli.console import console, json_option, print_json
 
 if TYPE_CHECKING:
     from recompact.attribution.forecast import Forecast
-    from recompact.attribution.verify import Verified
+    from recompact.attribution.verify import Verification
     from recompact.config import Config
+    from recompact.execution.scheduler import UnfinishedUnit
+    from recompact.outcome import BoundaryId, Outcomes
     from recompact.store.store import Store
 
 TOP = 20  # harmful boundaries that are listed right away
@@ -49,7 +51,7 @@ def command(
     --allocation, or more --draws, uses the draws that the run has already and makes only those that are missing.
     """
     from recompact.attribution.verify import retry_left_out
-    from recompact.cli.running import ending_early
+    from recompact.cli.running import ending_early, finished
     from recompact.config import load_config
     from recompact.store.runs import open_run
     from recompact.store.store import Store
@@ -69,9 +71,9 @@ def command(
         with ending_early(path, again):
             if retry:
                 retry_left_out(store)
-            verified = asyncio.run(_verify(config, file, store, partial, quiet=as_json))
-        _report(store, verified, config, again, as_json)
-    if verified.unfinished:
+            verification, unfinished = finished(_verify(config, store, partial, quiet=as_json))
+        _report(store, verification, unfinished, config, again, as_json)
+    if unfinished:
         sys.exit(1)
 
 
@@ -96,77 +98,75 @@ def _forecast(store: Store, config: Config) -> Forecast:
     return forecast(store, allocation_of(store, config.verify))
 
 
-async def _verify(config: Config, file: Path, store: Store, partial: bool, quiet: bool) -> Verified:
+async def _verify(config: Config, store: Store, partial: bool, quiet: bool) -> Verification:
     from recompact.attribution.verify import verify
-    from recompact.cli.progress import bar
+    from recompact.cli.progress import watched
     from recompact.study import open_study
 
     expected = _forecast(store, config)
-    total = expected.made + expected.on_average.continuations
-    done = expected.made
-    async with open_study(config, file.parent, store, "verify", file) as study:
-        with bar("verify", study.spending, quiet=quiet) as shown:
-
-            def on_due(draws: int) -> None:
-                # What is still to be decided is not due yet: until then the forecast stands in for it.
-                shown.begin(max(total, done + draws) if draws else done, done)
-
-            def on_done() -> None:
-                nonlocal done
-                done += 1
-                shown.done()
-
-            return await verify(study, partial=partial, on_due=on_due, on_done=on_done, on_step=shown.step)
+    async with open_study(config, store) as study:
+        floor = expected.made + expected.on_average.continuations
+        with watched(study, "verify", quiet=quiet, floor=floor) as shown:
+            return await verify(shown, partial=partial)
 
 
-def _report(store: Store, verified: Verified, config: Config, again: str, as_json: bool) -> None:
+def _report(
+    store: Store,
+    verification: Verification | None,
+    unfinished: tuple[UnfinishedUnit, ...],
+    config: Config,
+    again: str,
+    as_json: bool,
+) -> None:
     from recompact.attribution.findings import findings
     from recompact.attribution.verify import digest as digest_of
+    from recompact.attribution.verify import outcomes_in
     from recompact.cli.boundaries import boundary_table
-    from recompact.cli.running import tell_unfinished, unfinished_json
+    from recompact.cli.running import report_unfinished
     from recompact.store.runs import overview
 
+    known = outcomes_in(store)
     retained = [finding for finding in findings(store, config.verify).boundaries if finding.retained]
-    digest = None if verified.unfinished else digest_of(store)
-    summary = {**_summary(verified, config), "simulated": overview(store).simulated}
+    digest = digest_of(store) if verification else None
+    harmful = len(verification.retained) if verification else 0
+    summary = {**_summary(known.outcomes, harmful, config), "simulated": overview(store).simulated}
     if as_json:
         print_json(
             {
                 **summary,
                 "retained": [finding.to_json() for finding in retained],
-                "left_out": {str(id): reason for id, reason in verified.known.left_out.items()},
-                "unfinished": unfinished_json(verified.unfinished),
+                "left_out": {str(id): reason for id, reason in known.left_out.items()},
+                "unfinished": [unit.to_json() for unit in unfinished],
                 "digest": digest,
             }
         )
     else:
         if retained:
             console().print(boundary_table(retained[:TOP]))
-        if not verified.unfinished:
-            _tell(summary, store)
-        for id, reason in sorted(verified.known.left_out.items()):
+        if verification:
+            _print_summary(summary, store)
+        for id, reason in sorted(known.left_out.items()):
             click.echo(f"left out: {id}: {reason}", err=True)
-        if verified.known.left_out:
+        if known.left_out:
             click.echo("To try those again, with what broke mended: recompact verify --retry", err=True)
-    tell_unfinished(verified.unfinished, "continuations", again)
+    report_unfinished(unfinished, "continuations", again)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)
 
 
-def _summary(verified: Verified, config: Config) -> dict[str, Any]:
-    outcomes = verified.known.outcomes.values()
-    made = [o for known in outcomes for arm in (known.pre, known.post) for o in arm.values()]
+def _summary(outcomes: Mapping[BoundaryId, Outcomes], harmful: int, config: Config) -> dict[str, Any]:
+    draws = [outcome for both in outcomes.values() for arm in (both.pre, both.post) for outcome in arm.values()]
     return {
         **asdict(config.verify),
         "boundaries": len(outcomes),
-        "continuations": len(made),
-        "continuations_per_boundary": round(len(made) / len(outcomes), 3) if outcomes else 0.0,
-        "tokens": sum(o.tokens for o in made),
-        "harmful": len(verified.retained),
+        "continuations": len(draws),
+        "continuations_per_boundary": round(len(draws) / len(outcomes), 3) if outcomes else 0.0,
+        "tokens": sum(outcome.tokens for outcome in draws),
+        "harmful": harmful,
     }
 
 
-def _tell(summary: dict[str, Any], store: Store) -> None:
+def _print_summary(summary: dict[str, Any], store: Store) -> None:
     if not summary["boundaries"]:
         click.echo(f"{store.path} has no boundaries: nothing was compacted, so there is nothing to verify.")
         return
@@ -181,12 +181,14 @@ def _tell(summary: dict[str, Any], store: Store) -> None:
     click.echo(f"Look at them: recompact boundaries {store.path}")
 
 
-def _print_forecast(found: Forecast, config: Config, as_json: bool) -> None:
+def _print_forecast(forecast: Forecast, config: Config, as_json: bool) -> None:
     if as_json:
-        print_json({"allocation": config.verify.allocation, **found.to_json()})
+        print_json({"allocation": config.verify.allocation, **forecast.to_json()})
         return
-    click.echo(f"{found.boundaries:,} boundaries, {config.verify.allocation}; {found.made:,} continuations are there.")
-    for word, amount in (("at most", found.at_most), ("on average", found.on_average)):
+    click.echo(
+        f"{forecast.boundaries:,} boundaries, {config.verify.allocation}; {forecast.made:,} continuations are there."
+    )
+    for word, amount in (("at most", forecast.at_most), ("on average", forecast.on_average)):
         click.echo(f"{word:>10}: {amount.continuations:,} continuations, {amount.tokens / 1e6:.2f}M tokens")
     click.echo(
         "Nothing was run. Tokens are estimated from the collected trajectories; where the number of continuations"

@@ -1,7 +1,6 @@
 """A model is asked, with a template, to write the summary that replaces the history.
 
-Comes in: a context over its budget. Goes out: the same prefix, the new summary, the most recent turn. What the model
-gets to see besides the history is the scope; how the prefix is shown to it is the rendering.
+What it sees besides the history is the scope; how the prefix is shown to it is the rendering.
 """
 
 from __future__ import annotations
@@ -10,14 +9,18 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from recompact.chat import Decoding, Message, Request, ToolSpec, Usage, assistant, system, user
-from recompact.compressors.protocol import Compaction, CompactionFailed
+from recompact.compressors.protocol import (
+    Compaction,
+    CompactionFailed,
+    CompressorInputs,
+    CompressorKind,
+    Rendering,
+    Scope,
+)
 from recompact.context import Context, Summary
 from recompact.models.protocol import ChatModel
 from recompact.template import Template, fill, placeholders
 from recompact.tokens import TokenCounter
-
-Scope = Literal["history", "prefix"]
-Rendering = Literal["quoted", "appended"]
 
 CUT = "[The summary was over its limit and ends here.]"
 ABOVE = "(the messages above)"
@@ -110,6 +113,23 @@ class Prompted:
             asked_again=asked_again,
             cut=cut,
         )
+
+
+def prompted(inputs: CompressorInputs) -> Prompted:
+    """The compressor of one episode."""
+    return Prompted(
+        model=inputs.model,
+        template=inputs.template,
+        count=inputs.count,
+        task=inputs.task,
+        tools=inputs.tools,
+        scope=inputs.scope,
+        rendering=inputs.rendering,
+        decoding=inputs.decoding,
+    )
+
+
+KIND = CompressorKind(prompted, uses_template=True)
 
 
 def quoted_prefix(prefix: tuple[Message, ...]) -> str:

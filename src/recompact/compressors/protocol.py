@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, runtime_checkable
 
-from recompact.chat import Usage
+from recompact.chat import Decoding, ToolSpec, Usage
 from recompact.context import Context
+from recompact.errors import RecompactError
+from recompact.models.protocol import ChatModel
+from recompact.template import Template
+from recompact.tokens import TokenCounter
+
+Scope = Literal["history", "prefix"]
+Rendering = Literal["quoted", "appended"]
+SCOPES: tuple[Scope, ...] = ("history", "prefix")
 
 
 @dataclass(frozen=True)
@@ -19,13 +28,37 @@ class Compaction:
     cut: bool = False
 
 
+@runtime_checkable
 class Compressor(Protocol):
     """Replaces history. The prefix and the most recent turn always stay as they are."""
 
     async def compress(self, context: Context, budget: int) -> Compaction: ...
 
 
-class CompactionFailed(Exception):
+@dataclass(frozen=True)
+class CompressorInputs:
+    """What a compressor of one episode may be built from. A plug-in that wants it has a parameter called `inputs`."""
+
+    model: ChatModel
+    template: Template
+    count: TokenCounter
+    task: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    scope: Scope = "history"
+    rendering: Rendering = "quoted"
+    decoding: Decoding = Decoding(max_output_tokens=8192)
+
+
+@dataclass(frozen=True)
+class CompressorKind:
+    """A way to compress: how one is built for an episode (None compresses nothing), and whether it works by a template,
+    so that arms with other templates are other arms."""
+
+    build: Callable[[CompressorInputs], Compressor | None]
+    uses_template: bool = False
+
+
+class CompactionFailed(RecompactError):
     """No usable summary came back. The rollout goes on with the context as it was and records the incident."""
 
     def __init__(self, text: str, usage: Usage) -> None:

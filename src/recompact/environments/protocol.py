@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from recompact.chat import Message, Reply, Request, ToolSpec, Usage
+from recompact.errors import RecompactError
 from recompact.trajectory import Action, Score, Snapshot
 
 
@@ -151,5 +152,5 @@ AsyncAsk = Callable[[str, Request], Awaitable[Reply]]
 """The other end of it, in the harness."""
 
 
-class EnvironmentFailed(Exception):
+class EnvironmentFailed(RecompactError):
     """This episode is broken: its host crashed, hung or raised. No other episode is affected."""

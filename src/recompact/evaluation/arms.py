@@ -1,45 +1,52 @@
 """Arms of an evaluation: a name, and what compresses.
 
-Comes in: what a person wrote (`none`, `fifo`, `prompting`, `NAME=DIRECTORY`). Goes out: arms as values, each with a key
-made of everything that decides its trajectories, so that records are found by what they are and not by how an arm was
-called. An evaluation notes its arms in the run.
+An arm has a key made of everything that decides its trajectories, so that records are found by what they are and not by
+how an arm was called.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from recompact.compressors.prompted import Rendering, Scope
+from recompact.chat import canonical, sha256
+from recompact.compressors.protocol import Compressor, CompressorKind, Rendering, Scope
+from recompact.compressors.registry import COMPRESSORS, compressor_kind
 from recompact.config import CompressorConfig
 from recompact.errors import InputError
 from recompact.store.store import Store
 from recompact.study import Study
 from recompact.template import Template, load
 
-Kind = Literal["none", "fifo", "prompted"]
+NONE = "none"
+PROMPTED = "prompted"
 PROMPTING = "prompting"
-BUILT_IN = ("none", "fifo", PROMPTING)
-SCOPES: tuple[Scope, ...] = ("history", "prefix")
+"""The arm of the config's own template."""
 
-_ARM = re.compile(r"(?P<name>[\w.+-]+)(@(?P<budget>[1-9]\d*))?(=(?P<directory>.+))?", re.DOTALL)
+_ARM = re.compile(r"(?P<name>[\w.+-]+)(@(?P<budget>[1-9]\d*))?(=(?P<place>.+))?", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Arm:
-    """What compresses in one arm. Scope, rendering and template are of prompted ones only, the budget not of `none`."""
+    """What compresses in one arm: a kind of compressor by name, or a ready one.
+
+    What is not said is the config's: the budget of an arm that compresses; scope, rendering and template of one that
+    works by a template.
+    """
 
     name: str
-    kind: Kind
+    kind: str = PROMPTED
     budget: int | None = None
     scope: Scope | None = None
     rendering: Rendering | None = None
     template: Template | None = None
     adapted_with: tuple[tuple[str, str], ...] = ()  # role and model, where a manifest beside the template says so
+    options: Mapping[str, Any] = field(default_factory=dict)
+    compressor: Compressor | CompressorKind | None = None
 
     @property
     def label(self) -> str:
@@ -54,25 +61,41 @@ class Arm:
     @property
     def key(self) -> str:
         """What decides its trajectories besides task and run; two arms with the same key are run once."""
-        parts: list[str] = [self.kind]
+        parts = [re.sub(r"[^\w.+-]+", "_", self.kind if self.compressor is None else self.name)]
+        if self.options:
+            parts.append(sha256(canonical(dict(self.options)))[:8])
         if self.budget is not None:
             parts.append(str(self.budget))
         if self.template is not None:
-            shown = f"{self.scope}-{self.rendering}" if self.scope == "prefix" else str(self.scope)
-            parts += [shown, self.template.hash[:16]]
+            view = f"{self.scope}-{self.rendering}" if self.scope == "prefix" else str(self.scope)
+            parts += [view, self.template.hash[:16]]
         return "-".join(parts)
 
     def study(self, study: Study) -> Study:
         """The study with this arm's compressor in place of the config's."""
-        settings = replace(
-            study.config.compressor,
-            kind=self.kind,
-            budget=self.budget or study.config.compressor.budget,
+        settings = study.config.compressor
+        other = study.compressing(
+            self.kind,
+            self.options,
+            budget=self.budget or settings.budget,
             scope=self.scope or "history",
             rendering=self.rendering or "quoted",
         )
-        config = replace(study.config, compressor=settings)
-        return replace(study, config=config, template=self.template or study.template)
+        if self.compressor is not None:
+            other = replace(other, compressor_kind=compressor_kind(self.compressor, {}, self.name))
+        return replace(other, template=self.template or study.template)
+
+    def completed(self, study: Study) -> Arm:
+        """With what the config says in the places where the arm says nothing."""
+        if self.kind == NONE and self.compressor is None:
+            return self
+        settings = study.config.compressor
+        arm = replace(self, budget=self.budget or settings.budget)
+        if not self.study(study).compressor_kind.uses_template:
+            return arm
+        scope = arm.scope or settings.scope
+        rendering = arm.rendering or (settings.rendering if scope == "prefix" else "quoted")
+        return replace(arm, scope=scope, rendering=rendering, template=arm.template or study.template)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -89,6 +112,11 @@ class Arm:
 
 def label(name: str, scope: str | None) -> str:
     return f"{name}/{scope}" if scope else name
+
+
+def built_in_arms() -> tuple[str, ...]:
+    """Arms that need no directory: no compression, the config's own template, and compressors that need no template."""
+    return (*(name for name in COMPRESSORS.names() if name != PROMPTED), PROMPTING)
 
 
 def parse_arms(
@@ -112,35 +140,39 @@ def parse_arms(
                 raise InputError(f"the arm {arm.name!r} is given twice: give each its own name, as in NAME=DIRECTORY")
             arms[arm.label] = arm
     if not arms:
-        raise InputError(f"there is no arm to evaluate: give --arm {', --arm '.join(BUILT_IN)} or --arm NAME=DIRECTORY")
+        names = ", --arm ".join(built_in_arms())
+        raise InputError(f"there is no arm to evaluate: give --arm {names} or --arm NAME=DIRECTORY")
     return tuple(arms.values())
 
 
 def _parse_arm(
     text: str, settings: CompressorConfig, own: Template, scopes: Sequence[Scope], budgets: Sequence[int]
 ) -> list[Arm]:
-    found = _ARM.fullmatch(text)
-    if not found:
-        raise InputError(f"--arm {text!r} is no arm: {', '.join(BUILT_IN)}, or NAME=DIRECTORY of a template")
-    name, directory = found["name"], found["directory"]
-    if directory is None and name not in BUILT_IN:
-        raise InputError(f"--arm {name}: {name!r} is none of {', '.join(BUILT_IN)}; a template is NAME=DIRECTORY")
-    if directory is not None and name in BUILT_IN:
+    known = built_in_arms()
+    parsed = _ARM.fullmatch(text)
+    if not parsed:
+        raise InputError(f"--arm {text!r} is no arm: {', '.join(known)}, or NAME=DIRECTORY of a template")
+    name, place = parsed["name"], parsed["place"]
+    if place is None and name not in known:
+        raise InputError(f"--arm {name}: {name!r} is none of {', '.join(known)}; a template is NAME=DIRECTORY")
+    if place is not None and name in known:
         raise InputError(f"--arm {text}: {name!r} is an arm of its own; give the template another name")
-    if name == "none":
-        if found["budget"]:
+    if name == NONE:
+        if parsed["budget"]:
             raise InputError(f"--arm {text}: nothing is compressed in 'none', so it has no budget: write --arm none")
-        return [Arm(name, "none")]
-    swept = (int(found["budget"]),) if found["budget"] else budgets
+        return [Arm(NONE, NONE)]
+    swept = (int(parsed["budget"]),) if parsed["budget"] else budgets
     named = [(f"{name}@{budget}", budget) for budget in swept] or [(name, settings.budget)]
-    if name == "fifo":
-        return [Arm(shown, "fifo", budget) for shown, budget in named]
-    template = own if directory is None else load(Path(directory))
+    if place is None and name != PROMPTING:
+        return [Arm(label, name, budget) for label, budget in named]
+    if place is not None and ":" in place and not Path(place).is_dir():  # a compressor of the user's own
+        return [Arm(label, place, budget) for label, budget in named]
+    template = own if place is None else load(Path(place))
     rendering: dict[Scope, Rendering] = {"history": "quoted", "prefix": settings.rendering}
-    adapted = _adapted_with(Path(directory), template) if directory is not None else ()
+    adapted = _adapted_with(Path(place), template) if place is not None else ()
     return [
-        Arm(shown, "prompted", budget, scope, rendering[scope], template, adapted)
-        for shown, budget in named
+        Arm(label, PROMPTED, budget, scope, rendering[scope], template, adapted)
+        for label, budget in named
         for scope in scopes
     ]
 
@@ -171,8 +203,7 @@ def note_arms(store: Store, arms: Sequence[Arm]) -> None:
             )
     templates: dict[str, Any] = meta.get("templates", {})
     for template in filter(None, (arm.template for arm in arms)):
-        parts = ("system", "first", "update", "frame")
-        templates[template.hash] = {part: template.part(part) for part in parts}
+        templates[template.hash] = template.parts()
     order = list(dict.fromkeys([*meta.get("arm_order", ()), *(arm.label for arm in arms)]))
     noted = {**known, **{arm.label: arm.to_json() for arm in arms}}
     if noted != known:

@@ -7,7 +7,7 @@ hook that is missing would have told is left out, and said so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from recompact.evaluation.arm_runs import common, read_arms
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.evaluate import unit_of
 from recompact.evaluation.resampling import RESAMPLES, ratios
+from recompact.progress import SILENT, Progress
 from recompact.store.records import read_trajectory
 from recompact.store.runs import overview, trajectories
 from recompact.store.store import Store
@@ -96,15 +97,14 @@ async def behaviours(
     episodes: Episodes,
     resamples: int = RESAMPLES,
     *,
-    on_begin: Callable[[int, int], None] = lambda total, done: None,
-    on_done: Callable[[], None] = lambda: None,
+    progress: Progress = SILENT,
 ) -> Behaviours:
-    """What the agents of a run did after its compactions. The callbacks hear of trajectories that were read."""
+    """What the agents of a run did after its compactions. Progress hears of trajectories that were read."""
     arms, left_out = _arms(store)
-    on_begin(sum(len(units) for arm in arms for units in arm.units.values()), 0)
+    progress.stage("behaviour", sum(len(units) for arm in arms for units in arm.units.values()))
 
     def traced_unit(unit: str) -> _Traced:
-        on_done()
+        progress.done()
         return _traced(read_trajectory(store, unit))
 
     made, hooks = [], (True, True)

@@ -1,44 +1,35 @@
 """Run tasks under several arms, several times each: the records that tables and comparisons stand on.
 
-Comes in: a study and its arms. Goes out: a trajectory for every task, run and arm, in the run. Arms are interleaved, so
-that a server which gets better or worse in the meantime does so for all of them alike.
+Arms are interleaved, so that a server which gets better or worse in the meantime does so for all of them alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
-from recompact.collection import run_task
-from recompact.config import CompressorConfig, Config
+from recompact.collection import trajectory_unit
+from recompact.compressors.registry import load_compressor
+from recompact.config import CompressorConfig, Config, load_config
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, note_arms
-from recompact.execution.schedule import Unfinished, run_units
 from recompact.models.journal import seed_of
 from recompact.store.runs import phase_digest, trajectories
 from recompact.store.store import Store
-from recompact.study import Study, open_study
+from recompact.study import EVALUATION, Study, open_study
+from recompact.template import resolve
 from recompact.trajectory import Ending
 
-PHASE = "evaluate"
+PHASE = EVALUATION
 BROKEN: Ending = "environment error"
 
 
 @dataclass(frozen=True)
-class Evaluated:
-    """How an evaluation went: its tasks, the units of all its trajectories, and those still to be finished."""
-
-    tasks: tuple[str, ...]
-    units: tuple[str, ...]
-    unfinished: tuple[Unfinished, ...]
-
-
-@dataclass(frozen=True)
-class Planned:
+class PlannedRun:
     """One trajectory to make."""
 
     unit: str
@@ -47,28 +38,48 @@ class Planned:
     run: int
 
 
+@dataclass(frozen=True)
+class Plan:
+    """All trajectories of an evaluation, in the order in which they begin."""
+
+    arms: tuple[Arm, ...]
+    tasks: tuple[Task, ...]
+    runs: tuple[PlannedRun, ...]
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        return tuple(run.unit for run in self.runs)
+
+
 @asynccontextmanager
 async def open_evaluation(
-    config: Config, directory: Path, store: Store, file: Path | None = None
+    config: Config | Path | str, run: Store | Path | str | None = None, **objects: Any
 ) -> AsyncIterator[Study]:
-    """A study whose run may get more tasks, more runs and other arms later.
+    """A study whose run may get more tasks, more runs and other arms later. Ready objects are as for `open_study`; the
+    run's name is by default the config's with `-evaluate`.
 
     What an arm or a task decides is part of a unit's name, so it need not be the same throughout the run.
     """
+    config = config if isinstance(config, Config) else load_config(Path(config))
+    if run is None and config.file is not None:
+        run = f"{config.file.stem}-evaluate"
     defaults = CompressorConfig()
     shared = replace(
         config.compressor,
-        kind="prompted",
+        kind=defaults.kind,
+        options=defaults.options,
         budget=defaults.budget,
         template=defaults.template,
         scope=defaults.scope,
         rendering=defaults.rendering,
     )
     same = replace(config, compressor=shared, suite=replace(config.suite, tasks=(), limit=None))
-    if (begun := store.meta.get("command", PHASE)) != PHASE:
-        raise InputError(f"{store.path} is a run of `recompact {begun}`: give the evaluation its own --run NAME")
-    async with open_study(same, directory, store, PHASE, file) as study:
-        yield replace(study, config=config)
+    if isinstance(run, Store) and (begun := run.meta.get("command", PHASE)) != PHASE:
+        raise InputError(f"{run.path} is a run of `recompact {begun}`: give the evaluation its own --run NAME")
+    async with open_study(same, run, evaluation=True, **objects) as study:
+        own = resolve(config.compressor.template, config.directory)
+        kind = load_compressor(config.compressor.kind, config.compressor.options, config.directory)
+        yield replace(study, config=config, template=own, compressor_kind=kind)
 
 
 def with_split(config: Config, split: str, limit: int | None = None) -> Config:
@@ -78,32 +89,26 @@ def with_split(config: Config, split: str, limit: int | None = None) -> Config:
     return replace(config, suite=replace(suite, split=split, tasks=tasks, limit=limit or suite.limit))
 
 
-async def evaluate(
-    study: Study,
-    arms: Sequence[Arm],
-    runs: int,
-    *,
-    on_begin: Callable[[int, int], None] = lambda total, done: None,
-    on_done: Callable[[], None] = lambda: None,
-    on_step: Callable[[], None] = lambda: None,
-) -> Evaluated:
+async def evaluate(study: Study, arms: Sequence[Arm], runs: int) -> Plan:
     """Run every task under every arm so many times. What the run has already is not done again."""
+    plan = await plan_evaluation(study, arms, runs)
+    note_arms(study.store, plan.arms)
+    studies = {arm.key: arm.study(study) for arm in plan.arms}
+    units = [
+        trajectory_unit(studies[p.arm.key], p.unit, p.task, phase=PHASE, run=p.run, snapshots=False) for p in plan.runs
+    ]
+    await study.complete("evaluate", "trajectory", units)
+    return plan
+
+
+async def plan_evaluation(study: Study, arms: Sequence[Arm], runs: int) -> Plan:
+    """What an evaluation will run."""
+    complete = tuple(arm.completed(study) for arm in arms)
     tasks = await tasks_of(study)
-    note_arms(study.store, arms)
-    plan = planned(tasks, arms, runs, study.config.run.seed)
-    finished = study.store.finished("trajectory")
-    on_begin(len(plan), sum(p.unit in finished for p in plan))
-
-    async def work(p: Planned) -> None:
-        await run_task(p.arm.study(study), p.unit, p.task, phase=PHASE, run=p.run, snapshots=False, on_step=on_step)
-        on_done()
-
-    todo = ((p.unit, partial(work, p)) for p in plan if p.unit not in finished)
-    unfinished = await run_units(todo, study.config.run.concurrency)
-    return Evaluated(tuple(task.id for task in tasks), tuple(p.unit for p in plan), tuple(unfinished))
+    return Plan(complete, tasks, tuple(planned(tasks, complete, runs, study.config.run.seed)))
 
 
-def planned(tasks: Sequence[Task], arms: Sequence[Arm], runs: int, seed: int = 0) -> list[Planned]:
+def planned(tasks: Sequence[Task], arms: Sequence[Arm], runs: int, seed: int = 0) -> list[PlannedRun]:
     """All trajectories in the order in which they begin: by task, then by run, then by arm.
 
     Which arm comes first changes from run to run of a task, and begins elsewhere for each task.
@@ -115,7 +120,7 @@ def planned(tasks: Sequence[Task], arms: Sequence[Arm], runs: int, seed: int = 0
         for run in range(runs):
             first = (start + run) % len(distinct)
             for arm in distinct[first:] + distinct[:first]:
-                plan.append(Planned(unit_of(arm.key, task.id, run), arm, task, run))
+                plan.append(PlannedRun(unit_of(arm.key, task.id, run), arm, task, run))
     return plan
 
 

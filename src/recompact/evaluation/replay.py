@@ -1,16 +1,13 @@
 """One boundary again, under several templates: the same state, the same consumed history, fresh summaries.
 
-Comes in: a study whose run has the boundary, and templates. Goes out: for each template, and for the run's own as the
-control, so many summaries with a continuation from each, beside those of PRE and of the original summary, and a verdict
-on each template. Every draw is a unit of the same run, known by its template's hash, and is made once.
+Each template, and the run's own as the control, writes several summaries with a continuation from each. Every draw is a
+unit of the same run, named by its template's hash.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -19,7 +16,7 @@ from recompact.attribution.continuations import continue_from
 from recompact.attribution.divergence import actions_of, dropped, literals, occurs
 from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.verify import known, settings_of
+from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.chat import canonical
 from recompact.collection import unit_of as collected_unit
 from recompact.compressors.protocol import CompactionFailed, Compressor
@@ -29,8 +26,9 @@ from recompact.evaluation.arms import Arm
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.verdict import Facts, Verdict, verdict
 from recompact.execution.episodes import with_differences
-from recompact.execution.schedule import Unfinished, run_units
+from recompact.execution.executor import Unit
 from recompact.models.failures import ContextOverflow, Refused
+from recompact.models.journal import UnitCalls
 from recompact.outcome import BoundaryId, Outcome, Outcomes
 from recompact.store.records import read_boundary, read_trajectory, write_trajectory
 from recompact.store.runs import ContinuationRow, continuation_rows
@@ -45,7 +43,7 @@ READ_OFF = "chained"  # the ending of a draw that was not made: docs/attribution
 
 
 @dataclass(frozen=True)
-class Drawn:
+class ReplayDraw:
     """One draw of one condition: its summary, which of the needed facts stand in it, and how the continuation went."""
 
     success: bool
@@ -63,14 +61,14 @@ class Condition:
     """The draws from one kind of context. `effect` is against PRE; None where one of the two has no draw."""
 
     name: str
-    draws: tuple[Drawn, ...]
+    draws: tuple[ReplayDraw, ...]
     effect: Effect | None = None
     template: str | None = None  # the hash of the template that wrote its summaries
 
     @property
     def kept(self) -> float | None:
         """How many needed facts a summary keeps, on average."""
-        return fmean(len(drawn.kept) for drawn in self.draws) if self.draws else None
+        return fmean(len(draw.kept) for draw in self.draws) if self.draws else None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -78,7 +76,7 @@ class Condition:
             "template": self.template,
             "effect": asdict(self.effect) if self.effect else None,
             "kept": self.kept if self.name != PRE else None,
-            "draws": [asdict(drawn) for drawn in self.draws],
+            "draws": [asdict(draw) for draw in self.draws],
         }
 
 
@@ -92,7 +90,6 @@ class Replay:
     conditions: tuple[Condition, ...]
     verdicts: tuple[Verdict, ...]
     units: tuple[str, ...]
-    unfinished: tuple[Unfinished, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)  # draws that came to nothing, and why
 
     def to_json(self) -> dict[str, Any]:
@@ -101,7 +98,7 @@ class Replay:
             "thresholds": {"hazard": self.thresholds.hazard, "burden": self.thresholds.burden},
             "needed": list(self.needed),
             "conditions": [condition.to_json() for condition in self.conditions],
-            "verdicts": [found.to_json() for found in self.verdicts],
+            "verdicts": [verdict.to_json() for verdict in self.verdicts],
             "left_out": dict(self.left_out),
         }
 
@@ -119,42 +116,34 @@ class _Case:
         return f"{PHASE}/{self.task.id}/{self.id.index}/{condition}/{draw}"
 
 
-async def replay(
-    study: Study,
-    id: BoundaryId,
-    templates: Mapping[str, Template],
-    draws: int = 3,
-    *,
-    on_begin: Callable[[int, int], None] = lambda total, done: None,
-    on_done: Callable[[], None] = lambda: None,
-    on_step: Callable[[], None] = lambda: None,
-) -> Replay:
+async def replay(study: Study, id: BoundaryId, templates: Mapping[str, Template], draws: int = 3) -> Replay:
     """Compress the boundary's history anew with each template, continue, and judge. What the run has is not done again.
 
     PRE draws are those of the run's verification and, where they are fewer than `draws`, further ones.
     """
     case = await _case(study, id)
     arms = _arms(study, templates)
-    made = sum(row.arm == PRE and row.ending != "environment error" for row in _rows(case))
-    plan: dict[str, Arm | None] = {case.unit(PRE, n): None for n in range(draws - made)}
-    plan |= {case.unit(arm.key, n): arm for n in range(draws) for arm in arms}
-    finished = study.store.finished("trajectory")
-    on_begin(len(plan), len(finished & plan.keys()))
-    todo = {unit: arm for unit, arm in plan.items() if unit not in finished}
-    left_out: dict[str, str] = {}
-    unfinished: list[Unfinished] = []
-    if todo:
-        opening = await _brought_back(case)
+    plan = _plan(case, arms, draws)
+    failed: dict[str, str] = {}
+    if not plan.keys() <= study.store.finished("trajectory"):
+        opening = await _restored(case)
+        units = [_unit(case, unit, arm, opening, failed) for unit, arm in plan.items()]
+        await study.complete("replay", "trajectory", units)
+    return replace(_judged(case, arms, plan), left_out=dict(sorted(failed.items())))
 
-        async def work(unit: str, arm: Arm | None) -> None:
-            if reason := await _draw(case, unit, arm, opening, on_step):
-                left_out[unit] = reason
-            on_done()
 
-        units = ((unit, partial(work, unit, arm)) for unit, arm in todo.items())
-        unfinished = await run_units(units, study.config.run.concurrency)
-    found = _found(case, arms, plan)
-    return replace(found, unfinished=tuple(unfinished), left_out=dict(sorted(left_out.items())))
+async def recorded_replay(study: Study, id: BoundaryId, templates: Mapping[str, Template], draws: int = 3) -> Replay:
+    """What the run has of such a replay, with nothing drawn."""
+    case = await _case(study, id)
+    arms = _arms(study, templates)
+    return _judged(case, arms, _plan(case, arms, draws))
+
+
+def _plan(case: _Case, arms: Sequence[Arm], draws: int) -> dict[str, Arm | None]:
+    """The units of a replay, each with its arm; None is PRE."""
+    existing = sum(row.arm == PRE and row.ending != "environment error" for row in _rows(case))
+    plan: dict[str, Arm | None] = {case.unit(PRE, n): None for n in range(draws - existing)}
+    return plan | {case.unit(arm.key, n): arm for n in range(draws) for arm in arms}
 
 
 def refuse_evaluation(store: Store) -> None:
@@ -166,8 +155,8 @@ def refuse_evaluation(store: Store) -> None:
 async def _case(study: Study, id: BoundaryId) -> _Case:
     store = study.store
     refuse_evaluation(store)
-    kind = study.config.compressor.kind
-    if kind != "prompted":
+    if not study.compressor_kind.uses_template:
+        kind = study.config.compressor.kind
         raise InputError(f"{store.path} was compressed by {kind}, with no template: there is no control to replay")
     tasks = {collected_unit(task): task for task in await study.tasks()}
     if id.unit not in tasks:
@@ -193,10 +182,10 @@ def _arms(study: Study, templates: Mapping[str, Template]) -> tuple[Arm, ...]:
     )
 
 
-async def _brought_back(case: _Case) -> Opening:
+async def _restored(case: _Case) -> Opening:
     """Try whether the environment can be brought back to the boundary at all, before any model is asked for it."""
-    try:
-        calls = case.study.calls(f"{PHASE}/{case.task.id}/{case.id.index}/restore")
+
+    async def play(calls: UnitCalls) -> Opening:
         episode = case.study.episodes.episode(case.task, case.study.ask(calls))
         try:
             opening = await episode.start()
@@ -205,6 +194,10 @@ async def _brought_back(case: _Case) -> Opening:
         finally:
             await episode.close()
         return opening
+
+    name = f"{PHASE}/{case.task.id}/{case.id.index}/restore"
+    try:
+        return await case.study.executor.submit(Unit(name, play, record=lambda opening, seconds: None))
     except EnvironmentFailed as failure:
         raise InputError(
             f"{case.id} cannot be brought back, so there is nothing to compare: {failure}. Choose another boundary"
@@ -212,97 +205,101 @@ async def _brought_back(case: _Case) -> Opening:
         ) from None
 
 
-async def _draw(case: _Case, unit: str, arm: Arm | None, opening: Opening, on_step: Callable[[], None]) -> str | None:
-    """One draw from the first call to its record. Where it came to nothing it is not recorded and the reason returned:
-    the next command tries it again, and pays for nothing twice."""
-    started = time.perf_counter()
-    study, boundary = case.study, case.boundary
-    calls = study.calls(unit)
-    usage = {}
-    if arm is not None:
-        compressor = arm.study(study).compressor(calls, case.task, opening)
-        assert compressor is not None
-        try:
-            boundary, usage["compressor"] = await _compressed(boundary, compressor, study.config.compressor.budget)
-        except (CompactionFailed, ContextOverflow, Refused) as failure:
-            return f"no summary: {failure}"
-    continuation = await continue_from(
-        case.task,
-        boundary,
-        "PRE" if arm is None else "POST",
-        study.episodes.episode(case.task, study.ask(calls)),
-        study.agent(calls),
-        count=study.count,
-        step_limit=study.config.run.step_limit,
-        on_step=on_step,
-    )
-    if continuation.ending == "environment error":
-        return continuation.error
-    continuation = replace(continuation, boundaries=(boundary,) if arm else (), usage={**continuation.usage, **usage})
-    write_trajectory(
-        study.store,
-        unit,
-        with_differences(continuation, calls),
-        phase=PHASE,
-        run=int(unit.rpartition("/")[2]),
-        groups=case.task.groups,
-        seconds=time.perf_counter() - started,
-    )
-    return None
+def _unit(case: _Case, name: str, arm: Arm | None, opening: Opening, failed: dict[str, str]) -> Unit[Trajectory | None]:
+    """One draw. Where it comes to nothing it is not recorded and the reason stands in `failed`: the next command tries
+    it again, and pays for nothing twice."""
+    study = case.study
+
+    async def play(calls: UnitCalls) -> Trajectory | None:
+        boundary, usage = case.boundary, {}
+        if arm is not None:
+            compressor = arm.study(study).compressor(calls, case.task, opening)
+            assert compressor is not None
+            try:
+                boundary, usage["compressor"] = await _compressed(boundary, compressor, study.config.compressor.budget)
+            except (CompactionFailed, ContextOverflow, Refused) as failure:
+                failed[name] = f"no summary: {failure}"
+                return None
+        continuation = await continue_from(
+            case.task,
+            boundary,
+            "PRE" if arm is None else "POST",
+            study.episodes.episode(case.task, study.ask(calls)),
+            study.agent(calls),
+            count=study.count,
+            step_limit=study.config.run.step_limit,
+            progress=study.progress,
+        )
+        if continuation.ending == "environment error":
+            failed[name] = continuation.error
+            return None
+        boundaries = (boundary,) if arm else ()
+        return with_differences(
+            replace(continuation, boundaries=boundaries, usage={**continuation.usage, **usage}), calls
+        )
+
+    def record(continuation: Trajectory | None, seconds: float) -> None:
+        if continuation is not None:
+            run, groups = int(name.rpartition("/")[2]), case.task.groups
+            write_trajectory(study.store, name, continuation, phase=PHASE, run=run, groups=groups, seconds=seconds)
+
+    return Unit(name, play, record)
 
 
 async def _compressed(boundary: Boundary, compressor: Compressor, budget: int) -> tuple[Boundary, Any]:
     """The boundary with another summary in POST, and what it cost."""
-    made = await compressor.compress(boundary.pre, budget)
-    return replace(boundary, post=made.context, asked_again=made.asked_again, cut=made.cut), made.usage
+    compaction = await compressor.compress(boundary.pre, budget)
+    changed = replace(boundary, post=compaction.context, asked_again=compaction.asked_again, cut=compaction.cut)
+    return changed, compaction.usage
 
 
 def _rows(case: _Case) -> list[ContinuationRow]:
     return continuation_rows(case.study.store, case.id.unit, case.id.index)
 
 
-def _found(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) -> Replay:
+def _judged(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) -> Replay:
     """What the run now knows of this boundary under these templates."""
     store, boundary = case.study.store, case.boundary
     finished = store.finished("trajectory")
     recorded = [(row.arm, read_trajectory(store, row.name)) for row in _rows(case)]
-    recorded = [(arm, made) for arm, made in recorded if made.ending != "environment error"]
+    recorded = [(arm, trajectory) for arm, trajectory in recorded if trajectory.ending != "environment error"]
     new = [(arm, read_trajectory(store, unit)) for unit, arm in plan.items() if unit in finished]
-    before = [made for arm, made in recorded if arm == PRE] + [made for arm, made in new if arm is None]
-    after = [made for arm, made in recorded if arm == POST]
+    before = [trajectory for arm, trajectory in recorded if arm == PRE]
+    before += [trajectory for arm, trajectory in new if arm is None]
+    after = [trajectory for arm, trajectory in recorded if arm == POST]
     needed = needed_facts(boundary, before)
     settings = settings_of(store) if "verified" in store.meta else case.study.config.verify
     thresholds = Thresholds(settings.hazard, settings.burden)
-    pre = Condition(PRE, tuple(_drawn(made, None, needed) for made in before))
+    pre = Condition(PRE, tuple(_draw_of(trajectory, None, needed) for trajectory in before))
     own = case.study.template.hash
-    original = (*_chained(case, boundary, needed), *(_drawn(made, boundary, needed) for made in after))
+    original = (*_chained(case, boundary, needed), *(_draw_of(trajectory, boundary, needed) for trajectory in after))
     conditions = [Condition(POST, original, template=own)]
     for arm in arms:
-        drawn = tuple(_drawn(made, made.boundaries[0], needed) for by, made in new if by and by.key == arm.key)
-        conditions.append(Condition(arm.name, drawn, template=arm.template.hash if arm.template else None))
-    left = case.study.config.run.step_limit - boundary.step
-    judged = [replace(c, effect=_effect(pre, c, thresholds, left)) for c in conditions]
+        draws = tuple(_draw_of(t, t.boundaries[0], needed) for by, t in new if by and by.key == arm.key)
+        conditions.append(Condition(arm.name, draws, template=arm.template.hash if arm.template else None))
+    remaining = case.study.config.run.step_limit - boundary.step
+    judged = [replace(c, effect=_effect(pre, c, thresholds, remaining)) for c in conditions]
     verdicts = tuple(_verdict(pre, judged[0], judged[1], other, needed) for other in judged[2:])
     return Replay(case.id, thresholds, needed, (pre, *judged), verdicts, tuple(plan))
 
 
-def _chained(case: _Case, boundary: Boundary, needed: Sequence[str]) -> list[Drawn]:
+def _chained(case: _Case, boundary: Boundary, needed: Sequence[str]) -> list[ReplayDraw]:
     """The POST draw that the run's verification read off its trajectory instead of making it, where it did so."""
     store = case.study.store
     if "verified" not in store.meta:
         return []
-    made = known(store).outcomes
-    seen = seen_by(allocation_of(store, settings_of(store)), made)
-    before, after = (outcomes.get(case.id, Outcomes()).post for outcomes in (made, seen))
+    outcomes = outcomes_in(store).outcomes
+    seen = seen_by(allocation_of(store, settings_of(store)), outcomes)
+    before, after = (known.get(case.id, Outcomes()).post for known in (outcomes, seen))
     kept = _kept(boundary, needed)
     new = [outcome for number, outcome in after.items() if number not in before]
-    return [Drawn(outcome.value >= 1, outcome.value, outcome.steps, READ_OFF, "", *kept) for outcome in new]
+    return [ReplayDraw(outcome.value >= 1, outcome.value, outcome.steps, READ_OFF, "", *kept) for outcome in new]
 
 
 def needed_facts(boundary: Boundary, before: Sequence[Trajectory]) -> tuple[str, ...]:
     """The literals that the compaction consumed, that are missing after it, and that a continuation from before it
     used: in the arguments of an action, or in its answer."""
-    actions = [action for made in before for action in actions_of(made)]
+    actions = [action for trajectory in before for action in actions_of(trajectory)]
     texts = [text for action in actions for text in (canonical(dict(action.arguments)), action.text)]
     texts += [text for action in actions for text in _strings(dict(action.arguments))]
     exact = {literal for text in texts for literal in literals(text)}
@@ -324,9 +321,9 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(inner)
 
 
-def _drawn(made: Trajectory, boundary: Boundary | None, needed: Sequence[str]) -> Drawn:
-    score = made.score
-    return Drawn(score.success, score.value, made.steps, made.ending, answer_of(made), *_kept(boundary, needed))
+def _draw_of(trajectory: Trajectory, boundary: Boundary | None, needed: Sequence[str]) -> ReplayDraw:
+    score, kept = trajectory.score, _kept(boundary, needed)
+    return ReplayDraw(score.success, score.value, trajectory.steps, trajectory.ending, answer_of(trajectory), *kept)
 
 
 def _kept(boundary: Boundary | None, needed: Sequence[str]) -> tuple[str | None, int, tuple[str, ...]]:
@@ -337,20 +334,20 @@ def _kept(boundary: Boundary | None, needed: Sequence[str]) -> tuple[str | None,
     return (summary.text, summary.tokens, facts) if summary else (None, 0, facts)
 
 
-def answer_of(made: Trajectory) -> str:
+def answer_of(trajectory: Trajectory) -> str:
     """What an episode was ended with: the answer that its score names, or the last action's."""
-    if made.ending != "finished":
+    if trajectory.ending != "finished":
         return ""
-    if (told := made.score.details.get("answer")) is not None:
-        return str(told)
-    last = actions_of(made)[-1]
+    if (answer := trajectory.score.details.get("answer")) is not None:
+        return str(answer)
+    last = actions_of(trajectory)[-1]
     given = last.arguments.get("answer") if last.arguments.keys() <= {"answer"} else canonical(dict(last.arguments))
     return last.text if given is None else str(given)
 
 
 def _effect(pre: Condition, post: Condition, thresholds: Thresholds, remaining: int) -> Effect | None:
     one, other = (
-        {n: Outcome(drawn.value, drawn.steps) for n, drawn in enumerate(condition.draws)} for condition in (pre, post)
+        {n: Outcome(draw.value, draw.steps) for n, draw in enumerate(condition.draws)} for condition in (pre, post)
     )
     return effect_of(Outcomes(one, other), thresholds, remaining=remaining)
 
@@ -363,5 +360,5 @@ def _verdict(
     facts = None
     if needed and control.kept is not None and other.kept is not None:
         facts = Facts(len(needed), control.kept, other.kept)
-    hopeless = not any(drawn.value for drawn in pre.draws)
+    hopeless = not any(draw.value for draw in pre.draws)
     return verdict(other.name, original.effect, control.effect, other.effect, facts, hopeless=hopeless)

@@ -14,7 +14,7 @@ from typing import Any
 
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, Common, common, read_arms
-from recompact.evaluation.arms import BUILT_IN, PROMPTING, label
+from recompact.evaluation.arms import PROMPTING, built_in_arms, label
 from recompact.evaluation.metrics import Metrics, measure, metric, peak_source
 from recompact.evaluation.paired import Comparison, compare_many, size_warnings
 from recompact.evaluation.released import is_released, read_released
@@ -166,7 +166,7 @@ def _in_all(settings: Sequence[Setting], against: str) -> tuple[str, ...]:
     """The arms that every evaluation has, but for those that come with Recompact and the reference."""
     found = dict.fromkeys(arm.base for arm in settings[0].arms if arm.rows)
     every = [name for name in found if all(any(a.base == name and a.rows for a in s.arms) for s in settings)]
-    names = tuple(name for name in every if name not in (*BUILT_IN, against))
+    names = tuple(name for name in every if name not in (*built_in_arms(), against))
     if not names:
         there = "; ".join(f"{s.name}: {', '.join(arm.label for arm in s.arms) or 'none'}" for s in settings)
         raise InputError(

@@ -11,6 +11,7 @@ from recompact.compressors.protocol import Compressor
 from recompact.context import Context
 from recompact.environments.protocol import EnvironmentFailed, Episode, Opening, Task
 from recompact.models.journal import UnitCalls
+from recompact.progress import SILENT, Progress
 from recompact.rollout import Agent, rollout
 from recompact.tokens import TokenCounter
 from recompact.trajectory import Action, Incident, Score, Snapshot, Trajectory
@@ -29,7 +30,7 @@ async def run_episode(
     context: Context | None = None,
     actions: Sequence[Action] = (),
     snapshots: bool = True,
-    on_step: Callable[[], None] = lambda: None,
+    progress: Progress = SILENT,
 ) -> Trajectory:
     """An environment that fails to start or to restore ends its own trajectory, with no steps."""
     try:
@@ -48,7 +49,7 @@ async def run_episode(
             step_limit=step_limit,
             actions=actions,
             snapshots=snapshots,
-            on_step=on_step,
+            progress=progress,
         )
     except EnvironmentFailed as failure:
         empty = context if context is not None else Context(())

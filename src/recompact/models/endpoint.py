@@ -6,22 +6,26 @@ import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
+from annotated_types import Gt
+
 from recompact.errors import InputError
+
+Seconds = Annotated[float, Gt(0)]
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """Which model, where, and what has to be known about its server."""
 
-    model: str
+    id: str = ""  # the name of the model at its server
     base_url: str | None = None  # None: OPENAI_BASE_URL, else OpenAI itself
     api: Literal["chat", "responses"] = "chat"
     key_env: str = "OPENAI_API_KEY"
     calls: Literal["native", "json", "schema"] = "native"
-    timeout: float = 600.0  # seconds for the whole attempt
+    timeout: Seconds = 300.0  # for the whole attempt
     send_seed: bool = True
     merge_roles: bool = False  # for servers whose chat template wants user and assistant to alternate
     max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
@@ -54,14 +58,16 @@ class Endpoint:
         return "max_completion_tokens" if hosted else "max_tokens"
 
     def check(self) -> None:
+        if not self.id:
+            raise InputError("a model at a server needs its `id`: the name that the server knows it by")
         try:
             parts = urlsplit(self.url)
             valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         except ValueError:
             valid = False
         if not valid:
-            raise InputError(f"base_url of model {self.model} must be like https://host:port/v1")
+            raise InputError(f"base_url of model {self.id} must be like https://host:port/v1")
         if "@" in parts.netloc:
             raise InputError(
-                f"base_url of model {self.model} contains a user or password: put the key into {self.key_env} instead."
+                f"base_url of model {self.id} contains a user or password: put the key into {self.key_env} instead."
             )

@@ -6,8 +6,10 @@ the model and the way out; it never contains a key.
 
 from __future__ import annotations
 
+from recompact.errors import RecompactError
 
-class ModelFailure(Exception):
+
+class ModelFailure(RecompactError):
     """A call that brought no reply."""
 
     retryable = False

@@ -47,7 +47,7 @@ class OpenAIModel:
         self._has_key = bool(key)
         if not key and not endpoint.loopback:
             raise InputError(
-                f"model {endpoint.model} needs a key for {endpoint.host}: set the variable {endpoint.key_env}."
+                f"model {endpoint.id} needs a key for {endpoint.host}: set the variable {endpoint.key_env}."
             )
         if not (key.isascii() and key.isprintable()):
             # the HTTP library would quote it in its complaint
@@ -58,7 +58,7 @@ class OpenAIModel:
 
     @property
     def name(self) -> str:
-        return self.endpoint.model
+        return self.endpoint.id
 
     async def aclose(self) -> None:
         client, self._client = self._client, None
@@ -77,13 +77,13 @@ class OpenAIModel:
         message = reply.message
         if as_text and request.tools and not message.calls:
             message = text_calls.parse(message.content, len(request.messages), request.tools)
-        return Reply(message, reply.usage, reply.finish, reply.model or endpoint.model)
+        return Reply(message, reply.usage, reply.finish, reply.model or endpoint.id)
 
     async def _attempt(self, body: Mapping[str, Any]) -> str | ModelFailure:
         import openai
 
         endpoint = self.endpoint
-        at = f"{endpoint.model} at {endpoint.host}"
+        at = f"{endpoint.id} at {endpoint.host}"
         try:
             client = self._client = self._client or self._connect()
             # the client's own timeout is per read, which a server that trickles never reaches
@@ -115,7 +115,7 @@ class OpenAIModel:
         if status == 404:
             # a wrong model and a wrong path look alike; the list of models tells them apart
             offered = await self._offered()
-            if offered and self.endpoint.model not in offered:
+            if offered and self.endpoint.id not in offered:
                 return self._unknown(offered)
             hint = "it may have the other api only." if offered else "base_url mostly ends in /v1."
             text = f"{self.endpoint.host} has no {PATHS[self.endpoint.api]} below base_url (404): {hint}"
@@ -125,7 +125,7 @@ class OpenAIModel:
     def _unknown(self, offered: tuple[str, ...]) -> ModelFailure:
         listed = ", ".join(offered[:12]) + (", …" if len(offered) > 12 else "")
         hint = f"it offers {listed}." if offered else "check the name."
-        text = f"{self.endpoint.host} has no model {self.endpoint.model}: {hint}"
+        text = f"{self.endpoint.host} has no model {self.endpoint.id}: {hint}"
         return self._failure(failures.UnknownModel, text)
 
     async def _offered(self) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ class OpenAIModel:
             return ()
 
     def _read(self, answer: str, index: int) -> Reply | ModelFailure:
-        at = f"{self.endpoint.model} at {self.endpoint.host}"
+        at = f"{self.endpoint.id} at {self.endpoint.host}"
         try:
             data = json.loads(answer)
         except ValueError:

@@ -61,7 +61,7 @@ _POLICY = re.compile(r"content.(filter|policy|management)|policy_violation|usage
 
 def explain(endpoint: Endpoint, status: int, said: ServerError, has_key: bool) -> tuple[type[ModelFailure], str]:
     """Class and text of the failure that an error status and its body mean."""
-    at = f"{endpoint.model} at {endpoint.host}"
+    at = f"{endpoint.id} at {endpoint.host}"
     quoted = f" It says: {said.message}" if said.message else ""
     words = f"{said.code} {said.message}"
     if "insufficient_quota" in said.code or status == 402:

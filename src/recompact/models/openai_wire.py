@@ -15,7 +15,7 @@ def chat_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
     schema = decoding.response_schema
     messages = _merged(request.messages) if endpoint.merge_roles else request.messages
     body = {
-        "model": endpoint.model,
+        "model": endpoint.id,
         "messages": [_chat_message(message) for message in messages],
         "tools": [{"type": "function", "function": tool.to_json()} for tool in request.tools] or None,
         endpoint.tokens_field: decoding.max_output_tokens,
@@ -87,7 +87,7 @@ def responses_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
     schema = decoding.response_schema
     messages = _merged(request.messages) if endpoint.merge_roles else request.messages
     body = {
-        "model": endpoint.model,
+        "model": endpoint.id,
         "input": [item for message in messages for item in _items(message)],
         # strict defaults to true here, which would rewrite the schemas of the tools
         "tools": [{"type": "function", **tool.to_json(), "strict": False} for tool in request.tools] or None,

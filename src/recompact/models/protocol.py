@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from recompact.chat import Reply, Request
 
 
+@runtime_checkable
 class ChatModel(Protocol):
     """Text in, text out. Implementations raise the failures of `recompact.models.failures` and nothing else."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import Task
 from recompact.models.journal import seed_of
 from recompact.outcome import ARMS, ContinuationArm
+from recompact.progress import SILENT, Progress
 from recompact.rollout import Agent
 from recompact.store.records import read_boundary
 from recompact.store.runs import boundary_rows
@@ -172,21 +173,19 @@ def boundary_truth(path: Path, unit: str, index: int, split: str, draws: int) ->
     return BoundaryTruth(task.id, index, boundary.step, bool(row["success"]), lost, pre, post)
 
 
-def run_truth(
-    path: Path, draws: int, on_begin: Callable[[int, int], None], on_done: Callable[[], None]
-) -> list[BoundaryTruth]:
+def run_truth(path: Path, draws: int, progress: Progress = SILENT) -> list[BoundaryTruth]:
     """The truth about every boundary of a run, on all cores."""
     with Store.read(path) as store:
         rows = boundary_rows(store)
         split = store.meta["identity"]["suite"]["split"]
-    on_begin(len(rows), 0)
+    progress.stage("truth", len(rows))
     found = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         jobs = [pool.submit(boundary_truth, path, row.unit, row.index, split, draws) for row in rows]
         try:
             for job in jobs:
                 found.append(job.result())
-                on_done()
+                progress.done()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from recompact.evaluation.arm_runs import ArmRuns
-from recompact.evaluation.arms import BUILT_IN, PROMPTING
+from recompact.evaluation.arms import PROMPTING, built_in_arms
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.paired import FEWEST, Comparison, Difference, compare_many
 from recompact.evaluation.summary import Evaluation, counted, number, references
@@ -62,7 +62,7 @@ def compacted(shown: Evaluation) -> tuple[ArmRuns, ...]:
 
 def adapted(shown: Evaluation) -> list[tuple[ArmRuns, ArmRuns]]:
     """The arms with a template of their own, each with the prompting arm that it is measured against."""
-    return [(arm, other) for arm, other in references(shown) if arm.base not in BUILT_IN]
+    return [(arm, other) for arm, other in references(shown) if arm.base not in built_in_arms()]
 
 
 def compared(

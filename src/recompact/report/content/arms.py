@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from recompact.evaluation.arms import BUILT_IN, PROMPTING
+from recompact.evaluation.arms import PROMPTING, built_in_arms
 from recompact.evaluation.intervals import none_of
 from recompact.evaluation.summary import SIMULATED, Evaluation, notes
 from recompact.tables import Table
@@ -37,7 +37,7 @@ def legend(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
     kinds = ["none, not at all"] if any(none_of(shown) for shown in evaluations) else []
     kinds += ["fifo, by dropping the oldest turns"] if "fifo" in bases else []
     kinds += ["prompting, by a summary that is written with the original prompt"] if PROMPTING in bases else []
-    if kinds and bases - set(BUILT_IN):
+    if kinds and bases - set(built_in_arms()):
         kinds.append("any other, with a prompt of its own")
     said = [f"An arm is a way to compact the history: {'; '.join(kinds)}."] if kinds else []
     scopes = [SCOPES[scope] for scope in SCOPES if any(arm.scope == scope for arm in arms)]

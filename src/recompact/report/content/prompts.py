@@ -10,22 +10,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 
-from recompact.adaptation.candidates import candidate_from_json
-from recompact.adaptation.revision import Candidate, Rule
-from recompact.adaptation.selection import ORIGINAL, Fit, Selection, best
-from recompact.config import load_config
-from recompact.errors import InputError
+from recompact.candidate import Candidate, Clause, Selection
 from recompact.evaluation.summary import Evaluation
 from recompact.report.changes import Changed, Line, changed
 from recompact.report.content.answer import adapted
-from recompact.store.runs import TrajectoryRow, config_of, trajectories
+from recompact.store.adaptations import read_adaptations, recorded_templates
 from recompact.store.store import Store
 from recompact.tables import Cell, Column, Number, Table
-from recompact.template import Template, default_template, diff, read, resolve
-
-FITTED = "select"  # the phase of the fit runs
+from recompact.template import Template, default_template, diff, read
 
 
 @dataclass(frozen=True)
@@ -33,7 +26,7 @@ class Marked:
     """A line of a changed section, and the clauses that stand in it for the first time."""
 
     line: Line
-    rules: tuple[Rule, ...]
+    rules: tuple[Clause, ...]
 
 
 @dataclass(frozen=True)
@@ -61,7 +54,7 @@ class PromptChange:
     after: str
     hashes: tuple[str, str]
     parts: tuple[ChangedPart, ...]
-    loose: tuple[Rule, ...]
+    loose: tuple[Clause, ...]
 
 
 @dataclass(frozen=True)
@@ -81,7 +74,7 @@ class Adaptation:
 
 
 def prompt_change(
-    before: tuple[str, Template], after: tuple[str, Template], rules: Mapping[str, Sequence[Rule]]
+    before: tuple[str, Template], after: tuple[str, Template], rules: Mapping[str, Sequence[Clause]]
 ) -> PromptChange:
     """Two named templates. `rules` are the clauses of templates, by their hash."""
     left = list(rules.get(after[1].hash, ()))
@@ -96,13 +89,13 @@ def prompt_change(
     return PromptChange(before[0], after[0], hashes, tuple(parts), tuple(left))
 
 
-def _section(found: Changed, left: list[Rule]) -> ChangedSection:
+def _section(found: Changed, left: list[Clause]) -> ChangedSection:
     """With each clause at the first line that holds it; it is taken from those that are left."""
     lines = []
     for line in found.lines:
-        here = [rule for rule in left if line.sign == "+" and _plain(rule.clause) in _plain(line.text)]
-        for rule in here:
-            left.remove(rule)
+        here = [clause for clause in left if line.sign == "+" and _plain(clause.text) in _plain(line.text)]
+        for clause in here:
+            left.remove(clause)
         lines.append(Marked(line, tuple(here)))
     return ChangedSection(found.heading, found.what, tuple(lines))
 
@@ -123,21 +116,16 @@ def _named(name: Path) -> tuple[str, Template]:
     return str(name), default_template() if str(name) == "default" else read(name)
 
 
-def manifest_rules(directory: Path) -> dict[str, tuple[Rule, ...]]:
+def manifest_rules(directory: Path) -> dict[str, tuple[Clause, ...]]:
     """The clauses that a manifest beside a template tells of; nothing where there is none of ours."""
     try:
         found = json.loads((directory / "manifest.json").read_text(encoding="utf-8"))
         rules = tuple(
-            Rule(str(r["clause"]), str(r["section"]), tuple(map(str, r["boundaries"]))) for r in found["rules"]
+            Clause(str(r["clause"]), str(r["section"]), tuple(map(str, r["boundaries"]))) for r in found["rules"]
         )
         return {str(found["hash"]): rules}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-
-
-def templates_of(store: Store) -> dict[str, Template]:
-    """The templates that an evaluation's arms had, by hash."""
-    return {hash: Template(**parts) for hash, parts in store.meta.get("templates", {}).items()}
 
 
 def between_arms(
@@ -151,55 +139,13 @@ def between_arms(
             yield (original.label, before), (arm.label, after)
 
 
-def adaptations(store: Store, known: Mapping[str, Template]) -> tuple[Adaptation, ...]:
-    """What a run of `recompact adapt` holds, method by method. `known` are templates at hand, by hash."""
-    units = sorted(store.finished("candidate"))
-    if not units:
-        return ()
-    original = original_of(store, known)
-    frame = original or Template("", "", "")
-    fits = trajectories(store, phase=FITTED)
-    wanted = str(store.meta.get("identity", {}).get("template", ""))
-    by_method: dict[str, list[Candidate]] = {}
-    for unit in units:
-        by_method.setdefault(unit.split("/")[1], []).append(candidate_from_json(store.result(unit), frame))
-    if "acon-utco" in by_method:  # it goes on from the winner of acon-ut, which stays a candidate
-        by_method["acon-utco"] = [*by_method.get("acon-ut", ()), *by_method["acon-utco"]]
+def adaptations(store: Store) -> tuple[Adaptation, ...]:
+    """What a run of `recompact adapt` holds, method by method."""
+    templates = recorded_templates(store)
     return tuple(
-        Adaptation(method, original, tuple(found), selection_of(found, fits, wanted))
-        for method, found in by_method.items()
+        Adaptation(record.method, templates.get(record.original), record.candidates, record.selection)
+        for record in read_adaptations(store)
     )
-
-
-def original_of(store: Store, known: Mapping[str, Template]) -> Template | None:
-    """The template that a run began with: at hand, ours, or that of its config; None where it is none of them."""
-    wanted = store.meta.get("identity", {}).get("template")
-    for at_hand in (*known.values(), default_template()):
-        if at_hand.hash == wanted:
-            return at_hand
-    try:
-        file = config_of(store)
-        found = resolve(load_config(file).compressor.template, file.parent)
-    except InputError:
-        return None
-    return found if found.hash == wanted else None
-
-
-def selection_of(candidates: Sequence[Candidate], rows: Sequence[TrajectoryRow], original: str) -> Selection | None:
-    """The selection as the fit runs in the records give it; None where they are not all there."""
-    hashes = {ORIGINAL: original} | {c.name: c.template.hash for c in candidates if c.template}
-    by_hash: dict[str, list[TrajectoryRow]] = {}
-    for row in rows:
-        by_hash.setdefault(row.unit.split("/")[1], []).append(row)
-    made = {name: by_hash.get(hash[:16], []) for name, hash in hashes.items()}
-    done = {frozenset((row.task, row.run) for row in found) for found in made.values()}
-    if len(done) > 1 or not (shared := done.pop()):
-        return None  # some are still to be run
-    fits = [
-        Fit(name, len(found), sum(row.success for row in found), fmean(row.steps for row in found))
-        for name, found in made.items()
-    ]
-    return Selection(tuple(fits), best(fits), tuple(sorted({task for task, _ in shared})))
 
 
 def fit_table(selection: Selection) -> Table:

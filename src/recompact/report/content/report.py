@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recompact.adaptation.revision import Rule
+from recompact.candidate import Clause
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.released import is_released
@@ -115,7 +115,6 @@ def read_report(
         read = _Read(names, len(released) + sum(map(_evaluates, stores)) > 1)
         for run in released:
             read.evaluations.append(released_run(run, names[run], read.several))
-        # Evaluations first: the templates of their arms tell what an adaptation began with.
         for store in sorted(stores, key=lambda store: not _evaluates(store)):
             _read_run(store, read, top)
     return _report(read, _prompts(read, prompt), title, date)
@@ -130,8 +129,7 @@ def _read_run(store: Store, read: _Read, top: int) -> None:
     if _evaluates(store):
         read.evaluations.append(evaluated_run(store, read.names[path], read.several))
         return
-    known = {hash: template for made in read.evaluations for hash, template in made.templates.items()}
-    found = adaptations(store, known)
+    found = adaptations(store)
     read.adapted += found
     if continuation_rows(store):
         prefix = f"boundary-{len(read.verified) + 1}-"
@@ -203,8 +201,8 @@ def _warnings(read: _Read) -> tuple[str, ...]:
 
 def _prompts(read: _Read, prompt: tuple[Path, Path] | None) -> tuple[PromptChange, ...]:
     """The templates that a person gave, or else those of arms, or else those that an adaptation chose."""
-    rules: dict[str, Sequence[Rule]] = {
-        candidate.template.hash: candidate.rules
+    rules: dict[str, Sequence[Clause]] = {
+        candidate.template.hash: candidate.clauses
         for made in read.adapted
         for candidate in made.candidates
         if candidate.template

@@ -35,9 +35,9 @@ from recompact.report.content.answer import Contrast, adapted, compacted, compar
 from recompact.report.content.arms import cautions, without
 from recompact.report.content.boundaries import Case, boundary_list, cases, counts_table
 from recompact.report.content.harm import Harm, harm_of
-from recompact.report.content.prompts import templates_of
 from recompact.report.content.provenance import Made, evaluation_made, released_made, verified_made
 from recompact.report.figures import figure_estimates
+from recompact.store.adaptations import recorded_templates
 from recompact.store.runs import overview, trajectories
 from recompact.store.store import Store
 from recompact.tables import Table
@@ -103,7 +103,7 @@ def evaluated_run(store: Store, name: str, several: bool) -> Evaluated:
     path, suite = str(store.path), str(store.meta.get("suite", "?"))
     setting = Setting(name, read_arms(store), suite, models_of(store))
     shown = _side_by_side(path, suite, setting, several)
-    return _evaluated(setting, shown, evaluation_made(store, path, shown), templates_of(store))
+    return _evaluated(setting, shown, evaluation_made(store, path, shown), recorded_templates(store))
 
 
 def _side_by_side(path: str, suite: str, setting: Setting, several: bool) -> Evaluation:

@@ -1,0 +1,48 @@
+"""From the name of a method to the method: built in, installed, or of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from recompact.errors import InputError, OptionError
+from recompact.registry import Registry, build
+from recompact.study import Method, Study
+
+METHODS = Registry(
+    "method",
+    "recompact.methods",
+    {
+        "pair": "recompact.adaptation.pair:PAIR",
+        "acon-ut": "recompact.adaptation.acon:acon_ut",
+        "acon-utco": "recompact.adaptation.acon:acon_utco",
+        "acon-ut-locked": "recompact.adaptation.acon:acon_ut_locked",
+    },
+)
+
+
+def load_method(name: str, options: Mapping[str, Any] | None = None, directory: Path = Path()) -> Method:
+    """A method by name. The plug-in may be a `Method`, or anything that is called with the options and returns one."""
+    plugin = METHODS.find(name, directory)
+    if isinstance(plugin, Method):
+        if options:
+            raise OptionError(f"method {name!r} takes no options", next(iter(options)))
+        return plugin
+    method = build(plugin, options or {}) if callable(plugin) else plugin
+    if not isinstance(method, Method):
+        raise InputError(f"method {name!r} is no method: it must be, or give, a recompact.Method")
+    return method
+
+
+def method_of(study: Study) -> Method:
+    """The method that a study adapts with: one of the caller's own, or the one that the config names."""
+    if study.method is not None:
+        return study.method
+    settings = study.config.adapt
+    try:
+        return load_method(settings.method, settings.options, study.config.directory)
+    except OptionError as error:
+        raise study.config.error(str(error), "adapt", "options", *([error.key] if error.key else [])) from None
+    except InputError as error:
+        raise study.config.error(str(error), "adapt", "method") from None

@@ -1,0 +1,42 @@
+"""Units of work and where they are played. Playing a unit gives a value; the driver alone records it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from recompact.models.journal import Journal, UnitCalls
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Unit(Generic[T]):
+    """A piece of work with a name, from which everything random in it is seeded.
+
+    `record` writes the value down, with the seconds that it took. Units that share a `group` meet the same trouble, so
+    that failures of theirs in a row count once.
+    """
+
+    name: str
+    play: Callable[[UnitCalls], Awaitable[T]]
+    record: Callable[[T, float], None]
+    group: str = ""
+
+
+class Executor(Protocol):
+    """Plays units, here or elsewhere. Calls to models go through the driver's journal in either case."""
+
+    async def submit(self, unit: Unit[T]) -> T: ...
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """Plays units in the driver itself."""
+
+    journal: Journal
+    seed: int = 0
+
+    async def submit(self, unit: Unit[T]) -> T:
+        return await unit.play(UnitCalls(self.journal, unit.name, self.seed))

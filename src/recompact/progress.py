@@ -1,0 +1,36 @@
+"""How long work reports how far it is; a command line draws a bar from it, a library says nothing."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Listens to work that takes long."""
+
+    def stage(self, name: str, total: int | None = None, done: int = 0) -> None:
+        """A stage begins. Of its `total` units, where that is known, `done` were finished by an earlier command."""
+
+    def expect(self, total: int) -> None:
+        """The stage is now known to have this many units."""
+
+    def done(self) -> None:
+        """One more unit is finished."""
+
+    def step(self) -> None:
+        """An agent took one more step."""
+
+
+class Silent:
+    """A `Progress` that nobody sees."""
+
+    def stage(self, name: str, total: int | None = None, done: int = 0) -> None: ...
+
+    def expect(self, total: int) -> None: ...
+
+    def done(self) -> None: ...
+
+    def step(self) -> None: ...
+
+
+SILENT = Silent()

@@ -1,0 +1,130 @@
+"""How suites, models, compressors and methods are found by name: built in, installed, or in a user's own file."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from recompact.errors import InputError, OptionError
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Plug-ins of one kind. A name is looked for among the built-in ones, then among those that installed packages
+    declare in the entry-point group; `file.py:name` and `package.module:name` need no declaration."""
+
+    kind: str
+    group: str
+    built_in: Mapping[str, str]
+
+    def names(self) -> tuple[str, ...]:
+        """All names that need no colon."""
+        return tuple(dict.fromkeys([*self.built_in, *_installed(self.group)]))
+
+    def find(self, name: str, directory: Path = Path()) -> Any:
+        """What a name stands for. Files are looked for from `directory`."""
+        target = self.built_in.get(name)
+        if target is None and (declared := _installed(self.group).get(name)) is not None:
+            try:
+                return declared.load()
+            except Exception as error:
+                raise InputError(
+                    f"{self.kind} {name!r} ({declared.value}) could not be loaded: {_cause(error)}"
+                ) from error
+        place, _, attribute = (target or name).rpartition(":")
+        if not place or not attribute:
+            raise InputError(self._unknown(name))
+        try:
+            module = from_file(directory / place) if place.endswith(".py") else importlib.import_module(place)
+        except InputError as error:
+            raise InputError(f"{self.kind} {name!r}: {error}") from None
+        except ModuleNotFoundError as error:
+            raise InputError(f"{self.kind} {name!r}: no module {error.name!r} can be imported") from None
+        except Exception as error:
+            raise InputError(f"{self.kind} {name!r}: {place} could not be loaded: {_cause(error)}") from error
+        try:
+            return getattr(module, attribute)
+        except AttributeError:
+            raise InputError(f"{self.kind} {name!r}: {place} has no {attribute!r}") from None
+
+    def _unknown(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self.names(), 1, 0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(self.names())}"
+        return f"there is no {self.kind} {name!r}; {hint}; one of your own is file.py:name or package.module:name"
+
+
+@cache
+def _installed(group: str) -> Mapping[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=group)}
+
+
+_files: dict[tuple[Path, int], ModuleType] = {}
+
+
+def from_file(path: Path) -> ModuleType:
+    """A module from a file of the user's own, loaded once for each version of the file."""
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    key = (path.resolve(), path.stat().st_mtime_ns)
+    if key in _files:
+        return _files[key]
+    name = f"recompact_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # so that its dataclasses are found
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"{path} could not be loaded: {_cause(error)}") from error
+    _files[key] = module
+    return module
+
+
+def build(factory: Callable[..., Any], options: Mapping[str, Any], **offered: Any) -> Any:
+    """Call a plug-in with its options, and with those of `offered` that it has a parameter for.
+
+    >>> build(lambda endpoint, speed=1: (endpoint, speed), {"speed": 3}, endpoint="here", count=len)
+    ('here', 3)
+    """
+    try:
+        parameters = inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # a callable that does not tell: it checks for itself
+        return _called(factory, options)
+    anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    own = [n for n, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and n not in offered]
+    for key in options:
+        if key in own or (anything and key not in offered):
+            continue
+        near = difflib.get_close_matches(key, own, 1, 0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(own) or 'none'}"
+        raise OptionError(f"there is no option {key!r}; {hint}", key)
+    for name in own:
+        if parameters[name].default is inspect.Parameter.empty and name not in options:
+            raise OptionError(f"the option {name!r} is needed")
+    given = {name: value for name, value in offered.items() if name in parameters}
+    return _called(factory, {**options, **given})
+
+
+def _called(factory: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    try:
+        return factory(**arguments)
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"the options are not accepted: {error}") from error
+
+
+def _cause(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,59 @@
+"""What adaptations of a run came to, as records: a report reads them and computes nothing again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from recompact.candidate import Candidate, Selection
+from recompact.store.store import Store
+from recompact.template import Template
+
+
+@dataclass(frozen=True)
+class AdaptationRecord:
+    """One adaptation. `reasons` say, for whatever the clauses answer (`cites`: a compaction, a task), what was seen."""
+
+    method: str
+    cites: str
+    original: str  # the hash of the template that it started from
+    candidates: tuple[Candidate, ...]
+    selection: Selection | None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "cites": self.cites,
+            "original": self.original,
+            "candidates": [candidate.to_json() for candidate in self.candidates],
+            "selection": self.selection.to_json() if self.selection else None,
+            "reasons": dict(self.reasons),
+        }
+
+
+def write_adaptation(store: Store, adaptation: AdaptationRecord) -> None:
+    """Record an adaptation in the place of an earlier one by the same method."""
+    adaptations = store.meta.get("adaptations", {})
+    store.set_meta(adaptations={**adaptations, adaptation.method: adaptation.to_json()})
+
+
+def read_adaptations(store: Store) -> tuple[AdaptationRecord, ...]:
+    """All adaptations of a run, by method."""
+    templates = recorded_templates(store)
+    records = []
+    for data in store.meta.get("adaptations", {}).values():
+        original = templates.get(data["original"])
+        frame = original.frame if original else ""
+        candidates = tuple(Candidate.from_json(candidate, frame) for candidate in data["candidates"])
+        selection = Selection.from_json(data["selection"]) if data["selection"] else None
+        records.append(
+            AdaptationRecord(data["method"], data["cites"], data["original"], candidates, selection, data["reasons"])
+        )
+    return tuple(records)
+
+
+def recorded_templates(store: Store) -> dict[str, Template]:
+    """The templates whose texts a run holds, by hash: the one it began with, and those of its arms."""
+    return {hash: Template(**parts) for hash, parts in store.meta.get("templates", {}).items()}
