@@ -24,11 +24,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from recompact.execution.schedule import run_units
+
 from recompact.chat import Message, Reply, Request, ToolCall, ToolSpec, Usage, system, user
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import Observation, Opening, Task
 from recompact.execution.episodes import run_episode
-from recompact.execution.schedule import run_units
 from recompact.models.journal import UnitCalls
 from recompact.rollout import Agent
 from recompact.store.records import write_trajectory

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from recompact.chat import Message, Request, ToolCall, assistant, chained, system, user
 from recompact.compressors.fifo import Fifo

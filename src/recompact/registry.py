@@ -98,10 +98,17 @@ def build(factory: Callable[..., Any], options: Mapping[str, Any], **offered: An
     >>> build(lambda endpoint, speed=1: (endpoint, speed), {"speed": 3}, endpoint="here", count=len)
     ('here', 3)
     """
-    try:
-        parameters = inspect.signature(factory).parameters
-    except (TypeError, ValueError):  # a callable that does not tell: it checks for itself
-        return _called(factory, options)
+    check_options(factory, options, *offered)
+    parameters = _parameters(factory)
+    given = {name: value for name, value in offered.items() if name in parameters}
+    return _called(factory, {**options, **given})
+
+
+def check_options(factory: Callable[..., Any], options: Mapping[str, Any], *offered: str) -> None:
+    """Refuse options that a plug-in has no parameter for, and the lack of one that it needs."""
+    parameters = _parameters(factory)
+    if not parameters and not options:
+        return
     anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     own = [n for n, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and n not in offered]
     for key in options:
@@ -113,8 +120,13 @@ def build(factory: Callable[..., Any], options: Mapping[str, Any], **offered: An
     for name in own:
         if parameters[name].default is inspect.Parameter.empty and name not in options:
             raise OptionError(f"the option {name!r} is needed")
-    given = {name: value for name, value in offered.items() if name in parameters}
-    return _called(factory, {**options, **given})
+
+
+def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # a callable that does not tell: it may take anything
+        return {"options": inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)}
 
 
 def _called(factory: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:

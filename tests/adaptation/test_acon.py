@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from acon_support import CONFIG, TASKS, Killed, Killing, adapted, calls, study_run
+from recompact.adaptation.units import Silent
 
 from recompact.adaptation.acon import acon_ut, acon_utco
 from recompact.adaptation.acon_feedback import BASELINE, contrast
@@ -14,7 +15,6 @@ from recompact.adaptation.adapt import Adapted, adapt
 from recompact.adaptation.candidates import Drawn
 from recompact.adaptation.lock import PARTS, broken_rules, unusable
 from recompact.adaptation.selection import ORIGINAL
-from recompact.adaptation.units import Silent
 from recompact.collection import collect
 from recompact.store.runs import boundary_rows, trajectories
 from recompact.store.store import Store

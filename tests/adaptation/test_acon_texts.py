@@ -22,8 +22,7 @@ from recompact.context import Turn
 from recompact.embedded.pocket import PocketSuite
 from recompact.embedded.simulation.judging import CLAUSES, POLICY, Judgement
 from recompact.embedded.simulation.optimizer import SimulatedOptimizer
-from recompact.embedded.simulation.optimizer_acon import compare, shorten
-from recompact.embedded.simulation.optimizer_acon import rewrite as simulated_rewriting
+from recompact.embedded.simulation.optimizer_acon import compare, rewrite as simulated_rewriting, shorten
 from recompact.store.records import read_trajectory
 from recompact.store.store import Store
 from recompact.study import Study

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from acon_support import Changed, edited, refusal, study_run
+from recompact.adaptation.units import Silent
 
 from recompact.adaptation.acon import acon_ut
 from recompact.adaptation.adapt import METHODS, adapt
@@ -19,7 +20,6 @@ from recompact.adaptation.evidence import gather
 from recompact.adaptation.lock import instances_in, unusable
 from recompact.adaptation.optimizer import read_json
 from recompact.adaptation.selection import ORIGINAL
-from recompact.adaptation.units import Silent
 from recompact.chat import Reply, Request
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import seed_of

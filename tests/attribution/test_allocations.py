@@ -4,8 +4,7 @@ from random import Random
 
 import pytest
 from attribution_support import Pair, arm, arrive, boundary, outcomes, random_pool
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.effects import estimate, first_draws, harm_score

@@ -8,8 +8,7 @@ from statistics import fmean, stdev
 
 import pytest
 from attribution_support import arm, arrive, outcomes, random_pool
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained, Segment, TrajectoryFacts, links_of, with_chained

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
+from recompact.attribution.drawing import Drawn, LeftOut, draw_all
 
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.drawing import Drawn, LeftOut, draw_all
 from recompact.attribution.halving import Halving
 from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from commands import recompact, served
 from evaluation_support import ROOT
+from recompact.execution.schedule import Unfinished
 from replay_support import CODE, CONFIG, HERE, KEEP, Keeper, Opener, told
 
 from recompact.chat import Message, ToolCall, Usage, user
@@ -20,7 +21,6 @@ from recompact.context import Context, Turn
 from recompact.evaluation import replay as replaying
 from recompact.evaluation.arms import note_arms, parse_arms
 from recompact.evaluation.evaluate import unit_of
-from recompact.execution.schedule import Unfinished
 from recompact.models.failures import Overloaded
 from recompact.store.records import write_trajectory
 from recompact.store.runs import boundary_rows

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from recompact.execution.schedule import run_units
 
 from recompact.chat import Reply, Request
 from recompact.config import Config, parse_config
@@ -29,7 +30,6 @@ from recompact.evaluation.evaluate import (
 )
 from recompact.evaluation.metrics import measure
 from recompact.evaluation.summary import evaluation
-from recompact.execution.schedule import run_units
 from recompact.models.failures import Overloaded
 from recompact.models.protocol import ChatModel
 from recompact.store.records import read_trajectory, write_trajectory

@@ -27,8 +27,7 @@ from replay_support import (
 
 from recompact.attribution.findings import by_id, findings
 from recompact.attribution.uniform import Uniform
-from recompact.attribution.verify import digest as verify_digest
-from recompact.attribution.verify import verify
+from recompact.attribution.verify import digest as verify_digest, verify
 from recompact.chat import Message, Reply, Request, ToolCall, assistant
 from recompact.collection import collect
 from recompact.context import Context, Summary, Turn

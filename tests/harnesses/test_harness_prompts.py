@@ -15,8 +15,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from recompact.errors import InputError
 from recompact.harnesses import javascript, python

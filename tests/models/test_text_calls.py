@@ -7,8 +7,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from models_support import CALL_API, CONVERSATION, FINISH
 
 from recompact.chat import Decoding, Message, Request, ToolCall, ToolSpec, assistant, user

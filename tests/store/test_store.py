@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 from fakes import Noter, Reader, pages_suite
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from recompact.chat import Decoding, Message, Reply, Request, ToolCall, Usage, assistant, user
 from recompact.compressors.prompted import Prompted

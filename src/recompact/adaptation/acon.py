@@ -19,8 +19,7 @@ from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.questions import Question, answers
 from recompact.adaptation.selection import select
 from recompact.candidate import ORIGINAL, Candidate
-from recompact.collection import PHASE as COLLECT
-from recompact.collection import trajectory_unit, unit_of
+from recompact.collection import PHASE as COLLECT, trajectory_unit, unit_of
 from recompact.environments.protocol import Task
 from recompact.store.records import read_trajectory
 from recompact.store.runs import trajectories

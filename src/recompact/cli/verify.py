@@ -119,8 +119,7 @@ def _report(
     as_json: bool,
 ) -> None:
     from recompact.attribution.findings import findings
-    from recompact.attribution.verify import digest as digest_of
-    from recompact.attribution.verify import outcomes_in
+    from recompact.attribution.verify import digest as digest_of, outcomes_in
     from recompact.cli.boundaries import boundary_table
     from recompact.cli.running import report_unfinished
     from recompact.store.runs import overview

@@ -8,7 +8,7 @@ from typing import Any
 
 from recompact.compressors.protocol import Compressor, CompressorKind
 from recompact.errors import InputError, OptionError
-from recompact.registry import Registry, build
+from recompact.registry import Registry, build, check_options
 
 COMPRESSORS = Registry(
     "compressor",
@@ -35,6 +35,8 @@ def compressor_kind(plugin: Any, options: Mapping[str, Any], name: str = "") -> 
         return plugin if isinstance(plugin, CompressorKind) else CompressorKind(lambda inputs: plugin)
     if not callable(plugin):
         raise InputError(f"compressor {name!r} is no compressor: it needs `async def compress(context, budget)`")
+
+    check_options(plugin, options, "inputs")  # now, and not in the middle of the first episode
 
     def built(inputs: Any) -> Compressor | None:
         compressor = build(plugin, options, inputs=inputs)

@@ -16,8 +16,7 @@ from recompact.chat import canonical
 from recompact.environments.protocol import Behaviour, EnvironmentFailed, Episodes, Literals
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import common, read_arms
-from recompact.evaluation.evaluate import PHASE as EVALUATE
-from recompact.evaluation.evaluate import unit_of
+from recompact.evaluation.evaluate import PHASE as EVALUATE, unit_of
 from recompact.evaluation.resampling import RESAMPLES, ratios
 from recompact.progress import SILENT, Progress
 from recompact.store.records import read_trajectory

@@ -11,8 +11,7 @@ from statistics import fmean
 
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.metrics import per_task
-from recompact.evaluation.resampling import RESAMPLES, estimate, resampled
-from recompact.evaluation.resampling import Estimate as Estimate
+from recompact.evaluation.resampling import RESAMPLES, Estimate as Estimate, estimate, resampled
 from recompact.evaluation.summary import Evaluation
 
 RELATIVE = "relative_steps"

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pocket_playing import SUITE, call, error, log_in, one_of, result
 
 from recompact.embedded.pocket import APPS, CATALOGUE, PocketEnvironment, Spec

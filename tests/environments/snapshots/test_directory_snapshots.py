@@ -9,8 +9,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from recompact.environments.snapshots.directory import SnapshotRefused, archive, unpack
 
