@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained, Segment, TrajectoryFacts, links_of, with_chained
 from recompact.attribution.halving import Halving
+from recompact.attribution.pool import sample
 from recompact.attribution.racing import Racing
-from recompact.attribution.sampling import sample
 from recompact.attribution.uniform import Uniform
 from recompact.collection import collect
 from recompact.config import CompressorConfig, Config, SuiteConfig

@@ -1,26 +1,19 @@
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 from attribution_support import arm, boundary, outcomes, random_pool
 
-from recompact.attribution.analyses import counts, coupling, rows, spearman, token_report, write_csv
+from recompact.attribution.counts import counts, coupling
+from recompact.attribution.detection import compare_allocations, detection, selected_by_all
 from recompact.attribution.effects import effects_of
 from recompact.attribution.halving import Halving
+from recompact.attribution.pool import sample
 from recompact.attribution.racing import Racing
-from recompact.attribution.sampling import sample
-from recompact.attribution.stability import (
-    compare,
-    found,
-    jaccard,
-    selected_by_all,
-    sensitivity_to_draws,
-    sensitivity_to_thresholds,
-)
+from recompact.attribution.savings import token_report
+from recompact.attribution.sensitivity import sensitivity_to_draws, sensitivity_to_thresholds
 from recompact.attribution.uniform import Uniform
 from recompact.outcome import BoundaryId, Outcomes
 
@@ -47,14 +40,7 @@ def test_counts_by_outcome_of_the_trajectory() -> None:
     assert everything.harmful == failed.harmful + successful.harmful
 
 
-def test_spearman() -> None:
-    assert spearman([1, 2, 3], [2, 4, 9]) == pytest.approx(1)
-    assert spearman([1, 2, 3], [9, 4, 2]) == pytest.approx(-1)
-    assert spearman([1, 1, 1], [1, 2, 3]) is None
-    assert spearman([1], [1]) is None
-
-
-def test_spearman_against_scipy() -> None:
+def test_coupling_beside_scipy() -> None:
     stats = pytest.importorskip("scipy.stats")
     effects = list(effects_of(random_pool(80, 3, seed=6)).values())
     theirs = stats.spearmanr([e.hazard for e in effects], [e.burden for e in effects]).statistic
@@ -65,10 +51,10 @@ def test_more_draws_are_closer_to_all_draws() -> None:
     points = sensitivity_to_draws(random_pool(40, 9, seed=3), subsamples=60)
     assert [p.draws for p in points] == [1, 3, 5, 9]
     for name in ("hazard", "burden", "jaccard"):
-        means = [getattr(p, name).mean for p in points]
+        means = [getattr(p, name).value for p in points]
         assert means == sorted(means)
         assert means[-1] == pytest.approx(1)
-        assert all(getattr(p, name).low <= getattr(p, name).mean <= getattr(p, name).high for p in points)
+        assert all(getattr(p, name).low <= getattr(p, name).value <= getattr(p, name).high for p in points)
     assert points == sensitivity_to_draws(random_pool(40, 9, seed=3), subsamples=60)
 
 
@@ -76,7 +62,7 @@ def test_no_rank_correlation_where_nothing_varies() -> None:
     known = {boundary(n): outcomes(*[(1, 5, 1, 5)] * 3) for n in range(4)}
     point = sensitivity_to_draws(known, (1,), subsamples=5)[0]
     assert point.hazard is None
-    assert point.jaccard.mean == 1
+    assert point.jaccard.value == 1
 
 
 def test_thresholds_select_fewer_as_they_rise() -> None:
@@ -90,21 +76,22 @@ def test_thresholds_select_fewer_as_they_rise() -> None:
 
 def test_halving_against_fixed_pairs() -> None:
     pool = random_pool(60, 9, seed=5)
-    all_nine, three, halving, racing = compare([Uniform(9), Uniform(3), Halving(), Racing()], pool, seeds=range(4))
-    assert (all_nine.recall.mean, all_nine.precision.mean, all_nine.continuations.mean) == (1, 1, 18)
-    assert three.continuations.mean == 6
-    assert halving.continuations.mean == 3.5
-    assert 0 < racing.f1.mean <= 1
-    assert halving.tokens.mean < three.tokens.mean
+    all_nine, three, halving, racing = compare_allocations(
+        [Uniform(9), Uniform(3), Halving(), Racing()], pool, seeds=range(4)
+    )
+    assert (all_nine.recall.value, all_nine.precision.value, all_nine.continuations.value) == (1, 1, 18)
+    assert three.continuations.value == 6
+    assert halving.continuations.value == 3.5
+    assert 0 < racing.f1.value <= 1
+    assert halving.tokens.value < three.tokens.value
 
 
-def test_found_counts_only_what_is_judged() -> None:
+def test_detection_counts_only_what_is_judged() -> None:
     pool = {boundary(n): outcomes(*[(1, 5, 0, 5)] * 3) for n in range(4)}
     sampled = sample(Uniform(3), pool)
-    result = found(sampled, {boundary(0), boundary(1)}, {boundary(0), boundary(2)})
+    result = detection(sampled, {boundary(0), boundary(1)}, {boundary(0), boundary(2)})
     assert (result.recall, result.precision, result.continuations) == (1.0, 0.5, 6.0)
     assert selected_by_all(pool) == set(pool)
-    assert jaccard([], []) == 1.0
 
 
 def test_tokens_by_phase_and_the_saving() -> None:
@@ -122,14 +109,5 @@ def test_tokens_by_phase_and_the_saving() -> None:
     assert report.saved_total == pytest.approx(1 - 1800 / 2500)
 
 
-def test_results_go_to_json_and_csv(tmp_path: Path) -> None:
-    effects = effects_of(random_pool(5, 3, seed=9))
-    table = rows(effects)
-    write_csv(table, tmp_path / "effects.csv")
-    with (tmp_path / "effects.csv").open(encoding="utf-8") as file:
-        read = list(csv.DictReader(file))
-    assert len(read) == 5
-    assert float(read[0]["hazard_interval.low"]) == table[0]["hazard_interval.low"]
-    assert [row["score"] for row in table] == sorted((row["score"] for row in table), reverse=True)
+def test_results_go_to_json() -> None:
     json.dumps([asdict(point) for point in sensitivity_to_draws(random_pool(5, 3, seed=9), (1, 3), subsamples=3)])
-    write_csv([], tmp_path / "empty.csv")

@@ -7,8 +7,9 @@ from attribution_support import boundary, random_pool
 
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained
-from recompact.attribution.controls import TaskRuns, check_identity, false_retention, percentiles, split_in_two
+from recompact.attribution.false_retention import false_retention, split_in_two
 from recompact.attribution.halving import Halving
+from recompact.attribution.identity import TaskRuns, check_identity
 from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform
 from recompact.outcome import Outcome
@@ -28,8 +29,8 @@ def test_a_split_uses_each_draw_once() -> None:
 def test_where_nothing_ever_varies_nothing_is_retained(allocation: Allocation) -> None:
     pre = {boundary(n): dict(enumerate([Outcome(1.0, 7)] * 20)) for n in range(10)}
     result = false_retention(allocation, pre, splits=3)
-    assert result.rate == 0
-    assert result.interval.high < 0.35
+    assert result.rate.value == 0
+    assert result.rate.high < 0.35
     assert (result.boundaries, result.splits, result.allocation) == (10, 3, allocation.name)
 
 
@@ -38,9 +39,9 @@ def test_coin_flips_are_retained_as_often_as_arithmetic_says() -> None:
     chance = Random(7)
     pre = {boundary(n): {d: Outcome(float(chance.random() < 0.5), 7) for d in range(40)} for n in range(400)}
     result = false_retention(Uniform(3), pre, splits=5)
-    assert result.rate == pytest.approx(7 / 64, abs=0.025)
-    assert result.interval.low < 7 / 64 < result.interval.high
-    assert false_retention(Racing(), pre, splits=5).rate < result.rate
+    assert result.rate.value == pytest.approx(7 / 64, abs=0.025)
+    assert result.rate.low < 7 / 64 < result.rate.high
+    assert false_retention(Racing(), pre, splits=5).rate.value < result.rate.value
 
 
 def test_chained_control_takes_its_free_draw_from_pre() -> None:
@@ -76,8 +77,8 @@ def test_identity_holds_where_it_must() -> None:
     assert check.agrees
     assert (check.tasks, check.trajectories) == (200, 2000)
     assert check.difference.value == pytest.approx(check.compacted.value - check.uncompacted.value)
-    assert check.difference.interval.high < 0
-    assert check.predicted.interval.low < check.difference.value < check.predicted.interval.high
+    assert check.difference.high < 0
+    assert check.predicted.low < check.difference.value < check.predicted.high
 
 
 def test_identity_interval_has_its_coverage() -> None:
@@ -87,7 +88,3 @@ def test_identity_interval_has_its_coverage() -> None:
 
 def test_identity_fails_where_hazards_are_wrong() -> None:
     assert not check_identity(toy(200, 10, seed=1, bias=0.1)).agrees
-
-
-def test_percentiles_of_one_value() -> None:
-    assert percentiles([3.0]).low == percentiles([3.0]).high == 3.0

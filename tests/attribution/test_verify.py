@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from verify_support import DriftingSuite, Forbidden, ShakyReader, books, config_of, study_of
 
-from recompact.attribution.allocations import allocation_of, seen_by
+from recompact.attribution.allocation_parser import allocation_of, seen_by
 from recompact.attribution.cases import evidence_of
 from recompact.attribution.continuations import continuation_unit
 from recompact.attribution.findings import findings

@@ -8,7 +8,7 @@ import pytest
 
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.evaluation.recovery import Recovery, recovery
-from recompact.evaluation.resampling import Estimate
+from recompact.stats import Estimate
 
 
 def arm(name: str, solved: str) -> ArmRuns:

@@ -6,25 +6,16 @@ posterior is worked out in `recompact.attribution.posterior`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
-from recompact.attribution.distributions import t_quantile, wilson
 from recompact.attribution.posterior import PAPER, Lengths, Thresholds, difference_of, probability_harmful
 from recompact.outcome import BoundaryId, Outcome, Outcomes
+from recompact.stats import CONFIDENCE, Estimate, newcombe, student, wilson
 
 Channel = Literal["error", "burden", "both", "none"]
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A confidence interval."""
-
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -35,37 +26,55 @@ class Effect:
     each over all draws of its arm, as in the paper; the arms need not have equally many.
     """
 
-    hazard: float
-    burden: float
+    hazard_estimate: Estimate
+    burden_estimate: Estimate
     pre: int  # draws in that arm
     post: int
-    hazard_interval: Interval
-    burden_interval: Interval
     harmful: float  # P(H >= tau_H or B >= tau_B | outcomes)
     score: float
     channel: Channel
+
+    @property
+    def hazard(self) -> float:
+        return self.hazard_estimate.value
+
+    @property
+    def burden(self) -> float:
+        return self.burden_estimate.value
 
     @property
     def selected(self) -> bool:
         """Whether the estimates meet a threshold: the paper's criterion."""
         return self.channel != "none"
 
+    def to_json(self) -> dict[str, Any]:
+        h, b = self.hazard_estimate, self.burden_estimate
+        return {
+            "hazard": h.value,
+            "burden": b.value,
+            "pre": self.pre,
+            "post": self.post,
+            "hazard_interval": {"low": h.low, "high": h.high},
+            "burden_interval": {"low": b.low, "high": b.high},
+            "harmful": self.harmful,
+            "score": self.score,
+            "channel": self.channel,
+        }
+
 
 def effect_of(
-    outcomes: Outcomes, thresholds: Thresholds = PAPER, *, remaining: int | None = None, confidence: float = 0.95
+    outcomes: Outcomes, thresholds: Thresholds = PAPER, *, remaining: int | None = None, confidence: float = CONFIDENCE
 ) -> Effect | None:
     """The effect at one boundary, or None where an arm has no draw yet. `remaining`: steps left at the boundary."""
     pre, post = tuple(outcomes.pre.values()), tuple(outcomes.post.values())
     if not pre or not post:
         return None
-    hazard, burden = estimate(pre, post)
+    hazard, burden = hazard_and_burden(pre, post)
     return Effect(
-        hazard=hazard,
-        burden=burden,
+        hazard_estimate=replace(hazard_estimate(pre, post, confidence), value=hazard),
+        burden_estimate=replace(burden_estimate(pre, post, confidence), value=burden),
         pre=len(pre),
         post=len(post),
-        hazard_interval=hazard_interval(pre, post, confidence),
-        burden_interval=burden_interval(pre, post, confidence),
         harmful=probability_harmful(outcomes, thresholds, remaining=remaining),
         score=harm_score(hazard, burden, thresholds),
         channel=channel_of(hazard, burden, thresholds),
@@ -78,7 +87,7 @@ def effects_of(known: Mapping[BoundaryId, Outcomes], thresholds: Thresholds = PA
     return {boundary: effect for boundary, effect in found.items() if effect is not None}
 
 
-def estimate(pre: Sequence[Outcome], post: Sequence[Outcome]) -> tuple[float, float]:
+def hazard_and_burden(pre: Sequence[Outcome], post: Sequence[Outcome]) -> tuple[float, float]:
     """H and B from the draws of the two arms."""
     # Plain sums: allocations ask for this very often.
     hazard = sum([o.value for o in pre]) / len(pre) - sum([o.value for o in post]) / len(post)
@@ -107,25 +116,21 @@ def channel_of(hazard: float, burden: float, thresholds: Thresholds = PAPER) -> 
     return "error" if lost else "burden" if added else "none"
 
 
-def hazard_interval(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = 0.95) -> Interval:
-    """Newcombe's hybrid score interval for a difference of proportions.
+def hazard_estimate(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = CONFIDENCE) -> Estimate:
+    """H with Newcombe's interval for a difference of proportions.
 
     Rewards between 0 and 1 are treated by the same formula, which is conservative for them (see `wilson`).
     """
-    p, q = fmean(o.value for o in pre), fmean(o.value for o in post)
-    low_p, high_p = wilson(p, len(pre), confidence)
-    low_q, high_q = wilson(q, len(post), confidence)
-    return Interval(p - q - math.hypot(p - low_p, high_q - q), p - q + math.hypot(high_p - p, q - low_q))
+    p, q = (wilson(fmean(o.value for o in arm), len(arm), confidence) for arm in (pre, post))
+    return newcombe(p, q)
 
 
-def burden_interval(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = 0.95) -> Interval:
-    """Welch's interval, with each arm's variance steadied by the prior of `recompact.attribution.posterior`.
+def burden_estimate(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = CONFIDENCE) -> Estimate:
+    """B with Welch's interval, each arm's variance steadied by the prior of `recompact.attribution.posterior`.
 
     Without that, one draw would have no interval, and three equal lengths one of width zero.
     """
-    difference, error, freedom = difference_of(lengths(pre), lengths(post))
-    half = t_quantile((1 + confidence) / 2, round(freedom, 1)) * error
-    return Interval(difference - half, difference + half)
+    return student(*difference_of(lengths(pre), lengths(post)), confidence)
 
 
 def lengths(outcomes: Iterable[Outcome]) -> Lengths:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from recompact.attribution.allocations import allocation_of, seen_by
+from recompact.attribution.allocation_parser import allocation_of, seen_by
 from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.verify import known, settings_of
@@ -43,11 +43,11 @@ class Finding:
             "pre_tokens": self.row.pre_tokens,
             "post_tokens": self.row.post_tokens,
             "H": effect and effect.hazard,
-            "H_low": effect and effect.hazard_interval.low,
-            "H_high": effect and effect.hazard_interval.high,
+            "H_low": effect and effect.hazard_estimate.low,
+            "H_high": effect and effect.hazard_estimate.high,
             "B": effect and effect.burden,
-            "B_low": effect and effect.burden_interval.low,
-            "B_high": effect and effect.burden_interval.high,
+            "B_low": effect and effect.burden_estimate.low,
+            "B_high": effect and effect.burden_estimate.high,
             "probability": effect and effect.harmful,
             "score": effect and effect.score,
             "channel": effect and effect.channel,

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Literal
 
 from recompact.attribution.allocation import in_turn
-from recompact.attribution.effects import estimate, first_draws, harm_score
+from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden
 from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.attribution.uniform import retained_by_estimate
 from recompact.models.journal import seed_of
@@ -80,7 +80,7 @@ class Halving:
         keys = []
         for boundary in members:
             if (arms := first_draws(known[boundary], done)) is not None:
-                score = harm_score(*estimate(*arms), self.thresholds)
+                score = harm_score(*hazard_and_burden(*arms), self.thresholds)
                 keys.append((-score, _lot(boundary, self.seed), boundary))
         return [boundary for _, _, boundary in sorted(keys)]
 

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from statistics import fmean
 
-from recompact.attribution.distributions import beta_cdf, t_cdf, t_quantile
 from recompact.outcome import ContinuationArm, Outcomes
+from recompact.stats import beta_cdf, t_cdf, t_quantile
 
 PUBLISHED = 608
 SEVERE_HAZARD = 22 / PUBLISHED

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recompact.attribution.allocation import in_turn
-from recompact.attribution.effects import estimate, first_draws, harm_score, most_harmful_first
+from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden, most_harmful_first
 from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.outcome import ARMS, BoundaryId, Draw, Outcomes
 
@@ -48,5 +48,5 @@ def retained_by_estimate(
     scores = {}
     for boundary in boundaries:
         if (arms := first_draws(known[boundary], draws)) is not None:
-            scores[boundary] = harm_score(*estimate(*arms), thresholds)
+            scores[boundary] = harm_score(*hazard_and_burden(*arms), thresholds)
     return [boundary for boundary in most_harmful_first(scores) if scores[boundary] >= 1]

@@ -14,7 +14,7 @@ from functools import lru_cache
 from statistics import fmean
 
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.allocations import allocation_of, cap_of
+from recompact.attribution.allocation_parser import allocation_of, cap_of
 from recompact.attribution.continuations import continuation_unit, continue_from
 from recompact.attribution.drawing import LeftOut, Order, draw_all
 from recompact.collection import unit_of

@@ -18,7 +18,7 @@ from recompact.errors import InputError
 from recompact.evaluation.arm_runs import common, read_arms
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.evaluate import unit_of
-from recompact.evaluation.resampling import RESAMPLES, ratios
+from recompact.stats import RESAMPLES, bootstrap_ratios
 from recompact.store.records import read_trajectory
 from recompact.store.runs import overview, trajectories
 from recompact.store.store import Store
@@ -230,6 +230,6 @@ def _figures(counted: _Counted, tasks: Sequence[str], resamples: int) -> dict[st
     pairs = [([sum(x for x, _ in found) for found in by], [sum(y for _, y in found) for found in by]) for by in made]
     return {
         key: Figure(found.value, found.low, found.high, round(sum(of)))
-        for key, (_, of), found in zip(counted, pairs, ratios(pairs, resamples), strict=True)
+        for key, (_, of), found in zip(counted, pairs, bootstrap_ratios(pairs, resamples), strict=True)
         if found is not None
     }

@@ -11,9 +11,8 @@ from statistics import fmean
 
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.metrics import per_task
-from recompact.evaluation.resampling import RESAMPLES, estimate, resampled
-from recompact.evaluation.resampling import Estimate as Estimate
 from recompact.evaluation.summary import Evaluation
+from recompact.stats import RESAMPLES, Estimate, bootstrap_estimate, resampled_means
 
 RELATIVE = "relative_steps"
 """Steps beside those of `none`: 0.1 is a tenth more."""
@@ -31,15 +30,15 @@ def estimates(shown: Evaluation, keys: Collection[str], *, resamples: int = RESA
     places = [(n, key) for n, found in enumerate(values) for key in found if key in keys]
     vectors = [values[n][key] for n, key in places]
     means = {place: fmean(vector) for place, vector in zip(places, vectors, strict=True)}
-    draws = dict(zip(places, resampled(vectors, resamples, seed), strict=True))
+    draws = dict(zip(places, resampled_means(vectors, resamples, seed), strict=True))
     found: list[dict[str, Estimate]] = [{} for _ in shown.arms]
     for n, key in places:
-        found[n][key] = estimate(means[n, key], draws[n, key])
+        found[n][key] = bootstrap_estimate(means[n, key], draws[n, key])
     base = next(((n, "steps") for n, arm in enumerate(shown.arms) if not arm.compresses), None)
     if base in means and means[base] and all(draws[base]):
         for n in range(len(found)):
             more = [a / b - 1 for a, b in zip(draws[n, "steps"], draws[base], strict=True)]
-            found[n][RELATIVE] = estimate(means[n, "steps"] / means[base] - 1, more)
+            found[n][RELATIVE] = bootstrap_estimate(means[n, "steps"] / means[base] - 1, more)
     return {arm.label: got for arm, got in zip(shown.arms, found, strict=True)}
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import comb
 from statistics import fmean
 from typing import Any
 
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, Common, common
 from recompact.evaluation.metrics import PeakSource, metric, peak_source, per_task
-from recompact.evaluation.resampling import RESAMPLES, Estimate, bootstrap, ratios
+from recompact.stats import RESAMPLES, Estimate, bootstrap, bootstrap_ratios, sign_test
 
 FEWEST = 6  # tasks below which intervals are not to be read: even if all differ, a sign test stays above 0.05
 
@@ -114,7 +113,7 @@ def compare_many(
         if keys is None or key in keys
     ]
     deltas = bootstrap([[x - y for x, y in zip(a, b, strict=True)] for *_, a, b in entries], resamples, seed)
-    shares = ratios([(a, b) for *_, a, b in entries], resamples, seed) if relative else [None] * len(entries)
+    shares = bootstrap_ratios([(a, b) for *_, a, b in entries], resamples, seed) if relative else [None] * len(entries)
     found: list[list[Difference]] = [[] for _ in pairs]
     for (number, key, a, b), delta, share in zip(entries, deltas, shares, strict=True):
         more = _more(share) if metric(key).unit != "points" else None
@@ -155,17 +154,6 @@ def _comparison(
     losses = sum(x < y for x, y in zip(a[key], b[key], strict=True))
     p = sign_test(wins, losses)
     return Comparison(first.label, second.label, len(shared.tasks), shared.runs, differences, wins, losses, p)
-
-
-def sign_test(wins: int, losses: int) -> float:
-    """The exact two-sided p-value of so many wins and losses if each were as likely; ties have no part in it.
-
-    >>> round(sign_test(22, 7), 3), round(sign_test(7, 6), 3), sign_test(0, 0)
-    (0.008, 1.0, 1.0)
-    """
-    n = wins + losses
-    tail = sum(comb(n, i) for i in range(min(wins, losses) + 1))
-    return min(1.0, 2 * tail / (1 << n))
 
 
 def warnings(comparison: Comparison) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from recompact.attribution.allocations import allocation_of, seen_by
+from recompact.attribution.allocation_parser import allocation_of, seen_by
 from recompact.attribution.continuations import continue_from
 from recompact.attribution.divergence import actions_of, dropped, literals, occurs
 from recompact.attribution.effects import Effect, effect_of
@@ -76,7 +76,7 @@ class Condition:
         return {
             "name": self.name,
             "template": self.template,
-            "effect": asdict(self.effect) if self.effect else None,
+            "effect": self.effect.to_json() if self.effect else None,
             "kept": self.kept if self.name != PRE else None,
             "draws": [asdict(drawn) for drawn in self.draws],
         }
