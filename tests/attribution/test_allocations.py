@@ -11,7 +11,7 @@ from recompact.attribution.allocation import Allocation
 from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden
 from recompact.attribution.halving import Half, Halving, half_of
 from recompact.attribution.pool import PoolExhausted, sample, shuffled
-from recompact.attribution.racing import Racing, Rule
+from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.uniform import Uniform
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
 
@@ -132,7 +132,7 @@ class TestRacing:
 
     def test_a_low_base_rate_alone_settles_nothing(self) -> None:
         b = boundary(1)
-        rule = Rule(harmless=0.5)
+        rule = StoppingRule(harmless=0.5)
         assert Racing(rule).due({b: Outcomes(arm((1, 5)))}) == [Draw(b, "POST", 0)]
 
     def test_no_post_draw_where_nothing_can_be_lost_or_added(self) -> None:
@@ -149,7 +149,7 @@ class TestRacing:
         assert harmful.retained == (boundary(1),)
         assert harmful.continuations < 10
         unclear = {boundary(1): outcomes(*[LOST, (0, 5, 1, 5), GOOD] * 5)}
-        assert sample(Racing(Rule(harmless=0.0, harmful=1.0)), unclear).continuations == 10
+        assert sample(Racing(StoppingRule(harmless=0.0, harmful=1.0)), unclear).continuations == 10
 
     def test_other_boundaries_make_no_difference(self) -> None:
         pool = random_pool(12, 10, seed=5)
@@ -158,7 +158,7 @@ class TestRacing:
             assert sample(Racing(), {b: draws}).outcomes[b] == together[b]
 
 
-ALLOCATIONS: list[Allocation] = [Uniform(3), Halving(), Halving(half="even"), Racing(), Racing(Rule(cap=6))]
+ALLOCATIONS: list[Allocation] = [Uniform(3), Halving(), Halving(half="even"), Racing(), Racing(StoppingRule(cap=6))]
 
 
 @settings(max_examples=40, deadline=None)

@@ -1,7 +1,6 @@
-"""What one compaction did: success lost (H), steps added (B), how sure that is, and whether it counts as harmful.
+"""The effect of one compaction: success lost (H), steps added (B), their intervals, and whether it counts as harmful.
 
-Comes in: the outcomes of a boundary's continuations in both arms. Goes out: an `Effect`. Nothing is random here; the
-posterior is worked out in `recompact.attribution.posterior`.
+Nothing is random here. The posterior is worked out in `recompact.attribution.posterior`.
 """
 
 from __future__ import annotations
@@ -20,11 +19,7 @@ Channel = Literal["error", "burden", "both", "none"]
 
 @dataclass(frozen=True)
 class Effect:
-    """The effect of one compaction, estimated.
-
-    `hazard` (H) is the mean reward of PRE minus that of POST, `burden` (B) the mean steps of POST minus those of PRE,
-    each over all draws of its arm, as in the paper; the arms need not have equally many.
-    """
+    """The effect of one compaction, estimated over all draws of each arm. The arms need not have equally many."""
 
     hazard_estimate: Estimate
     burden_estimate: Estimate
@@ -36,10 +31,12 @@ class Effect:
 
     @property
     def hazard(self) -> float:
+        """Success lost."""
         return self.hazard_estimate.value
 
     @property
     def burden(self) -> float:
+        """Steps added."""
         return self.burden_estimate.value
 
     @property
@@ -65,11 +62,14 @@ class Effect:
 def effect_of(
     outcomes: Outcomes, thresholds: Thresholds = PAPER, *, remaining: int | None = None, confidence: float = CONFIDENCE
 ) -> Effect | None:
-    """The effect at one boundary, or None where an arm has no draw yet. `remaining`: steps left at the boundary."""
+    """The effect at one boundary, or None where an arm has no draw yet.
+
+    `remaining` is the number of steps that could still be taken at the boundary.
+    """
     pre, post = tuple(outcomes.pre.values()), tuple(outcomes.post.values())
     if not pre or not post:
         return None
-    hazard, burden = hazard_and_burden(pre, post)
+    hazard, burden = hazard_and_burden(pre, post)  # to the last bit what allocations rank by
     return Effect(
         hazard_estimate=replace(hazard_estimate(pre, post, confidence), value=hazard),
         burden_estimate=replace(burden_estimate(pre, post, confidence), value=burden),
@@ -81,14 +81,14 @@ def effect_of(
     )
 
 
-def effects_of(known: Mapping[BoundaryId, Outcomes], thresholds: Thresholds = PAPER) -> dict[BoundaryId, Effect]:
+def effects_of(outcomes: Mapping[BoundaryId, Outcomes], thresholds: Thresholds = PAPER) -> dict[BoundaryId, Effect]:
     """The effects of all boundaries that have a draw in both arms."""
-    found = {boundary: effect_of(outcomes, thresholds) for boundary, outcomes in known.items()}
-    return {boundary: effect for boundary, effect in found.items() if effect is not None}
+    effects = {boundary: effect_of(own, thresholds) for boundary, own in outcomes.items()}
+    return {boundary: effect for boundary, effect in effects.items() if effect is not None}
 
 
 def hazard_and_burden(pre: Sequence[Outcome], post: Sequence[Outcome]) -> tuple[float, float]:
-    """H and B from the draws of the two arms."""
+    """H, the mean reward of PRE minus that of POST, and B, the mean steps of POST minus those of PRE."""
     # Plain sums: allocations ask for this very often.
     hazard = sum([o.value for o in pre]) / len(pre) - sum([o.value for o in post]) / len(post)
     burden = sum([o.steps for o in post]) / len(post) - sum([o.steps for o in pre]) / len(pre)
@@ -134,7 +134,7 @@ def burden_estimate(pre: Sequence[Outcome], post: Sequence[Outcome], confidence:
 
 
 def lengths(outcomes: Iterable[Outcome]) -> Lengths:
-    """What the steps of one arm come to."""
+    """The steps of one arm's draws."""
     return Lengths.of([o.steps for o in outcomes])
 
 
@@ -147,8 +147,6 @@ def first_draws(outcomes: Outcomes, draws: int) -> tuple[tuple[Outcome, ...], tu
         return None
 
 
-def most_harmful_first(
-    scores: Mapping[BoundaryId, float],
-) -> list[BoundaryId]:
-    """In falling order of harm; equal ones in order of their names."""
+def most_harmful_first(scores: Mapping[BoundaryId, float]) -> list[BoundaryId]:
+    """By falling score; equal ones in the order of their names."""
     return sorted(scores, key=lambda boundary: (-scores[boundary], boundary))

@@ -1,7 +1,7 @@
-"""How probable it is that a compaction was harmful, given few draws and what is known of compactions in general.
+"""The posterior: how probable it is that a compaction was harmful, given a few draws.
 
-Comes in: the outcomes of both arms. Goes out: P(H >= tau_H or B >= tau_B | outcomes), by numerical integration, so that
-it is the same everywhere. The prior is not fitted to any run: it is read off figures that the paper prints.
+It is integrated numerically, so that it is the same everywhere. The prior is not fitted to any run: it is read off
+figures that the paper prints.
 
 The published m = 9 diagnostics cover 608 boundaries (AppWorld 197, OfficeBench 211, tau2 retail 200): H reaches 0.5 at
 11 + 4 + 7 = 22 of them, B reaches 5 steps at 12 + 7 + 2 = 21, and B is positive at 151 + 109 + 95 = 355. H and B are
@@ -14,8 +14,8 @@ distribution; the latter at such a share that H >= 0.5 has prior probability 22/
 
 Burden. A shifted Student t with 3 degrees of freedom (tails: 3 of 197 beyond ten steps) through the two published
 points P(B > 0) = 355/608 and P(B >= 5) = 21/608. Draws scatter around it with a variance of 0.42 times the mean length,
-as the published three-seed runs on tau2 retail do within a task; this counts as much as two draws, so that what is seen
-soon outweighs it.
+as the published three-seed runs on tau2 retail do within a task; this counts as much as two draws, so that the draws
+themselves soon outweigh it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ PAPER = Thresholds()
 
 @dataclass(frozen=True)
 class Lengths:
-    """The steps of one arm's draws, as far as estimates need them."""
+    """The steps of one arm's draws, summarised: number, mean and sum of squared deviations."""
 
     draws: int
     mean: float
@@ -86,7 +86,7 @@ def difference_of(pre: Lengths, post: Lengths) -> tuple[float, float, float]:
 def probability_harmful(outcomes: Outcomes, thresholds: Thresholds = PAPER, *, remaining: int | None = None) -> float:
     """P(H >= tau_H or B >= tau_B | outcomes); the arms may have any number of draws, also none.
 
-    `remaining` is the number of steps that were left at the boundary: nobody can take more.
+    `remaining` is the number of steps that can still be taken at the boundary.
     """
     hazard = probability_hazard(
         [o.value for o in outcomes.pre.values()], [o.value for o in outcomes.post.values()], thresholds.hazard
@@ -164,7 +164,7 @@ def _doubt_after(
 
 @cache
 def success_prior() -> tuple[tuple[float, float], ...]:
-    """Success rates with their prior weights, in cells of 2 %: no agent is held for surer than 99 %."""
+    """Success rates with their prior weights, in cells of 2 %: no agent is taken to be surer than 99 %."""
     edges = [n / _CELLS for n in range(_CELLS + 1)]
     below = [beta_cdf(edge, *SUCCESS_PRIOR) for edge in edges]
     return tuple(((edges[n] + edges[n + 1]) / 2, below[n + 1] - below[n]) for n in range(_CELLS))
@@ -225,7 +225,7 @@ def _burden(pre: Lengths, post: Lengths, threshold: float) -> float:
 
 @cache
 def burden_prior() -> tuple[float, float]:
-    """Location and scale of B before anything is seen."""
+    """Location and scale of the prior of B."""
     at_zero = t_quantile(1 - ANY_BURDEN, BURDEN_FREEDOM)
     at_five = t_quantile(1 - SEVERE_BURDEN, BURDEN_FREEDOM)
     scale = 5 / (at_five - at_zero)

@@ -14,7 +14,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from recompact.attribution.allocation_parser import allocation_of, seen_by
+from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by
 from recompact.attribution.continuations import continue_from
 from recompact.attribution.divergence import actions_of, dropped, literals, occurs
 from recompact.attribution.effects import Effect, effect_of
@@ -292,7 +292,7 @@ def _chained(case: _Case, boundary: Boundary, needed: Sequence[str]) -> list[Dra
     if "verified" not in store.meta:
         return []
     made = known(store).outcomes
-    seen = seen_by(allocation_of(store, settings_of(store)), made)
+    seen = outcomes_seen_by(allocation_of(store, settings_of(store)), made)
     before, after = (outcomes.get(case.id, Outcomes()).post for outcomes in (made, seen))
     kept = _kept(boundary, needed)
     new = [outcome for number, outcome in after.items() if number not in before]
