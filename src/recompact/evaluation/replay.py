@@ -27,7 +27,7 @@ from recompact.environments.protocol import EnvironmentFailed, Opening, Task
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm
 from recompact.evaluation.evaluate import PHASE as EVALUATE
-from recompact.evaluation.verdict import Facts, Verdict, verdict
+from recompact.evaluation.replay_verdict import Facts, ReplayVerdict, verdict
 from recompact.execution.episodes import with_differences
 from recompact.execution.schedule import Unfinished, run_units
 from recompact.models.failures import ContextOverflow, Refused
@@ -90,7 +90,7 @@ class Replay:
     thresholds: Thresholds
     needed: tuple[str, ...]  # facts that PRE continuations used and the original summary dropped
     conditions: tuple[Condition, ...]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ReplayVerdict, ...]
     units: tuple[str, ...]
     unfinished: tuple[Unfinished, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)  # draws that came to nothing, and why
@@ -357,9 +357,9 @@ def _effect(pre: Condition, post: Condition, thresholds: Thresholds, remaining: 
 
 def _verdict(
     pre: Condition, original: Condition, control: Condition, other: Condition, needed: Sequence[str]
-) -> Verdict:
+) -> ReplayVerdict:
     if not pre.draws:
-        return Verdict(other.name, False, None, None, None, "not judged: PRE has no draw to compare with.")
+        return ReplayVerdict(other.name, False, None, None, None, "not judged: PRE has no draw to compare with.")
     facts = None
     if needed and control.kept is not None and other.kept is not None:
         facts = Facts(len(needed), control.kept, other.kept)
