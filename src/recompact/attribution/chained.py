@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from recompact.attribution.allocation import Allocation
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
-from recompact.trajectory import Ending, Trajectory
+from recompact.trajectory import Ending
 
 CHAINED = 0
 """The number of the POST draw that is chained. Only one is: draws that share a segment are not independent."""
@@ -29,11 +29,6 @@ class TrajectoryFacts:
     steps: int
     value: float  # the terminal reward
     ending: Ending
-
-    @staticmethod
-    def of(unit: str, trajectory: Trajectory) -> TrajectoryFacts:
-        at = tuple(boundary.step for boundary in trajectory.boundaries)
-        return TrajectoryFacts(unit, at, trajectory.steps, trajectory.score.value, trajectory.ending)
 
 
 @dataclass(frozen=True)
