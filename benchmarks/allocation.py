@@ -25,21 +25,21 @@ from statistics import fmean, pvariance, stdev
 from typing import Any
 
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.allocations import trajectory_facts
+from recompact.attribution.allocation_parser import trajectory_facts
 from recompact.attribution.chained import Chained, Link, links_of
-from recompact.attribution.controls import FalseRetention, false_retention
-from recompact.attribution.distributions import t_quantile
-from recompact.attribution.effects import estimate
+from recompact.attribution.detection import Detection, detection, selected_by_all
+from recompact.attribution.effects import hazard_and_burden
+from recompact.attribution.false_retention import FalseRetention, false_retention
 from recompact.attribution.halving import Halving
+from recompact.attribution.pool import sample, shuffled
 from recompact.attribution.posterior import PAPER
 from recompact.attribution.racing import Racing
-from recompact.attribution.sampling import sample, shuffled
-from recompact.attribution.stability import Found, found, selected_by_all
 from recompact.attribution.uniform import Uniform
 from recompact.collection import collect
 from recompact.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.embedded.simulation.truth import Draws, read_truth, run_truth, write_truth
 from recompact.outcome import BoundaryId, Outcome, Outcomes
+from recompact.stats import Estimate, t_quantile
 from recompact.store.runs import open_run
 from recompact.store.store import Store
 from recompact.study import open_study
@@ -57,19 +57,11 @@ class World:
     remaining: Mapping[BoundaryId, int]
 
 
-@dataclass(frozen=True)
-class Mean:
+def over_seeds(values: Sequence[float]) -> Estimate:
     """A mean over seeds with its 95 % interval (Student's t)."""
-
-    mean: float
-    low: float
-    high: float
-
-    @staticmethod
-    def of(values: Sequence[float]) -> Mean:
-        mean = fmean(values)
-        half = t_quantile(0.975, len(values) - 1) * stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-        return Mean(mean, mean - half, mean + half)
+    mean = fmean(values)
+    half = t_quantile(0.975, len(values) - 1) * stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    return Estimate(mean, mean - half, mean + half)
 
 
 @dataclass(frozen=True)
@@ -77,12 +69,12 @@ class Row:
     """One allocation."""
 
     allocation: str
-    continuations: Mean
-    tokens: Mean
-    recall: Mean
-    precision: Mean
-    f1: Mean
-    f1_clear: Mean  # without the boundaries whose truth is within a standard error of a threshold
+    continuations: Estimate
+    tokens: Estimate
+    recall: Estimate
+    precision: Estimate
+    f1: Estimate
+    f1_clear: Estimate  # without the boundaries whose truth is within a standard error of a threshold
     seconds: float  # of the allocation's own work, for one seed
     false_retention: FalseRetention
 
@@ -151,7 +143,7 @@ def clear(pool: Mapping[BoundaryId, Outcomes]) -> set[BoundaryId]:
     kept = set()
     for boundary, outcomes in pool.items():
         pre, post = tuple(outcomes.pre.values()), tuple(outcomes.post.values())
-        hazard, burden = estimate(pre, post)
+        hazard, burden = hazard_and_burden(pre, post)
         hazard_error = math.sqrt(sum(pvariance([o.value for o in arm]) / len(arm) for arm in (pre, post)))
         burden_error = math.sqrt(sum(pvariance([o.steps for o in arm]) / len(arm) for arm in (pre, post)))
         if abs(hazard - PAPER.hazard) >= hazard_error and abs(burden - PAPER.burden) >= burden_error:
@@ -159,7 +151,7 @@ def clear(pool: Mapping[BoundaryId, Outcomes]) -> set[BoundaryId]:
     return kept
 
 
-def measured(allocation: Allocation, world: World, seeds: int) -> tuple[Row, list[Found]]:
+def measured(allocation: Allocation, world: World, seeds: int) -> tuple[Row, list[Detection]]:
     """Let one allocation sample from the pool, once for each seed."""
     truth, judged = selected_by_all(world.pool), clear(world.pool)
     results, without_close, seconds = [], [], 0.0
@@ -168,24 +160,24 @@ def measured(allocation: Allocation, world: World, seeds: int) -> tuple[Row, lis
         started = time.perf_counter()
         sampled = sample(allocation, order)
         seconds += time.perf_counter() - started
-        results.append(found(sampled, truth, world.pool))
-        without_close.append(found(sampled, truth, judged).f1)
+        results.append(detection(sampled, truth, world.pool))
+        without_close.append(detection(sampled, truth, judged).f1)
     columns = {
-        name: Mean.of([getattr(result, name) for result in results])
+        name: over_seeds([getattr(result, name) for result in results])
         for name in ("continuations", "tokens", "recall", "precision", "f1")
     }
     control = false_retention(allocation, {b: o.pre for b, o in world.pool.items()}, splits=seeds)
     row = Row(
         allocation=allocation.name,
         **columns,
-        f1_clear=Mean.of(without_close),
+        f1_clear=over_seeds(without_close),
         seconds=seconds / seeds,
         false_retention=control,
     )
     return row, results
 
 
-def goals(results: Mapping[str, Sequence[Found]]) -> list[dict[str, Any]]:
+def goals(results: Mapping[str, Sequence[Detection]]) -> list[dict[str, Any]]:
     """Racing against halving and uniform 3 on the same orders of the draws."""
     out = []
     for racing in ("racing", "chained racing"):
@@ -193,8 +185,8 @@ def goals(results: Mapping[str, Sequence[Found]]) -> list[dict[str, Any]]:
             mine, theirs = results[racing], results[other]
             cost = fmean(r.continuations for r in mine) / fmean(r.continuations for r in theirs)
             tokens = fmean(r.tokens for r in mine) / fmean(r.tokens for r in theirs)
-            gain = Mean.of([a.f1 - b.f1 for a, b in zip(mine, theirs, strict=True)])
-            better = gain.mean >= 0 if other == "halving" else gain.mean > 0
+            gain = over_seeds([a.f1 - b.f1 for a, b in zip(mine, theirs, strict=True)])
+            better = gain.value >= 0 if other == "halving" else gain.value > 0
             out.append(
                 {
                     "allocation": racing,
@@ -248,13 +240,13 @@ def show(report: Mapping[str, Any]) -> None:
     widths = (16, 6, 8, 18, 18, 18, 18, 20, 5)
     print("  ".join(text.ljust(width) for text, width in zip(head, widths, strict=True)))
     for row in report["rows"]:
-        control = row["false_retention"]
+        control = row["false_retention"]["rate"]
         cells = (
             row["allocation"],
-            f"{row['continuations']['mean']:.2f}",
-            f"{row['tokens']['mean']:,.0f}",
+            f"{row['continuations']['value']:.2f}",
+            f"{row['tokens']['value']:,.0f}",
             *(_shown(row[name]) for name in ("recall", "precision", "f1", "f1_clear")),
-            f"{control['rate']:.2%} ({control['interval']['low']:.1%}-{control['interval']['high']:.1%})",
+            f"{control['value']:.2%} ({control['low']:.1%}-{control['high']:.1%})",
             f"{row['seconds']:.2f}",
         )
         print("  ".join(text.ljust(width) for text, width in zip(cells, widths, strict=True)))
@@ -263,13 +255,13 @@ def show(report: Mapping[str, Any]) -> None:
         gain = goal["f1_gain"]
         print(
             f"{goal['allocation']} against {goal['against']}: {goal['continuations']:.0%} of the continuations"
-            f" (goal: {goal['allowed']:.0%} at most), {goal['tokens']:.0%} of the tokens, F1 {gain['mean']:+.3f}"
+            f" (goal: {goal['allowed']:.0%} at most), {goal['tokens']:.0%} of the tokens, F1 {gain['value']:+.3f}"
             f" ({gain['low']:+.3f} to {gain['high']:+.3f}): {'met' if goal['met'] else 'not met'}"
         )
 
 
 def _shown(mean: Mapping[str, float]) -> str:
-    return f"{mean['mean']:.3f} ({mean['low']:.3f}-{mean['high']:.3f})"
+    return f"{mean['value']:.3f} ({mean['low']:.3f}-{mean['high']:.3f})"
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.allocations import allocation_of
+from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.verify import outcomes_in, verify
 from recompact.chat import Reply, Request
 from recompact.collection import collect

@@ -20,9 +20,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from allocation import BUDGET, CACHE, collected
-from recompact.attribution.controls import Estimate, IdentityCheck, TaskRuns, check_identity
+from recompact.attribution.identity import IdentityCheck, TaskRuns, check_identity
 from recompact.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.embedded.simulation.truth import boundary_truth
+from recompact.stats import Estimate
 from recompact.store.store import Store
 
 SPLIT = "test"
@@ -113,7 +114,7 @@ def show(check: IdentityCheck, boundaries: int, draws: int) -> None:
         ("gap", check.gap),
     ]
     for name, figure in lines:
-        print(f"  {name:<15} {figure.value:+.4f}  ({figure.interval.low:+.4f} to {figure.interval.high:+.4f})")
+        print(f"  {name:<15} {figure.value:+.4f}  ({figure.low:+.4f} to {figure.high:+.4f})")
     print(
         f"  {'they agree' if check.agrees else 'they do not agree'}: the interval of the gap"
         f" {'holds' if check.agrees else 'does not hold'} 0"

@@ -26,11 +26,11 @@ from recompact.config import Config, parse_config
 from recompact.evaluation.arm_runs import ArmRuns, find_arm, read_arms
 from recompact.evaluation.arms import Arm, parse_arms
 from recompact.evaluation.evaluate import evaluate, open_evaluation, with_split
-from recompact.evaluation.recovery import recovery
 from recompact.evaluation.summary import arm_table, difference_table, evaluation
 from recompact.store.store import Store
 from recompact.study import Study, open_study
 from recompact.tables import render
+from recovery import recovery
 
 METHODS = ("acon-ut", "acon-utco", "acon-ut-locked", "pair")
 

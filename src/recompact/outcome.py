@@ -1,4 +1,4 @@
-"""What continuations came to: which boundary, which arm, which draw, and how it ended."""
+"""Draws and their outcomes: which boundary, which arm, which number, and how the continuation ended."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What is known of one boundary: by arm, outcome by number of the draw (from 0)."""
+    """The outcomes at one boundary: for each arm, by number of the draw (from 0)."""
 
     pre: Mapping[int, Outcome] = field(default_factory=dict)
     post: Mapping[int, Outcome] = field(default_factory=dict)

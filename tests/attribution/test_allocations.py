@@ -7,10 +7,10 @@ from attribution_support import Pair, arm, arrive, boundary, outcomes, random_po
 from hypothesis import given, settings, strategies as st
 
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.effects import estimate, first_draws, harm_score
+from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden
 from recompact.attribution.halving import Half, Halving, half_of
-from recompact.attribution.racing import Racing, Rule
-from recompact.attribution.sampling import PoolExhausted, sample, shuffled
+from recompact.attribution.pool import PoolExhausted, sample, shuffled
+from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.uniform import Uniform
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
 
@@ -32,7 +32,7 @@ def with_barrier(pool: dict[BoundaryId, Outcomes], halving: Halving) -> tuple[se
     for b in active:
         arms = first_draws(pool[b], halving.rounds)
         assert arms is not None
-        scores[b] = harm_score(*estimate(*arms))
+        scores[b] = harm_score(*hazard_and_burden(*arms))
     return made, sorted((b for b in active if scores[b] >= 1), key=lambda b: (-scores[b], b))
 
 
@@ -68,7 +68,7 @@ class TestHalving:
             boundary(5): outcomes((1, 5, 1, 6), LOST, LOST),
         }
         sampled = sample(Halving(), pool)
-        rounds = {b: len(o.pre) for b, o in sampled.known.items()}
+        rounds = {b: len(o.pre) for b, o in sampled.outcomes.items()}
         assert rounds == {boundary(1): 2, boundary(2): 3, boundary(3): 3, boundary(4): 1, boundary(5): 1}
         assert sampled.continuations == 2 * (5 + 3 + 2)
         assert sampled.retained == (boundary(3),)
@@ -131,7 +131,7 @@ class TestRacing:
 
     def test_a_low_base_rate_alone_settles_nothing(self) -> None:
         b = boundary(1)
-        rule = Rule(harmless=0.5)
+        rule = StoppingRule(harmless=0.5)
         assert Racing(rule).due({b: Outcomes(arm((1, 5)))}) == [Draw(b, "POST", 0)]
 
     def test_no_post_draw_where_nothing_can_be_lost_or_added(self) -> None:
@@ -148,16 +148,16 @@ class TestRacing:
         assert harmful.retained == (boundary(1),)
         assert harmful.continuations < 10
         unclear = {boundary(1): outcomes(*[LOST, (0, 5, 1, 5), GOOD] * 5)}
-        assert sample(Racing(Rule(harmless=0.0, harmful=1.0)), unclear).continuations == 10
+        assert sample(Racing(StoppingRule(harmless=0.0, harmful=1.0)), unclear).continuations == 10
 
     def test_other_boundaries_make_no_difference(self) -> None:
         pool = random_pool(12, 10, seed=5)
-        together = sample(Racing(), pool).known
+        together = sample(Racing(), pool).outcomes
         for b, draws in pool.items():
-            assert sample(Racing(), {b: draws}).known[b] == together[b]
+            assert sample(Racing(), {b: draws}).outcomes[b] == together[b]
 
 
-ALLOCATIONS: list[Allocation] = [Uniform(3), Halving(), Halving(half="even"), Racing(), Racing(Rule(cap=6))]
+ALLOCATIONS: list[Allocation] = [Uniform(3), Halving(), Halving(half="even"), Racing(), Racing(StoppingRule(cap=6))]
 
 
 @settings(max_examples=40, deadline=None)
@@ -170,7 +170,10 @@ def test_no_allocation_asks_twice_or_minds_the_order(boundaries: int, seed: int,
         results.append((set(made), list(which.retained(known))))
     assert results[0] == results[1] == results[2]
     assert set(results[0][0]) == {
-        Draw(b, side, n) for b, o in sample(which, pool).known.items() for side in ("PRE", "POST") for n in o.of(side)
+        Draw(b, side, n)
+        for b, o in sample(which, pool).outcomes.items()
+        for side in ("PRE", "POST")
+        for n in o.of(side)
     }
 
 
@@ -178,7 +181,7 @@ def test_no_allocation_asks_twice_or_minds_the_order(boundaries: int, seed: int,
 @given(seed=st.integers(0, 10_000), first=st.sampled_from(ALLOCATIONS))
 def test_more_draws_later_repeat_none(seed: int, first: Allocation) -> None:
     pool = random_pool(9, 10, seed)
-    known = sample(first, pool).known
+    known = sample(first, pool).outcomes
     later = set(Uniform(9).due(known))
     done = {Draw(b, side, n) for b, o in known.items() for side in ("PRE", "POST") for n in o.of(side)}
     assert not later & done

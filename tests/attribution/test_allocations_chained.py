@@ -11,16 +11,16 @@ from attribution_support import arm, arrive, outcomes, random_pool
 from hypothesis import given, settings, strategies as st
 
 from recompact.attribution.allocation import Allocation
+from recompact.attribution.allocation_parser import trajectory_facts
 from recompact.attribution.chained import Chained, Segment, TrajectoryFacts, links_of, with_chained
 from recompact.attribution.halving import Halving
+from recompact.attribution.pool import sample
 from recompact.attribution.racing import Racing
-from recompact.attribution.sampling import sample
 from recompact.attribution.uniform import Uniform
 from recompact.collection import collect
 from recompact.config import CompressorConfig, Config, SuiteConfig
 from recompact.embedded.simulation.truth import boundary_truth
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
-from recompact.store.records import read_trajectory
 from recompact.store.runs import open_run
 from recompact.store.store import Store
 from recompact.study import open_study
@@ -126,10 +126,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_chained_draws_are_post_draws_in_expectation(run: Path) -> None:
     """On the embedded world: a chained POST draw and a fresh one differ by nothing but noise."""
     known: dict[BoundaryId, Outcomes] = {}
-    facts = []
     with Store.read(run) as store:
-        units = [row["unit"] for row in store.rows("SELECT unit FROM trajectories ORDER BY unit")]
-        facts = [TrajectoryFacts.of(unit, read_trajectory(store, unit)) for unit in units]
+        facts = trajectory_facts(store)
     for each in facts:
         for index in range(1, len(each.boundaries) + 1):
             truth = boundary_truth(run, each.unit, index, "train", 1)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from verify_support import DriftingSuite, Forbidden, ShakyReader, books, config_of, study_of
 
-from recompact.attribution.allocations import allocation_of, seen_by
+from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by
 from recompact.attribution.cases import evidence_of
 from recompact.attribution.continuations import continuation_unit
 from recompact.attribution.findings import findings
@@ -266,5 +266,5 @@ def test_allocations_have_names(collected: Path) -> None:
             config_of(more='[verify]\nallocation = "uniform:0"')
         chained = allocation_of(store, VerifyConfig(allocation="chained"))
         nothing: Any = known(store).outcomes
-        free = seen_by(chained, nothing)
+        free = outcomes_seen_by(chained, nothing)
         assert sum(len(o.post) for o in free.values()) == 6  # the last boundary of each book

@@ -1,108 +1,17 @@
-"""The statistics beside independent implementations and the worked examples of the paper."""
+"""Comparisons of two arms on the same tasks, and what few tasks cannot show."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
 from random import Random
-from statistics import NormalDist, fmean, pstdev
 
 import pytest
 from evaluation_support import arm
 
-from recompact.attribution.controls import percentiles
 from recompact.chat import Usage
 from recompact.errors import InputError
-from recompact.evaluation.paired import compare, sign_test, size_warnings, warnings
-from recompact.evaluation.resampling import Estimate, bootstrap, ratios
-
-
-@pytest.mark.parametrize(
-    ("wins", "losses", "p"),
-    [(22, 7, 0.008), (21, 8, 0.024), (7, 5, 0.774), (13, 6, 0.167), (7, 6, 1.000), (5, 2, 0.453)],
-)
-def test_the_sign_tests_of_the_paper(wins: int, losses: int, p: float) -> None:
-    assert round(sign_test(wins, losses), 3) == p
-    assert sign_test(losses, wins) == sign_test(wins, losses)
-
-
-def test_the_sign_test_beside_scipy() -> None:
-    stats = pytest.importorskip("scipy.stats")
-    for n in (1, 2, 5, 6, 13, 29, 168):
-        for wins in range(n + 1):
-            expected = stats.binomtest(wins, n, 0.5).pvalue
-            assert sign_test(wins, n - wins) == pytest.approx(expected, abs=1e-12)
-    assert sign_test(0, 0) == 1.0
-
-
-def test_quantiles_beside_numpy() -> None:
-    numpy = pytest.importorskip("numpy")
-    values = [Random(f"q{n}").random() for n in range(101)]
-    for confidence in (0.5, 0.9, 0.95, 1.0):
-        tail = (1 - confidence) / 2
-        found = percentiles(values, confidence)
-        assert (found.low, found.high) == pytest.approx(tuple(numpy.quantile(values, (tail, 1 - tail))))
-
-
-def test_the_bootstrap_beside_scipy() -> None:
-    """Percentile intervals of a mean, on values as they occur: differences of shares of three runs, and of steps."""
-    stats = pytest.importorskip("scipy.stats")
-    numpy = pytest.importorskip("numpy")
-    chance = Random("paired")
-    shares = [chance.choice((-1, -2 / 3, -1 / 3, 0, 0, 0, 1 / 3, 2 / 3, 1)) for _ in range(120)]
-    steps = [chance.gauss(2, 6) for _ in range(120)]
-    for vector, found in zip((shares, steps), bootstrap([shares, steps]), strict=True):
-        expected = stats.bootstrap(
-            (numpy.array(vector),), numpy.mean, n_resamples=10_000, method="percentile", rng=numpy.random.default_rng(1)
-        ).confidence_interval
-        width = expected.high - expected.low
-        assert found.value == pytest.approx(fmean(vector))
-        assert found.low == pytest.approx(expected.low, abs=0.06 * width)
-        assert found.high == pytest.approx(expected.high, abs=0.06 * width)
-
-
-def test_quotients_beside_scipy() -> None:
-    """Sums over sums, as for literals kept and for steps beside another arm's: both vectors resampled together."""
-    stats = pytest.importorskip("scipy.stats")
-    numpy = pytest.importorskip("numpy")
-    chance = Random("quotients")
-    of = [chance.choice((0, 0, 1, 3, 5)) for _ in range(60)]
-    counted = [sum(chance.random() < 0.3 for _ in range(n)) for n in of]
-    (found,) = ratios([(counted, of)])
-    assert found is not None
-    expected = stats.bootstrap(
-        (numpy.array(counted), numpy.array(of)),
-        lambda x, y, axis=-1: x.sum(axis) / y.sum(axis),
-        paired=True,
-        vectorized=True,
-        n_resamples=10_000,
-        method="percentile",
-        rng=numpy.random.default_rng(2),
-    ).confidence_interval
-    width = expected.high - expected.low
-    assert found.value == sum(counted) / sum(of)
-    assert found.low == pytest.approx(expected.low, abs=0.05 * width)
-    assert found.high == pytest.approx(expected.high, abs=0.05 * width)
-    assert ratios([([0, 0], [0, 0])]) == [None]
-    # One task in which there is something to divide by: resamples without it have no part.
-    (rare,) = ratios([([1, 0, 0], [2, 0, 0])], 200)
-    assert rare == Estimate(0.5, 0.5, 0.5)
-
-
-def test_the_bootstrap_comes_close_to_the_normal_interval() -> None:
-    vector = [Random(n).gauss(1, 4) for n in range(400)]
-    (found,) = bootstrap([vector])
-    half = NormalDist().inv_cdf(0.975) * pstdev(vector) / 400**0.5
-    assert found.low == pytest.approx(fmean(vector) - half, abs=0.1 * half)
-    assert found.high == pytest.approx(fmean(vector) + half, abs=0.1 * half)
-
-
-def test_vectors_share_their_draws_and_seeds_decide_them() -> None:
-    vector = [Random(n).random() for n in range(30)]
-    one, two = bootstrap([vector, [2 * v for v in vector]], 500)
-    assert (two.low, two.high) == pytest.approx((2 * one.low, 2 * one.high))
-    assert bootstrap([vector], 500) == [one]
-    assert bootstrap([vector], 500, seed=1) != [one]
+from recompact.evaluation.paired import compare, size_warnings, warnings
 
 
 def test_a_comparison_counts_tasks_solved_in_all_runs() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from recompact.attribution.effects import Effect, effect_of
-from recompact.evaluation.verdict import Facts, verdict
+from recompact.evaluation.replay_verdict import Facts, verdict
 from recompact.outcome import Outcome, Outcomes
 
 Draws = Sequence[tuple[int, int]]

@@ -16,8 +16,8 @@ from recompact.config import CompressorConfig
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import parse_arms
-from recompact.evaluation.paired import sign_test
 from recompact.evaluation.transfer import Setting, models_of, read_setting, said, transfer, transfer_table
+from recompact.stats import sign_test
 from recompact.store.store import Store
 from recompact.tables import FORMATS, joined, render
 from recompact.template import default_template, save

@@ -103,7 +103,7 @@ def _effect(evidence: Evidence) -> str:
     effect = evidence.finding.effect
     if effect is None:
         return "not known"
-    h, b = effect.hazard_interval, effect.burden_interval
+    h, b = effect.hazard_estimate, effect.burden_estimate
     return (
         f"channel: {effect.channel}\n"
         f"success lost (H): {effect.hazard:.2f}, 95% interval {h.low:.2f} to {h.high:.2f}\n"

@@ -1,8 +1,8 @@
-"""How draws are spent: an allocation says which continuations are due, given what has come back so far.
+"""How draws are spent: an allocation says which continuations are due, given the outcomes so far.
 
-Outcomes go in, draws come out. An allocation is a pure function of the outcomes: it may ask for a draw as soon as that
-draw is certain to be needed, but what it asks for in the end does not depend on the order in which outcomes arrived.
-So verification needs no barrier between rounds, and is the same whatever the concurrency.
+It is a pure function of the outcomes. It may ask for a draw as soon as that draw is certain to be needed, but what it
+asks for in the end does not depend on the order in which outcomes arrive: verification needs no barrier between rounds,
+and is the same whatever the concurrency.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Allocation(Protocol):
     @property
     def name(self) -> str: ...
 
-    def due(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
+    def due(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
         """All draws that are certain to be needed and have no outcome yet. Empty when everything is decided.
 
-        `known` has every boundary as a key, also those of which nothing is known yet.
+        `outcomes` has every boundary as a key, also those that have no outcome yet.
         """
         ...
 
-    def retained(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
+    def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
         """The harmful boundaries, most harmful first, once nothing is due any more."""
         ...

@@ -1,9 +1,8 @@
-"""First POST draws for nothing: what follows a compaction in the trajectory is itself a draw.
+"""Chained draws: the first POST draw of a boundary is free, since the trajectory itself went on after the compaction.
 
 Without later compaction, a POST continuation of boundary j runs through the segment that the trajectory took and is
-from there on a PRE continuation of boundary j+1; behind the last boundary, the trajectory's own rest is one (this is
-the step Q(s_j, c_j) = E[V(s_{j+1})] in the proof of the paper's theorem). Facts about trajectories come in, links
-between boundaries go out, and `Chained` lets any allocation use them.
+from there on a PRE continuation of boundary j+1; after the last boundary, the trajectory's own rest is one. This is the
+step Q(s_j, c_j) = E[V(s_{j+1})] in the proof of the paper's theorem. `Chained` gives these draws to any allocation.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 
 from recompact.attribution.allocation import Allocation
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
-from recompact.trajectory import Ending, Trajectory
+from recompact.trajectory import Ending
 
 CHAINED = 0
 """The number of the POST draw that is chained. Only one is: draws that share a segment are not independent."""
@@ -31,11 +30,6 @@ class TrajectoryFacts:
     value: float  # the terminal reward
     ending: Ending
 
-    @staticmethod
-    def of(unit: str, trajectory: Trajectory) -> TrajectoryFacts:
-        at = tuple(boundary.step for boundary in trajectory.boundaries)
-        return TrajectoryFacts(unit, at, trajectory.steps, trajectory.score.value, trajectory.ending)
-
 
 @dataclass(frozen=True)
 class Segment:
@@ -50,7 +44,7 @@ Links = Mapping[BoundaryId, Link]
 
 
 def links_of(trajectories: Iterable[TrajectoryFacts]) -> dict[BoundaryId, Link]:
-    """How boundaries hang together. A trajectory broken off by an error says nothing behind its last one."""
+    """What follows each boundary. A trajectory that an error broke off says nothing about its last boundary."""
     links: dict[BoundaryId, Link] = {}
     for facts in trajectories:
         ids = [BoundaryId(facts.unit, index) for index in range(1, len(facts.boundaries) + 1)]
@@ -61,24 +55,24 @@ def links_of(trajectories: Iterable[TrajectoryFacts]) -> dict[BoundaryId, Link]:
     return links
 
 
-def with_chained(known: Mapping[BoundaryId, Outcomes], links: Links) -> dict[BoundaryId, Outcomes]:
+def with_chained(outcomes: Mapping[BoundaryId, Outcomes], links: Links) -> dict[BoundaryId, Outcomes]:
     """The outcomes with the chained POST draws added. A draw that was really made is never replaced."""
-    return {boundary: _completed(outcomes, links.get(boundary), known) for boundary, outcomes in known.items()}
+    return {boundary: _completed(own, links.get(boundary), outcomes) for boundary, own in outcomes.items()}
 
 
-def chained_outcome(link: Link, known: Mapping[BoundaryId, Outcomes]) -> Outcome | None:
-    """What a link yields: nothing as long as the PRE draw behind its segment is missing. It costs no tokens."""
+def chained_outcome(link: Link, outcomes: Mapping[BoundaryId, Outcomes]) -> Outcome | None:
+    """What a link yields: nothing as long as the PRE draw after its segment is missing. It costs no tokens."""
     if isinstance(link, Outcome):
         return link
-    behind = known[link.then].pre.get(CHAINED) if link.then in known else None
-    return None if behind is None else Outcome(behind.value, link.steps + behind.steps)
+    rest = outcomes[link.then].pre.get(CHAINED) if link.then in outcomes else None
+    return None if rest is None else Outcome(rest.value, link.steps + rest.steps)
 
 
-def _completed(outcomes: Outcomes, link: Link | None, known: Mapping[BoundaryId, Outcomes]) -> Outcomes:
-    if link is None or CHAINED in outcomes.post:
-        return outcomes
-    chained = chained_outcome(link, known)
-    return outcomes if chained is None else Outcomes(outcomes.pre, {**outcomes.post, CHAINED: chained})
+def _completed(own: Outcomes, link: Link | None, outcomes: Mapping[BoundaryId, Outcomes]) -> Outcomes:
+    if link is None or CHAINED in own.post:
+        return own
+    chained = chained_outcome(link, outcomes)
+    return own if chained is None else Outcomes(own.pre, {**own.post, CHAINED: chained})
 
 
 @dataclass(frozen=True)
@@ -92,16 +86,16 @@ class Chained:
     def name(self) -> str:
         return f"chained {self.inner.name}"
 
-    def due(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
-        due = dict.fromkeys(self._instead(draw, known) for draw in self.inner.due(with_chained(known, self.links)))
-        return list(due)
+    def due(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
+        draws = self.inner.due(with_chained(outcomes, self.links))
+        return list(dict.fromkeys(self._instead(draw, outcomes) for draw in draws))
 
-    def retained(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
-        return self.inner.retained(with_chained(known, self.links))
+    def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
+        return self.inner.retained(with_chained(outcomes, self.links))
 
-    def _instead(self, draw: Draw, known: Mapping[BoundaryId, Outcomes]) -> Draw:
-        """A POST draw that a segment can yield is not made: the PRE draw behind the segment is."""
+    def _instead(self, draw: Draw, outcomes: Mapping[BoundaryId, Outcomes]) -> Draw:
+        """A POST draw that a segment can yield is not made: the PRE draw after the segment is."""
         link = self.links.get(draw.boundary)
-        if draw.arm == "POST" and draw.number == CHAINED and isinstance(link, Segment) and link.then in known:
+        if draw.arm == "POST" and draw.number == CHAINED and isinstance(link, Segment) and link.then in outcomes:
             return Draw(link.then, "PRE", CHAINED)
         return draw

@@ -1,7 +1,7 @@
-"""Continuing the same frozen agent from a boundary, with and without the compaction, to the end.
+"""Continuations: the same frozen agent goes on from a boundary, with and without the compaction, to the end.
 
-PRE and POST start from the same restored environment and differ in nothing but the context. Compaction is off, and the
-steps that were left at the boundary are all there is.
+PRE and POST start from the same restored environment and differ in nothing but the context. Compaction is off, and a
+continuation may take the steps that remained at the boundary.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def continue_from(
     step_limit: int,
     progress: Progress = SILENT,
 ) -> Trajectory:
-    """One continuation: Q∅ of the boundary's state and the arm's context, sampled once."""
+    """One continuation: a single draw from Q∅ of the boundary's state and the arm's context."""
     return await run_episode(
         task,
         episode,

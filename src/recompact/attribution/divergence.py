@@ -1,7 +1,6 @@
 """What two continuations of one boundary did differently, and what the summary between them dropped.
 
-Pure functions of contexts, trajectories and actions: in go the values that the run keeps, out comes what a person or an
-optimizer wants to see marked.
+These are the places that a person or an optimizer wants to see marked.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def actions_of(trajectory: Trajectory) -> tuple[Action, ...]:
 
 
 def turn_actions(turn: Turn) -> tuple[Action, ...]:
-    """The same of one turn. A message without a call is plain text."""
+    """The actions of one turn. A message without a call is plain text."""
     out: list[Action] = []
     for call in turn.message.calls:
         try:
@@ -46,8 +45,8 @@ def first_divergence(one: Sequence[Action], other: Sequence[Action]) -> int | No
     >>> first_divergence([a, b], [a, a]), first_divergence([a], [a, b]), first_divergence([a], [a])
     (1, 1, None)
     """
-    for number, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
+    for number, (mine, theirs) in enumerate(zip(one, other, strict=False)):
+        if mine != theirs:
             return number
     return None if len(one) == len(other) else min(len(one), len(other))
 
@@ -69,15 +68,15 @@ def consumed(boundary: Boundary) -> tuple[Turn, ...]:
 
 
 def dropped(boundary: Boundary) -> Dropped:
-    """What the compaction lost, to the letter: whether it mattered, continuations tell."""
+    """What the compaction lost, literally. Whether it mattered is for the continuations to tell."""
     texts = consumed_texts(boundary)
-    left = _text(boundary.post)
+    visible = _text(boundary.post)
     lines = dict.fromkeys(line.strip() for text in texts for line in text.splitlines())
-    kept = set(literals(left))
+    kept = set(literals(visible))
     gone = dict.fromkeys(literal for text in texts for literal in literals(text) if literal not in kept)
     return Dropped(
-        tuple(line for line in lines if line and not _MARK.fullmatch(line) and line not in left),
-        tuple(literal for literal in gone if not occurs(literal, left)),
+        tuple(line for line in lines if line and not _MARK.fullmatch(line) and line not in visible),
+        tuple(literal for literal in gone if not occurs(literal, visible)),
     )
 
 

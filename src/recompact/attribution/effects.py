@@ -1,85 +1,94 @@
-"""What one compaction did: success lost (H), steps added (B), how sure that is, and whether it counts as harmful.
+"""The effect of one compaction: success lost (H), steps added (B), their intervals, and whether it counts as harmful.
 
-Comes in: the outcomes of a boundary's continuations in both arms. Goes out: an `Effect`. Nothing is random here; the
-posterior is worked out in `recompact.attribution.posterior`.
+Nothing is random here. The posterior is worked out in `recompact.attribution.posterior`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
-from recompact.attribution.distributions import t_quantile, wilson
 from recompact.attribution.posterior import PAPER, Lengths, Thresholds, difference_of, probability_harmful
 from recompact.outcome import BoundaryId, Outcome, Outcomes
+from recompact.stats import CONFIDENCE, Estimate, newcombe, student, wilson
 
 Channel = Literal["error", "burden", "both", "none"]
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A confidence interval."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Effect:
-    """The effect of one compaction, estimated.
+    """The effect of one compaction, estimated over all draws of each arm. The arms need not have equally many."""
 
-    `hazard` (H) is the mean reward of PRE minus that of POST, `burden` (B) the mean steps of POST minus those of PRE,
-    each over all draws of its arm, as in the paper; the arms need not have equally many.
-    """
-
-    hazard: float
-    burden: float
+    hazard_estimate: Estimate
+    burden_estimate: Estimate
     pre: int  # draws in that arm
     post: int
-    hazard_interval: Interval
-    burden_interval: Interval
     harmful: float  # P(H >= tau_H or B >= tau_B | outcomes)
     score: float
     channel: Channel
+
+    @property
+    def hazard(self) -> float:
+        """Success lost."""
+        return self.hazard_estimate.value
+
+    @property
+    def burden(self) -> float:
+        """Steps added."""
+        return self.burden_estimate.value
 
     @property
     def selected(self) -> bool:
         """Whether the estimates meet a threshold: the paper's criterion."""
         return self.channel != "none"
 
+    def to_json(self) -> dict[str, Any]:
+        h, b = self.hazard_estimate, self.burden_estimate
+        return {
+            "hazard": h.value,
+            "burden": b.value,
+            "pre": self.pre,
+            "post": self.post,
+            "hazard_interval": {"low": h.low, "high": h.high},
+            "burden_interval": {"low": b.low, "high": b.high},
+            "harmful": self.harmful,
+            "score": self.score,
+            "channel": self.channel,
+        }
+
 
 def effect_of(
-    outcomes: Outcomes, thresholds: Thresholds = PAPER, *, remaining: int | None = None, confidence: float = 0.95
+    outcomes: Outcomes, thresholds: Thresholds = PAPER, *, remaining: int | None = None, confidence: float = CONFIDENCE
 ) -> Effect | None:
-    """The effect at one boundary, or None where an arm has no draw yet. `remaining`: steps left at the boundary."""
+    """The effect at one boundary, or None where an arm has no draw yet.
+
+    `remaining` is the number of steps that could still be taken at the boundary.
+    """
     pre, post = tuple(outcomes.pre.values()), tuple(outcomes.post.values())
     if not pre or not post:
         return None
-    hazard, burden = estimate(pre, post)
+    hazard, burden = hazard_and_burden(pre, post)  # to the last bit what allocations rank by
     return Effect(
-        hazard=hazard,
-        burden=burden,
+        hazard_estimate=replace(hazard_estimate(pre, post, confidence), value=hazard),
+        burden_estimate=replace(burden_estimate(pre, post, confidence), value=burden),
         pre=len(pre),
         post=len(post),
-        hazard_interval=hazard_interval(pre, post, confidence),
-        burden_interval=burden_interval(pre, post, confidence),
         harmful=probability_harmful(outcomes, thresholds, remaining=remaining),
         score=harm_score(hazard, burden, thresholds),
         channel=channel_of(hazard, burden, thresholds),
     )
 
 
-def effects_of(known: Mapping[BoundaryId, Outcomes], thresholds: Thresholds = PAPER) -> dict[BoundaryId, Effect]:
+def effects_of(outcomes: Mapping[BoundaryId, Outcomes], thresholds: Thresholds = PAPER) -> dict[BoundaryId, Effect]:
     """The effects of all boundaries that have a draw in both arms."""
-    found = {boundary: effect_of(outcomes, thresholds) for boundary, outcomes in known.items()}
-    return {boundary: effect for boundary, effect in found.items() if effect is not None}
+    effects = {boundary: effect_of(own, thresholds) for boundary, own in outcomes.items()}
+    return {boundary: effect for boundary, effect in effects.items() if effect is not None}
 
 
-def estimate(pre: Sequence[Outcome], post: Sequence[Outcome]) -> tuple[float, float]:
-    """H and B from the draws of the two arms."""
+def hazard_and_burden(pre: Sequence[Outcome], post: Sequence[Outcome]) -> tuple[float, float]:
+    """H, the mean reward of PRE minus that of POST, and B, the mean steps of POST minus those of PRE."""
     # Plain sums: allocations ask for this very often.
     hazard = sum([o.value for o in pre]) / len(pre) - sum([o.value for o in post]) / len(post)
     burden = sum([o.steps for o in post]) / len(post) - sum([o.steps for o in pre]) / len(pre)
@@ -107,29 +116,25 @@ def channel_of(hazard: float, burden: float, thresholds: Thresholds = PAPER) -> 
     return "error" if lost else "burden" if added else "none"
 
 
-def hazard_interval(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = 0.95) -> Interval:
-    """Newcombe's hybrid score interval for a difference of proportions.
+def hazard_estimate(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = CONFIDENCE) -> Estimate:
+    """H with Newcombe's interval for a difference of proportions.
 
     Rewards between 0 and 1 are treated by the same formula, which is conservative for them (see `wilson`).
     """
-    p, q = fmean(o.value for o in pre), fmean(o.value for o in post)
-    low_p, high_p = wilson(p, len(pre), confidence)
-    low_q, high_q = wilson(q, len(post), confidence)
-    return Interval(p - q - math.hypot(p - low_p, high_q - q), p - q + math.hypot(high_p - p, q - low_q))
+    p, q = (wilson(fmean(o.value for o in arm), len(arm), confidence) for arm in (pre, post))
+    return newcombe(p, q)
 
 
-def burden_interval(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = 0.95) -> Interval:
-    """Welch's interval, with each arm's variance steadied by the prior of `recompact.attribution.posterior`.
+def burden_estimate(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = CONFIDENCE) -> Estimate:
+    """B with Welch's interval, each arm's variance steadied by the prior of `recompact.attribution.posterior`.
 
     Without that, one draw would have no interval, and three equal lengths one of width zero.
     """
-    difference, error, freedom = difference_of(lengths(pre), lengths(post))
-    half = t_quantile((1 + confidence) / 2, round(freedom, 1)) * error
-    return Interval(difference - half, difference + half)
+    return student(*difference_of(lengths(pre), lengths(post)), confidence)
 
 
 def lengths(outcomes: Iterable[Outcome]) -> Lengths:
-    """What the steps of one arm come to."""
+    """The steps of one arm's draws."""
     return Lengths.of([o.steps for o in outcomes])
 
 
@@ -142,8 +147,6 @@ def first_draws(outcomes: Outcomes, draws: int) -> tuple[tuple[Outcome, ...], tu
         return None
 
 
-def most_harmful_first(
-    scores: Mapping[BoundaryId, float],
-) -> list[BoundaryId]:
-    """In falling order of harm; equal ones in order of their names."""
+def most_harmful_first(scores: Mapping[BoundaryId, float]) -> list[BoundaryId]:
+    """By falling score; equal ones in the order of their names."""
     return sorted(scores, key=lambda boundary: (-scores[boundary], boundary))

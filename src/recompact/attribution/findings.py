@@ -1,7 +1,4 @@
-"""What a run has found out about its boundaries: each with its effect, how sure that is, and whether it was retained.
-
-In goes a run, out come its findings, most harmful first. Tables, exports and whoever adapts a template read these.
-"""
+"""The findings of a run: each boundary with its effect, its intervals, and whether it was retained."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from recompact.attribution.allocations import allocation_of, seen_by
+from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by
 from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.verify import outcomes_in, settings_of
@@ -34,7 +31,7 @@ class Finding:
         return {"boundary": str(self.id), **self.flat(), "left_out": self.left_out}
 
     def flat(self) -> dict[str, Any]:
-        """As one row of a table; cells of what is not known are None."""
+        """As one row of a table; a cell without a value is None."""
         effect = self.effect
         return {
             "task": self.row.task,
@@ -43,11 +40,11 @@ class Finding:
             "pre_tokens": self.row.pre_tokens,
             "post_tokens": self.row.post_tokens,
             "H": effect and effect.hazard,
-            "H_low": effect and effect.hazard_interval.low,
-            "H_high": effect and effect.hazard_interval.high,
+            "H_low": effect and effect.hazard_estimate.low,
+            "H_high": effect and effect.hazard_estimate.high,
             "B": effect and effect.burden,
-            "B_low": effect and effect.burden_interval.low,
-            "B_high": effect and effect.burden_interval.high,
+            "B_low": effect and effect.burden_estimate.low,
+            "B_high": effect and effect.burden_estimate.high,
             "probability": effect and effect.harmful,
             "score": effect and effect.score,
             "channel": effect and effect.channel,
@@ -74,22 +71,22 @@ class Findings:
 
 
 def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
-    """What the run has found out, judged by these settings or by those of its last verification."""
+    """The findings of a run, judged by these settings or by those of its last verification."""
     settings = settings or settings_of(store)
     now = outcomes_in(store)
     allocation = allocation_of(store, settings)
     settled = not allocation.due(now.outcomes)
     retained = set(allocation.retained(now.outcomes)) if settled else set()
-    seen = seen_by(allocation, now.outcomes)
+    judged = outcomes_seen_by(allocation, now.outcomes)
     thresholds = Thresholds(settings.hazard, settings.burden)
     step_limit: int = store.meta["identity"]["run"]["step_limit"]
-    found = []
+    boundaries = []
     for row in boundary_rows(store):
         id = BoundaryId(row.unit, row.index)
-        outcomes = seen.get(id, Outcomes())
+        outcomes = judged.get(id, Outcomes())
         effect = effect_of(outcomes, thresholds, remaining=step_limit - row.step)
-        found.append(Finding(id, row, outcomes, effect, id in retained, now.left_out.get(id, "")))
-    return Findings(settings, settled, tuple(sorted(found, key=_rank)))
+        boundaries.append(Finding(id, row, outcomes, effect, id in retained, now.left_out.get(id, "")))
+    return Findings(settings, settled, tuple(sorted(boundaries, key=_rank)))
 
 
 def _rank(finding: Finding) -> tuple[int, bool, float, BoundaryId]:
@@ -99,5 +96,5 @@ def _rank(finding: Finding) -> tuple[int, bool, float, BoundaryId]:
     return 0, not finding.retained, -finding.effect.score, finding.id
 
 
-def by_id(found: Findings) -> Mapping[BoundaryId, Finding]:
-    return {finding.id: finding for finding in found.boundaries}
+def by_id(all_findings: Findings) -> Mapping[BoundaryId, Finding]:
+    return {finding.id: finding for finding in all_findings.boundaries}

@@ -1,8 +1,8 @@
-"""What a verification will take before it is begun: continuations and tokens, at the most and on average.
+"""What a verification will cost before it begins: continuations and tokens, at most and on average.
 
-In go a run with trajectories and an allocation; out comes a forecast. No model is asked: the allocation is played
-through with imagined outcomes. A PRE continuation is taken to be as long as its trajectory went on from there without
-the steps that repeat earlier ones, since those are mostly what compaction costs; a POST continuation has half of them.
+No model is asked: the allocation is played through with imagined outcomes. A PRE continuation is taken to be as long as
+the rest of its trajectory without the steps that repeat earlier ones, since those are mostly what compaction costs; a
+POST continuation has half of them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is still to be done. `made` continuations are in the run already and cost nothing more."""
+    """What is still to be done. `made` continuations are in the run already and cost nothing."""
 
     boundaries: int
     made: int
@@ -56,7 +56,7 @@ def forecast(store: Store, allocation: Allocation) -> Forecast:
     rows = {BoundaryId(row.unit, row.index): row for row in boundary_rows(store)}
     habits = _habits(store)
     worlds = [
-        played(allocation, now, imagined(rows, step_limit, Random(f"forecast/{seed}/{world}")))
+        draws_of(allocation, now, imagined_outcomes(rows, step_limit, Random(f"forecast/{seed}/{world}")))
         for world in range(WORLDS)
     ]
 
@@ -79,33 +79,35 @@ def forecast(store: Store, allocation: Allocation) -> Forecast:
     return Forecast(len(now), made, most, average)
 
 
-def _all_draws(allocation: Allocation, known: Mapping[BoundaryId, Outcomes]) -> list[Draw]:
-    """As many draws as can be where their number depends on outcomes, in the arm that costs more; none elsewhere."""
+def _all_draws(allocation: Allocation, outcomes: Mapping[BoundaryId, Outcomes]) -> list[Draw]:
+    """The most draws possible where their number depends on outcomes, in the arm that costs more; none elsewhere."""
     inner = allocation.inner if isinstance(allocation, Chained) else allocation
     if not isinstance(inner, Racing):
         return []
     return [
         Draw(boundary, "PRE", number)
-        for boundary, outcomes in known.items()
-        for number in range(inner.rule.cap - len(outcomes.pre) - len(outcomes.post))
+        for boundary, own in outcomes.items()
+        for number in range(inner.rule.cap - len(own.pre) - len(own.post))
     ]
 
 
-def played(
-    allocation: Allocation, known: Mapping[BoundaryId, Outcomes], outcome: Callable[[Draw], Outcome]
+def draws_of(
+    allocation: Allocation, outcomes: Mapping[BoundaryId, Outcomes], outcome: Callable[[Draw], Outcome]
 ) -> list[Draw]:
-    """All draws that an allocation makes if outcomes are these."""
-    now = dict(known)
-    made: list[Draw] = []
+    """All draws that an allocation asks for if each has this outcome."""
+    now = dict(outcomes)
+    draws: list[Draw] = []
     while due := allocation.due(now):
         for draw in due:
             now[draw.boundary] = with_outcome(now[draw.boundary], draw, outcome(draw))
-        made.extend(due)
-    return made
+        draws.extend(due)
+    return draws
 
 
-def imagined(rows: Mapping[BoundaryId, BoundaryRow], step_limit: int, chance: Random) -> Callable[[Draw], Outcome]:
-    """Outcomes as they might come: mostly like the trajectory's own, and worse after a harmful compaction."""
+def imagined_outcomes(
+    rows: Mapping[BoundaryId, BoundaryRow], step_limit: int, chance: Random
+) -> Callable[[Draw], Outcome]:
+    """Plausible outcomes: mostly like the trajectory's own, and worse after a harmful compaction."""
     harmful = {id for id in sorted(rows) if chance.random() < HARMFUL}
 
     def outcome(draw: Draw) -> Outcome:
@@ -162,7 +164,7 @@ def _habits(store: Store) -> dict[str, _Habits]:
 
 
 def _calls(store: Store, key: str) -> str:
-    """What a turn did, without the thought before it and the names of its calls."""
+    """What a turn did, without the thought before it and the ids of its calls."""
     message = Message.from_json(json.loads(store.text(bytes.fromhex(key))))
     return canonical([[call.name, call.arguments] for call in message.calls]) if message.calls else message.content
 

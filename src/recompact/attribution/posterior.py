@@ -1,21 +1,7 @@
-"""How probable it is that a compaction was harmful, given few draws and what is known of compactions in general.
+"""The posterior: how probable it is that a compaction was harmful, given a few draws.
 
-Comes in: the outcomes of both arms. Goes out: P(H >= tau_H or B >= tau_B | outcomes), by numerical integration, so that
-it is the same everywhere. The prior is not fitted to any run: it is read off figures that the paper prints.
-
-The published m = 9 diagnostics cover 608 boundaries (AppWorld 197, OfficeBench 211, tau2 retail 200): H reaches 0.5 at
-11 + 4 + 7 = 22 of them, B reaches 5 steps at 12 + 7 + 2 = 21, and B is positive at 151 + 109 + 95 = 355. H and B are
-hardly correlated there (Spearman 0.004, 0.102, -0.054), so the two are taken as independent.
-
-Hazard. The success rate from one state is mostly near 0 or near 1. Accuracy and Pass³ without compaction (0.841 and
-0.786 on 168 tasks, 0.821 and 0.758 on 95, 0.858 and 0.725 on 40) are the first and third moments of such rates, and
-give Beta(0.39, 0.076). A compaction leaves the rate as it is, or replaces it by another one from the same
-distribution; the latter at such a share that H >= 0.5 has prior probability 22/608.
-
-Burden. A shifted Student t with 3 degrees of freedom (tails: 3 of 197 beyond ten steps) through the two published
-points P(B > 0) = 355/608 and P(B >= 5) = 21/608. Draws scatter around it with a variance of 0.42 times the mean length,
-as the published three-seed runs on tau2 retail do within a task; this counts as much as two draws, so that what is seen
-soon outweighs it.
+It is integrated numerically, so that it is the same everywhere. The prior is not fitted to any run: it is read off
+figures that the paper prints.
 """
 
 from __future__ import annotations
@@ -26,18 +12,18 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from statistics import fmean
 
-from recompact.attribution.distributions import beta_cdf, t_cdf, t_quantile
 from recompact.outcome import ContinuationArm, Outcomes
+from recompact.stats import beta_cdf, t_cdf, t_quantile
 
-PUBLISHED = 608
-SEVERE_HAZARD = 22 / PUBLISHED
-SEVERE_BURDEN = 21 / PUBLISHED
-ANY_BURDEN = 355 / PUBLISHED
+PUBLISHED = 608  # boundaries of the m = 9 diagnostics: AppWorld 197, OfficeBench 211, tau2 retail 200
+SEVERE_HAZARD = 22 / PUBLISHED  # H >= 0.5: 11 + 4 + 7
+SEVERE_BURDEN = 21 / PUBLISHED  # B >= 5: 12 + 7 + 2
+ANY_BURDEN = 355 / PUBLISHED  # B > 0: 151 + 109 + 95
 BASE_RATE = 1 - (1 - SEVERE_HAZARD) * (1 - SEVERE_BURDEN)  # of harmful compactions: 7 %
-SUCCESS_PRIOR = (0.39, 0.076)
-BURDEN_FREEDOM = 3.0
-DISPERSION = 0.42
-DISPERSION_DRAWS = 2.0
+SUCCESS_PRIOR = (0.39, 0.076)  # of a beta distribution: see `success_prior`
+BURDEN_FREEDOM = 3.0  # tails: 3 of 197 boundaries lie beyond ten steps
+DISPERSION = 0.42  # variance over mean length, as within a task in the published three-seed runs on tau2 retail
+DISPERSION_DRAWS = 2.0  # what the dispersion counts for: the draws themselves soon outweigh it
 _CELLS = 50
 _NODES = 200
 
@@ -55,7 +41,7 @@ PAPER = Thresholds()
 
 @dataclass(frozen=True)
 class Lengths:
-    """The steps of one arm's draws, as far as estimates need them."""
+    """The steps of one arm's draws, summarised: number, mean and sum of squared deviations."""
 
     draws: int
     mean: float
@@ -86,7 +72,10 @@ def difference_of(pre: Lengths, post: Lengths) -> tuple[float, float, float]:
 def probability_harmful(outcomes: Outcomes, thresholds: Thresholds = PAPER, *, remaining: int | None = None) -> float:
     """P(H >= tau_H or B >= tau_B | outcomes); the arms may have any number of draws, also none.
 
-    `remaining` is the number of steps that were left at the boundary: nobody can take more.
+    H and B are taken as independent: they are hardly correlated in the published diagnostics (Spearman 0.004, 0.102,
+    -0.054).
+
+    `remaining` is the number of steps that can still be taken at the boundary.
     """
     hazard = probability_hazard(
         [o.value for o in outcomes.pre.values()], [o.value for o in outcomes.post.values()], thresholds.hazard
@@ -164,7 +153,12 @@ def _doubt_after(
 
 @cache
 def success_prior() -> tuple[tuple[float, float], ...]:
-    """Success rates with their prior weights, in cells of 2 %: no agent is held for surer than 99 %."""
+    """Success rates with their prior weights, in cells of 2 %: no agent is taken to be surer than 99 %.
+
+    The success rate from one state is mostly near 0 or near 1. Accuracy and Pass³ without compaction (0.841 and 0.786
+    on 168 tasks, 0.821 and 0.758 on 95, 0.858 and 0.725 on 40) are the first and third moments of such rates, and give
+    Beta(0.39, 0.076).
+    """
     edges = [n / _CELLS for n in range(_CELLS + 1)]
     below = [beta_cdf(edge, *SUCCESS_PRIOR) for edge in edges]
     return tuple(((edges[n] + edges[n + 1]) / 2, below[n + 1] - below[n]) for n in range(_CELLS))
@@ -172,7 +166,11 @@ def success_prior() -> tuple[tuple[float, float], ...]:
 
 @cache
 def changed_share() -> float:
-    """The share of compactions that change the success rate, from the published share of severe ones."""
+    """The share of compactions that change the success rate.
+
+    The others leave it as it is; these replace it by another one from the same prior, so often that H >= 0.5 has its
+    published share.
+    """
     weights = [weight for _, weight in success_prior()]
     return SEVERE_HAZARD / _apart(weights, weights, 0.5)
 
@@ -225,7 +223,7 @@ def _burden(pre: Lengths, post: Lengths, threshold: float) -> float:
 
 @cache
 def burden_prior() -> tuple[float, float]:
-    """Location and scale of B before anything is seen."""
+    """Location and scale of the prior of B: a Student t through the published shares of B > 0 and B >= 5."""
     at_zero = t_quantile(1 - ANY_BURDEN, BURDEN_FREEDOM)
     at_five = t_quantile(1 - SEVERE_BURDEN, BURDEN_FREEDOM)
     scale = 5 / (at_five - at_zero)

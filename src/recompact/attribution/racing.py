@@ -1,8 +1,8 @@
-"""Draws where it is still open whether a compaction was harmful, and nowhere else.
+"""Racing: draws go where it is still open whether a compaction was harmful, and nowhere else.
 
-Each boundary runs a race of its own: it gets one draw after another until the posterior of "harmful" is settled either
-way or the cap is reached. Outcomes in, draws out; what a boundary is given depends on its own outcomes by number of the
-draw alone, so neither the order of arrival nor the other boundaries make a difference.
+Each boundary gets one draw after another until the posterior of "harmful" is settled either way or the cap is reached.
+What it gets depends on its own outcomes by number of the draw alone, so neither the order of arrival nor the other
+boundaries make a difference.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from recompact.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, 
 
 
 @dataclass(frozen=True)
-class Rule:
+class StoppingRule:
     """When a race is over.
 
-    Settled as harmless is what is less probably harmful than a compaction of which nothing is known (the base rate of
-    the prior, 7 %), as harmful what is so with nine in ten. A race that never settles ends after `cap` draws: ten, the
-    cost of the paper's next larger evaluation, five pairs.
+    A boundary is settled as harmless once it is less probably harmful than one without any draw (the base rate of the
+    prior, 7 %), and as harmful at nine in ten. A race that does not settle ends after `cap` draws: ten, the cost of the
+    paper's next larger evaluation, five pairs.
     """
 
     thresholds: Thresholds = PAPER
@@ -41,47 +41,47 @@ class Rule:
     cap: int = 10
 
 
-DEFAULT = Rule()
+DEFAULT = StoppingRule()
 
 
 @dataclass(frozen=True)
 class Racing:
     """Sequential verification under the prior of `recompact.attribution.posterior`.
 
-    `remaining` tells the steps that were left at a boundary, where they are known: a PRE draw that failed and took
-    nearly all of them leaves nothing to lose or to add, and no POST draw is made. A boundary is retained if it is more
-    probably harmful than not.
+    `remaining` has the steps that could still be taken at a boundary, where they are known: after a PRE draw that
+    failed and took nearly all of them there is nothing to lose or to add, and no POST draw is made. A boundary is
+    retained if it is more probably harmful than not.
     """
 
-    rule: Rule = DEFAULT
+    rule: StoppingRule = DEFAULT
     remaining: Mapping[BoundaryId, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         return "racing"
 
-    def due(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
-        due = []
-        for boundary, outcomes in known.items():
-            race = self.race(boundary, outcomes)
+    def due(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
+        draws = []
+        for boundary, own in outcomes.items():
+            race = self.race(boundary, own)
             if race.next is not None:
-                due.append(Draw(boundary, race.next, len(race.pre) if race.next == "PRE" else len(race.post)))
-        return in_turn(due)
+                draws.append(Draw(boundary, race.next, len(race.pre) if race.next == "PRE" else len(race.post)))
+        return in_turn(draws)
 
-    def retained(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
+    def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
         scores = {}
-        for boundary, outcomes in known.items():
-            race = self.race(boundary, outcomes)
+        for boundary, own in outcomes.items():
+            race = self.race(boundary, own)
             if race.next is None and race.harmful >= 0.5 and race.pre and race.post:
                 scores[boundary] = race.score(self.rule.thresholds)
         return most_harmful_first(scores)
 
     def race(self, boundary: BoundaryId, outcomes: Outcomes) -> Race:
         """How far one boundary has come."""
-        return _run(self.rule, self.remaining.get(boundary), _in_order(outcomes.pre), _in_order(outcomes.post))
+        return _replayed(self.rule, self.remaining.get(boundary), _in_order(outcomes.pre), _in_order(outcomes.post))
 
 
-Seen = tuple[tuple[float, int], ...]
+ArmDraws = tuple[tuple[float, int], ...]
 """Reward and steps of one arm's draws, in order."""
 
 
@@ -89,8 +89,8 @@ Seen = tuple[tuple[float, int], ...]
 class Race:
     """A race so far: the draws that counted, the posterior after them, and the arm that is next, if any."""
 
-    pre: Seen = ()
-    post: Seen = ()
+    pre: ArmDraws = ()
+    post: ArmDraws = ()
     harmful: float = 0.0
     next: ContinuationArm | None = "PRE"
 
@@ -100,31 +100,31 @@ class Race:
         return harm_score(hazard, burden, thresholds)
 
 
-def _in_order(draws: Mapping[int, Outcome]) -> Seen:
+def _in_order(draws: Mapping[int, Outcome]) -> ArmDraws:
     """Draws 0, 1, … as far as none is missing."""
-    seen: list[tuple[float, int]] = []
-    while (outcome := draws.get(len(seen))) is not None:
-        seen.append((outcome.value, outcome.steps))
-    return tuple(seen)
+    ordered: list[tuple[float, int]] = []
+    while (outcome := draws.get(len(ordered))) is not None:
+        ordered.append((outcome.value, outcome.steps))
+    return tuple(ordered)
 
 
 @lru_cache(maxsize=65536)
-def _run(rule: Rule, remaining: int | None, pre: Seen, post: Seen) -> Race:
-    """Play the race again from its start, with the draws that are there."""
+def _replayed(rule: StoppingRule, remaining: int | None, pre: ArmDraws, post: ArmDraws) -> Race:
+    """The race replayed from its start, with the draws that are there."""
     race = Race()
     while race.next is not None:
-        taken = len(race.pre if race.next == "PRE" else race.post)
-        if taken == len(pre if race.next == "PRE" else post):
+        used = len(race.pre if race.next == "PRE" else race.post)
+        if used == len(pre if race.next == "PRE" else post):
             break
         if race.next == "PRE":
-            race = _judged(rule, remaining, pre[: taken + 1], race.post)
+            race = _judged(rule, remaining, pre[: used + 1], race.post)
         else:
-            race = _judged(rule, remaining, race.pre, post[: taken + 1])
+            race = _judged(rule, remaining, race.pre, post[: used + 1])
     return race
 
 
 @lru_cache(maxsize=65536)
-def _judged(rule: Rule, remaining: int | None, pre: Seen, post: Seen) -> Race:
+def _judged(rule: StoppingRule, remaining: int | None, pre: ArmDraws, post: ArmDraws) -> Race:
     """The posterior after these draws, and what it asks for."""
     values, post_values = [value for value, _ in pre], [value for value, _ in post]
     steps, post_steps = [steps for _, steps in pre], [steps for _, steps in post]

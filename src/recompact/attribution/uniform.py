@@ -1,7 +1,4 @@
-"""The same number of draws for every boundary: the paper's fixed-budget evaluation, and its m = 9 diagnostic.
-
-Outcomes in, missing draws out; a boundary is retained if its estimates meet a threshold.
-"""
+"""The same number of draws for every boundary: the paper's fixed-budget evaluation, and its m = 9 diagnostic."""
 
 from __future__ import annotations
 
@@ -9,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recompact.attribution.allocation import in_turn
-from recompact.attribution.effects import estimate, first_draws, harm_score, most_harmful_first
+from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden, most_harmful_first
 from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.outcome import ARMS, BoundaryId, Draw, Outcomes
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """`draws` (m) in each arm of every boundary."""
+    """`draws` (m) in each arm of every boundary. Those whose estimates reach a threshold are retained."""
 
     draws: int = 3
     thresholds: Thresholds = PAPER
@@ -25,21 +22,21 @@ class Uniform:
     def name(self) -> str:
         return f"uniform {self.draws}"
 
-    def due(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
+    def due(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
         return in_turn(
             Draw(boundary, arm, number)
-            for boundary, outcomes in known.items()
+            for boundary, own in outcomes.items()
             for arm in ARMS
             for number in range(self.draws)
-            if number not in outcomes.of(arm)
+            if number not in own.of(arm)
         )
 
-    def retained(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
-        return retained_by_estimate(known, known, self.draws, self.thresholds)
+    def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
+        return retained_by_estimate(outcomes, outcomes, self.draws, self.thresholds)
 
 
 def retained_by_estimate(
-    known: Mapping[BoundaryId, Outcomes],
+    outcomes: Mapping[BoundaryId, Outcomes],
     boundaries: Mapping[BoundaryId, object] | Sequence[BoundaryId],
     draws: int,
     thresholds: Thresholds,
@@ -47,6 +44,6 @@ def retained_by_estimate(
     """Those of the boundaries with so many pairs whose H or B reaches its threshold, most harmful first."""
     scores = {}
     for boundary in boundaries:
-        if (arms := first_draws(known[boundary], draws)) is not None:
-            scores[boundary] = harm_score(*estimate(*arms), thresholds)
+        if (arms := first_draws(outcomes[boundary], draws)) is not None:
+            scores[boundary] = harm_score(*hazard_and_burden(*arms), thresholds)
     return [boundary for boundary in most_harmful_first(scores) if scores[boundary] >= 1]

@@ -14,7 +14,7 @@ from statistics import fmean
 
 from recompact.attribution.agenda import DrawAgenda, LeftOut, Order
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.allocations import allocation_of, cap_of
+from recompact.attribution.allocation_parser import allocation_of, cap_of
 from recompact.attribution.continuations import continuation_unit, continue_from
 from recompact.collection import unit_of
 from recompact.config import VerifyConfig

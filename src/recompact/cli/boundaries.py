@@ -97,7 +97,7 @@ def boundary_table(shown: Sequence[Finding]) -> Table:
             said = "left out" if finding.left_out else "-"
             table.add_row(label, str(finding.row.step), "-", "", "-", "", draws, said)
             continue
-        h, b = effect.hazard_interval, effect.burden_interval
+        h, b = effect.hazard_estimate, effect.burden_estimate
         table.add_row(
             label,
             str(finding.row.step),

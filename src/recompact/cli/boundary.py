@@ -70,7 +70,7 @@ def _print_head(out: Console, found: Evidence, simulated: bool) -> None:
     if effect is None:
         out.print(_text("no effect is known: an arm has no draw"))
         return
-    h, b = effect.hazard_interval, effect.burden_interval
+    h, b = effect.hazard_estimate, effect.burden_estimate
     out.print(
         _text(
             f"H {effect.hazard:+.2f} (95 %: {h.low:.2f} to {h.high:.2f}), B {effect.burden:+.1f} steps"

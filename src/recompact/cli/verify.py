@@ -92,7 +92,7 @@ def located(run: str, name: str | None, directory: Path) -> tuple[Path, Path]:
 
 
 def _forecast(store: Store, config: Config) -> Forecast:
-    from recompact.attribution.allocations import allocation_of
+    from recompact.attribution.allocation_parser import allocation_of
     from recompact.attribution.forecast import forecast
 
     return forecast(store, allocation_of(store, config.verify))

@@ -1,7 +1,6 @@
-"""What metrics are computed from: for each arm, one row for every task and run.
+"""The rows that metrics are computed from: for each arm, one for every task and run.
 
-Comes in: a run that `recompact evaluate` has made (or rows from elsewhere, see `released`). Goes out: arms with their
-rows, and the tasks that several arms have in common.
+They are read from a run of `recompact evaluate`, or from records of others (see `released`).
 """
 
 from __future__ import annotations
@@ -67,34 +66,33 @@ class ArmRuns:
         return max((row.run for row in self.rows), default=-1) + 1
 
     def by_task(self) -> dict[str, dict[int, TaskRun]]:
-        found: dict[str, dict[int, TaskRun]] = {}
+        tasks: dict[str, dict[int, TaskRun]] = {}
         for row in self.rows:
-            found.setdefault(row.task, {})[row.run] = row
-        return found
+            tasks.setdefault(row.task, {})[row.run] = row
+        return tasks
 
     def complete(self, runs: int) -> set[str]:
         """The tasks that were done in each of the first `runs` runs."""
-        return {task for task, made in self.by_task().items() if made.keys() >= set(range(runs))}
+        return {task for task, rows in self.by_task().items() if rows.keys() >= set(range(runs))}
 
 
 @dataclass(frozen=True)
 class Common:
-    """The tasks and runs that several arms have all of, so that their figures can be set side by side."""
+    """The tasks and runs that several arms all have, so that their figures can be set side by side."""
 
     tasks: tuple[str, ...]
     runs: int
-    left_out: int  # tasks that some arm has not, or not often enough
+    left_out: int  # tasks that some arm lacks, or has not run often enough
 
 
 def common(arms: Sequence[ArmRuns], tasks: Iterable[str] | None = None, runs: int | None = None) -> Common:
     """What the arms share: of these tasks (default: all), and so many runs (default: as many as every arm has)."""
     most = min((arm.runs for arm in arms), default=0)
-    wanted = min(runs or most, most)
-    seen = dict.fromkeys(row.task for arm in arms for row in arm.rows)
-    asked = list(dict.fromkeys(tasks)) if tasks is not None else sorted(seen)
-    complete = [arm.complete(wanted) for arm in arms]
-    kept = tuple(task for task in asked if all(task in done for done in complete)) if wanted else ()
-    return Common(kept, wanted, len(asked) - len(kept))
+    shared = min(runs or most, most)
+    every = sorted({row.task for arm in arms for row in arm.rows}) if tasks is None else list(dict.fromkeys(tasks))
+    complete = [arm.complete(shared) for arm in arms]
+    kept = tuple(task for task in every if all(task in done for done in complete)) if shared else ()
+    return Common(kept, shared, len(every) - len(kept))
 
 
 def read_arms(store: Store) -> tuple[ArmRuns, ...]:
@@ -105,30 +103,35 @@ def read_arms(store: Store) -> tuple[ArmRuns, ...]:
     rows: dict[str, list[TrajectoryRow]] = {}
     for row in trajectories(store, phase=PHASE):
         rows.setdefault(row.unit.split("/", 2)[1], []).append(row)
-    answers = _answers(store, [row for made in rows.values() for row in made])
+    answers = _answers(store, [row for arm_rows in rows.values() for row in arm_rows])
     models = {model for model, _ in store.spent()}
     simulated = bool(models) and all(model.startswith("sim-") for model in models)
-    made = {key: tuple(_task_run(row, answers.get(row.unit, {})) for row in found) for key, found in rows.items()}
-    noted = meta.get("arms", {})
+    settings = meta.get("arms", {})
     return tuple(
-        ArmRuns(arm["name"], arm["scope"], made.get(arm["key"], ()), simulated, arm)
-        for arm in (noted[name] for name in meta.get("arm_order", ()))
+        ArmRuns(
+            arm["name"],
+            arm["scope"],
+            tuple(_task_run(row, answers.get(row.unit, {})) for row in rows.get(arm["key"], ())),
+            simulated,
+            arm,
+        )
+        for arm in (settings[name] for name in meta.get("arm_order", ()))
     )
 
 
 def find_arm(arms: Sequence[ArmRuns], wanted: str, where: object) -> ArmRuns:
     """An arm by its label, or by its name or scope where that leaves no doubt."""
     exact = [arm for arm in arms if arm.label == wanted]
-    found = exact or [arm for arm in arms if wanted in (arm.name, arm.scope)]
-    if len(found) == 1:
-        return found[0]
-    known = ", ".join(arm.label for arm in arms) or "none yet"
-    problem = f"has no arm {wanted!r}" if not found else f"has several arms {wanted!r}"
-    raise InputError(f"{where} {problem}: choose one of {known}")
+    candidates = exact or [arm for arm in arms if wanted in (arm.name, arm.scope)]
+    if len(candidates) == 1:
+        return candidates[0]
+    labels = ", ".join(arm.label for arm in arms) or "none yet"
+    problem = f"has no arm {wanted!r}" if not candidates else f"has several arms {wanted!r}"
+    raise InputError(f"{where} {problem}: choose one of {labels}")
 
 
 Answers = Mapping[str, tuple[float, ...]]
-"""`em` and `f1` of one trajectory, as far as its suite tells them."""
+"""`em` and `f1` of one trajectory, where its suite gives them."""
 
 
 def _task_run(row: TrajectoryRow, answers: Answers) -> TaskRun:
@@ -149,18 +152,18 @@ def _task_run(row: TrajectoryRow, answers: Answers) -> TaskRun:
 
 
 def _answers(store: Store, rows: Sequence[TrajectoryRow]) -> dict[str, Answers]:
-    """By unit what its score says of its answers, where the suite is one of question answering; else nothing.
+    """By unit, `em` and `f1` from the details of its score; empty unless the suite is one of question answering.
 
     Details stand in whole trajectories only. A suite writes them always or never, so one look tells whether to read on.
-    An episode that came to no answer has none right.
+    An episode without an answer has none right.
     """
     finished = [row.unit for row in rows if row.ending == "finished"]
     if not finished or not store.result(finished[0])["score"][2].keys() & {"em", "f1"}:
         return {}
     details = {unit: store.result(unit)["score"][2] for unit in finished}
-    told = [key for key in ("em", "f1") if any(key in said for said in details.values())]
+    keys = [key for key in ("em", "f1") if any(key in each for each in details.values())]
     return {
-        row.unit: {key: as_values(details.get(row.unit, {}).get(key, 0.0), f"{row.unit}: {key}") for key in told}
+        row.unit: {key: as_values(details.get(row.unit, {}).get(key, 0.0), f"{row.unit}: {key}") for key in keys}
         for row in rows
     }
 

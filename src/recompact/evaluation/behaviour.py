@@ -17,8 +17,8 @@ from recompact.environments.protocol import Behaviour, EnvironmentFailed, Episod
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import common, read_arms
 from recompact.evaluation.evaluate import PHASE as EVALUATE, unit_of
-from recompact.evaluation.resampling import RESAMPLES, ratios
 from recompact.progress import SILENT, Progress
+from recompact.stats import RESAMPLES, bootstrap_ratios
 from recompact.store.records import read_trajectory
 from recompact.store.runs import overview, trajectories
 from recompact.store.store import Store
@@ -229,6 +229,6 @@ def _figures(counted: _Counted, tasks: Sequence[str], resamples: int) -> dict[st
     pairs = [([sum(x for x, _ in found) for found in by], [sum(y for _, y in found) for found in by]) for by in made]
     return {
         key: Figure(found.value, found.low, found.high, round(sum(of)))
-        for key, (_, of), found in zip(counted, pairs, ratios(pairs, resamples), strict=True)
+        for key, (_, of), found in zip(counted, pairs, bootstrap_ratios(pairs, resamples), strict=True)
         if found is not None
     }

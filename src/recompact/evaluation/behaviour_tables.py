@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from recompact.evaluation.behaviour import ANY, CALLS, FIRST, HELD, KEPT, STEPS, ArmBehaviour, Behaviours, Figure
-from recompact.evaluation.resampling import RESAMPLES
 from recompact.evaluation.summary import SIMULATED, counted, left_out
+from recompact.stats import RESAMPLES
 from recompact.tables import Cell, Column, Number, Table
 
 HOOKS = "docs/environments.md shows how"

@@ -1,7 +1,7 @@
-"""The figures of an arm: success, reliability across runs, steps, context, tokens.
+"""The metrics of an arm: success, reliability across runs, steps, context, tokens.
 
-Comes in: the rows of an arm and the tasks to look at. Goes out: for every metric one value per task, whose mean is the
-metric. Tables show the means; `paired` resamples the same values, so the two can never disagree.
+Every metric is the mean of one value per task. Tables show the means and `paired` resamples the same values, so the two
+can never disagree.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Metric:
 
     @property
     def scale(self) -> float:
-        """From the value to what is shown."""
+        """The factor from the value to the figure in a table."""
         return {"points": 100.0, "thousand tokens": 0.001}.get(self.unit, 1.0)
 
     @property
@@ -122,37 +122,37 @@ def per_task(arm: ArmRuns, tasks: Sequence[str], runs: int, source: PeakSource) 
     """For every metric the value of each task, over its first `runs` runs."""
     by_task = arm.by_task()
     rows = [[by_task[task][run] for run in range(runs)] for task in tasks]
-    wins = [sum(row.success for row in made) for made in rows]
-    found: dict[str, list[float]] = {"acc": [won / runs for won in wins]}
+    successes = [sum(row.success for row in task_rows) for task_rows in rows]
+    metrics: dict[str, list[float]] = {"acc": [n / runs for n in successes]}
     for k in range(2, runs + 1):
-        found[f"pass^{k}"] = [pass_all(won, runs, k) for won in wins]
+        metrics[f"pass^{k}"] = [pass_all(n, runs, k) for n in successes]
     for k in range(2, runs + 1):
-        found[f"pass@{k}"] = [pass_any(won, runs, k) for won in wins]
-    for key, value in _per_run([row for made in rows for row in made], source).items():
+        metrics[f"pass@{k}"] = [pass_any(n, runs, k) for n in successes]
+    for key, value in _per_run([row for task_rows in rows for row in task_rows], source).items():
         if key != "acc":
-            found[key] = [fmean(value(row) for row in made) for made in rows]
+            metrics[key] = [fmean(value(row) for row in task_rows) for task_rows in rows]
         if key == "em":
-            found |= _exact(rows, runs)
-    return {key: tuple(values) for key, values in found.items()}
+            metrics |= _exact(rows, runs)
+    return {key: tuple(values) for key, values in metrics.items()}
 
 
 def _per_run(rows: Sequence[TaskRun], source: PeakSource) -> dict[str, Callable[[TaskRun], float]]:
     """The metrics that each run has by itself, as functions of its row."""
-    found: dict[str, Callable[[TaskRun], float]] = {"acc": lambda row: float(row.success)}
+    metrics: dict[str, Callable[[TaskRun], float]] = {"acc": lambda row: float(row.success)}
     for key, answers in ANSWERS.items():
         if all(answers(row) is not None for row in rows):
-            found[key] = partial(_answered, answers, _questions(rows, answers))
-    found["steps"] = lambda row: row.steps
-    # Records from elsewhere may not say these two, and what nobody counted is not zero.
+            metrics[key] = partial(_answered, answers, _questions(rows, answers))
+    metrics["steps"] = lambda row: row.steps
+    # Records from elsewhere may lack these two, and what nobody counted is not zero.
     if any(row.peak_reported if source == "provider" else row.peak for row in rows):
-        found["peak"] = (lambda row: row.peak_reported) if source == "provider" else (lambda row: row.peak)
+        metrics["peak"] = (lambda row: row.peak_reported) if source == "provider" else (lambda row: row.peak)
     if all(row.compactions is not None for row in rows):
-        found["compactions"] = lambda row: row.compactions or 0
+        metrics["compactions"] = lambda row: row.compactions or 0
     roles = sorted({role for row in rows for role in row.usage})
     if any(row.usage[role].total for row in rows for role in TOTAL if role in row.usage):
-        found["tokens"] = lambda row: sum(row.usage[role].total for role in TOTAL if role in row.usage)
-        found["cached"] = lambda row: sum(row.usage[role].cached for role in TOTAL if role in row.usage)
-    return found | {f"tokens.{role}": partial(_tokens, role) for role in roles}
+        metrics["tokens"] = lambda row: sum(row.usage[role].total for role in TOTAL if role in row.usage)
+        metrics["cached"] = lambda row: sum(row.usage[role].cached for role in TOTAL if role in row.usage)
+    return metrics | {f"tokens.{role}": partial(_tokens, role) for role in roles}
 
 
 Answers = Callable[[TaskRun], tuple[float, ...] | None]
@@ -160,12 +160,12 @@ ANSWERS: dict[str, Answers] = {"em": lambda row: row.em, "f1": lambda row: row.f
 
 
 def _questions(rows: Iterable[TaskRun], answers: Answers) -> dict[str, int]:
-    """How many questions each task has: as many as the run with the most answers. Those that another run came to no
-    answer to are wrong in that one."""
-    found: dict[str, int] = {}
+    """How many questions each task has: as many as the run with the most answers. A question that another run did not
+    answer is wrong there."""
+    questions: dict[str, int] = {}
     for row in rows:
-        found[row.task] = max(found.get(row.task, 1), len(answers(row) or ()))
-    return found
+        questions[row.task] = max(questions.get(row.task, 1), len(answers(row) or ()))
+    return questions
 
 
 def _answered(answers: Answers, questions: Mapping[str, int], row: TaskRun) -> float:
@@ -178,14 +178,14 @@ def _tokens(role: str, row: TaskRun) -> float:
 
 def _exact(rows: Sequence[Sequence[TaskRun]], runs: int) -> dict[str, list[float]]:
     """EM^k. A question counts by the runs that answered it exactly; a task is the mean of its own."""
-    asked = _questions((row for made in rows for row in made), ANSWERS["em"])
-    exact = [[_right(made, n) for n in range(asked[made[0].task])] for made in rows]
+    questions = _questions((row for task_rows in rows for row in task_rows), ANSWERS["em"])
+    exact = [[_right(task_rows, n) for n in range(questions[task_rows[0].task])] for task_rows in rows]
     return {f"em^{k}": [fmean(pass_all(n, runs, k) for n in right) for right in exact] for k in range(2, runs + 1)}
 
 
-def _right(made: Sequence[TaskRun], question: int) -> int:
+def _right(rows: Sequence[TaskRun], question: int) -> int:
     """How many runs of a task answered this question exactly."""
-    return sum((row.em or ())[question : question + 1] >= (1.0,) for row in made)
+    return sum((row.em or ())[question : question + 1] >= (1.0,) for row in rows)
 
 
 def measure(arm: ArmRuns, tasks: Sequence[str], runs: int, source: PeakSource | None = None) -> Metrics:

@@ -1,23 +1,22 @@
-"""Is one arm better than another? Both did the same tasks, so tasks are compared with themselves.
+"""Paired comparisons: is one arm better than another on the same tasks?
 
-Comes in: the rows of two or more arms. Goes out: differences in every metric with bootstrap intervals over tasks, the
-exact sign test on the tasks solved in all runs, and, in words, what so few tasks cannot show.
+Every metric has its difference with a bootstrap interval over tasks, the tasks solved in all runs have the exact sign
+test, and warnings say what so few tasks cannot show.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import comb
 from statistics import fmean
 from typing import Any
 
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, Common, common
 from recompact.evaluation.metrics import PeakSource, metric, peak_source, per_task
-from recompact.evaluation.resampling import RESAMPLES, Estimate, bootstrap, ratios
+from recompact.stats import RESAMPLES, Estimate, bootstrap, bootstrap_ratios, sign_test
 
-FEWEST = 6  # tasks below which intervals are not to be read: even if all differ, a sign test stays above 0.05
+FEWEST = 6  # tasks; with fewer, intervals are not to be read: even if all differ, a sign test stays above 0.05
 
 Values = Mapping[str, tuple[float, ...]]
 """Of each metric, the value of each task."""
@@ -105,8 +104,8 @@ def compare_many(
             f"there is no task that {labels} have all done in {max(1, shared.runs)} runs, so nothing can be compared:"
             " finish them with recompact evaluate, or compare fewer --runs"
         )
-    chosen = source or peak_source(arms)
-    values = {id(arm): per_task(arm, shared.tasks, shared.runs, chosen) for arm in arms}
+    source = source or peak_source(arms)
+    values = {id(arm): per_task(arm, shared.tasks, shared.runs, source) for arm in arms}
     entries = [
         (number, key, a, b)
         for number, (first, second) in enumerate(pairs)
@@ -114,25 +113,25 @@ def compare_many(
         if keys is None or key in keys
     ]
     deltas = bootstrap([[x - y for x, y in zip(a, b, strict=True)] for *_, a, b in entries], resamples, seed)
-    shares = ratios([(a, b) for *_, a, b in entries], resamples, seed) if relative else [None] * len(entries)
-    found: list[list[Difference]] = [[] for _ in pairs]
+    shares = bootstrap_ratios([(a, b) for *_, a, b in entries], resamples, seed) if relative else [None] * len(entries)
+    by_pair: list[list[Difference]] = [[] for _ in pairs]
     for (number, key, a, b), delta, share in zip(entries, deltas, shares, strict=True):
-        more = _more(share) if metric(key).unit != "points" else None
-        found[number].append(Difference(key, fmean(a), fmean(b), delta.value, delta.low, delta.high, more))
+        excess = _excess(share) if metric(key).unit != "points" else None
+        by_pair[number].append(Difference(key, fmean(a), fmean(b), delta.value, delta.low, delta.high, excess))
     return [
         _comparison(first, second, shared, tuple(differences), values[id(first)], values[id(second)])
-        for (first, second), differences in zip(pairs, found, strict=True)
+        for (first, second), differences in zip(pairs, by_pair, strict=True)
     ]
 
 
-def _more(share: Estimate | None) -> Estimate | None:
-    """How much more a share is than all of it."""
+def _excess(share: Estimate | None) -> Estimate | None:
+    """By how much a share exceeds one."""
     return Estimate(share.value - 1, share.low - 1, share.high - 1) if share else None
 
 
 def _both(a: Values, b: Values) -> Iterator[tuple[str, tuple[float, ...], tuple[float, ...]]]:
     """The metrics that two arms have in common. A role that an arm never called has used no tokens, provided that its
-    tokens were counted at all: records from elsewhere tell less."""
+    tokens were counted at all: records from elsewhere may lack them."""
     counted = "tokens" in a and "tokens" in b
     for key in dict.fromkeys([*a, *b]):
         if (key in a and key in b) or (counted and key.startswith("tokens.")):
@@ -157,29 +156,18 @@ def _comparison(
     return Comparison(first.label, second.label, len(shared.tasks), shared.runs, differences, wins, losses, p)
 
 
-def sign_test(wins: int, losses: int) -> float:
-    """The exact two-sided p-value of so many wins and losses if each were as likely; ties have no part in it.
-
-    >>> round(sign_test(22, 7), 3), round(sign_test(7, 6), 3), sign_test(0, 0)
-    (0.008, 1.0, 1.0)
-    """
-    n = wins + losses
-    tail = sum(comb(n, i) for i in range(min(wins, losses) + 1))
-    return min(1.0, 2 * tail / (1 << n))
-
-
 def warnings(comparison: Comparison) -> tuple[str, ...]:
     """What a reader should know before believing the figures."""
-    said = list(size_warnings(comparison.tasks, comparison.runs))
+    messages = list(size_warnings(comparison.tasks, comparison.runs))
     differ = comparison.wins + comparison.losses
     if differ < 6:
         what = "no task differs" if not differ else f"only {differ} {'task differs' if differ == 1 else 'tasks differ'}"
         name = metric(comparison.reliability).title
-        said.append(f"In {name} {what}: with fewer than 6 the sign test cannot fall below 0.05, whoever wins.")
+        messages.append(f"In {name} {what}: with fewer than 6 the sign test cannot fall below 0.05, whoever wins.")
     if len(comparison.differences) > 10:
         count = len(comparison.differences)
-        said.append(f"{count} intervals are shown: one in twenty excludes zero by chance, even between equals.")
-    return tuple(said)
+        messages.append(f"{count} intervals are shown: one in twenty excludes zero by chance, even between equals.")
+    return tuple(messages)
 
 
 def size_warnings(tasks: int, runs: int) -> tuple[str, ...]:
@@ -188,15 +176,19 @@ def size_warnings(tasks: int, runs: int) -> tuple[str, ...]:
     >>> size_warnings(40, 3)
     ('40 tasks: one task is 2.5 points of Pass^3, so small differences are within noise.',)
     """
-    said = []
+    messages = []
     if 0 < tasks < 100:
         name = f"Pass^{runs}" if runs > 1 else "Acc"
-        shown = f"{tasks} tasks: one task is {100 / tasks:.2g}" if tasks > 1 else "1 task: it is 100"
-        said.append(f"{shown} points of {name}, so small differences are within noise.")
+        weight = f"{tasks} tasks: one task is {100 / tasks:.2g}" if tasks > 1 else "1 task: it is 100"
+        messages.append(f"{weight} points of {name}, so small differences are within noise.")
     if 0 < tasks < FEWEST:
-        said.append(f"With fewer than {FEWEST} tasks an interval over tasks tells nothing: no difference is marked.")
+        messages.append(
+            f"With fewer than {FEWEST} tasks an interval over tasks tells nothing: no difference is marked."
+        )
     elif tasks < 20:
-        said.append("With fewer than 20 tasks bootstrap intervals come out too narrow.")
+        messages.append("With fewer than 20 tasks bootstrap intervals come out too narrow.")
     if runs == 1:
-        said.append("One run each: how much results change from run to run is not known, so Pass^k says nothing yet.")
-    return tuple(said)
+        messages.append(
+            "One run each: how much results change from run to run is not known, so Pass^k says nothing yet."
+        )
+    return tuple(messages)

@@ -1,7 +1,7 @@
-"""Runs that somebody else has made and published: records in the layout of the authors' repository, or a table of them.
+"""Released records: runs that others have published, read as arms with their rows as if they were our own.
 
-Comes in: a file `run_records.jsonl` (one object per task), a directory that holds such files in one directory per seed,
-or a CSV with the same fields. Goes out: arms with their rows, as if they were our own.
+They come as a file `run_records.jsonl` (one object per task), as a directory that holds such files in one directory per
+seed, which is the layout of the authors' repository, or as a CSV with the same fields.
 """
 
 from __future__ import annotations
@@ -54,13 +54,12 @@ def _from_directory(root: Path) -> tuple[ArmRuns, ...]:
         home = file.parent.parent if seed else file.parent
         files.setdefault(home, []).append((int(seed[1]) if seed else None, file))
     arms: list[ArmRuns] = []
-    for home, found in files.items():
+    for home, seeds in files.items():
         below = home.relative_to(root.resolve()).parts or (home.name,)
         scope = below[-1] if below[-1] in SCOPES else None
         name = "-".join(below[:-1] if scope else below) or root.resolve().name
-        records = ((seed, record) for seed, file in found for record in _json_records(file))
-        rows = _rows(records)
-        arms.append(ArmRuns(name, scope, rows))
+        records = ((seed, record) for seed, file in seeds for record in _json_records(file))
+        arms.append(ArmRuns(name, scope, _rows(records)))
     return tuple(arms)
 
 
@@ -68,19 +67,19 @@ def _from_records(name: str, records: Iterator[Record], seed: int | None) -> tup
     """Records of one file, by scope where they say it."""
     by_scope: dict[str | None, list[tuple[int | None, Record]]] = {}
     for record in records:
-        said = record[1].get("scope") or record[1].get("method")
-        by_scope.setdefault(str(said) if said in SCOPES else None, []).append((seed, record))
-    return tuple(ArmRuns(name, scope, _rows(iter(found))) for scope, found in by_scope.items())
+        scope = record[1].get("scope") or record[1].get("method")
+        by_scope.setdefault(str(scope) if scope in SCOPES else None, []).append((seed, record))
+    return tuple(ArmRuns(name, scope, _rows(iter(own))) for scope, own in by_scope.items())
 
 
 def _rows(records: Iterator[tuple[int | None, Record]]) -> tuple[TaskRun, ...]:
-    """Rows with runs counted from 0 in the order of their seeds. A task that was recorded twice counts as last."""
-    found: dict[tuple[int, str], Record] = {}
-    for seed, record in records:
-        given = record[1].get("seed", seed)
-        found[_integer(given if given is not None else 0, "seed", record[0]), str(_field(record, "task_id"))] = record
-    seeds = sorted({seed for seed, _ in found})
-    return tuple(_row(record, task, seeds.index(seed)) for (seed, task), record in found.items())
+    """Rows with runs counted from 0 in the order of their seeds. Of a task that was recorded twice the last counts."""
+    last: dict[tuple[int, str], Record] = {}
+    for default, record in records:
+        seed = record[1].get("seed", default)
+        last[_integer(seed if seed is not None else 0, "seed", record[0]), str(_field(record, "task_id"))] = record
+    seeds = sorted({seed for seed, _ in last})
+    return tuple(_row(record, task, seeds.index(seed)) for (seed, task), record in last.items())
 
 
 def _row(record: Record, task: str, run: int) -> TaskRun:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
-from recompact.attribution.allocations import allocation_of, seen_by
+from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by
 from recompact.attribution.continuations import continue_from
 from recompact.attribution.divergence import actions_of, dropped, literals, occurs
 from recompact.attribution.effects import Effect, effect_of
@@ -24,7 +24,7 @@ from recompact.environments.protocol import EnvironmentFailed, Opening, Task
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm
 from recompact.evaluation.evaluate import PHASE as EVALUATE
-from recompact.evaluation.verdict import Facts, Verdict, verdict
+from recompact.evaluation.replay_verdict import Facts, ReplayVerdict, verdict
 from recompact.execution.episodes import with_differences
 from recompact.execution.executor import Unit
 from recompact.models.failures import ContextOverflow, Refused
@@ -74,7 +74,7 @@ class Condition:
         return {
             "name": self.name,
             "template": self.template,
-            "effect": asdict(self.effect) if self.effect else None,
+            "effect": self.effect.to_json() if self.effect else None,
             "kept": self.kept if self.name != PRE else None,
             "draws": [asdict(draw) for draw in self.draws],
         }
@@ -88,7 +88,7 @@ class Replay:
     thresholds: Thresholds
     needed: tuple[str, ...]  # facts that PRE continuations used and the original summary dropped
     conditions: tuple[Condition, ...]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ReplayVerdict, ...]
     units: tuple[str, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)  # draws that came to nothing, and why
 
@@ -289,7 +289,7 @@ def _chained(case: _Case, boundary: Boundary, needed: Sequence[str]) -> list[Rep
     if "verified" not in store.meta:
         return []
     outcomes = outcomes_in(store).outcomes
-    seen = seen_by(allocation_of(store, settings_of(store)), outcomes)
+    seen = outcomes_seen_by(allocation_of(store, settings_of(store)), outcomes)
     before, after = (known.get(case.id, Outcomes()).post for known in (outcomes, seen))
     kept = _kept(boundary, needed)
     new = [outcome for number, outcome in after.items() if number not in before]
@@ -354,9 +354,9 @@ def _effect(pre: Condition, post: Condition, thresholds: Thresholds, remaining: 
 
 def _verdict(
     pre: Condition, original: Condition, control: Condition, other: Condition, needed: Sequence[str]
-) -> Verdict:
+) -> ReplayVerdict:
     if not pre.draws:
-        return Verdict(other.name, False, None, None, None, "not judged: PRE has no draw to compare with.")
+        return ReplayVerdict(other.name, False, None, None, None, "not judged: PRE has no draw to compare with.")
     facts = None
     if needed and control.kept is not None and other.kept is not None:
         facts = Facts(len(needed), control.kept, other.kept)

@@ -36,7 +36,7 @@ def _row(condition: Condition, needed: int) -> tuple[Cell, ...]:
     draws, effect = condition.draws, condition.effect
     hazard = burden = None
     if effect is not None:
-        h, b = effect.hazard_interval, effect.burden_interval
+        h, b = effect.hazard_estimate, effect.burden_estimate
         hazard = Number(effect.hazard, 2, interval=(h.low, h.high), signed=True)
         burden = Number(effect.burden, 1, interval=(b.low, b.high), signed=True)
     kept = condition.kept if needed and condition.name != PRE else None

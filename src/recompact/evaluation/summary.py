@@ -23,7 +23,7 @@ from recompact.evaluation.metrics import (
     peak_source,
 )
 from recompact.evaluation.paired import FEWEST, Comparison, Difference, compare_many, size_warnings, warnings
-from recompact.evaluation.resampling import Estimate
+from recompact.stats import Estimate
 from recompact.tables import Cell, Column, Number, Table
 
 SIMULATED = "Simulated models: these figures show how Recompact works, not how any real model behaves."

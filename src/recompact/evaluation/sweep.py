@@ -1,7 +1,6 @@
 """What a smaller budget costs: the same arms under several budgets, as in the paper's first figure.
 
-Comes in: an evaluation with arms such as `prompting@1024` and `prompting@4096`. Goes out: for each of these arms a line
-of points, smallest budget first, every figure with its interval; and the same as a table.
+An evaluation with arms such as `prompting@1024` and `prompting@4096` has one line of points per arm, and a table.
 """
 
 from __future__ import annotations
@@ -12,9 +11,10 @@ from typing import Any
 
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import label
-from recompact.evaluation.intervals import RELATIVE, Estimate, Estimates, estimates, none_of
+from recompact.evaluation.intervals import RELATIVE, Estimates, estimates, none_of
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.summary import STAR, Evaluation, counted, percentage
+from recompact.stats import Estimate
 from recompact.tables import Cell, Column, Number, Table
 
 
@@ -54,62 +54,62 @@ class Sweep:
 
 
 def sweep_keys(runs: int) -> tuple[str, ...]:
-    """What is looked at in a sweep; with a single run Pass^k and Pass@k say no more than Acc."""
+    """The metrics of a sweep; with a single run Pass^k and Pass@k say no more than Acc."""
     return ("acc", *((f"pass^{runs}", f"pass@{runs}") if runs > 1 else ()), "steps")
 
 
-def swept_arms(shown: Evaluation) -> dict[tuple[str, str | None], dict[int, ArmRuns]]:
+def swept_arms(evaluation: Evaluation) -> dict[tuple[str, str | None], dict[int, ArmRuns]]:
     """The arms that there are under two or more budgets: by name and scope, then by budget."""
     groups: dict[tuple[str, str | None], dict[int, ArmRuns]] = {}
-    for arm in shown.arms:
+    for arm in evaluation.arms:
         if budget := arm.settings.get("budget"):
             # Two names for the same budget (`fifo` and `fifo@2048`) are one point.
             groups.setdefault((arm.base, arm.scope), {}).setdefault(budget, arm)
     return {place: arms for place, arms in groups.items() if len(arms) > 1}
 
 
-def sweep(shown: Evaluation, found: Estimates | None = None) -> Sweep | None:
-    """The sweep in an evaluation; None where no arm was run under two budgets. `found` where estimates are at hand."""
-    swept = swept_arms(shown)
-    if not swept or not shown.shared.tasks:
+def sweep(evaluation: Evaluation, by_arm: Estimates | None = None) -> Sweep | None:
+    """The sweep in an evaluation; None where no arm was run under two budgets. `by_arm` where estimates are at hand."""
+    swept = swept_arms(evaluation)
+    if not swept or not evaluation.shared.tasks:
         return None
-    runs = shown.shared.runs
-    known = found if found is not None else estimates(shown, sweep_keys(runs))
-    kept = (*sweep_keys(runs), RELATIVE)
+    runs = evaluation.shared.runs
+    by_arm = by_arm if by_arm is not None else estimates(evaluation, sweep_keys(runs))
 
     def figures(arm: ArmRuns) -> dict[str, Estimate]:
-        return {key: known[arm.label][key] for key in kept if key in known[arm.label]}
+        own = by_arm[arm.label]
+        return {key: own[key] for key in (*sweep_keys(runs), RELATIVE) if key in own}
 
     lines = tuple(
         Line(
             name,
             scope,
             tuple(
-                Point(budget, shown.metrics(arm).means.get("compactions"), figures(arm))
+                Point(budget, evaluation.metrics(arm).means.get("compactions"), figures(arm))
                 for budget, arm in sorted(arms.items())
             ),
         )
         for (name, scope), arms in swept.items()
     )
-    whole = none_of(shown)
-    return Sweep(lines, figures(whole) if whole else None, len(shown.shared.tasks), runs)
+    none = none_of(evaluation)
+    return Sweep(lines, figures(none) if none else None, len(evaluation.shared.tasks), runs)
 
 
-def sweep_table(found: Sweep) -> Table:
+def sweep_table(budgets: Sweep) -> Table:
     """The sweep by arm and budget, with `none` on top."""
-    keys = [key for key in (*sweep_keys(found.runs), RELATIVE) if key in found.lines[0].points[0].figures]
+    keys = [key for key in (*sweep_keys(budgets.runs), RELATIVE) if key in budgets.lines[0].points[0].figures]
     heads = (Column("arm", "arm"), Column("scope", "scope"), Column("budget", "budget"))
     columns = (*heads, Column("compactions", "Compactions"), *(Column(k, _title(k)) for k in keys))
     rows: list[tuple[Cell, ...]] = []
-    if found.none:
-        rows.append(("none", None, None, None, *(_cell(found, found.none, key, whole=True) for key in keys)))
-    for line in found.lines:
+    if budgets.none:
+        rows.append(("none", None, None, None, *(_cell(budgets, budgets.none, key, whole=True) for key in keys)))
+    for line in budgets.lines:
         for point in line.points:
             compactions = None if point.compactions is None else Number(point.compactions, 2)
-            cells = (_cell(found, point.figures, key) for key in keys)
+            cells = (_cell(budgets, point.figures, key) for key in keys)
             rows.append((line.name, line.scope, point.budget, compactions, *cells))
-    said = f"{counted(found.tasks, 'task')}, {counted(found.runs, 'run')}. In brackets: 95 % intervals"
-    notes = [f"{said} (bootstrap over tasks, 10,000 resamples). Budgets in tokens."]
+    size = f"{counted(budgets.tasks, 'task')}, {counted(budgets.runs, 'run')}. In brackets: 95 % intervals"
+    notes = [f"{size} (bootstrap over tasks, 10,000 resamples). Budgets in tokens."]
     if RELATIVE in keys:
         notes.append(f"Δ Steps: steps beside those of `none`, in per cent. {STAR}")
     return Table("By budget", columns, tuple(rows), tuple(notes))
@@ -119,10 +119,10 @@ def _title(key: str) -> str:
     return "Δ Steps, %" if key == RELATIVE else metric(key).title
 
 
-def _cell(found: Sweep, figures: Mapping[str, Estimate], key: str, *, whole: bool = False) -> Cell:
+def _cell(budgets: Sweep, figures: Mapping[str, Estimate], key: str, *, whole: bool = False) -> Cell:
     if key not in figures or (whole and key == RELATIVE):
         return None
     if key == RELATIVE:
-        return percentage(figures[key], found.tasks)
+        return percentage(figures[key], budgets.tasks)
     estimate, m = figures[key], metric(key)
     return Number(estimate.value * m.scale, m.digits, interval=(estimate.low * m.scale, estimate.high * m.scale))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from recompact.adaptation.diagnosis import Diagnosis
-from recompact.attribution.analyses import counts
 from recompact.attribution.cases import Comparison, Continuation, Evidence, evidence_of
+from recompact.attribution.counts import counts
 from recompact.attribution.divergence import consumed, literal_spans, turn_actions
 from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.posterior import Thresholds
@@ -150,7 +150,7 @@ def boundary_list(found: Findings) -> Table:
 def _listed(found: Findings, finding: Finding) -> tuple[Cell, ...]:
     effect = finding.effect
     assert effect is not None
-    h, b = effect.hazard_interval, effect.burden_interval
+    h, b = effect.hazard_estimate, effect.burden_estimate
     return (
         str(finding.id),
         finding.row.step,

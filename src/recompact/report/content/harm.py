@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recompact.attribution.distributions import wilson
 from recompact.attribution.findings import Finding, Findings
 from recompact.config import VerifyConfig
 from recompact.evaluation.summary import counted
 from recompact.report.content.answer import Claim
+from recompact.stats import wilson
 
 ALLOCATIONS = {
     "uniform": "every boundary gets the same number",
@@ -40,7 +40,8 @@ class Harm:
 
     @property
     def interval(self) -> tuple[float, float]:
-        return wilson(self.harmful / self.examined, self.examined) if self.examined else (0.0, 1.0)
+        share = wilson(self.harmful / max(1, self.examined), self.examined)
+        return share.low, share.high
 
     @property
     def rule(self) -> str:

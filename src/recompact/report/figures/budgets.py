@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from math import log2
 from typing import Any
 
-from recompact.evaluation.intervals import RELATIVE, Estimate
+from recompact.evaluation.intervals import RELATIVE
 from recompact.evaluation.summary import counted
 from recompact.evaluation.sweep import Line, Point, Sweep, sweep_table
 from recompact.report.figures.drawn import Figure
 from recompact.report.figures.style import INK, NAME, WIDE, Look, drawing, grid, legend, legend_height, powers, shown
+from recompact.stats import Estimate
 
 DODGE = 0.08  # of an octave, between arms at one budget
 DOTS = (0, (1, 1.6))

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from recompact.attribution.analyses import counts
+from recompact.attribution.counts import counts
 from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.posterior import Thresholds
 from recompact.report.figures.drawn import Figure

@@ -11,9 +11,8 @@ from typing import Any
 from recompact.attribution.effects import first_draws
 from recompact.attribution.findings import Findings
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.stability import (
+from recompact.attribution.sensitivity import (
     DrawsPoint,
-    Spread,
     ThresholdPoint,
     sensitivity_to_draws,
     sensitivity_to_thresholds,
@@ -21,6 +20,7 @@ from recompact.attribution.stability import (
 from recompact.outcome import BoundaryId, Outcomes
 from recompact.report.figures.drawn import Figure
 from recompact.report.figures.style import FINE, HARM, WIDE, drawing, grid
+from recompact.stats import Estimate
 from recompact.tables import Cell, Column, Number, Table
 
 PAIRS = 3  # the paper's cap, and what its thresholds are judged at
@@ -65,17 +65,17 @@ def sensitivity_figures(found: Findings) -> list[Figure]:
 
 def _draws_figure(points: Sequence[DrawsPoint], most: int, boundaries: int) -> Figure:
     titles = (f"(a) H: rank correlation with m = {most}", "(b) B: rank correlation", "(c) Overlap of selections")
-    spreads: list[list[Spread | None]] = [[p.hazard for p in points], [p.burden for p in points]]
+    spreads: list[list[Estimate | None]] = [[p.hazard for p in points], [p.burden for p in points]]
     spreads.append([p.jaccard for p in points])
     lowest = min(s.low for values in spreads for s in values if s is not None)
     with drawing(WIDE, 2.2) as figure:
         for axes, title, values in zip(figure.subplots(1, 3, sharey=True), titles, spreads, strict=True):
             drawn = [(p.draws, s) for p, s in zip(points, values, strict=True) if s is not None]
             axes.axvline(PAIRS, color=HARM, lw=0.9, ls=DASHES, zorder=1)
-            axes.plot([m for m, _ in drawn], [s.mean for _, s in drawn], "o-", color=BLUE, lw=1.2, markersize=4)
+            axes.plot([m for m, _ in drawn], [s.value for _, s in drawn], "o-", color=BLUE, lw=1.2, markersize=4)
             for m, s in drawn:
                 axes.plot([m, m], [s.low, s.high], color=BLUE, lw=1.1, zorder=3)
-                axes.annotate(f"{s.mean:.2f}", (m, s.mean), (5, -8), textcoords="offset points", fontsize=FINE)
+                axes.annotate(f"{s.value:.2f}", (m, s.value), (5, -8), textcoords="offset points", fontsize=FINE)
             axes.set_title(title)
             axes.set_xticks([p.draws for p in points])
             axes.set_xlim(0.3, most + 0.17 * most)
@@ -98,10 +98,10 @@ def _draws_caption(points: Sequence[DrawsPoint], most: int, boundaries: int) -> 
     words += f" {most}. Dots: means; bars: 2.5 to 97.5 percentiles; dashed: three pairs, the default."
     at = next((p for p in points if p.draws == PAIRS), None)
     if at:
-        said = [f"H {at.hazard.mean:.2f}"] if at.hazard else []
-        said += [f"B {at.burden.mean:.2f}"] if at.burden else []
+        said = [f"H {at.hazard.value:.2f}"] if at.hazard else []
+        said += [f"B {at.burden.value:.2f}"] if at.burden else []
         ranked = f"rank correlations are {' and '.join(said)}, and " if said else ""
-        words += f" With three, {ranked}the selections overlap by {at.jaccard.mean:.2f} (Jaccard)."
+        words += f" With three, {ranked}the selections overlap by {at.jaccard.value:.2f} (Jaccard)."
     return words
 
 
@@ -111,8 +111,8 @@ def _draws_table(points: Sequence[DrawsPoint]) -> Table:
     return Table("sensitivity-draws", tuple(Column(h, h) for h in heads), rows)
 
 
-def _spread(found: Spread | None) -> Cell:
-    return Number(found.mean, 2, interval=(found.low, found.high)) if found else None
+def _spread(found: Estimate | None) -> Cell:
+    return Number(found.value, 2, interval=(found.low, found.high)) if found else None
 
 
 def _thresholds_figure(points: Sequence[ThresholdPoint], thresholds: Thresholds, boundaries: int) -> Figure:

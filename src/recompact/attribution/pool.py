@@ -1,7 +1,7 @@
-"""Run an allocation on draws that exist already, as if they were made one by one.
+"""Pools of recorded draws: an allocation samples from one as if its draws were made one by one.
 
-Comes in: an allocation and a pool of outcomes for each boundary. Goes out: what it would have asked for, what that cost
-and what it would have retained. Controls, analyses and benchmarks stand on this.
+This tells what an allocation would have asked for, what that would have cost and what it would have retained, without
+a model.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ class PoolExhausted(ValueError):
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """What an allocation did with a pool."""
+class Sample:
+    """What an allocation took from a pool, and what it retained."""
 
-    known: Mapping[BoundaryId, Outcomes]
+    outcomes: Mapping[BoundaryId, Outcomes]
     retained: tuple[BoundaryId, ...]
     continuations: int
     tokens: int
 
 
-def sample(allocation: Allocation, pool: Mapping[BoundaryId, Outcomes]) -> Sampled:
+def sample(allocation: Allocation, pool: Mapping[BoundaryId, Outcomes]) -> Sample:
     """Give the allocation what it asks for until it asks for nothing."""
     pre: dict[BoundaryId, dict[int, Outcome]] = {boundary: {} for boundary in pool}
     post: dict[BoundaryId, dict[int, Outcome]] = {boundary: {} for boundary in pool}
-    known = {boundary: Outcomes(pre[boundary], post[boundary]) for boundary in pool}
+    outcomes = {boundary: Outcomes(pre[boundary], post[boundary]) for boundary in pool}
     continuations = tokens = 0
-    while due := allocation.due(known):
+    while due := allocation.due(outcomes):
         for draw in due:
             outcome = pool[draw.boundary].of(draw.arm).get(draw.number)
             if outcome is None:
@@ -43,7 +43,7 @@ def sample(allocation: Allocation, pool: Mapping[BoundaryId, Outcomes]) -> Sampl
             (pre if draw.arm == "PRE" else post)[draw.boundary][draw.number] = outcome
             continuations += 1
             tokens += outcome.tokens
-    return Sampled(known, tuple(allocation.retained(known)), continuations, tokens)
+    return Sample(outcomes, tuple(allocation.retained(outcomes)), continuations, tokens)
 
 
 def shuffled(pool: Mapping[BoundaryId, Outcomes], seed: int) -> dict[BoundaryId, Outcomes]:

@@ -1,7 +1,7 @@
 """Allocations by the names that people write: `halving`, `uniform:3`, `racing`, `chained`, `chained:racing`.
 
-In go a name, thresholds and the run that is to be verified; out comes the allocation. Chaining and racing want facts
-about the trajectories, which are read here, so that allocations themselves know nothing of a store.
+Chaining and racing need facts about the trajectories of the run. They are read here, so that allocations themselves
+know nothing of a store.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained, TrajectoryFacts, links_of, with_chained
 from recompact.attribution.halving import Halving
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.racing import Racing, Rule
+from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.uniform import Uniform
 from recompact.config import ALLOCATION, ALLOCATIONS, VerifyConfig
 from recompact.errors import InputError
@@ -26,22 +26,21 @@ def allocation_of(store: Store, settings: VerifyConfig) -> Allocation:
     """The allocation of a config's [verify], for the boundaries of a run."""
     if not re.fullmatch(ALLOCATION, settings.allocation):
         raise InputError(f"{settings.allocation!r} is no allocation: use {ALLOCATIONS}")
-    kind, _, more = settings.allocation.partition(":")
+    kind, _, inner = settings.allocation.partition(":")
     run = store.meta["identity"]["run"]
     if kind == "chained":
-        inner = _plain(more or "halving", store, settings, run)
-        return Chained(inner, links_of(trajectory_facts(store)))
+        return Chained(_plain(inner or "halving", store, settings, run), links_of(trajectory_facts(store)))
     return _plain(settings.allocation, store, settings, run)
 
 
-def _plain(text: str, store: Store, settings: VerifyConfig, run: Mapping[str, int]) -> Allocation:
+def _plain(name: str, store: Store, settings: VerifyConfig, run: Mapping[str, int]) -> Allocation:
     thresholds = Thresholds(settings.hazard, settings.burden)
-    kind, _, number = text.partition(":")
+    kind, _, number = name.partition(":")
     if kind == "uniform":
         return Uniform(int(number or 3), thresholds)
     if kind == "racing":
         remaining = {BoundaryId(r.unit, r.index): run["step_limit"] - r.step for r in boundary_rows(store)}
-        return Racing(Rule(thresholds), remaining)
+        return Racing(StoppingRule(thresholds), remaining)
     return Halving(thresholds=thresholds, seed=run["seed"])
 
 
@@ -56,12 +55,12 @@ def trajectory_facts(store: Store) -> list[TrajectoryFacts]:
     ]
 
 
-def seen_by(allocation: Allocation, known: Mapping[BoundaryId, Outcomes]) -> Mapping[BoundaryId, Outcomes]:
+def outcomes_seen_by(allocation: Allocation, outcomes: Mapping[BoundaryId, Outcomes]) -> Mapping[BoundaryId, Outcomes]:
     """The outcomes that an allocation judges by: with chained draws where it chains."""
-    return with_chained(known, allocation.links) if isinstance(allocation, Chained) else known
+    return with_chained(outcomes, allocation.links) if isinstance(allocation, Chained) else outcomes
 
 
 def cap_of(allocation: Allocation) -> int | None:
-    """The most draws a boundary can get, where each is judged by its own outcomes; None where they are compared."""
+    """The most draws that a boundary can get if it is judged by its own outcomes; None if boundaries are compared."""
     inner = allocation.inner if isinstance(allocation, Chained) else allocation
     return inner.rule.cap if isinstance(inner, Racing) else None

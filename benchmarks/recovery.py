@@ -1,8 +1,7 @@
-"""How much of what compaction cost does a method win back?
+"""How much of what compaction cost does an adapted prompt win back, and is that at least half?
 
-Comes in: the rows of three arms, uncompressed, with the original prompt and with the adapted one. Goes out: what was
-lost, what was won, and whether that is at least half. The question is put as a difference, not as a ratio: where the
-loss itself is near zero, a ratio has no interval worth the name.
+The question is put as a difference, not as a ratio: where the loss itself is near zero, a ratio has no interval worth
+the name.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 
 from recompact.evaluation.arm_runs import ArmRuns, Common, common
 from recompact.evaluation.metrics import per_task
-from recompact.evaluation.resampling import RESAMPLES, Estimate, bootstrap
+from recompact.stats import RESAMPLES, Estimate, bootstrap
 
 
 @dataclass(frozen=True)

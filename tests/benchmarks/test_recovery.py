@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
-from recompact.evaluation.recovery import Recovery, recovery
-from recompact.evaluation.resampling import Estimate
+from recompact.stats import Estimate
+from recovery import Recovery, recovery
 
 
 def arm(name: str, solved: str) -> ArmRuns:

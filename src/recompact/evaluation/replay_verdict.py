@@ -1,7 +1,7 @@
-"""Is the harm of a boundary gone with another template? The paper's verdict on a replay: closed, or what is missing.
+"""The verdict on a replay, as in the paper: is the harm of a boundary gone with another template, or what is missing?
 
-Comes in: the effects of the original summary, of the control's summaries and of a template's, each against PRE, and how
-many of the needed facts the summaries keep. Goes out: a verdict with the words for it. Nothing is run here.
+It compares the effects of the original summary, of the control's summaries and of the template's, each against PRE, and
+how many of the needed facts the summaries keep.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a replay says of one template. A condition is None where it could not be judged."""
+class ReplayVerdict:
+    """The verdict on one template. A condition is None where it could not be judged."""
 
     template: str
     closed: bool
@@ -51,45 +51,46 @@ def verdict(
     facts: Facts | None,
     *,
     hopeless: bool = False,
-) -> Verdict:
+) -> ReplayVerdict:
     """Closed if the defect recurs with the control, is gone with the template, and the template's summaries show why.
 
     `original` is None where the recorded summary was never continued: then any channel of the control is the defect.
     Without needed facts (`facts` is None) the third condition is not judged, and the words say so. `hopeless` says that
     PRE never succeeds.
     """
-    found = _judged(name, original, control, template, facts)
-    if not hopeless or found.gone is None:
-        return found
-    return replace(found, words=f"{found.words} No PRE draw succeeds, so a loss of success cannot show here.")
+    judged = _judged(name, original, control, template, facts)
+    if not hopeless or judged.gone is None:
+        return judged
+    return replace(judged, words=f"{judged.words} No PRE draw succeeds, so a loss of success cannot show here.")
 
 
 def _judged(
     name: str, original: Effect | None, control: Effect | None, template: Effect | None, facts: Facts | None
-) -> Verdict:
+) -> ReplayVerdict:
     if control is None or template is None:
         lacking = "the control" if control is None else name
         words = f"not judged: {lacking} has no draw to compare with PRE."
-        return Verdict(name, False, None, None, None, words)
+        return ReplayVerdict(name, False, None, None, None, words)
     shown = None if facts is None else facts.template > facts.control
     gone = template.channel == "none"
     if original is not None and original.channel == "none":
-        words = f"not closed: there is no defect here, the original summary stays below both ({_said(original)})."
-        return Verdict(name, False, None, gone, shown, words)
-    wanted = CHANNELS[original.channel] if original is not None else CHANNELS["both"]
-    recurs = bool(CHANNELS[control.channel] & wanted)
+        words = f"not closed: there is no defect here, the original summary stays below both ({_figures(original)})."
+        return ReplayVerdict(name, False, None, gone, shown, words)
+    defect = CHANNELS[original.channel] if original is not None else CHANNELS["both"]
+    recurs = bool(CHANNELS[control.channel] & defect)
     closed = recurs and gone and shown is not False
-    failed = [] if recurs else [_not_recurring(original, control)]
-    failed += [] if gone else [f"the harm is still there with {name} ({_said(template)})"]
-    failed += [] if facts is None or shown else [_not_shown(name, facts)]
-    words = _closed(name, control, template, facts) if closed else f"not closed: {'; '.join(failed)}."
+    objections = [] if recurs else [_not_recurring(original, control)]
+    objections += [] if gone else [f"the harm is still there with {name} ({_figures(template)})"]
+    objections += [] if facts is None or shown else [_not_shown(name, facts)]
+    words = _closed(name, control, template, facts) if closed else f"not closed: {'; '.join(objections)}."
     if facts is None:
         words += " Whether the summaries show the change is not judged: PRE used no fact that the original dropped."
-    return Verdict(name, closed, recurs, gone, shown, words)
+    return ReplayVerdict(name, closed, recurs, gone, shown, words)
 
 
 def _closed(name: str, control: Effect, template: Effect, facts: Facts | None) -> str:
-    words = f"closed: the defect recurs with the control ({_said(control)}) and is gone with {name} ({_said(template)})"
+    recurring = f"the defect recurs with the control ({_figures(control)})"
+    words = f"closed: {recurring} and is gone with {name} ({_figures(template)})"
     if facts is None:
         return f"{words}."
     kept = f"{facts.template:.1f} of {facts.needed} needed facts instead of {facts.control:.1f}"
@@ -98,13 +99,15 @@ def _closed(name: str, control: Effect, template: Effect, facts: Facts | None) -
 
 def _not_recurring(original: Effect | None, control: Effect) -> str:
     if original is None:
-        return f"no harm shows with the control ({_said(control)}), and the recorded summary was never continued"
+        return f"no harm shows with the control ({_figures(control)}), and the recorded summary was never continued"
     if control.channel == "none":
         return (
-            f"the defect did not recur with the control ({_said(control)}): the summary was an unlucky sample of the"
-            " prompt"
+            f"the defect did not recur with the control ({_figures(control)}):"
+            " the summary was an unlucky sample of the prompt"
         )
-    return f"with the control another defect appeared, not the same one ({_said(control)}, channel {control.channel})"
+    return (
+        f"with the control another defect appeared, not the same one ({_figures(control)}, channel {control.channel})"
+    )
 
 
 def _not_shown(name: str, facts: Facts) -> str:
@@ -112,5 +115,5 @@ def _not_shown(name: str, facts: Facts) -> str:
     return f"the summaries of {name} keep no more of the needed facts than the control's ({kept})"
 
 
-def _said(effect: Effect) -> str:
+def _figures(effect: Effect) -> str:
     return f"H {effect.hazard:+.2f}, B {effect.burden:+.1f}"

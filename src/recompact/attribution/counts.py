@@ -1,0 +1,79 @@
+"""How many compactions hurt, and how: the counts of the paper's section 3.3, and how H and B go together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from recompact.attribution.effects import Effect, channel_of
+from recompact.attribution.posterior import PAPER, Thresholds
+from recompact.outcome import BoundaryId
+from recompact.stats import spearman
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The counts of one group of trajectories."""
+
+    group: str
+    trajectories: int
+    boundaries: int
+    unchanged: int  # H = 0
+    reduced: int  # H > 0: less success after the compaction
+    improved: int  # H < 0
+    severe_hazard: int  # H >= tau_H
+    longer: int  # B > 0
+    severe_burden: int  # B >= tau_B
+    twice_severe_burden: int  # B >= 2 tau_B
+    harmful: int  # either of the two
+    trajectories_with_reduced: int
+    trajectories_with_one_or_two_reduced: int
+    trajectories_with_harmful: int
+
+
+def counts(
+    effects: Mapping[BoundaryId, Effect], success: Mapping[str, bool], thresholds: Thresholds = PAPER
+) -> list[Counts]:
+    """For all trajectories, the failed and the successful ones; `success` is by unit."""
+    groups = {
+        "all": set(success),
+        "failed": {unit for unit, passed in success.items() if not passed},
+        "successful": {unit for unit, passed in success.items() if passed},
+    }
+    return [
+        _group_counts(name, len(units), {b: e for b, e in effects.items() if b.unit in units}, thresholds)
+        for name, units in groups.items()
+    ]
+
+
+def _group_counts(
+    group: str, trajectories: int, effects: Mapping[BoundaryId, Effect], thresholds: Thresholds
+) -> Counts:
+    reduced: dict[str, int] = {}
+    for boundary, effect in effects.items():
+        if effect.hazard > 0:
+            reduced[boundary.unit] = reduced.get(boundary.unit, 0) + 1
+    hazards, burdens = [e.hazard for e in effects.values()], [e.burden for e in effects.values()]
+    harmful = [b for b, e in effects.items() if channel_of(e.hazard, e.burden, thresholds) != "none"]
+    return Counts(
+        group=group,
+        trajectories=trajectories,
+        boundaries=len(effects),
+        unchanged=sum(h == 0 for h in hazards),
+        reduced=sum(h > 0 for h in hazards),
+        improved=sum(h < 0 for h in hazards),
+        severe_hazard=sum(h >= thresholds.hazard for h in hazards),
+        longer=sum(b > 0 for b in burdens),
+        severe_burden=sum(b >= thresholds.burden for b in burdens),
+        twice_severe_burden=sum(b >= 2 * thresholds.burden for b in burdens),
+        harmful=len(harmful),
+        trajectories_with_reduced=len(reduced),
+        trajectories_with_one_or_two_reduced=sum(number <= 2 for number in reduced.values()),
+        trajectories_with_harmful=len({boundary.unit for boundary in harmful}),
+    )
+
+
+def coupling(effects: Iterable[Effect]) -> float | None:
+    """Spearman's correlation of H and B over boundaries."""
+    pairs = [(e.hazard, e.burden) for e in effects]
+    return spearman([h for h, _ in pairs], [b for _, b in pairs])

@@ -1,0 +1,120 @@
+"""How far the selection depends on the number of draws and on the thresholds: the paper's sensitivity analyses.
+
+Both start from outcomes with equally many draws in each arm (the m = 9 diagnostic) and take what all draws together say
+as the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from random import Random
+
+from recompact.attribution.effects import channel_of, hazard_and_burden
+from recompact.attribution.posterior import PAPER, Thresholds
+from recompact.attribution.uniform import Uniform
+from recompact.outcome import BoundaryId, Outcome, Outcomes
+from recompact.stats import Estimate, jaccard, pearson, ranks, spread
+
+_MOST_CHOICES = 500  # of draws of one arm; C(9, 4) is 126
+
+
+@dataclass(frozen=True)
+class DrawsPoint:
+    """How close so many draws in each arm come to all of them: means over subsamples with their percentiles."""
+
+    draws: int
+    hazard: Estimate | None  # rank correlation with the reference; None where H never varies
+    burden: Estimate | None
+    jaccard: Estimate  # overlap of the selected boundaries with the reference's
+
+
+def sensitivity_to_draws(
+    outcomes: Mapping[BoundaryId, Outcomes],
+    draws: Sequence[int] = (1, 3, 5, 9),
+    *,
+    subsamples: int = 1000,
+    seed: int = 0,
+    thresholds: Thresholds = PAPER,
+) -> list[DrawsPoint]:
+    """Subsample the draws of each arm without replacement and compare with all of them."""
+    arms = [(tuple(outcomes[b].pre.values()), tuple(outcomes[b].post.values())) for b in sorted(outcomes)]
+    full = [hazard_and_burden(*pair) for pair in arms]
+    reference = tuple(ranks([effect[n] for effect in full]) for n in (0, 1))
+    selected = _selected(full, thresholds)
+    points = []
+    for m in draws:
+        random = Random(seed + m)
+        # All draws of all boundaries leave nothing to chance.
+        repeats = 1 if all(m >= max(len(pre), len(post)) for pre, post in arms) else subsamples
+        repeated = list(_subsamples(arms, m, repeats, random))
+        hazards, burdens = (
+            [pearson(ranks([effect[n] for effect in effects]), reference[n]) for effects in repeated] for n in (0, 1)
+        )
+        overlap = spread(jaccard(_selected(effects, thresholds), selected) for effects in repeated)
+        points.append(DrawsPoint(m, _spread(hazards), _spread(burdens), overlap))
+    return points
+
+
+def _subsamples(
+    arms: Sequence[tuple[Sequence[Outcome], Sequence[Outcome]]], m: int, repeats: int, random: Random
+) -> Iterator[list[tuple[float, float]]]:
+    """So many times the effects of all boundaries, each from m draws of either arm without replacement."""
+    means = [(_means(pre, m, repeats, random), _means(post, m, repeats, random)) for pre, post in arms]
+    for n in range(repeats):
+        yield [(pre[n][0] - post[n][0], post[n][1] - pre[n][1]) for pre, post in means]
+
+
+def _means(outcomes: Sequence[Outcome], m: int, repeats: int, random: Random) -> list[tuple[float, float]]:
+    """Mean value and mean steps of random choices of m draws.
+
+    Of nine draws there are few choices, so all of them are worked out once and then picked from.
+    """
+    size = min(m, len(outcomes))
+    if comb(len(outcomes), size) > _MOST_CHOICES:
+        return [_mean(random.sample(outcomes, size)) for _ in range(repeats)]
+    return random.choices([_mean(chosen) for chosen in combinations(outcomes, size)], k=repeats)
+
+
+def _mean(outcomes: Sequence[Outcome]) -> tuple[float, float]:
+    return sum([o.value for o in outcomes]) / len(outcomes), sum([o.steps for o in outcomes]) / len(outcomes)
+
+
+def _spread(values: Sequence[float | None]) -> Estimate | None:
+    defined = [value for value in values if value is not None]
+    return spread(defined) if defined else None
+
+
+def _selected(effects: Sequence[tuple[float, float]], thresholds: Thresholds) -> set[int]:
+    return {n for n, effect in enumerate(effects) if channel_of(*effect, thresholds) != "none"}
+
+
+@dataclass(frozen=True)
+class ThresholdPoint:
+    """What another threshold would select."""
+
+    threshold: str  # "hazard" or "burden"
+    value: float
+    selected: int
+    jaccard: float  # with the selection of the default thresholds
+
+
+def sensitivity_to_thresholds(
+    outcomes: Mapping[BoundaryId, Outcomes],
+    hazards: Sequence[float] = (0.3, 0.4, 0.5, 0.6, 0.7),
+    burdens: Sequence[float] = (3, 4, 5, 6, 7),
+    *,
+    draws: int = 3,
+    thresholds: Thresholds = PAPER,
+) -> list[ThresholdPoint]:
+    """Vary one threshold at a time at a fixed number of pairs (three in the paper)."""
+    default = Uniform(draws, thresholds).retained(outcomes)
+    variants = [("hazard", value, Thresholds(value, thresholds.burden)) for value in hazards]
+    variants += [("burden", value, Thresholds(thresholds.hazard, value)) for value in burdens]
+    points = []
+    for name, value, variant in variants:
+        selected = Uniform(draws, variant).retained(outcomes)
+        points.append(ThresholdPoint(name, value, len(selected), jaccard(selected, default)))
+    return points

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+from attribution_support import outcomes, random_pool
+
+from recompact.attribution.counts import counts, coupling
+from recompact.attribution.effects import effects_of
+from recompact.outcome import BoundaryId
+
+
+def test_counts_by_outcome_of_the_trajectory() -> None:
+    def at(unit: str, index: int) -> BoundaryId:
+        return BoundaryId(unit, index)
+
+    known = {
+        at("failed", 1): outcomes((1, 5, 0, 5)),  # H = 1
+        at("failed", 2): outcomes((0, 5, 1, 16)),  # H = -1, B = 11
+        at("failed", 3): outcomes((1, 5, 0, 4)),  # H = 1
+        at("passed", 1): outcomes((1, 5, 1, 5)),  # nothing
+        at("passed", 2): outcomes((1, 5, 1, 10)),  # B = 5
+    }
+    everything, failed, successful = counts(effects_of(known), {"failed": False, "passed": True, "without": True})
+    assert (everything.group, everything.trajectories, everything.boundaries) == ("all", 3, 5)
+    assert (failed.trajectories, successful.trajectories) == (1, 2)
+    assert (failed.unchanged, failed.reduced, failed.improved) == (0, 2, 1)
+    assert (failed.severe_hazard, failed.severe_burden, failed.twice_severe_burden, failed.harmful) == (2, 1, 1, 3)
+    assert (failed.trajectories_with_reduced, failed.trajectories_with_one_or_two_reduced) == (1, 1)
+    assert (successful.unchanged, successful.longer, successful.harmful) == (2, 1, 1)
+    assert (successful.trajectories_with_reduced, successful.trajectories_with_harmful) == (0, 1)
+    assert everything.harmful == failed.harmful + successful.harmful
+
+
+def test_coupling_beside_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    effects = list(effects_of(random_pool(80, 3, seed=6)).values())
+    theirs = stats.spearmanr([e.hazard for e in effects], [e.burden for e in effects]).statistic
+    assert coupling(effects) == pytest.approx(float(theirs))

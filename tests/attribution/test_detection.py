@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from attribution_support import boundary, outcomes, random_pool
+
+from recompact.attribution.detection import compare_allocations, detection, selected_by_all
+from recompact.attribution.halving import Halving
+from recompact.attribution.pool import sample
+from recompact.attribution.racing import Racing
+from recompact.attribution.uniform import Uniform
+
+
+def test_halving_against_fixed_pairs() -> None:
+    pool = random_pool(60, 9, seed=5)
+    all_nine, three, halving, racing = compare_allocations(
+        [Uniform(9), Uniform(3), Halving(), Racing()], pool, seeds=range(4)
+    )
+    assert (all_nine.recall.value, all_nine.precision.value, all_nine.continuations.value) == (1, 1, 18)
+    assert three.continuations.value == 6
+    assert halving.continuations.value == 3.5
+    assert 0 < racing.f1.value <= 1
+    assert halving.tokens.value < three.tokens.value
+
+
+def test_detection_counts_only_what_is_judged() -> None:
+    pool = {boundary(n): outcomes(*[(1, 5, 0, 5)] * 3) for n in range(4)}
+    sampled = sample(Uniform(3), pool)
+    result = detection(sampled, {boundary(0), boundary(1)}, {boundary(0), boundary(2)})
+    assert (result.recall, result.precision, result.continuations) == (1.0, 0.5, 6.0)
+    assert selected_by_all(pool) == set(pool)

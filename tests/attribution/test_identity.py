@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from recompact.attribution.identity import TaskRuns, check_identity
+
+
+def toy(tasks: int, runs: int, seed: int, *, bias: float = 0.0) -> list[TaskRuns]:
+    """Trajectories of up to three boundaries, each of which multiplies the chance of success by a factor."""
+    chance = Random(seed)
+    out = []
+    for number in range(tasks):
+        start = chance.random()
+        compacted, hazards = [], []
+        for _ in range(runs):
+            p, lost = start, 0.0
+            for _ in range(chance.randint(0, 3)):
+                q = p * chance.choice([1.0, 1.0, 0.4])
+                # One draw in each arm: noisy, but unbiased.
+                lost += float(chance.random() < p) - float(chance.random() < q) + bias
+                p = q
+            compacted.append(float(chance.random() < p))
+            hazards.append(lost)
+        uncompacted = [float(chance.random() < start) for _ in range(runs)]
+        out.append(TaskRuns(str(number), tuple(compacted), tuple(hazards), tuple(uncompacted)))
+    return out
+
+
+def test_identity_holds_where_it_must() -> None:
+    check = check_identity(toy(200, 10, seed=1))
+    assert check.agrees
+    assert (check.tasks, check.trajectories) == (200, 2000)
+    assert check.difference.value == pytest.approx(check.compacted.value - check.uncompacted.value)
+    assert check.difference.high < 0
+    assert check.predicted.low < check.difference.value < check.predicted.high
+
+
+def test_identity_interval_has_its_coverage() -> None:
+    agree = sum(check_identity(toy(60, 4, seed), resamples=300).agrees for seed in range(60))
+    assert agree >= 51
+
+
+def test_identity_fails_where_hazards_are_wrong() -> None:
+    assert not check_identity(toy(200, 10, seed=1, bias=0.1)).agrees

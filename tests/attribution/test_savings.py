@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import pytest
+from attribution_support import arm, boundary
+
+from recompact.attribution.savings import token_report
+from recompact.outcome import Outcomes
+
+
+def test_tokens_by_phase_and_the_saving() -> None:
+    known = {
+        boundary(1): Outcomes(arm((1, 10), (1, 10), (1, 10)), arm((1, 10), (1, 10), (1, 10))),
+        boundary(2): Outcomes(arm((1, 20))),  # settled without POST
+    }
+    report = token_report(known, {"collect": 1000})
+    assert report.by_phase == {"collect": 1000, "verify": 6 * 100 + 200}
+    assert (report.continuations, report.uniform_continuations) == (7, 12)
+    # Boundary 2 has no POST draw: it is counted with the mean POST draw of the others.
+    assert report.uniform_tokens == 6 * 100 + 3 * 200 + 3 * 100
+    assert report.saved_continuations == pytest.approx(5 / 12)
+    assert report.saved_verification == pytest.approx(1 - 800 / 1500)
+    assert report.saved_total == pytest.approx(1 - 1800 / 2500)

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import pytest
+from attribution_support import boundary, outcomes, random_pool
+
+from recompact.attribution.sensitivity import sensitivity_to_draws, sensitivity_to_thresholds
+
+
+def test_more_draws_are_closer_to_all_draws() -> None:
+    points = sensitivity_to_draws(random_pool(40, 9, seed=3), subsamples=60)
+    assert [p.draws for p in points] == [1, 3, 5, 9]
+    for name in ("hazard", "burden", "jaccard"):
+        means = [getattr(p, name).value for p in points]
+        assert means == sorted(means)
+        assert means[-1] == pytest.approx(1)
+        assert all(getattr(p, name).low <= getattr(p, name).value <= getattr(p, name).high for p in points)
+    assert points == sensitivity_to_draws(random_pool(40, 9, seed=3), subsamples=60)
+
+
+def test_no_rank_correlation_where_nothing_varies() -> None:
+    known = {boundary(n): outcomes(*[(1, 5, 1, 5)] * 3) for n in range(4)}
+    point = sensitivity_to_draws(known, (1,), subsamples=5)[0]
+    assert point.hazard is None
+    assert point.jaccard.value == 1
+
+
+def test_thresholds_select_fewer_as_they_rise() -> None:
+    points = sensitivity_to_thresholds(random_pool(60, 9, seed=4))
+    for name in ("hazard", "burden"):
+        selected = [p.selected for p in points if p.threshold == name]
+        assert selected == sorted(selected, reverse=True)
+    # With three pairs H moves in thirds: 0.4, 0.5 and 0.6 are the same threshold.
+    assert [p.jaccard for p in points if p.threshold == "hazard"][1:4] == [1.0, 1.0, 1.0]
+
+
+def test_results_go_to_json() -> None:
+    json.dumps([asdict(point) for point in sensitivity_to_draws(random_pool(5, 3, seed=9), (1, 3), subsamples=3)])

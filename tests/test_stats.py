@@ -1,0 +1,170 @@
+"""The statistics beside independent implementations and published examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from statistics import NormalDist, fmean, pstdev
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recompact.stats import (
+    Estimate,
+    beta_cdf,
+    bootstrap,
+    bootstrap_ratios,
+    jaccard,
+    newcombe,
+    percentile_estimate,
+    sign_test,
+    spearman,
+    spread,
+    student,
+    t_cdf,
+    t_quantile,
+    wilson,
+)
+
+
+def test_distributions_beside_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    checks: list[tuple[Callable[..., float], Callable[..., float], list[tuple[float, ...]]]] = [
+        (beta_cdf, stats.beta.cdf, [(0.3, 0.39, 0.076), (0.98, 0.39, 0.076), (0.5, 9, 4)]),
+        (t_cdf, stats.t.cdf, [(-2.3, 3), (0.0, 4.5), (1.7, 2.2), (12.0, 1)]),
+        (t_quantile, stats.t.ppf, [(0.975, 2), (0.975, 7.3), (0.1, 3), (0.5, 3)]),
+    ]
+    for ours, theirs, points in checks:
+        for point in points:
+            assert ours(*point) == pytest.approx(float(theirs(*point)), abs=1e-9)
+
+
+def test_wilson() -> None:
+    assert wilson(0.0, 0) == Estimate(0.0, 0.0, 1.0)
+    assert wilson(1.0, 1).low == pytest.approx(0.2065, abs=1e-4)
+    assert wilson(1.0, 1).high == 1.0
+
+
+@given(mean=st.floats(0, 1), draws=st.integers(1, 1000))
+def test_wilson_holds_its_mean_and_stays_between_0_and_1(mean: float, draws: int) -> None:
+    interval = wilson(mean, draws)
+    assert 0 <= interval.low <= mean <= interval.high <= 1
+
+
+def test_newcombe_as_published() -> None:
+    # Newcombe (1998), method 10, 56/70 against 48/80.
+    interval = newcombe(wilson(56 / 70, 70), wilson(48 / 80, 80))
+    assert (interval.low, interval.high) == pytest.approx((0.0524, 0.3339), abs=5e-5)
+    assert interval.value == pytest.approx(0.2)
+
+
+def test_student_interval_is_symmetric() -> None:
+    interval = student(2.0, 0.5, 4.0)
+    assert interval.high - 2.0 == pytest.approx(2.0 - interval.low)
+    assert interval.high - 2.0 == pytest.approx(0.5 * 2.7764, abs=1e-4)
+    assert student(2.0, 0.5, 4.0, 0.5).high < interval.high
+
+
+def test_percentiles_of_one_value() -> None:
+    assert percentile_estimate(3.0, [3.0]) == spread([3.0]) == Estimate(3.0, 3.0, 3.0)
+
+
+def test_percentiles_beside_numpy() -> None:
+    numpy = pytest.importorskip("numpy")
+    values = [Random(f"q{n}").random() for n in range(101)]
+    for confidence in (0.5, 0.9, 0.95, 1.0):
+        tail = (1 - confidence) / 2
+        interval = percentile_estimate(0.5, values, confidence)
+        assert (interval.low, interval.high) == pytest.approx(tuple(numpy.quantile(values, (tail, 1 - tail))))
+
+
+def test_spearman() -> None:
+    assert spearman([1, 2, 3], [2, 4, 9]) == pytest.approx(1)
+    assert spearman([1, 2, 3], [9, 4, 2]) == pytest.approx(-1)
+    assert spearman([1, 1, 1], [1, 2, 3]) is None
+    assert spearman([1], [1]) is None
+
+
+def test_jaccard() -> None:
+    assert jaccard([], []) == 1.0
+    assert jaccard("ab", "bc") == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "p"),
+    [(22, 7, 0.008), (21, 8, 0.024), (7, 5, 0.774), (13, 6, 0.167), (7, 6, 1.000), (5, 2, 0.453)],
+)
+def test_the_sign_tests_of_the_paper(wins: int, losses: int, p: float) -> None:
+    assert round(sign_test(wins, losses), 3) == p
+    assert sign_test(losses, wins) == sign_test(wins, losses)
+
+
+def test_the_sign_test_beside_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    for n in (1, 2, 5, 6, 13, 29, 168):
+        for wins in range(n + 1):
+            expected = stats.binomtest(wins, n, 0.5).pvalue
+            assert sign_test(wins, n - wins) == pytest.approx(expected, abs=1e-12)
+    assert sign_test(0, 0) == 1.0
+
+
+def test_the_bootstrap_beside_scipy() -> None:
+    """Percentile intervals of a mean, on values as they occur: differences of shares of three runs, and of steps."""
+    stats = pytest.importorskip("scipy.stats")
+    numpy = pytest.importorskip("numpy")
+    chance = Random("paired")
+    shares = [chance.choice((-1, -2 / 3, -1 / 3, 0, 0, 0, 1 / 3, 2 / 3, 1)) for _ in range(120)]
+    steps = [chance.gauss(2, 6) for _ in range(120)]
+    for vector, estimate in zip((shares, steps), bootstrap([shares, steps]), strict=True):
+        expected = stats.bootstrap(
+            (numpy.array(vector),), numpy.mean, n_resamples=10_000, method="percentile", rng=numpy.random.default_rng(1)
+        ).confidence_interval
+        width = expected.high - expected.low
+        assert estimate.value == pytest.approx(fmean(vector))
+        assert estimate.low == pytest.approx(expected.low, abs=0.06 * width)
+        assert estimate.high == pytest.approx(expected.high, abs=0.06 * width)
+
+
+def test_quotients_beside_scipy() -> None:
+    """Sums over sums, as for literals kept and for steps beside another arm's: both vectors resampled together."""
+    stats = pytest.importorskip("scipy.stats")
+    numpy = pytest.importorskip("numpy")
+    chance = Random("quotients")
+    of = [chance.choice((0, 0, 1, 3, 5)) for _ in range(60)]
+    counted = [sum(chance.random() < 0.3 for _ in range(n)) for n in of]
+    (estimate,) = bootstrap_ratios([(counted, of)])
+    assert estimate is not None
+    expected = stats.bootstrap(
+        (numpy.array(counted), numpy.array(of)),
+        lambda x, y, axis=-1: x.sum(axis) / y.sum(axis),
+        paired=True,
+        vectorized=True,
+        n_resamples=10_000,
+        method="percentile",
+        rng=numpy.random.default_rng(2),
+    ).confidence_interval
+    width = expected.high - expected.low
+    assert estimate.value == sum(counted) / sum(of)
+    assert estimate.low == pytest.approx(expected.low, abs=0.05 * width)
+    assert estimate.high == pytest.approx(expected.high, abs=0.05 * width)
+    assert bootstrap_ratios([([0, 0], [0, 0])]) == [None]
+    # One task in which there is something to divide by: resamples without it have no part.
+    (rare,) = bootstrap_ratios([([1, 0, 0], [2, 0, 0])], 200)
+    assert rare == Estimate(0.5, 0.5, 0.5)
+
+
+def test_the_bootstrap_comes_close_to_the_normal_interval() -> None:
+    vector = [Random(n).gauss(1, 4) for n in range(400)]
+    (estimate,) = bootstrap([vector])
+    half = NormalDist().inv_cdf(0.975) * pstdev(vector) / 400**0.5
+    assert estimate.low == pytest.approx(fmean(vector) - half, abs=0.1 * half)
+    assert estimate.high == pytest.approx(fmean(vector) + half, abs=0.1 * half)
+
+
+def test_vectors_share_their_draws_and_seeds_decide_them() -> None:
+    vector = [Random(n).random() for n in range(30)]
+    one, two = bootstrap([vector, [2 * v for v in vector]], 500)
+    assert (two.low, two.high) == pytest.approx((2 * one.low, 2 * one.high))
+    assert bootstrap([vector], 500) == [one]
+    assert bootstrap([vector], 500, seed=1) != [one]
