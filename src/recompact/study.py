@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -190,19 +190,22 @@ def _price(settings: ModelConfig | None) -> Price:
 def _claim(store: Store, config: Config, template: Template, command: str) -> None:
     """Write down what the run is, or check that it is the run that this config makes."""
     identity = {**config.identity(), "template": template.hash}
-    meta = store.meta
-    if "identity" not in meta:
+    metadata = store.metadata
+    if not metadata.identity:
         from recompact.version import __version__
 
-        store.set_meta(
-            identity=identity,
-            config_hash=config_hash(config),
-            command=command,
-            suite=config.suite.use,
-            version=__version__,
+        store.set_metadata(
+            replace(
+                metadata,
+                identity=identity,
+                config_hash=config_hash(config),
+                command=command,
+                suite=config.suite.use,
+                version=__version__,
+            )
         )
         return
-    if changed := differences(meta["identity"], identity):
+    if changed := differences(metadata.identity, identity):
         raise StoreError(
             f"{store.path} was begun with another config ({'; '.join(changed[:3])}):"
             " give the new one its own --run NAME, or undo the change"

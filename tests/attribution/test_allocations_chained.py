@@ -10,6 +10,7 @@ import pytest
 from attribution_support import arm, arrive, outcomes, random_pool
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_files import select_rows
 
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained, Segment, TrajectoryFacts, links_of, with_chained
@@ -129,7 +130,7 @@ def test_chained_draws_are_post_draws_in_expectation(run: Path) -> None:
     known: dict[BoundaryId, Outcomes] = {}
     facts = []
     with Store.read(run) as store:
-        units = [row["unit"] for row in store.rows("SELECT unit FROM trajectories ORDER BY unit")]
+        units = [row["unit"] for row in select_rows(store, "SELECT unit FROM trajectories ORDER BY unit")]
         facts = [TrajectoryFacts.of(unit, read_trajectory(store, unit)) for unit in units]
     for each in facts:
         for index in range(1, len(each.boundaries) + 1):

@@ -17,6 +17,7 @@ from recompact.adaptation.adapt import Adapted
 from recompact.adaptation.revision import Candidate, Rule
 from recompact.adaptation.selection import ORIGINAL
 from recompact.config import config_hash
+from recompact.store.calls import tokens_by_phase
 from recompact.store.store import Store
 from recompact.study import Study
 from recompact.template import Template, headings, save
@@ -77,18 +78,6 @@ def manifest_of(study: Study, adapted: Adapted, winner: Candidate | None, date: 
 
 def _rule(rule: Rule) -> dict[str, Any]:
     return {**asdict(rule), "tells_agent": rule.tells_agent}
-
-
-def tokens_by_phase(store: Store) -> dict[str, dict[str, int]]:
-    """Tokens that were paid for, by phase of the work and role. The phase is the first word of a unit's name."""
-    rows = store.rows(
-        "SELECT substr(unit, 1, instr(unit, '/') - 1) AS phase, role, sum(input + output) AS tokens, count(*) AS calls"
-        " FROM calls GROUP BY phase, role ORDER BY phase, role"
-    )
-    out: dict[str, dict[str, int]] = {}
-    for row in rows:
-        out.setdefault(row["phase"], {})[row["role"]] = row["tokens"]
-    return out
 
 
 def changes(study: Study, adapted: Adapted, winner: Candidate | None) -> str:

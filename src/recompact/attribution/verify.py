@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from statistics import fmean
 
@@ -94,7 +94,7 @@ async def verify(
     if drawn.unfinished:
         return Verified(after, (), drawn.unfinished)
     if allocation is None:
-        study.store.set_meta(verified=asdict(study.config.verify))
+        study.store.set_metadata(replace(study.store.metadata, verified=asdict(study.config.verify)))
     return Verified(after, tuple(way.retained(after.outcomes)), ())
 
 
@@ -190,7 +190,7 @@ def retry_left_out(store: Store) -> int:
 
 def settings_of(store: Store) -> VerifyConfig:
     """How the run was verified the last time; the defaults where it was not yet."""
-    return VerifyConfig(**store.meta.get("verified", {}))
+    return VerifyConfig(**(store.metadata.verified or {}))
 
 
 def digest(store: Store) -> str:

@@ -150,7 +150,7 @@ def _report(
     from recompact.evaluation.summary import evaluation
 
     made = {arm.label: arm for arm in read_arms(store)}
-    suite = store.meta.get("suite", "?")
+    suite = store.metadata.suite or "?"
     shown = evaluation(str(suite), [made[arm.label] for arm in arms], done.tasks, runs)
     digest = None if done.unfinished else digest_of(store, done.units)
     more = {"run": str(store.path), "unfinished": unfinished_json(done.unfinished), "digest": digest}

@@ -99,8 +99,8 @@ def common(arms: Sequence[ArmRuns], tasks: Iterable[str] | None = None, runs: in
 
 def read_arms(store: Store) -> tuple[ArmRuns, ...]:
     """The arms of an evaluation in the order in which they were first given."""
-    meta = store.meta
-    if meta.get("command") != PHASE:
+    metadata = store.metadata
+    if metadata.command != PHASE:
         raise InputError(f"{store.path} is no evaluation: make one with recompact evaluate CONFIG")
     rows: dict[str, list[TrajectoryRow]] = {}
     for row in trajectories(store, phase=PHASE):
@@ -109,10 +109,9 @@ def read_arms(store: Store) -> tuple[ArmRuns, ...]:
     models = {model for model, _ in store.spent()}
     simulated = bool(models) and all(model.startswith("sim-") for model in models)
     made = {key: tuple(_task_run(row, answers.get(row.unit, {})) for row in found) for key, found in rows.items()}
-    noted = meta.get("arms", {})
     return tuple(
         ArmRuns(arm["name"], arm["scope"], made.get(arm["key"], ()), simulated, arm)
-        for arm in (noted[name] for name in meta.get("arm_order", ()))
+        for arm in (metadata.arms[name] for name in metadata.arm_order)
     )
 
 

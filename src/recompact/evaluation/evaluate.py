@@ -65,7 +65,7 @@ async def open_evaluation(
         rendering=defaults.rendering,
     )
     same = replace(config, compressor=shared, suite=replace(config.suite, tasks=(), limit=None))
-    if (begun := store.meta.get("command", PHASE)) != PHASE:
+    if (begun := store.metadata.command or PHASE) != PHASE:
         raise InputError(f"{store.path} is a run of `recompact {begun}`: give the evaluation its own --run NAME")
     async with open_study(same, directory, store, PHASE, file) as study:
         yield replace(study, config=config)

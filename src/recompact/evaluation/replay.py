@@ -159,7 +159,7 @@ async def replay(
 
 def refuse_evaluation(store: Store) -> None:
     """The boundaries of an evaluation have no snapshots: nobody goes back to them."""
-    if store.meta.get("command") == EVALUATE:
+    if store.metadata.command == EVALUATE:
         raise InputError(f"{store.path} is an evaluation, whose boundaries cannot be continued: replay a collected run")
 
 
@@ -271,7 +271,7 @@ def _found(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) -> 
     before = [made for arm, made in recorded if arm == PRE] + [made for arm, made in new if arm is None]
     after = [made for arm, made in recorded if arm == POST]
     needed = needed_facts(boundary, before)
-    settings = settings_of(store) if "verified" in store.meta else case.study.config.verify
+    settings = settings_of(store) if store.metadata.verified is not None else case.study.config.verify
     thresholds = Thresholds(settings.hazard, settings.burden)
     pre = Condition(PRE, tuple(_drawn(made, None, needed) for made in before))
     own = case.study.template.hash
@@ -289,7 +289,7 @@ def _found(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) -> 
 def _chained(case: _Case, boundary: Boundary, needed: Sequence[str]) -> list[Drawn]:
     """The POST draw that the run's verification read off its trajectory instead of making it, where it did so."""
     store = case.study.store
-    if "verified" not in store.meta:
+    if store.metadata.verified is None:
         return []
     made = known(store).outcomes
     seen = seen_by(allocation_of(store, settings_of(store)), made)

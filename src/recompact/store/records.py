@@ -109,7 +109,7 @@ def read_trajectory(store: Store, unit: str) -> Trajectory:
 
 
 def read_boundary(store: Store, unit: str, index: int) -> Boundary:
-    rows = store.rows("SELECT document FROM boundaries WHERE unit = ? AND idx = ?", (unit, index))
+    rows = store._rows("SELECT document FROM boundaries WHERE unit = ? AND idx = ?", (unit, index))
     if not rows:
         raise LookupError(f"{unit} has no boundary {index}")
     return _boundary(store, rows[0]["document"], _messages(store))

@@ -6,16 +6,18 @@ import hashlib
 import json
 import os
 import re
+import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from recompact.chat import Usage
 from recompact.errors import InputError
 from recompact.store.store import Store
+from recompact.trajectory import Ending
 
 SUFFIX = ".db"
 
@@ -65,13 +67,13 @@ def note_config(store: Store, config: Path) -> None:
     """Write down where a run's config is, seen from the run, so that both can be moved together."""
     # Where it is, and not what it says: prices, limits and ceilings may be changed between two commands.
     where = os.path.relpath(config.resolve(), store.path.parent.resolve())
-    if store.meta.get("config_file") != where:
-        store.set_meta(config_file=where)
+    if store.metadata.config_file != where:
+        store.set_metadata(replace(store.metadata, config_file=where))
 
 
 def config_of(store: Store) -> Path:
     """The config that made a run."""
-    where = store.meta.get("config_file")
+    where = store.metadata.config_file
     path = Path(os.path.normpath(store.path.parent.resolve() / where)) if where else None
     if path is None or not path.is_file():
         gone = f"its config is no longer at {path}" if path else "it does not say where its config is"
@@ -94,10 +96,9 @@ def open_run(path: Path) -> Iterator[Store]:
 
 
 def overview(store: Store) -> Overview:
-    meta = store.meta
-    identity = meta.get("identity", {})
-    phase = "evaluate" if meta.get("command") == "evaluate" else "collect"
-    rows = store.rows("SELECT * FROM trajectories WHERE phase = ?", (phase,))
+    metadata = store.metadata
+    phase = "evaluate" if metadata.command == "evaluate" else "collect"
+    rows = store._rows("SELECT * FROM trajectories WHERE phase = ?", (phase,))
     tokens: Counter[str] = Counter()
     models = set()
     for (model, role), usage in store.spent().items():
@@ -107,8 +108,8 @@ def overview(store: Store) -> Overview:
     return Overview(
         name=store.path.stem,
         path=str(store.path),
-        suite=meta.get("suite", "?"),
-        compressor=f"{len(meta.get('arms', ()))} arms" if phase == "evaluate" else _compressor(identity),
+        suite=metadata.suite or "?",
+        compressor=f"{len(metadata.arms)} arms" if phase == "evaluate" else _compressor(metadata.identity),
         trajectories=n,
         success=sum(r["success"] for r in rows),
         steps=sum(r["steps"] for r in rows),
@@ -142,7 +143,7 @@ class TrajectoryRow:
     groups: Mapping[str, str]
     success: bool
     value: float
-    ending: str
+    ending: Ending
     steps: int
     compactions: int
     peak: int
@@ -157,25 +158,37 @@ class TrajectoryRow:
 def trajectories(store: Store, task: str | None = None, phase: str = "collect") -> list[TrajectoryRow]:
     """The trajectories of a phase, all or those of one task."""
     query = "SELECT * FROM trajectories WHERE phase = ? AND (?2 IS NULL OR task = ?2) ORDER BY task, unit"
-    rows = store.rows(query, (phase, task))
-    return [
-        TrajectoryRow(
-            unit=r["unit"],
-            task=r["task"],
-            run=r["run"],
-            groups=json.loads(r["groups"]),
-            success=bool(r["success"]),
-            value=r["value"],
-            ending=r["ending"],
-            steps=r["steps"],
-            compactions=r["compactions"],
-            peak=r["peak"],
-            peak_reported=r["peak_reported"],
-            usage={role: Usage(*counts) for role, counts in json.loads(r["usage"]).items()},
-            incidents=r["incidents"],
-        )
-        for r in rows
-    ]
+    return [_trajectory_row(row) for row in store._rows(query, (phase, task))]
+
+
+def trajectory_row(store: Store, unit: str) -> TrajectoryRow:
+    """The trajectory of one unit, whatever its phase."""
+    rows = store._rows("SELECT * FROM trajectories WHERE unit = ?", (unit,))
+    if not rows:
+        raise LookupError(f"{store.path} has no trajectory {unit}")
+    return _trajectory_row(rows[0])
+
+
+def _trajectory_row(row: sqlite3.Row) -> TrajectoryRow:
+    return TrajectoryRow(
+        unit=row["unit"],
+        task=row["task"],
+        run=row["run"],
+        groups=json.loads(row["groups"]),
+        success=bool(row["success"]),
+        value=row["value"],
+        ending=row["ending"],
+        steps=row["steps"],
+        compactions=row["compactions"],
+        peak=row["peak"],
+        peak_reported=row["peak_reported"],
+        usage=_usage(row["usage"]),
+        incidents=row["incidents"],
+    )
+
+
+def _usage(text: str) -> dict[str, Usage]:
+    return {role: Usage(*counts) for role, counts in json.loads(text).items()}
 
 
 @dataclass(frozen=True)
@@ -194,7 +207,7 @@ class BoundaryRow:
 
 def boundary_rows(store: Store) -> list[BoundaryRow]:
     """All boundaries that were collected, in the order of their trajectories."""
-    rows = store.rows(
+    rows = store._rows(
         "SELECT b.unit, b.idx, t.task, b.step, b.pre_tokens, b.post_tokens, t.steps, t.success"
         " FROM boundaries b JOIN trajectories t ON t.unit = b.unit WHERE t.phase = 'collect' ORDER BY b.unit, b.idx"
     )
@@ -224,7 +237,7 @@ class ContinuationRow:
     draw: int
     success: bool
     value: float
-    ending: str
+    ending: Ending
     steps: int
     usage: Mapping[str, Usage]
     error: str
@@ -236,7 +249,7 @@ class ContinuationRow:
 
 def continuation_rows(store: Store, unit: str | None = None, index: int | None = None) -> list[ContinuationRow]:
     """Continuations by draw, of all boundaries or of one; PRE comes before POST."""
-    rows = store.rows(
+    rows = store._rows(
         "SELECT * FROM continuations WHERE (?1 IS NULL OR unit = ?1) AND (?2 IS NULL OR idx = ?2)"
         " ORDER BY unit, idx, draw, arm DESC",
         (unit, index),
@@ -252,7 +265,7 @@ def continuation_rows(store: Store, unit: str | None = None, index: int | None =
             value=r["value"],
             ending=r["ending"],
             steps=r["steps"],
-            usage={role: Usage(*counts) for role, counts in json.loads(r["usage"]).items()},
+            usage=_usage(r["usage"]),
             error=r["error"],
         )
         for r in rows
@@ -263,7 +276,7 @@ def phase_digest(store: Store, kind: str, without: Collection[str] = ()) -> str:
     """One hash over the results of one kind of unit, in the order of their names, so that later phases of the run do
     not change it."""
     total = hashlib.sha256()
-    for row in store.rows("SELECT name, result FROM units WHERE kind = ? ORDER BY name", (kind,)):
+    for row in store._rows("SELECT name, result FROM units WHERE kind = ? ORDER BY name", (kind,)):
         if row["name"] not in without:
             total.update(row["name"].encode() + b"\0" + row["result"])
     return total.hexdigest()

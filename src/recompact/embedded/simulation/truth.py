@@ -29,7 +29,7 @@ from recompact.models.journal import seed_of
 from recompact.outcome import ARMS, ContinuationArm
 from recompact.rollout import Agent
 from recompact.store.records import read_boundary
-from recompact.store.runs import boundary_rows
+from recompact.store.runs import boundary_rows, trajectory_row
 from recompact.store.store import Store
 from recompact.tokens import counter
 from recompact.trajectory import Boundary
@@ -160,16 +160,15 @@ async def _sample(
 def boundary_truth(path: Path, unit: str, index: int, split: str, draws: int) -> BoundaryTruth:
     """The truth about one boundary of a run. Runs in a process of its own."""
     with Store.read(path) as store:
-        row = store.rows("SELECT task, success FROM trajectories WHERE unit = ?", (unit,))[0]
+        row = trajectory_row(store, unit)
         boundary = read_boundary(store, unit, index)
-        identity = store.meta["identity"]
-    task = next(t for t in PocketSuite().tasks(split) if t.id == row["task"])
-    run = identity["run"]
+        metadata = store.metadata
+    task = next(t for t in PocketSuite().tasks(split) if t.id == row.task)
     pre, post = (
-        asyncio.run(_sample(task, boundary, arm, range(draws), run["step_limit"], run["seed"])) for arm in ARMS
+        asyncio.run(_sample(task, boundary, arm, range(draws), metadata.step_limit, metadata.seed)) for arm in ARMS
     )
     lost = lost_facts(boundary.pre, boundary.post, task.text)
-    return BoundaryTruth(task.id, index, boundary.step, bool(row["success"]), lost, pre, post)
+    return BoundaryTruth(task.id, index, boundary.step, row.success, lost, pre, post)
 
 
 def run_truth(
@@ -178,7 +177,7 @@ def run_truth(
     """The truth about every boundary of a run, on all cores."""
     with Store.read(path) as store:
         rows = boundary_rows(store)
-        split = store.meta["identity"]["suite"]["split"]
+        split = store.metadata.split
     on_begin(len(rows), 0)
     found = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:

@@ -137,7 +137,7 @@ def manifest_rules(directory: Path) -> dict[str, tuple[Rule, ...]]:
 
 def templates_of(store: Store) -> dict[str, Template]:
     """The templates that an evaluation's arms had, by hash."""
-    return {hash: Template(**parts) for hash, parts in store.meta.get("templates", {}).items()}
+    return {hash: Template(**parts) for hash, parts in store.metadata.templates.items()}
 
 
 def between_arms(
@@ -159,7 +159,7 @@ def adaptations(store: Store, known: Mapping[str, Template]) -> tuple[Adaptation
     original = original_of(store, known)
     frame = original or Template("", "", "")
     fits = trajectories(store, phase=FITTED)
-    wanted = str(store.meta.get("identity", {}).get("template", ""))
+    wanted = store.metadata.template
     by_method: dict[str, list[Candidate]] = {}
     for unit in units:
         by_method.setdefault(unit.split("/")[1], []).append(candidate_from_json(store.result(unit), frame))
@@ -173,7 +173,7 @@ def adaptations(store: Store, known: Mapping[str, Template]) -> tuple[Adaptation
 
 def original_of(store: Store, known: Mapping[str, Template]) -> Template | None:
     """The template that a run began with: at hand, ours, or that of its config; None where it is none of them."""
-    wanted = store.meta.get("identity", {}).get("template")
+    wanted = store.metadata.template
     for at_hand in (*known.values(), default_template()):
         if at_hand.hash == wanted:
             return at_hand
