@@ -14,9 +14,9 @@ import pytest
 
 from recompact.cli.main import main
 from recompact.errors import InputError
-from recompact.harnesses.importing import Imported, from_files, from_harness, write
 from recompact.harnesses.packages import find
-from recompact.harnesses.recognise import HARNESSES
+from recompact.harnesses.recognition import HARNESSES
+from recompact.harnesses.template_import import Imported, from_files, from_harness, write
 from recompact.template import Template, default_template, lint, load, read, save
 
 SECTIONS = "## Goal\nthe aim\n## Progress\nwhat was done\n## Next Steps\nwhat comes\n"

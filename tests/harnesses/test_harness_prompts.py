@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from recompact.errors import InputError
 from recompact.harnesses import javascript, python
-from recompact.harnesses.importing import Imported, from_harness, write
-from recompact.harnesses.recognise import HARNESSES, role_of
+from recompact.harnesses.recognition import HARNESSES, role_of
+from recompact.harnesses.template_import import Imported, from_harness, write
 from recompact.harnesses.texts import Hole
 from recompact.template import PARTS, fill, lint, load
 

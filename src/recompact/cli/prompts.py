@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from recompact.harnesses.importing import Imported
+    from recompact.harnesses.template_import import Imported
     from recompact.report.changes import Line
     from recompact.template import Finding, PartDiff, SectionChange, Template
 
@@ -136,7 +136,7 @@ def import_(target: Path, force: bool, as_json: bool, **sources: Any) -> None:
 
     One file serves for the first summary and for later ones; with --first, --update and --system each has its own.
     """
-    from recompact.harnesses.importing import check_target, write
+    from recompact.harnesses.template_import import check_target, write
     from recompact.template import lint as findings_of
 
     check_target(target, force=force)  # before a search that may take seconds
@@ -170,8 +170,8 @@ def _import(
     python: str | None,
 ) -> Imported:
     from recompact.errors import InputError
-    from recompact.harnesses.importing import from_files, from_harness
-    from recompact.harnesses.recognise import HARNESSES
+    from recompact.harnesses.recognition import HARNESSES
+    from recompact.harnesses.template_import import from_files, from_harness
 
     if source in HARNESSES:
         if first or update or system:

@@ -26,8 +26,8 @@ from recompact.environments.hooks import behaviours_of, literals_of
 from recompact.environments.loading import load_suite
 from recompact.environments.protocol import Environment, Strategy, Suite, Task
 from recompact.environments.snapshots.channel import Channel
-from recompact.environments.snapshots.forking import die_with_harness, die_with_parent, end_group, freeze
-from recompact.environments.snapshots.masking import Mask, mask_of
+from recompact.environments.snapshots.fork import die_with_harness, die_with_parent, end_group, freeze
+from recompact.environments.snapshots.mask import Mask, mask_of
 from recompact.environments.snapshots.strategy import FORK, put_back, strategy_of, take
 from recompact.environments.wire import request_to_json
 from recompact.trajectory import Action

@@ -36,7 +36,7 @@ from recompact.environments.protocol import (
 )
 from recompact.environments.snapshots.async_channel import AsyncChannel, Lifeline, socket_pair
 from recompact.environments.snapshots.holders import Held, HeldSnapshot, Holder, HolderGone, Holders, Link
-from recompact.environments.snapshots.replaying import Log, record, recorded, replay
+from recompact.environments.snapshots.replay import Log, record, recorded, replay
 from recompact.environments.snapshots.strategy import FORK, REPLAY
 from recompact.environments.wire import request_from_json
 from recompact.trajectory import Action, Score, Snapshot

@@ -20,8 +20,8 @@ from recompact.environments.protocol import (
     Task,
 )
 from recompact.environments.snapshots.directory import SnapshotRefused
-from recompact.environments.snapshots.masking import Mask, mask_of
-from recompact.environments.snapshots.replaying import Log, record, recorded, replay
+from recompact.environments.snapshots.mask import Mask, mask_of
+from recompact.environments.snapshots.replay import Log, record, recorded, replay
 from recompact.environments.snapshots.strategy import FORK, REPLAY, put_back, strategy_of, take
 from recompact.trajectory import Action, Score, Snapshot
 

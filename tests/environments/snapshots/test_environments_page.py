@@ -17,7 +17,7 @@ from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import load_suite
 from recompact.environments.snapshots.conformance import conformance
-from recompact.environments.snapshots.masking import mask_of
+from recompact.environments.snapshots.mask import mask_of
 from recompact.trajectory import Action
 
 PAGE = Path(__file__).parents[3] / "docs" / "environments.md"

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from recompact.chat import Message
-from recompact.embedded.pocket.checking import problems
 from recompact.embedded.pocket.database import connect, contents
+from recompact.embedded.pocket.grader import problems
 from recompact.embedded.pocket.prompt import TOOLS
 from recompact.embedded.pocket.service import brief, execute
 from recompact.embedded.pocket.spec import ApiError

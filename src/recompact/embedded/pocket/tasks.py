@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 
-from recompact.embedded.pocket.checking import Expected
 from recompact.embedded.pocket.database import Contents, as_tables, connect, contents, create
 from recompact.embedded.pocket.families import BY_NAME
+from recompact.embedded.pocket.grader import Expected
 from recompact.embedded.pocket.world import Draft, Person, draft, pristine_rows
 
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from recompact.chat import Message, Reply, Request, Usage, assistant
 from recompact.embedded.pocket import LOGINS, read_task_message
 from recompact.embedded.simulation.guidance import Guidance, Kind, read_guidance
+from recompact.embedded.simulation.layout import Item, fit, render
 from recompact.embedded.simulation.notes import (
     SPECS,
     Event,
@@ -32,7 +33,6 @@ from recompact.embedded.simulation.notes import (
     write_signature,
 )
 from recompact.embedded.simulation.usage import count, input_tokens
-from recompact.embedded.simulation.writing import Item, fit, render
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from random import Random
 from typing import Any
 
 from recompact.chat import Reply, Request, Usage, assistant
-from recompact.embedded.simulation.judging import (
+from recompact.embedded.simulation.judgement import (
     CLAUSES,
     MECHANISMS,
     POLICY,

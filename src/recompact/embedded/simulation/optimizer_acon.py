@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from recompact.embedded.simulation.guidance import KINDS, Kind
-from recompact.embedded.simulation.judging import (
+from recompact.embedded.simulation.judgement import (
     CLAUSES,
     MECHANISMS,
     POLICY,

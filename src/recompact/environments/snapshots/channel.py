@@ -24,7 +24,7 @@ def packed(message: Mapping[str, Any]) -> bytes:
 
 
 class Channel:
-    """The end inside a host. `lifeline` is a pipe that only the harness can end: see `forking.die_with_harness`."""
+    """The end inside a host. `lifeline` is a pipe that only the harness can end: see `fork.die_with_harness`."""
 
     def __init__(self, descriptor: int, lifeline: int | None = None) -> None:
         self._socket = socket.socket(fileno=descriptor)

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Episode, Episodes, Observation, Task
-from recompact.environments.snapshots.masking import Mask, excerpts, masker
+from recompact.environments.snapshots.mask import Mask, excerpts, masker
 from recompact.trajectory import Action, Score, Snapshot
 
 

@@ -20,7 +20,7 @@ from typing import BinaryIO, Protocol
 
 from recompact.environments.protocol import Opening
 from recompact.environments.snapshots.async_channel import AsyncChannel, Lifeline, socket_pair
-from recompact.environments.snapshots.replaying import Log
+from recompact.environments.snapshots.replay import Log
 from recompact.trajectory import Snapshot
 
 _END_PATIENCE = 5.0  # seconds until a holder that should have ended its branch is no longer asked but done without

@@ -43,10 +43,10 @@ def entries(about: Mapping[str, str], others: tuple[Spec, ...]) -> tuple[Entry, 
         return {name: spec.description for name, spec in of_app(arguments["app"]).items()}
 
     def show_api(_: sqlite3.Connection, arguments: Arguments) -> Any:
-        known = of_app(arguments["app"])
-        if arguments["api"] not in known:
-            raise ApiError(f"{arguments['app']} has no API {arguments['api'][:40]!r}; it has: {', '.join(known)}")
-        return described(known[arguments["api"]])
+        apis = of_app(arguments["app"])
+        if arguments["api"] not in apis:
+            raise ApiError(f"{arguments['app']} has no API {arguments['api'][:40]!r}; it has: {', '.join(apis)}")
+        return described(apis[arguments["api"]])
 
     return tuple(Entry(spec, run) for spec, run in zip(_OWN, (show_apps, show_apis, show_api), strict=True))
 

@@ -9,7 +9,7 @@ import sqlite3
 from typing import Any
 
 from recompact.embedded.pocket.apps.account import login_entry
-from recompact.embedded.pocket.apps.records import matching, one, paged
+from recompact.embedded.pocket.apps.queries import matching, one, paged
 from recompact.embedded.pocket.database import insert, select, setting
 from recompact.embedded.pocket.spec import ApiError, Arguments, change, listing, may, need, read
 

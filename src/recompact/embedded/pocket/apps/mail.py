@@ -9,7 +9,7 @@ import sqlite3
 from typing import Any
 
 from recompact.embedded.pocket.apps.account import login_entry
-from recompact.embedded.pocket.apps.records import BETWEEN, matching, one, paged
+from recompact.embedded.pocket.apps.queries import BETWEEN, matching, one, paged
 from recompact.embedded.pocket.database import insert, select, setting
 from recompact.embedded.pocket.spec import ApiError, Arguments, change, listing, may, need, read
 
@@ -42,8 +42,8 @@ def move_message(db: sqlite3.Connection, a: Arguments) -> Any:
     if message["folder"] == "sent":
         raise ApiError("messages in the folder sent cannot be moved")
     db.execute("update messages set folder = ? where id = ?", (a["folder"], message["id"]))
-    shown = {name: message[name] for name in ("id", "sender", "subject", "date")}
-    return {"moved": shown | {"folder": a["folder"]}}
+    fields = {name: message[name] for name in ("id", "sender", "subject", "date")}
+    return {"moved": fields | {"folder": a["folder"]}}
 
 
 def delete_message(db: sqlite3.Connection, a: Arguments) -> Any:
@@ -55,8 +55,8 @@ def delete_message(db: sqlite3.Connection, a: Arguments) -> Any:
 def _listed(row: dict[str, Any]) -> dict[str, Any]:
     """A message in a list: who, about what, and how it begins."""
     other = "recipient" if row["folder"] == "sent" else "sender"
-    shown = {name: row[name] for name in ("id", other, "subject", "date")}
-    return shown | {"preview": row["body"][:28] + "...", "read": True, "attachments": 0, "priority": "normal"}
+    fields = {name: row[name] for name in ("id", other, "subject", "date")}
+    return fields | {"preview": row["body"][:28] + "...", "read": True, "attachments": 0, "priority": "normal"}
 
 
 _ID = need("message_id", "string", f"from {_HOW}")

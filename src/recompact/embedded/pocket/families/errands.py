@@ -9,10 +9,8 @@ import re
 from random import Random
 
 from recompact.embedded.pocket import vocabulary as words
-from recompact.embedded.pocket.checking import Answer, Change, Expected
 from recompact.embedded.pocket.database import Tables
-from recompact.embedded.pocket.families.family import Family
-from recompact.embedded.pocket.families.planting import (
+from recompact.embedded.pocket.families.common import (
     amount_after,
     emails,
     pick,
@@ -21,6 +19,8 @@ from recompact.embedded.pocket.families.planting import (
     rows,
     sent,
 )
+from recompact.embedded.pocket.families.family import Family
+from recompact.embedded.pocket.grader import Answer, Change, Expected
 from recompact.embedded.pocket.plans import (
     Api,
     Parameters,

@@ -13,8 +13,8 @@ from functools import cached_property
 from random import Random
 from typing import Literal
 
-from recompact.embedded.pocket.checking import Expected
 from recompact.embedded.pocket.database import Tables
+from recompact.embedded.pocket.grader import Expected
 from recompact.embedded.pocket.plans import Parameters, Plan
 from recompact.embedded.pocket.world import Draft
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 from random import Random
 
 from recompact.embedded.pocket import vocabulary as words
-from recompact.embedded.pocket.checking import Answer, Expected
 from recompact.embedded.pocket.database import Tables
-from recompact.embedded.pocket.families.family import Family
-from recompact.embedded.pocket.families.planting import (
+from recompact.embedded.pocket.families.common import (
     amount_after,
     approved,
     pick,
     quiet_day,
     rows,
 )
+from recompact.embedded.pocket.families.family import Family
+from recompact.embedded.pocket.grader import Answer, Expected
 from recompact.embedded.pocket.plans import (
     Api,
     Parameters,

@@ -8,10 +8,8 @@ from __future__ import annotations
 from random import Random
 
 from recompact.embedded.pocket import vocabulary as words
-from recompact.embedded.pocket.checking import Expected
 from recompact.embedded.pocket.database import Tables
-from recompact.embedded.pocket.families.family import Family
-from recompact.embedded.pocket.families.planting import (
+from recompact.embedded.pocket.families.common import (
     amount_after,
     emails,
     pick,
@@ -20,6 +18,8 @@ from recompact.embedded.pocket.families.planting import (
     requested,
     rows,
 )
+from recompact.embedded.pocket.families.family import Family
+from recompact.embedded.pocket.grader import Expected
 from recompact.embedded.pocket.plans import (
     Api,
     Parameters,

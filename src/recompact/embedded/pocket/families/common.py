@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from recompact.embedded.pocket.checking import Change
 from recompact.embedded.pocket.database import Row, Tables
+from recompact.embedded.pocket.grader import Change
 from recompact.embedded.pocket.plans import Records, cents
 from recompact.embedded.pocket.world import Draft, after
 

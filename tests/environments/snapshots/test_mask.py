@@ -7,8 +7,8 @@ from snapshot_suites import TASK, OneTask, do
 
 from recompact.environments.inprocess import InProcessEpisode, InProcessSuite
 from recompact.environments.protocol import EnvironmentFailed
-from recompact.environments.snapshots.masking import VOLATILE, excerpts, mask_of, masker
-from recompact.environments.snapshots.replaying import record, recorded
+from recompact.environments.snapshots.mask import VOLATILE, excerpts, mask_of, masker
+from recompact.environments.snapshots.replay import record, recorded
 from recompact.trajectory import Action, Snapshot
 
 

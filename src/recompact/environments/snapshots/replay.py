@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 
 from recompact.environments.protocol import EnvironmentFailed, Observation
-from recompact.environments.snapshots.masking import excerpts
+from recompact.environments.snapshots.mask import excerpts
 from recompact.environments.snapshots.strategy import REPLAY
 from recompact.trajectory import Action, Snapshot
 

@@ -16,7 +16,7 @@ from typing import Any
 from recompact.chat import sha256
 from recompact.errors import InputError
 from recompact.harnesses.packages import Harness, find
-from recompact.harnesses.recognise import EXTRAS, Prompt, find_prompts
+from recompact.harnesses.recognition import EXTRAS, Prompt, find_prompts
 from recompact.template import PARTS, REQUIRED, Template, placeholders, read, refuse_errors, save
 
 # A prompt that has no place for the conversation gets this around it. The tags are the ones that update prompts of
