@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from recompact.harnesses.template_import import Imported
     from recompact.report.changes import Line
-    from recompact.template import Finding, PartDiff, SectionChange, Template
+    from recompact.template import Defect, PartDiff, SectionChange, Template
 
 ALL_PARTS = ("system", "first", "update", "frame")
 _path = click.Path(path_type=Path)
@@ -211,7 +211,7 @@ def _described(template: Template, part: str) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, str]:
+def _finding(finding: Defect) -> dict[str, str]:
     return {"level": finding.level, "file": finding.file, "message": finding.message, "fix": finding.fix}
 
 
@@ -278,7 +278,7 @@ def _print_part(out: Console, template: Template, part: str) -> None:
             out.print(Text(section.guidance.removesuffix("\n")), soft_wrap=True)
 
 
-def _print_findings(out: Console, findings: tuple[Finding, ...], directory: Path) -> None:
+def _print_findings(out: Console, findings: tuple[Defect, ...], directory: Path) -> None:
     from rich.text import Text
 
     for finding in findings:
