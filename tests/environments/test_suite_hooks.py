@@ -11,7 +11,8 @@ import pytest
 from recompact.embedded.pocket import CATALOGUE, PocketSuite
 from recompact.environments import hosted as hosted_module
 from recompact.environments.functions import function_suite
-from recompact.environments.hosted import HostedSuite, HostProcess
+from recompact.environments.host_process import HostProcess
+from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.trajectory import Action
