@@ -1,7 +1,7 @@
-"""What is said between a model and everyone else: messages, tool calls, tool specs, requests, replies, usage.
+"""The messages of a conversation with a model, its requests and replies, and what they cost.
 
-Plain immutable values that know nothing of providers or environments. Every value has a canonical JSON form, and
-from it a digest: the journal keys a call by the digest of its request, the store keeps a message under its own.
+Plain immutable values that know nothing of providers or environments. Each has a canonical JSON form and from it a
+digest: the journal keys a call by the digest of its request, the store keeps a message under its own.
 """
 
 from __future__ import annotations

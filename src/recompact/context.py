@@ -1,7 +1,7 @@
 """The context of an agent: a fixed prefix, at most one summary, and the turns since.
 
-An immutable value. It knows how it is shown to the agent (`messages`), how it is shown to a compressor (`history`) and
-how large its compressible part is (`size`). PRE and POST of a boundary are two of these.
+An immutable value. It knows how the agent reads it (`messages`), how a compressor reads it (`history`) and how large
+its compressible part is (`size`). PRE and POST of a boundary are two of these.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ class Context:
     @cached_property
     def messages(self) -> tuple[Message, ...]:
         """The context as the agent reads it."""
-        shown = list(self.prefix)
+        messages = list(self.prefix)
         if self.summary is not None:
-            shown.append(summary_message(self.summary.text))
+            messages.append(summary_message(self.summary.text))
         for turn in self.turns:
-            shown.append(turn.message)
-            shown.extend(turn.results)
-        return tuple(shown)
+            messages.append(turn.message)
+            messages.extend(turn.results)
+        return tuple(messages)
 
     @cached_property
     def digest(self) -> str:

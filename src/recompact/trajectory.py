@@ -1,7 +1,6 @@
-"""What a rollout leaves behind: its turns, its boundaries, how it ended and what it cost.
+"""The record of a rollout: its turns, its boundaries, how it ended and what it cost.
 
-Immutable values, complete in themselves: PRE and POST contexts stand in each boundary as they were, so that nothing
-has to be reconstructed from logs later.
+PRE and POST stand in each boundary as they were, so that nothing has to be reconstructed from logs later.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def test_any_text_survives_its_literal(text: str, ascii_only: bool) -> None:
 def test_constants_are_put_in_and_the_rest_is_said() -> None:
     source = f"const TAIL = 'the tail', P = `{LONG}${{TAIL}} ${{ now() }} ${{lost}}` + TAIL + f(1) + (a ? b : c);"
     [(_, pieces)] = js(source)
-    assert [p if isinstance(p, str) else (p.source, p.shown) for p in pieces] == [
+    assert [p if isinstance(p, str) else (p.source, p.text) for p in pieces] == [
         LONG,
         *("the tail", " ", ("now()", "${now()}"), " ", ("lost", "${lost}"), "the tail"),
         *(("f(1)", "${f(1)}"), ("(a ? b : c)", "${(a ? b : c)}")),
@@ -283,7 +283,7 @@ def test_a_prompt_that_python_puts_together_is_put_together(tmp_path: Path) -> N
 )
 def test_python_texts(source: str, pieces: list[str]) -> None:
     found = [text for text in python.texts(source.encode()) if text.constant == "P"]
-    assert [p if isinstance(p, str) else p.shown for text in found for p in text.pieces] == pieces
+    assert [p if isinstance(p, str) else p.text for text in found for p in text.pieces] == pieces
 
 
 def test_prompts_that_are_not_recognised_are_said_to_be_missing(tmp_path: Path) -> None:

@@ -94,15 +94,15 @@ class FunctionEnvironment:
             self._answer = str(action.arguments.get("answer", ""))
             return Observation("The task is ended.", done=True)
         tool = self._tools[action.name]
-        given = dict(action.arguments)
+        arguments = dict(action.arguments)
         if "state" in inspect.signature(tool).parameters:
-            given["state"] = self._state
+            arguments["state"] = self._state
         try:
-            inspect.signature(tool).bind(**given)
+            inspect.signature(tool).bind(**arguments)
         except TypeError as error:
             return Observation(f"Error: {action.name}: {error}", error=True)
         try:
-            result = tool(**given)
+            result = tool(**arguments)
         except Exception as error:  # a tool's complaint is for the agent to read
             return Observation(f"Error: {type(error).__name__}: {error}", error=True)
         return Observation(result if isinstance(result, str) else json.dumps(result, ensure_ascii=False))

@@ -1,7 +1,7 @@
-"""The inside of an environment's own process: it waits for verbs on a socket and answers them with one environment.
+"""The inside of an environment's own process: it serves verbs that come on a socket, with one environment.
 
 Runs under any interpreter, with nothing but the standard library and the suite's own packages. It ends when the socket
-closes or the harness dies. Where the environment's snapshots are forks, every branch comes out of here as well.
+closes or the harness dies. Where the environment's snapshots are forks, every branch starts here as well.
 """
 
 from __future__ import annotations
@@ -116,11 +116,11 @@ class Host:
         """The holder's pid; or, in each branch that ever starts from it, the branch's own, on a channel of its own."""
         if self._strategy != FORK or len(files) != 1:
             raise RuntimeError("this environment is not one to be forked")
-        made = freeze(environment, files[0], self._channel)
-        if isinstance(made, int):
-            self._holders.append(made)
-            return made
-        self._channel = made
+        outcome = freeze(environment, files[0], self._channel)
+        if isinstance(outcome, int):
+            self._holders.append(outcome)
+            return outcome
+        self._channel = outcome
         self._holders = []
         self._branched = True
         return os.getpid()

@@ -105,7 +105,7 @@ class HostProcess:
             text = f"{self._what}: its host could not be started with {command[0]}: {error}"
             raise EnvironmentFailed(text) from error
         finally:
-            lifeline.given()
+            lifeline.hand_over()
         link = self._link = _Spawned(process, channel, lifeline)
         ready = await self._receive(link, "start of the host")
         if "error" in ready:

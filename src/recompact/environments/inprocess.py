@@ -1,4 +1,4 @@
-"""Environments that are tiny and pure run inside the harness: a suite's own objects, called directly."""
+"""Environments that are tiny and pure run inside the harness, as the suite's own objects, called directly."""
 
 from __future__ import annotations
 
@@ -108,11 +108,11 @@ class InProcessEpisode:
 
     async def snapshot(self) -> Snapshot:
         if self._strategy == REPLAY:
-            return self._recorded()
+            return self._replay_snapshot()
         try:
             return Snapshot(self._strategy, take(self._environment, self._strategy))
         except NotImplementedError:
-            return self._recorded()
+            return self._replay_snapshot()
         except Exception as error:
             raise self._failed("snapshot", error) from error
 
@@ -137,7 +137,7 @@ class InProcessEpisode:
     async def close(self) -> None:
         self._environment.close()
 
-    def _recorded(self) -> Snapshot:
+    def _replay_snapshot(self) -> Snapshot:
         if not self._whole:
             raise EnvironmentFailed(f"task {self._task}: its state was put back, so its actions are not all known")
         return record(self._log)

@@ -1,8 +1,8 @@
-"""Reads string and template literals out of JavaScript bundles, minified or not, without running them.
+"""Reads string and template literals from JavaScript bundles, minified or not, without running them.
 
-Comes in: the bytes of a file. Goes out: the longer texts in it that speak of summaries, unescaped as a JavaScript
-engine would, with constants put in where they can be resolved. It looks at expressions one at a time instead of
-tokenizing whole bundles: one regular expression mistaken for a division would turn everything after it inside out.
+Texts that speak of summaries are unescaped as an engine would do it, and constants are put in where they can be
+resolved. It looks at expressions one at a time instead of tokenizing whole bundles: one regular expression mistaken for
+a division would turn everything after it inside out.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ def worth_reading(data: bytes) -> bool:
 
 def texts(data: bytes) -> Iterator[SourceText]:
     """The texts of a file that speak of summaries, in order, and those that are put together from such texts."""
-    found: list[tuple[str, int, Pieces, int]] = []
+    candidates: list[tuple[str, int, Pieces, int]] = []
     for begin, end in _windows(data):
         for match in _START.finditer(data, begin, end):
             start = match.end()
             expression = _expression(data, start)
             if expression and (speaks_of_summaries(expression[0]) or _holes(expression[0])):
-                found.append((_bound_name(data, start), start, *expression))
-    speaking = {name for name, _, pieces, _ in found if speaks_of_summaries(pieces)}
-    for name, start, pieces, end in found:
+                candidates.append((_bound_name(data, start), start, *expression))
+    speaking = {name for name, _, pieces, _ in candidates if speaks_of_summaries(pieces)}
+    for name, start, pieces, end in candidates:
         if speaks_of_summaries(pieces) or speaking & _holes(pieces):
             yield SourceText(name, start, _resolved(data, pieces, (name,)), _notes(data, name, end))
 
@@ -87,16 +87,16 @@ def _bound_name(data: bytes, start: int) -> str:
 def _notes(data: bytes, name: str, end: int) -> tuple[str, ...]:
     """Whether the code soon after a text extends it. Farther away, a minified name is somebody else's."""
     appended = rb"(?<![\w$.])" + re.escape(name.encode("ascii")) + rb"\s*+\+="
-    found = re.compile(appended).search(data, end, end + NEAR) if name else None
-    return (f"the code may append to `{name}` (byte {found.start()})",) if found else ()
+    match = re.compile(appended).search(data, end, end + NEAR) if name else None
+    return (f"the code may append to `{name}` (byte {match.start()})",) if match else ()
 
 
 def _expression(data: bytes, start: int) -> tuple[Pieces, int] | None:
     """Operands joined by `+`, and where they end."""
-    found = _operand(data, start)
-    if found is None:
+    operand = _operand(data, start)
+    if operand is None:
         return None
-    pieces, end = found
+    pieces, end = operand
     while plus := _PLUS.match(data, end):
         more = _operand(data, plus.end())
         if more is None:
@@ -108,20 +108,20 @@ def _expression(data: bytes, start: int) -> tuple[Pieces, int] | None:
 def _operand(data: bytes, start: int) -> tuple[Pieces, int] | None:
     """One literal, name, call or parenthesis; what is not plain text becomes a hole."""
     first = data[start] if start < len(data) else -1
-    found: tuple[Pieces, int] | None = None
+    operand: tuple[Pieces, int] | None = None
     if first in _STRINGS:
         string = _STRINGS[first].match(data, start)
         text = _cooked(string[1]) if string else None
-        found = ((text,), string.end()) if string and text is not None else None
+        operand = ((text,), string.end()) if string and text is not None else None
     elif first == _BACKTICK:
-        found = _template(data, start)
+        operand = _template(data, start)
     elif first == ord("("):
         close = _closing(data, start + 1)
         if close is not None:
-            found = _plain(data, start + 1, close) or (_hole(data[start : close + 1]),), close + 1
+            operand = _plain(data, start + 1, close) or (_hole(data[start : close + 1]),), close + 1
     elif path := _PATH.match(data, start):
-        found = ((_hole(path[0]),), path.end())
-    return _with_suffixes(data, start, *found) if found else None
+        operand = ((_hole(path[0]),), path.end())
+    return _with_suffixes(data, start, *operand) if operand else None
 
 
 def _with_suffixes(data: bytes, start: int, pieces: Pieces, end: int) -> tuple[Pieces, int] | None:
@@ -164,11 +164,11 @@ def _template(data: bytes, start: int) -> tuple[Pieces, int] | None:
 def _plain(data: bytes, begin: int, close: int) -> tuple[str, ...] | None:
     """What stands between two brackets, if it is nothing but literal text."""
     begin += len(data[begin:close]) - len(data[begin:close].lstrip())
-    found = _expression(data, begin)
-    if found is None or data[found[1] : close].strip():
+    expression = _expression(data, begin)
+    if expression is None or data[expression[1] : close].strip():
         return None
-    texts = tuple(piece for piece in found[0] if isinstance(piece, str))
-    return texts if len(texts) == len(found[0]) else None
+    texts = tuple(piece for piece in expression[0] if isinstance(piece, str))
+    return texts if len(texts) == len(expression[0]) else None
 
 
 def _closing(data: bytes, start: int) -> int | None:
@@ -251,5 +251,5 @@ def _value(data: bytes, name: str) -> Pieces | None:
             starts.append(assigned.end())
     else:
         return None
-    found = _expression(data, starts[0]) if len(starts) == 1 else None
-    return found[0] if found and any(isinstance(p, str) for p in found[0]) else None
+    expression = _expression(data, starts[0]) if len(starts) == 1 else None
+    return expression[0] if expression and any(isinstance(p, str) for p in expression[0]) else None

@@ -1,8 +1,7 @@
 """Tells which texts in a harness's files are its compaction prompts, and what each is for.
 
-Comes in: the texts of a package's files. Goes out: one prompt for each role, with where it was found. A role is read
-off the constant's name where the bundle kept it, and otherwise off the structure: the headings that a summary is to
-have, and a few words. What is not certain is refused, never guessed.
+A role is read off the constant's name where the bundle kept it, and otherwise off the structure: the headings that a
+summary is to have, and a few words. What is not certain is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -79,22 +78,22 @@ class Prompt:
 
 def find_prompts(harness: Harness, package: Package) -> dict[str, Prompt]:
     """The prompts of a package by role."""
-    found: dict[str, list[Prompt]] = {}
+    by_file: dict[str, list[Prompt]] = {}
     sizes: dict[str, int] = {}
     for path in package.files:
         data = _bytes(path)
         name = path.relative_to(package.root).as_posix()
         prompts = _one_per_role(_prompts(harness, name, data), name)
         if prompts:
-            found[name], sizes[name] = prompts, len(data)
+            by_file[name], sizes[name] = prompts, len(data)
     # Bundles repeat themselves. The file that holds most of what is needed speaks for the package, then the smallest
     # that has the rest; all others are compared with them.
-    complete = {name: sum(p.role in harness.parts for p in prompts) for name, prompts in found.items()}
-    ranked = sorted(found, key=lambda name: (-complete[name], sizes[name], name))
+    complete = {name: sum(p.role in harness.parts for p in prompts) for name, prompts in by_file.items()}
+    ranked = sorted(by_file, key=lambda name: (-complete[name], sizes[name], name))
     ranked[1:] = sorted(ranked[1:], key=lambda name: (sizes[name], name))
     chosen = {}
     for role in _ROLES:
-        of_role = [prompt for name in ranked for prompt in found[name] if prompt.role == role]
+        of_role = [prompt for name in ranked for prompt in by_file[name] if prompt.role == role]
         if of_role:
             chosen[role] = _with_others(of_role)
     missing = [role for role in harness.parts if role not in chosen]

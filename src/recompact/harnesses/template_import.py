@@ -1,7 +1,7 @@
-"""Makes a template out of a harness's installed files or of files of the user's, and writes it in one piece.
+"""Makes a template from a harness's installed files, or from files of the user's, and writes it whole or not at all.
 
-Comes in: where the prompts are. Goes out: a template directory with the exact texts and with provenance, which holds
-no date and no path of this machine, so that the same import gives the same bytes.
+The template holds the exact texts. Its provenance has no date and no path of this machine, so the same import gives the
+same bytes.
 """
 
 from __future__ import annotations
@@ -50,11 +50,15 @@ class Imported:
 
 def from_harness(harness: Harness, *, package: Path | None, python: str | None, cwd: Path) -> Imported:
     """The prompts of an installed harness."""
-    found = find(harness, package=package, python=python, cwd=cwd)
-    prompts = find_prompts(harness, found)
+    installation = find(harness, package=package, python=python, cwd=cwd)
+    prompts = find_prompts(harness, installation)
     parts = {role: prompt for role, prompt in prompts.items() if role in PARTS}
     extras = {role: prompt for role, prompt in prompts.items() if role in EXTRAS}
-    provenance: dict[str, Any] = {"harness": harness.name, "package": found.name, "version": found.version}
+    provenance: dict[str, Any] = {
+        "harness": harness.name,
+        "package": installation.name,
+        "version": installation.version,
+    }
     provenance["parts"] = {role: _origin(prompt) for role, prompt in parts.items()}
     if extras:
         provenance["extras"] = {role: _origin(prompt) for role, prompt in extras.items()}
@@ -93,10 +97,10 @@ def check_target(directory: Path, *, force: bool) -> None:
     present = {entry.name for entry in directory.iterdir()}
     if present and not force:
         raise InputError(f"{directory} is not empty: name another directory with --to, or replace it with --force.")
-    known = {f"{name}.md" for name in (*PARTS, "frame", *EXTRAS)} | {"provenance.json"}
-    if strange := sorted(present - known):
+    own_files = {f"{name}.md" for name in (*PARTS, "frame", *EXTRAS)} | {"provenance.json"}
+    if others := sorted(present - own_files):
         raise InputError(
-            f"{directory} holds {strange[0]}, which is no file of a template, so --force does not replace it:"
+            f"{directory} holds {others[0]}, which is no file of a template, so --force does not replace it:"
             " name another directory with --to."
         )
 
@@ -147,7 +151,7 @@ def _origin(prompt: Prompt) -> dict[str, Any]:
         "constant": prompt.source.constant,
         "offset": prompt.source.offset,
         "sha256": sha256(prompt.text),
-        "placeholders": dict(prompt.rendered.placed),
+        "placeholders": dict(prompt.rendered.placeholders),
         "unresolved": [{"expression": e, "treated": t} for e, t in prompt.rendered.unresolved.items()],
         "notes": list(prompt.source.notes),
         "also_in": list(prompt.same),

@@ -1,7 +1,7 @@
 """Texts as source code writes them: literal pieces, and holes where the code puts in something else.
 
-The scanners of each language give these values; the recogniser turns them into prompt texts and says what it could
-not know.
+The scanners of each language give these values; recognition turns them into prompt texts and says what it could not
+know.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Hole:
     """An expression inside a text whose value the source alone does not tell."""
 
     source: str  # as the code writes it, without the braces
-    shown: str  # as the text would show it, with them
+    text: str  # as the text would show it, with them
     optional: bool = False  # nothing is one of its possible values
 
 
@@ -41,19 +41,19 @@ class SourceText:
 
     def render(self, names: Mapping[str, str]) -> Rendered:
         """Fill the holes whose meaning is known (`names`: expression -> placeholder) and account for the others."""
-        text, placed, unresolved = "", {}, {}
+        text, placeholders, unresolved = "", {}, {}
         for piece in self.pieces:
             if isinstance(piece, str):
                 text += piece
             elif piece.source in names:
-                placed[piece.source] = names[piece.source]
+                placeholders[piece.source] = names[piece.source]
                 text += f"{{{{ {names[piece.source]} }}}}"
             elif piece.optional:
                 unresolved[piece.source] = "left out, as the code does where it has no value for it"
             else:
                 unresolved[piece.source] = "kept as the code writes it"
-                text += piece.shown
-        return Rendered(text, placed, unresolved)
+                text += piece.text
+        return Rendered(text, placeholders, unresolved)
 
 
 @dataclass(frozen=True)
@@ -61,5 +61,5 @@ class Rendered:
     """A prompt text, the placeholders that were put in, and what could not be resolved with what was done about it."""
 
     text: str
-    placed: Mapping[str, str]
+    placeholders: Mapping[str, str]
     unresolved: Mapping[str, str]

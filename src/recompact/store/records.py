@@ -1,4 +1,4 @@
-"""Between values and the run file: trajectories, continuations, contexts and boundaries as documents of hashes.
+"""Trajectories, continuations, contexts and boundaries as documents in the run file.
 
 A document names messages by their hash in the store, so that a text that stands in ten contexts is kept once. Writing
 a trajectory and reading it back gives an equal value.

@@ -1,4 +1,4 @@
-"""Runs as files in a directory: where one is, which there are, and what one holds at a glance."""
+"""Runs as files in a directory, and the rows that tables show of a run."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def find_run(name: str, directory: Path) -> Path:
     """An existing run by name or path."""
     path = run_path(name, directory)
     if not path.is_file():
-        known = sorted(p.stem for p in directory.glob(f"*{SUFFIX}"))
-        there = f"there are {', '.join(known)}" if known else f"{directory} has none yet: give the run's file, or --dir"
-        raise InputError(f"there is no run {name!r} ({path}); {there}")
+        names = sorted(p.stem for p in directory.glob(f"*{SUFFIX}"))
+        hint = f"there are {', '.join(names)}" if names else f"{directory} has none yet: give the run's file, or --dir"
+        raise InputError(f"there is no run {name!r} ({path}); {hint}")
     return path
 
 
@@ -76,8 +76,8 @@ def config_of(store: Store) -> Path:
     where = store.metadata.config_file
     path = Path(os.path.normpath(store.path.parent.resolve() / where)) if where else None
     if path is None or not path.is_file():
-        gone = f"its config is no longer at {path}" if path else "it does not say where its config is"
-        raise InputError(f"{store.path}: {gone}: name the config and the run, as in CONFIG --run {store.path.stem}")
+        reason = f"its config is no longer at {path}" if path else "it does not say where its config is"
+        raise InputError(f"{store.path}: {reason}: name the config and the run, as in CONFIG --run {store.path.stem}")
     return path
 
 

@@ -63,10 +63,10 @@ def lint(template: Template) -> tuple[Defect, ...]:
 
 def _lint_placeholders(template: Template, part: str) -> list[Defect]:
     text = template.part(part)
-    sent = template.framed(part) if part in ("first", "update") else text  # type: ignore[arg-type]
+    prompt = template.framed(part) if part in ("first", "update") else text  # type: ignore[arg-type]
     defects = []
     for name in REQUIRED[part]:
-        if name not in placeholders(sent):
+        if name not in placeholders(prompt):
             message = f"has no {{{{ {name} }}}}, so the compressor would not see it"
             defects.append(Defect("error", part, message, "add it here or in frame.md"))
     for name in sorted(set(placeholders(text)) - set(PLACEHOLDERS)):

@@ -1,7 +1,4 @@
-"""The state of an episode: one in-memory SQLite database, all of it, also the answer and whether it is finished.
-
-Comes in: a composed world (rows). Goes out: bytes to restore from, and the contents of all tables for the checker.
-"""
+"""The state of an episode: one in-memory SQLite database with everything in it, also the answer once it is given."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""One episode of one task.
-
-Comes in: actions (`call_api`, `finish`). Goes out: JSON texts, and at the end a score. All state is in the database,
-so a snapshot is its bytes.
-"""
+"""One episode of one task in pocket. All state is in the database, so a snapshot is its bytes."""
 
 from __future__ import annotations
 

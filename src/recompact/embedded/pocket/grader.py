@@ -1,8 +1,4 @@
-"""Whether a task was done: the changes that it asked for, all of them, no others, and the right answer.
-
-Comes in: the tables before and after, the answer given, and what the family expects. Goes out: a list of problems in
-plain words; an empty list is a pass.
-"""
+"""Whether a task was done: the changes that it asked for, all of them, no others, and the right answer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What an action in pocket is for, and which literals a text holds: by the table of APIs, for `recompact behaviour`.
-
-Comes in: an action or any text. Goes out: documentation, mutation or read; tokens, ids of records and call signatures.
-"""
+"""What an action in pocket is for, and which literals a text holds, by the table of APIs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Doing a task right, or wrong on purpose: a plan run against an episode, with logins made where they are needed.
-
-Comes in: an environment and a plan. Goes out: every action with its observation, and the score.
-"""
+"""Plays a plan in an episode, right or wrong on purpose, and logs in where that is needed."""
 
 from __future__ import annotations
 

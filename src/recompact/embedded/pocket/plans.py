@@ -1,8 +1,8 @@
-"""How a plan is written: against a tiny interface, so that an oracle and any other agent can follow the same one.
+"""Plans: how a task is done, written against a tiny interface so that the oracle and any agent can follow the same one.
 
 A plan is a plain function from an `Api` and the parameters of the task to the answer. It is deterministic, touches
-nothing but the `Api`, ignores what mutations return, and may be run again from its start. A wrong plan is mostly a
-right one whose `Api` is bent: a page is missed, a condition is dropped, a mutation is repeated or left out.
+nothing but the `Api`, ignores what mutations return, and may be run again from its start. Most wrong plans are right
+ones with a bent `Api`: a page is missed, a condition dropped, a mutation repeated or left out.
 """
 
 from __future__ import annotations

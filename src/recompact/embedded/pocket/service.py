@@ -1,7 +1,6 @@
-"""The counter at which calls arrive: finds the API, checks the arguments, runs it.
+"""Where calls arrive: the API is looked up, the arguments are checked, and it is run.
 
-Comes in: an app, an API and a JSON object, all as a model wrote them. Goes out: a JSON value, or an `ApiError` whose
-text says how to do better. A call that errs has changed nothing.
+Arguments come as a model wrote them. An `ApiError` says how to do better, and a call that errs has changed nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A world before anything happens in it: the owner, about a dozen people, and the records of half a year.
 
-Comes in: a seed. Goes out: a `Draft`, to whose lists a task family adds the records that its task is about, and which
-`pristine_rows` turns into the rows of the database. The same seed always gives the same world.
+A world is drafted from a seed. A task family adds the records that its task is about, and `pristine_rows` gives the
+rows of the database. The same seed always gives the same world.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A simulated agent: it plans from the task's text and knows only what it sees in its context.
 
-In goes a request, out comes one call with a short thought. Everything is worked out anew from the messages at each
-step: a signature that is no longer there is looked up again, a token that is gone means a new login, a page that was
-forgotten is fetched again, a payment that was forgotten is made twice. It slips now and then, and it may believe a
-summary.
+Everything is worked out anew from the messages at each step: a signature that is no longer there is looked up again, a
+token that is gone means a new login, a forgotten page is fetched again, a forgotten payment is made twice. It slips now
+and then, and it may believe a summary.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A simulated compressor: it reads whatever compaction prompt it is given and writes the record that is asked for.
+"""A simulated compressor: it reads whatever compaction prompt it is given and writes the summary that is asked for.
 
-In goes a prompt with a conversation in it, out comes a summary under the prompt's own headings. What is kept, dropped
-or distorted depends, kind by kind, on what the guidance demands, with noise; keeping more costs room, and demanding
-everything makes each demand a little weaker. It sees text only.
+What is kept, dropped or distorted depends, kind by kind, on what the guidance demands, with noise. Keeping more costs
+room, and demanding everything makes each demand a little weaker.
 """
 
 from __future__ import annotations

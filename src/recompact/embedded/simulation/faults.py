@@ -1,7 +1,7 @@
-"""What can go wrong between a client and a model, on demand: the faults of the simulated server.
+"""The faults of the simulated server: what can go wrong between a client and a model, on demand.
 
-In goes a list of kinds with a rate; out comes, for each arrival of each request, the fault that it meets or none.
-The choice is a seeded function of the request, so that two runs meet the same faults and a retry can succeed.
+The choice is a seeded function of the request and of how often it arrived, so that two runs meet the same faults and a
+retry can succeed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a compaction prompt asks for: its headings, its limit, and how strongly it demands each kind of fact.
 
-In goes the prompt's own text, without the conversation in it; out come demands from 0 (not mentioned) over 1
-(mentioned) to 2 (demanded in so many words), and -1 where the prompt forbids. A real compressor model does this
-reading by itself; here it is done with word lists that are the same for every method that writes prompts.
+Demands go from 0 (not mentioned) over 1 (mentioned) to 2 (demanded in so many words), with -1 where the prompt forbids.
+A real compressor model does this reading by itself; here it is done with word lists that are the same for every method
+that writes prompts.
 """
 
 from __future__ import annotations

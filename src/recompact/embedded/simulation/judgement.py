@@ -1,7 +1,6 @@
-"""What a simulated optimizer sees in texts and how it puts it, the same for every method that asks it.
+"""What a simulated optimizer notices in texts and how it words it, the same for every method that asks it.
 
-In go texts of a prompt, out come suspects (what a summary lost or made up), their ranking with its errors, and clauses
-from one library, written into a template. Rates and clauses are here so that no method has its own.
+Error rates and clauses are here so that no method has its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What the simulated agent knows: nothing but what its messages show.
-
-In goes a context as messages, out comes what stands in it: results in sight, tokens, signatures, what the summary
-claims, and the task. Whatever a compaction took away is not here.
-"""
+"""What the simulated agent knows: nothing but what its messages show."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How the simulated compressor writes its summary down: what there is room for, under the headings of the prompt.
-
-In go items, each with its place and its worth, and the sections that the prompt demands; out comes the text.
-"""
+"""How the simulated compressor lays out its summary: what there is room for, under the headings of the prompt."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How knowledge stands in text: what an agent did, as messages or as a transcript, and what a summary says of it.
+"""How knowledge stands in text: calls in messages and transcripts, and what a summary says of them.
 
 Both simulated models see text only, and this is their reading and writing. Writing gives ordinary lines that a person
-can read; reading takes any text, also one by a real model, and finds in it what can be found: tokens, signatures,
-results, things done.
+can read; reading takes any text, also a real model's, and finds what can be found: tokens, signatures, results, things
+done.
 """
 
 from __future__ import annotations

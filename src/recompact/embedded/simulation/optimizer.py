@@ -1,17 +1,9 @@
 """A simulated optimizer: it diagnoses a boundary from the evidence text it gets, and revises a template from diagnoses.
 
-In goes a prompt of adaptation, out comes the JSON that it asks for. The optimizer compares the texts as a reader would:
-what the segment shows and the summary does not, and what the continuation after the summary did over again. It may name
-the wrong cause, and two candidates from the same diagnoses differ in what they take up and how they put it.
-
-The texts it looks for in a prompt: `<segment>`, `<previous-summary>`, `<summary>` and `<continuation arm="...">` blocks
-for a diagnosis; a `<diagnoses>` block with one JSON object a line, and `<first>` and `<update>`, for a revision.
-
-It answers ACON's prompts with the same eyes, error rates and clauses; what differs is what those prompts show. A
-`<with-compaction>` block is a whole trajectory, so its suspects are what any of its summaries lost, and they are ranked
-by what the run did more often than the one `<without-compaction>`, chance included. A `<feedback>` block holds remedies
-that nobody confined to the compressor, so a rule for the agent may be among them; and a prompt that does not fix the
-headings may get other ones back. An `<analyses>` block asks for shorter summaries.
+It compares the texts as a reader would: what the segment shows and the summary does not, and what the continuation
+after the summary did over again. It may name the wrong cause, and two candidates from the same diagnoses differ in what
+they take up and how they put it. What a prompt asks for is told by the blocks in it; ACON's prompts are answered with
+the same eyes, error rates and clauses.
 """
 
 from __future__ import annotations
@@ -61,7 +53,7 @@ class SimulatedOptimizer:
 
 
 def _answer_to(prompt: str) -> Callable[[str, Random, Judgement], dict[str, Any]]:
-    """What a prompt asks for, by the blocks in it."""
+    """What a prompt asks for, by the blocks in it; a diagnosis where none of them is there."""
     asked = {
         "<diagnoses>": revise,
         "<feedback>": rewrite,

@@ -1,9 +1,7 @@
-"""A simulated optimizer's answers to ACON's prompts: feedback on two runs, and rewritten prompts; analyses, and shorter
-ones.
+"""A simulated optimizer's answers to ACON's prompts: feedback on two runs, analyses, and prompts rewritten from them.
 
-In goes a prompt, out comes the JSON that it asks for, with the eyes, error rates and clauses of every other answer.
-What differs is what the evidence shows: a whole trajectory does not tell which of its summaries did the harm, and what
-two runs did differently includes the agent's own doing and chance.
+A whole trajectory does not tell which of its summaries did the harm, and what two runs did differently includes the
+agent's own doing and chance.
 """
 
 from __future__ import annotations
@@ -100,8 +98,10 @@ def _parting(straight: Sequence[Event], winding: Sequence[Event]) -> str:
 
 
 def rewrite(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
-    """A candidate from feedback: clauses as in a revision, rules for the agent where remedies ask for them, and other
-    headings where the prompt leaves them open."""
+    """A candidate from feedback: clauses as in a revision, and other headings where the prompt leaves them open.
+
+    Nobody confined the remedies to the compressor, so a rule for the agent may be among them.
+    """
     entries = entries_in(prompt, "feedback")
     rules = taken_up(entries, "task", "entries", rng, judgement)
     steering = [str(entry["task"]) for entry in entries if POLICY in entry.get("remedies", ()) and "task" in entry]

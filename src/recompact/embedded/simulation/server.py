@@ -1,7 +1,6 @@
 """Any chat model as an OpenAI-compatible server on loopback: Chat Completions, Responses and the list of models.
 
-In comes what a real client sends over a real network path; out goes what the model replies, in the provider's form,
-byte for byte the same for the same request. It counts what it received, can be slow, and can be told to fail.
+The same request gets the same bytes. The server counts what it received, can be slow, and can be told to fail.
 """
 
 from __future__ import annotations

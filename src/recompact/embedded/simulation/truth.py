@@ -1,7 +1,6 @@
 """Planted truth: what a compaction of a simulated run really lost, and what that did, from very many continuations.
 
-Comes in: a collected run of the embedded world. Goes out: for each boundary the facts that PRE shows and POST does not,
-and all draws of both arms, from which H and B follow as closely as one likes. Estimators are tested against this.
+Estimators are tested against this: H and B follow from the draws as closely as one likes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The server's side of the two wire formats: from a body to a request, from a reply to a body or a stream of events."""
+"""The server's side of the two wire formats: bodies to requests, and replies to bodies or streams of events."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The harness's end of the messages to an environment's process, and of the pipe that says that the harness is gone.
-
-Comes in: messages, with open files where one needs them. Goes out: answers, or None once the other side has gone.
-"""
+"""The harness's end of the channel to a host, and the pipe from whose end a host learns that the harness is gone."""
 
 from __future__ import annotations
 
@@ -82,8 +79,8 @@ class Lifeline:
         self._ours: int | None = ours
         _own.add(self)
 
-    def given(self) -> None:
-        """The other process has it now."""
+    def hand_over(self) -> None:
+        """The other process has its end now; let go of it here."""
         os.close(self.theirs)
 
     def close(self) -> None:

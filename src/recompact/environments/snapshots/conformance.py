@@ -1,7 +1,6 @@
-"""Does an environment come back as it was? One set of checks that any environment passes or fails.
+"""Checks that an environment comes back as it was, for everybody who connects one of their own.
 
-Comes in: a suite as the harness uses it, one of its tasks, and some actions to do in it. Goes out: a report in which
-each check has passed or says what differed. Meant for everybody who connects an environment of their own.
+Each check passes or says what differed.
 """
 
 from __future__ import annotations

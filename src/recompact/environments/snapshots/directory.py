@@ -1,8 +1,7 @@
-"""A directory that is all of an environment's state, as bytes, and back.
+"""A directory that is all of an environment's state, as the bytes of a tar archive.
 
-Comes in: a tree of regular files, directories and symbolic links. Goes out: a tar archive in which only names,
-contents, targets and permission bits count, so that equal trees are equal bytes. Restoring replaces the tree exactly
-and reaches nothing outside it: links are never followed, and an archive whose names lead elsewhere is refused.
+Only names, contents, targets and permission bits count, so equal trees are equal bytes. Restoring replaces the tree
+exactly and reaches nothing outside it: links are never followed, and an archive whose names lead elsewhere is refused.
 """
 
 from __future__ import annotations
@@ -92,10 +91,10 @@ def _walk(top: int, folder: str = "") -> Iterator[tuple[str, os.stat_result]]:
         raise SnapshotRefused(f"{folder or '.'} cannot be listed: {error.strerror}") from error
     try:
         names = sorted(os.listdir(handle), key=os.fsencode)
-        found = [(name, os.stat(name, dir_fd=handle, follow_symlinks=False)) for name in names]
+        entries = [(name, os.stat(name, dir_fd=handle, follow_symlinks=False)) for name in names]
     finally:
         os.close(handle)
-    for name, status in found:
+    for name, status in entries:
         path = f"{folder}/{name}" if folder else name
         yield path, status
         if stat.S_ISDIR(status.st_mode):

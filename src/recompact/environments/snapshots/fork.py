@@ -1,8 +1,7 @@
-"""The fork strategy inside a host: a frozen copy of the process, from which any number of live branches start.
+"""The fork strategy inside a host: frozen copies of the process, from which live branches start.
 
-Comes in: a single-threaded host that is asked for a snapshot, and a socket. Goes out: a holder, a forked process that
-does nothing but wait on that socket; asked for it, it forks a branch, which serves verbs like any host. A holder ends
-its branches with their children, and itself, when the harness lets go of the socket or dies.
+A frozen copy is a holder: it does nothing but wait on its socket for requests to fork a branch, which serves verbs like
+any host. It ends its branches with their children, and itself, when the harness lets go of the socket or dies.
 """
 
 from __future__ import annotations
@@ -44,18 +43,18 @@ def freeze(environment: Environment, control: int, channel: Channel) -> int | Ch
         close(control)
         randomness.put_back()
         raise
-    told, tell = pipe()
+    reading, writing = pipe()
     original = getpid()
     pid = fork()
     if pid == 0:
-        close(told)
-        return _holder(environment, control, channel, tell, original, randomness)
-    close(tell)
+        close(reading)
+        return _holder(environment, control, channel, writing, original, randomness)
+    close(writing)
     close(control)
     answer = b""
-    while answer != _FROZEN and (part := read(told, 65536)):
+    while answer != _FROZEN and (part := read(reading, 65536)):
         answer += part
-    close(told)
+    close(reading)
     _wake(environment, False)
     randomness.put_back()
     if answer != _FROZEN:
@@ -66,7 +65,7 @@ def freeze(environment: Environment, control: int, channel: Channel) -> int | Ch
 
 
 def _holder(
-    environment: Environment, control: int, channel: Channel, tell: int, original: int, randomness: _Randomness
+    environment: Environment, control: int, channel: Channel, report: int, original: int, randomness: _Randomness
 ) -> Channel:
     """The rest of a holder's life. Only its branches return from here."""
     try:
@@ -78,11 +77,11 @@ def _holder(
         die_with_parent(None)
         setsid()  # out of the group that is killed with the original
         listening = Channel(control)
-        write(tell, _FROZEN)
-        close(tell)
+        write(report, _FROZEN)
+        close(report)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            write(tell, f"{type(error).__name__}: {error}".encode())
+            write(report, f"{type(error).__name__}: {error}".encode())
         _exit(1)
     return _hold(environment, listening, randomness)
 
@@ -173,9 +172,9 @@ def _fork_branch(
     try:
         pid = fork()
     except OSError as error:
-        refused = Channel(answers)
-        refused.send({"error": f"its holder could not fork: {error}", "kind": "OSError"})
-        refused.close()
+        refusal = Channel(answers)
+        refusal.send({"error": f"its holder could not fork: {error}", "kind": "OSError"})
+        refusal.close()
         close(log)
         close(lifeline)
         return None
@@ -228,11 +227,11 @@ def _quiesce(environment: Environment) -> None:
 def _other_threads() -> list[str]:
     ours = threading.get_native_id()  # a Thread object may still have the number from before a fork
     try:
-        found = {int(name) for name in os.listdir("/proc/self/task")} - {ours}
+        ids = {int(name) for name in os.listdir("/proc/self/task")} - {ours}
     except OSError:  # not Linux: only Python's own threads are known
         return [thread.name for thread in threading.enumerate() if thread is not threading.current_thread()]
     names = {thread.native_id: thread.name for thread in threading.enumerate()}
-    return [names.get(id) or _native_name(id) for id in sorted(found)]
+    return [names.get(id) or _native_name(id) for id in sorted(ids)]
 
 
 def _native_name(id: int) -> str:

@@ -1,7 +1,7 @@
-"""The fork strategy in the harness: the holders that exist, and how a live branch is had from one.
+"""The fork strategy in the harness: which holders exist, and how a live branch is started from one.
 
-Comes in: a log of actions. Goes out: a process in the state after them, or after as many of them as any holder has.
-Holders are bounded in number and memory; the one unused for longest goes first, and a replay takes its place.
+A branch starts from the holder that is furthest along the log of a snapshot. Holders are bounded in number and memory;
+the one unused for longest goes first, and a replay takes its place.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Holder:
                 raise HolderGone(str(error)) from None
             raise
         finally:
-            lifeline.given()
+            lifeline.hand_over()
         return Branch(self, answer["ok"], channel, lifeline)
 
     def kill(self, pid: int) -> None:
@@ -132,8 +132,8 @@ class Branch:
         try:
             async with asyncio.timeout(_END_PATIENCE):
                 last = await self.channel.drained()
-            found = re.search(rb'\{"exited": (-?\d+)\}$', last)
-            code = int(found[1]) if found else None
+            status = re.search(rb'\{"exited": (-?\d+)\}$', last)
+            code = int(status[1]) if status else None
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -186,13 +186,13 @@ class Holders:
 
     def nearest(self, task: str, log: Sequence[object], exact: str = "") -> Holder | None:
         """The holder named `exact`, or the one whose log is the longest beginning of this one."""
-        found = self._holders.get(exact)
-        if found is None:
+        holder = self._holders.get(exact)
+        if holder is None:
             fitting = (h for h in self if h.held.task == task and h.held.log == list(log[: len(h.held.log)]))
-            found = max(fitting, key=lambda h: (len(h.held.log), h.used), default=None)
-        if found is not None:
-            found.used = next(self._clock)
-        return found
+            holder = max(fitting, key=lambda h: (len(h.held.log), h.used), default=None)
+        if holder is not None:
+            holder.used = next(self._clock)
+        return holder
 
     def opening(self, task: str) -> Opening | None:
         """What an episode of this task starts from, where a holder can spare it the start."""

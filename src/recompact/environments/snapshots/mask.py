@@ -1,7 +1,6 @@
-"""What of an observation may change from one run to the next without meaning anything, and how to look past it.
+"""Masks for the volatile parts of observations: replayed and recorded texts are compared after masking.
 
-Comes in: patterns, or a function, that an environment or its suite names in `mask`. Goes out: a function that replaces
-the volatile parts of a text; replayed and recorded observations are compared after it. Nothing is masked by default.
+An environment or its suite names patterns, or a function, in `mask`. Nothing is masked by default.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ def masker(mask: Mask | str | Iterable[str] | None) -> Mask | None:
 
 def mask_of(environment: object, suite: object = None) -> Mask | None:
     """The environment's own `mask`, else its suite's."""
-    found = getattr(environment, "mask", None)
-    return masker(found if found is not None else getattr(suite, "mask", None))
+    own = getattr(environment, "mask", None)
+    return masker(own if own is not None else getattr(suite, "mask", None))
 
 
 def excerpts(one: str, other: str, width: int = 80) -> tuple[str, str]:

@@ -1,7 +1,4 @@
-"""What the families share: picking records, reading amounts in texts, and days on which something can be planted.
-
-Pure functions on drafts, tables and records; each is used by several families.
-"""
+"""What several families use: picking records, reading amounts in texts, expected changes, and days to plant on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Hard families in which mail, files and contacts decide what is to be paid, sent or answered.
-
-Comes in and goes out as everywhere: planted records and parameters, a plan, what is expected, wrong ways.
-"""
+"""Hard families in which mail, files and contacts decide what is to be paid, sent or answered."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Hard families about costs that the owner shares with others: three apps, three logins, a request for each person.
-
-Comes in and goes out as everywhere: planted records and parameters, a plan, what is expected, wrong ways.
-"""
+"""Hard families about costs that the owner shares with others: three apps, three logins, a request for each person."""
 
 from __future__ import annotations
 

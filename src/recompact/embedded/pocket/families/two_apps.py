@@ -1,7 +1,4 @@
-"""The medium families: two apps, several pages, and sets that are restricted by what the other app knows.
-
-Comes in and goes out as everywhere: planted records and parameters, a plan, what is expected, wrong ways.
-"""
+"""The medium families: two apps, several pages, and sets that are restricted by what the other app knows."""
 
 from __future__ import annotations
 
