@@ -72,9 +72,9 @@ def test_a_request_digest_depends_on_every_part() -> None:
 
 def test_a_context_shows_prefix_then_summary_then_turns() -> None:
     turn = Turn.measured(assistant("hello"), (user("hi"),), counter())
-    shown = Context(PREFIX, Summary("the story so far", 4), (turn,)).messages
-    assert [m.role for m in shown] == ["system", "user", "user", "assistant", "user"]
-    assert "the story so far" in shown[2].content
+    messages = Context(PREFIX, Summary("the story so far", 4), (turn,)).messages
+    assert [m.role for m in messages] == ["system", "user", "user", "assistant", "user"]
+    assert "the story so far" in messages[2].content
 
 
 def test_a_turn_is_rendered_with_the_exact_arguments_and_counted_once() -> None:

@@ -18,7 +18,7 @@ Finish = Literal["stop", "length", "refusal"]
 
 
 def canonical(value: object) -> str:
-    """The one JSON text of a value: sorted keys, no spaces, text as it is."""
+    """The one JSON text of a value: keys sorted, no spaces, nothing escaped that need not be."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -28,7 +28,7 @@ def sha256(text: str) -> str:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """One call as the model wrote it. `arguments` stays raw text: a model may write what does not parse."""
+    """One call as the model wrote it. `arguments` stays raw text, since it may not parse."""
 
     id: str
     name: str
@@ -79,7 +79,7 @@ class Message:
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """A tool as the model is told of it; `parameters` is a JSON schema."""
+    """A tool as it is described to the model; `parameters` is a JSON schema."""
 
     name: str
     description: str
@@ -126,7 +126,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Decoding:
-    """How a model is to write: part of the frozen agent, so part of a request's digest."""
+    """Decoding settings. They are part of the frozen agent, and so of a request's digest."""
 
     max_output_tokens: int | None = None
     temperature: float | None = None
@@ -146,7 +146,7 @@ class Decoding:
 
 
 def chained(digest: str, messages: Iterable[Message]) -> str:
-    """The digest of a conversation from that of its beginning: what is new is hashed, not the whole again."""
+    """The digest of a conversation, continued from that of its beginning, so that only new messages are hashed."""
     for message in messages:
         digest = sha256(digest + message.digest)
     return digest
@@ -154,7 +154,7 @@ def chained(digest: str, messages: Iterable[Message]) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that decides a reply. `chain` is the digest of its messages, where whoever asks knows it already."""
+    """Everything that decides a reply. `chain` is the digest of its messages, where the caller has it already."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()

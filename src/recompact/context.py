@@ -15,7 +15,7 @@ from recompact.tokens import TokenCounter
 
 @dataclass(frozen=True)
 class Turn:
-    """One assistant message with the results of its calls. `tokens` is measured once, when the turn is made."""
+    """One assistant message with the results of its calls. `tokens` is measured once."""
 
     message: Message
     results: tuple[Message, ...]
@@ -79,7 +79,7 @@ class Context:
 
     @cached_property
     def digest(self) -> str:
-        """Of its messages, chained, so that a request need not hash all of them anew."""
+        """The chained digest of its messages, so that a request need not hash all of them again."""
         return chained("", self.messages)
 
     @property
@@ -92,7 +92,7 @@ class Context:
         return self.turns[-1] if self.turns else None
 
     def extended(self, turn: Turn) -> Context:
-        """With one more turn. What is known of this context is carried over, so that a step costs only its own text."""
+        """With one more turn. Sizes and digests are carried over, so that a step costs only its own text."""
         longer = replace(self, turns=(*self.turns, turn))
         longer.__dict__["size"] = self.size + turn.tokens
         longer.__dict__["messages"] = self.messages + turn.messages
@@ -105,7 +105,7 @@ class Context:
 
 
 def summary_message(text: str) -> Message:
-    """How a summary stands in the agent's context: after the prefix, marked as a record and not as an instruction."""
+    """A summary as the agent reads it: after the prefix, marked as a record and not as an instruction."""
     return user(
         f"Earlier steps of this task were replaced by the following summary of them.\n<summary>\n{text}\n</summary>"
     )

@@ -81,19 +81,19 @@ class Incident:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """One rollout, whole."""
+    """One complete rollout."""
 
     task: str
     turns: tuple[Turn, ...]
     boundaries: tuple[Boundary, ...]
     ending: Ending
     score: Score
-    context: Context  # the last one: what the agent saw at the end
+    context: Context  # at the end, with the last turn
     usage: Mapping[str, Usage] = field(default_factory=dict)  # by role, as the providers counted
     peak: int = 0  # largest agent input, by the run's own counter
     peak_reported: int = 0  # the same by the provider's count
     incidents: tuple[Incident, ...] = ()
-    error: str = ""  # why it ended so, where that needs words
+    error: str = ""  # why it ended like this, where that needs explaining
 
     @property
     def steps(self) -> int:

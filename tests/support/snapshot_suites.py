@@ -319,8 +319,8 @@ class OneTask:
         return (TASK,)
 
     def environment(self, task: Task) -> Environment:
-        made: Environment = globals()[self.kind](task)
-        return made
+        environment: Environment = globals()[self.kind](task)
+        return environment
 
 
 # -- functions -------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from recompact.harnesses.template_import import Imported
+    from recompact.harnesses.template_import import ImportedTemplate
     from recompact.report.changes import Line
     from recompact.template import Defect, PartDiff, SectionChange, Template
 
@@ -168,9 +168,9 @@ def _import(
     system: Path | None,
     package: Path | None,
     python: str | None,
-) -> Imported:
+) -> ImportedTemplate:
     from recompact.errors import InputError
-    from recompact.harnesses.recognition import HARNESSES
+    from recompact.harnesses.registry import HARNESSES
     from recompact.harnesses.template_import import from_files, from_harness
 
     if source in HARNESSES:

@@ -38,7 +38,7 @@ def literals_of(suite: object, texts: Sequence[str]) -> list[Literals] | None:
 
 
 def as_literals(answer: Any) -> Literals:
-    """What a suite named in a text, each once.
+    """The answer of a suite's `literals`, with each literal once.
 
     >>> as_literals({"tokens": ["a1", "a1"], "signatures": ()})
     {'tokens': ('a1',), 'signatures': ()}

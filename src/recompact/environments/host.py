@@ -113,7 +113,7 @@ class Host:
         return {"strategy": self._strategy, "masked": self._mask is not None}
 
     def _freeze(self, environment: Environment, files: list[int]) -> int:
-        """The holder's pid; or, in each branch that ever starts from it, the branch's own, on a channel of its own."""
+        """The holder's pid; in each branch that starts from it later, the branch's own, which has its own channel."""
         if self._strategy != FORK or len(files) != 1:
             raise RuntimeError("this environment is not one to be forked")
         outcome = freeze(environment, files[0], self._channel)

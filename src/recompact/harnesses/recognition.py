@@ -14,37 +14,9 @@ from pathlib import Path
 from recompact.errors import InputError
 from recompact.harnesses import javascript, python
 from recompact.harnesses.packages import SUFFIXES, Harness, Package
-from recompact.harnesses.texts import Rendered, SourceText
+from recompact.harnesses.texts import RenderedText, SourceText
 from recompact.template import parse_sections, placeholders
 
-HARNESSES = {
-    harness.name: harness
-    for harness in (
-        Harness(
-            "openclaw",
-            "openclaw",
-            "javascript",
-            "npm install openclaw",
-            notes=(
-                "These are the prompts of compaction mode `default`. Mode `safeguard` puts its instructions together"
-                " at run time; they are not imported.",
-            ),
-        ),
-        Harness("pi", "@earendil-works/pi-coding-agent", "javascript", "npm install @earendil-works/pi-coding-agent"),
-        Harness(
-            "hermes",
-            "hermes-agent",
-            "python",
-            "pip install hermes-agent",
-            parts=("first", "update"),  # it sends one user message and no system prompt
-            names=(
-                ("content_to_summarize", "history"),
-                ("self._previous_summary", "previous_summary"),
-                ("summary_budget", "budget"),
-            ),
-        ),
-    )
-}
 EXTRAS = ("split-turn", "branch")  # kept beside the template: no compressor of ours sends them
 _ROLES = ("system", "first", "update", *EXTRAS)
 
@@ -66,7 +38,7 @@ class Prompt:
     role: str
     file: str  # relative to the package
     source: SourceText
-    rendered: Rendered
+    rendered: RenderedText
     named: bool  # its role was read off its name
     same: tuple[str, ...] = ()  # other files with the same text
     other: tuple[str, ...] = ()  # other files with another text for the same role

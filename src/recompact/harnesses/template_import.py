@@ -41,14 +41,14 @@ MERGING_FRAME = FRAME.replace(
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedTemplate:
     """A template and the prompts that belong to it but are no part of one, by name."""
 
     template: Template
     extras: Mapping[str, str]
 
 
-def from_harness(harness: Harness, *, package: Path | None, python: str | None, cwd: Path) -> Imported:
+def from_harness(harness: Harness, *, package: Path | None, python: str | None, cwd: Path) -> ImportedTemplate:
     """The prompts of an installed harness."""
     installation = find(harness, package=package, python=python, cwd=cwd)
     prompts = find_prompts(harness, installation)
@@ -66,10 +66,10 @@ def from_harness(harness: Harness, *, package: Path | None, python: str | None, 
         provenance["notes"] = list(harness.notes)
     texts = {role: parts[role].text if role in parts else "" for role in PARTS}
     template = _framed(texts, FRAME, provenance)
-    return Imported(template, {role: prompt.text for role, prompt in extras.items()})
+    return ImportedTemplate(template, {role: prompt.text for role, prompt in extras.items()})
 
 
-def from_files(first: Path, update: Path | None, system: Path | None) -> Imported:
+def from_files(first: Path, update: Path | None, system: Path | None) -> ImportedTemplate:
     """The prompts in files; one file alone serves for the first summary and for every later one."""
     texts = {"system": _text(system) if system else "", "first": _text(first)}
     if update is None and "previous_summary" in placeholders(texts["first"]):
@@ -81,7 +81,7 @@ def from_files(first: Path, update: Path | None, system: Path | None) -> Importe
     files = {"system": system, "first": first, "update": update or first}
     origins = {part: {"file": path.name, "sha256": sha256(texts[part])} for part, path in files.items() if path}
     frame = FRAME if update else MERGING_FRAME
-    return Imported(_framed(texts, frame, {"parts": origins}), {})
+    return ImportedTemplate(_framed(texts, frame, {"parts": origins}), {})
 
 
 def check_target(directory: Path, *, force: bool) -> None:
@@ -105,7 +105,7 @@ def check_target(directory: Path, *, force: bool) -> None:
         )
 
 
-def write(imported: Imported, directory: Path, *, force: bool) -> None:
+def write(imported: ImportedTemplate, directory: Path, *, force: bool) -> None:
     """Write the template directory whole or not at all."""
     refuse_errors(imported.template, directory)
     check_target(directory, force=force)

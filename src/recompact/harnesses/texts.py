@@ -39,7 +39,7 @@ class SourceText:
     pieces: Pieces
     notes: tuple[str, ...] = ()
 
-    def render(self, names: Mapping[str, str]) -> Rendered:
+    def render(self, names: Mapping[str, str]) -> RenderedText:
         """Fill the holes whose meaning is known (`names`: expression -> placeholder) and account for the others."""
         text, placeholders, unresolved = "", {}, {}
         for piece in self.pieces:
@@ -53,11 +53,11 @@ class SourceText:
             else:
                 unresolved[piece.source] = "kept as the code writes it"
                 text += piece.text
-        return Rendered(text, placeholders, unresolved)
+        return RenderedText(text, placeholders, unresolved)
 
 
 @dataclass(frozen=True)
-class Rendered:
+class RenderedText:
     """A prompt text, the placeholders that were put in, and what could not be resolved with what was done about it."""
 
     text: str

@@ -6,7 +6,7 @@ from recompact.store.store import Store
 
 
 def journaled_calls(store: Store, prefix: str = "") -> list[tuple[str, int]]:
-    """Unit and ordinal of every call, in order, of units whose name begins like that."""
+    """Unit and ordinal of every call, in order; with a prefix, of units whose names begin with it."""
     rows = store._rows(
         "SELECT unit, ordinal FROM calls WHERE substr(unit, 1, ?) = ? ORDER BY unit, ordinal", (len(prefix), prefix)
     )

@@ -32,7 +32,7 @@ class RunMetadata:
         return cls(**values, others={key: value for key, value in data.items() if key not in names})
 
     def to_json(self) -> dict[str, Any]:
-        """By key as in the file, without what is empty."""
+        """As the file has it: by key, without empty fields."""
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "others"}
         values["arm_order"] = list(self.arm_order)
         return {key: value for key, value in values.items() if value is not None and value not in ("", [], {})} | dict(

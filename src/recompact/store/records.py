@@ -27,7 +27,7 @@ def write_trajectory(
     groups: Mapping[str, str],
     seconds: float,
 ) -> None:
-    """Record a finished rollout, whole, in one transaction."""
+    """Record a finished rollout in one transaction."""
     with store.transaction():
         boundaries = [_boundary_document(store, b) for b in trajectory.boundaries]
         document = _trajectory_document(store, trajectory, boundaries)
@@ -68,7 +68,7 @@ def write_trajectory(
 def write_continuation(
     store: Store, name: str, unit: str, index: int, arm: str, draw: int, continuation: Trajectory, *, seconds: float
 ) -> None:
-    """Record a finished continuation, whole, in one transaction; `read_trajectory(store, name)` gives it back."""
+    """Record a finished continuation in one transaction; `read_trajectory(store, name)` gives it back."""
     with store.transaction():
         document = _trajectory_document(store, continuation, ())
         store.insert(
@@ -135,7 +135,7 @@ _Messages = Callable[[str], Message]
 
 
 def _messages(store: Store) -> _Messages:
-    """Messages by the name that documents give them. The same one stands in many contexts: it is read once."""
+    """Messages by the hash that documents give. One that stands in many contexts is read once."""
     return cache(lambda key: Message.from_json(json.loads(store.text(bytes.fromhex(key)))))
 
 

@@ -45,7 +45,7 @@ class Overview:
 
 
 def run_path(name: str, directory: Path) -> Path:
-    """The file of a run: a path to one as it is, a bare name in the directory of runs."""
+    """The file of a run: a path stays as it is, a bare name is looked for in the directory of runs."""
     if name.endswith(SUFFIX) or "/" in name:
         return Path(name)
     if not re.fullmatch(r"[\w.@+-]+", name):
@@ -64,15 +64,15 @@ def find_run(name: str, directory: Path) -> Path:
 
 
 def note_config(store: Store, config: Path) -> None:
-    """Write down where a run's config is, seen from the run, so that both can be moved together."""
-    # Where it is, and not what it says: prices, limits and ceilings may be changed between two commands.
+    """Record the path of a run's config relative to the run, so that both can be moved together."""
+    # Its path and not its content: prices, limits and ceilings may change between two commands.
     where = os.path.relpath(config.resolve(), store.path.parent.resolve())
     if store.metadata.config_file != where:
         store.set_metadata(replace(store.metadata, config_file=where))
 
 
 def config_of(store: Store) -> Path:
-    """The config that made a run."""
+    """The config file of a run."""
     where = store.metadata.config_file
     path = Path(os.path.normpath(store.path.parent.resolve() / where)) if where else None
     if path is None or not path.is_file():
@@ -83,7 +83,7 @@ def config_of(store: Store) -> Path:
 
 @contextmanager
 def open_run(path: Path) -> Iterator[Store]:
-    """A run to write to. A new one in which nothing came to be recorded leaves no file behind."""
+    """A run to write to. A new one in which nothing was recorded leaves no file behind."""
     new = not path.exists()
     store = Store.open(path)
     try:
@@ -228,7 +228,7 @@ def boundary_rows(store: Store) -> list[BoundaryRow]:
 
 @dataclass(frozen=True)
 class ContinuationRow:
-    """One continuation: whose it is, how it ended and what it cost. The whole of it is the result of unit `name`."""
+    """One continuation: of which boundary, how it ended and what it cost. Unit `name` has all of it."""
 
     name: str
     unit: str
@@ -273,8 +273,7 @@ def continuation_rows(store: Store, unit: str | None = None, index: int | None =
 
 
 def phase_digest(store: Store, kind: str, without: Collection[str] = ()) -> str:
-    """One hash over the results of one kind of unit, in the order of their names, so that later phases of the run do
-    not change it."""
+    """One hash over the results of one kind of unit, in order of name; later phases of the run do not change it."""
     total = hashlib.sha256()
     for row in store._rows("SELECT name, result FROM units WHERE kind = ? ORDER BY name", (kind,)):
         if row["name"] not in without:

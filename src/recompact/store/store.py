@@ -75,7 +75,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing; a full disk becomes a message that says what to do."""
+        """All or nothing. An error of SQLite, such as a full disk, becomes a message that says what to do."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield
@@ -159,7 +159,7 @@ class Store:
     def journal(
         self, unit: str, ordinal: int, role: str, configured: str, request: str, reply: Reply, seconds: float
     ) -> None:
-        """Write a reply down before it is used."""
+        """Record a reply before it is used."""
         with self.transaction():
             message = self.put(reply.message.text)
             self._db.execute(
@@ -171,7 +171,7 @@ class Store:
             )
 
     def forget(self, unit: str, ordinal: int) -> None:
-        """Drop the journal of a unit from a call on: its replay took another way."""
+        """Drop the journal of a unit from this call on, because its replay took another path."""
         with self.transaction():
             self._db.execute("DELETE FROM calls WHERE unit = ? AND ordinal >= ?", (unit, ordinal))
 
@@ -194,7 +194,7 @@ class Store:
         self._db.execute("INSERT INTO units VALUES (?, ?, ?, ?)", (unit, kind, self.put(result), seconds))
 
     def forget_units(self, prefixes: Sequence[str]) -> None:
-        """Drop units whose names begin like that, with their calls and records, so that they are worked out anew."""
+        """Drop units whose names begin with one of these, with their calls and records, so that they run again."""
         tables = [row["name"] for row in self._rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
         with self.transaction():
             for table in tables:
@@ -206,7 +206,7 @@ class Store:
                     self._db.execute(f"DELETE FROM {table} WHERE substr({key}, 1, ?) = ?", (len(prefix), prefix))
 
     def reopen(self, unit: str) -> None:
-        """Drop what a unit came to, but not its calls: done again, it replays those and pays for none twice."""
+        """Drop a unit's result but not its calls: when it runs again, it replays those and pays for none twice."""
         with self.transaction():
             for table, column in (
                 *(("units", "name"), ("continuations", "name")),
@@ -221,9 +221,9 @@ class Store:
         return json.loads(self.text(row[0]))
 
     def digest(self, prefix: str = "", without: str | None = None) -> str:
-        """One hash over the results of units with that beginning of a name, in order; timings have no part in it.
+        """One hash over the results of units, in order of name; timings have no part in it.
 
-        `without` is the beginning of names that are passed over.
+        Names must begin with `prefix`; those that begin with `without` are skipped.
         """
         total = hashlib.sha256()
         query = "SELECT name, result FROM units WHERE substr(name, 1, ?) = ? ORDER BY name"
@@ -241,7 +241,7 @@ class Store:
         self._db.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
 
     def _rows(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        """Rows by column name. For this package alone: elsewhere a named query of it is called."""
+        """Rows by column name, for this package only: others call its named queries."""
         cursor = self._db.cursor()
         cursor.row_factory = sqlite3.Row
         return cursor.execute(query, parameters).fetchall()

@@ -32,7 +32,7 @@ def refuse_errors(template: Template, where: Path) -> None:
 
 
 def read(directory: Path) -> Template:
-    """Read a template directory, whatever lint would say about it.
+    """Read a template directory, whatever its defects.
 
     A missing `system.md` is an empty system prompt: some harnesses have none.
     """
@@ -51,7 +51,7 @@ def save(template: Template, directory: Path) -> None:
     for name, text in {**texts, "frame.md": template.frame, "provenance.json": provenance}.items():
         if text or name in texts:
             (directory / name).write_text(text, encoding="utf-8", newline="")
-        else:  # what an earlier template left there would be read as this one's
+        else:  # or a file of an earlier template would be read as part of this one
             (directory / name).unlink(missing_ok=True)
 
 

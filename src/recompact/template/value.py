@@ -41,13 +41,13 @@ class Section:
 
     @property
     def name(self) -> str:
-        """The heading without the accidents of its spelling: `## Goal`."""
+        """The heading in its normal form: `## Goal`."""
         return f"{'#' * self.level} {self.title}" if self.level else ""
 
 
 @dataclass(frozen=True)
 class Template:
-    """Three parts: what the compressor is (system), how the first summary is made, how a later one is.
+    """Three parts: what the compressor is (system), how it writes the first summary, and how it updates one.
 
     >>> t = Template("You summarize.", "{{ history }}\\n## Goal\\nthe aim", update="...")
     >>> [s.title for s in t.sections("first")], t.sections("first")[1].guidance
@@ -68,7 +68,7 @@ class Template:
 
     @property
     def hash(self) -> str:
-        """Of the texts that a compressor sees; where they came from does not change it."""
+        """The hash of the texts that a compressor sees; provenance has no part in it."""
         return sha256(canonical([self.system, self.first, self.update, self.frame]))
 
     def framed(self, part: Literal["first", "update"]) -> str:

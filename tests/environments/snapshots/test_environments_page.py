@@ -59,8 +59,8 @@ def test_the_failure_that_the_page_shows_is_what_such_an_environment_gets(place:
     suite, actions = names["NotesSuite"](), [Action("write", {"text": text}) for text in "abc"]
     actions += [Action("write"), Action("done")]
     report = asyncio.run(conformance(InProcessSuite(suite), suite.tasks("train")[0], actions))
-    (shown,) = re.findall(r"^ {4}(FAILED.*)$", PAGE.read_text(), re.MULTILINE)
-    assert shown in str(report)
+    (line,) = re.findall(r"^ {4}(FAILED.*)$", PAGE.read_text(), re.MULTILINE)
+    assert line in str(report)
 
 
 def test_the_configs_name_suites_that_load(place: Path) -> None:

@@ -62,12 +62,12 @@ def contents(db: sqlite3.Connection) -> Contents:
     return {name: {row[0]: row for row in db.execute(f"select * from {name}")} for name in names}
 
 
-def named(table: str, row: tuple[Any, ...]) -> dict[str, Any]:
+def by_column(table: str, row: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(COLUMNS[table], row, strict=True))
 
 
 def as_tables(bare: Contents) -> Tables:
-    return {table: {key: named(table, row) for key, row in rows.items()} for table, rows in bare.items()}
+    return {table: {key: by_column(table, row) for key, row in rows.items()} for table, rows in bare.items()}
 
 
 def select(db: sqlite3.Connection, sql: str, *values: Any, **by_name: Any) -> list[dict[str, Any]]:

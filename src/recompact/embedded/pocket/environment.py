@@ -31,19 +31,19 @@ class PocketEnvironment:
 
     def step(self, action: Action) -> Observation:
         if _answer(self._db) is not None:
-            return _failed("the task is finished already", done=True)
+            return _error("the task is finished already", done=True)
         try:
             if action.name == "finish":
                 _finish(self._db, action.arguments)
                 return Observation(as_text({"finished": True}), done=True)
             return Observation(as_text(self._call(action)))
         except ApiError as error:
-            return _failed(str(error))
+            return _error(str(error))
 
     def score(self) -> Score:
         before, expected = goal(self._seed, self._family)
-        found = problems(expected, before, contents(self._db), _answer(self._db))
-        return Score.of(not found, problems=found)
+        mistakes = problems(expected, before, contents(self._db), _answer(self._db))
+        return Score.of(not mistakes, problems=mistakes)
 
     def snapshot(self) -> bytes:
         return self._db.serialize()
@@ -84,7 +84,7 @@ def _as_object(arguments: Any) -> Any:
     return arguments
 
 
-def _failed(text: str, done: bool = False) -> Observation:
+def _error(text: str, done: bool = False) -> Observation:
     return Observation(as_text({"error": text}), done=done, error=True)
 
 

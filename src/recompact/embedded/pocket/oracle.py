@@ -28,10 +28,10 @@ class DirectApi:
     environment: Environment
     owner: Owner
     thorough: bool = False
-    done: list[tuple[Action, Observation]] = field(default_factory=list)
+    steps: list[tuple[Action, Observation]] = field(default_factory=list)
     _tokens: dict[str, str] = field(default_factory=dict)
     _passwords: dict[str, str] = field(default_factory=dict)
-    _known: set[str] = field(default_factory=set)
+    _looked_up: set[str] = field(default_factory=set)
 
     def call(self, app: str, name: str, /, **arguments: Any) -> Any:
         if SPECS[f"{app}.{name}"].needs_token:
@@ -41,11 +41,11 @@ class DirectApi:
         return self._do(app, name, arguments)
 
     def _look_up(self, app: str, name: str) -> None:
-        if app not in self._known:
+        if app not in self._looked_up:
             self._do("documentation", "show_apis", {"app": app})
-        if f"{app}.{name}" not in self._known:
+        if f"{app}.{name}" not in self._looked_up:
             self._do("documentation", "show_api", {"app": app, "api": name})
-        self._known |= {app, f"{app}.{name}"}
+        self._looked_up |= {app, f"{app}.{name}"}
 
     def _token(self, app: str) -> str:
         if app not in self._tokens:
@@ -69,19 +69,19 @@ class DirectApi:
 
     def act(self, action: Action) -> Observation:
         observation = self.environment.step(action)
-        self.done.append((action, observation))
+        self.steps.append((action, observation))
         return observation
 
 
 @dataclass(frozen=True)
-class Played:
+class Playthrough:
     """A whole episode: what was done, what came back, how it was judged."""
 
     steps: tuple[tuple[Action, Observation], ...]
     score: Score
 
 
-def play(environment: Environment, plan: Plan, parameters: Parameters, thorough: bool = False) -> Played:
+def play(environment: Environment, plan: Plan, parameters: Parameters, thorough: bool = False) -> Playthrough:
     """Runs a plan from the start to `finish`. A plan that is refused a call, or finds nothing, gives up there."""
     read = read_task_message(environment.start().prefix[-1].content)
     if read is None:
@@ -92,4 +92,4 @@ def play(environment: Environment, plan: Plan, parameters: Parameters, thorough:
     except (PlanFailed, LookupError):
         answer = "failed"
     api.act(Action("finish", {"answer": "done" if answer is None else answer}))
-    return Played(tuple(api.done), environment.score())
+    return Playthrough(tuple(api.steps), environment.score())

@@ -64,13 +64,13 @@ class _Bent:
     app: str
     name: str
     treat: Callable[[Api, dict[str, Any], int], Any]
-    seen: int = 0
+    number: int = 0  # of the call, from 1
 
     def call(self, app: str, name: str, /, **arguments: Any) -> Any:
         if (app, name) != (self.app, self.name):
             return self.api.call(app, name, **arguments)
-        self.seen += 1
-        return self.treat(self.api, arguments, self.seen)
+        self.number += 1
+        return self.treat(self.api, arguments, self.number)
 
 
 def _bent(
@@ -101,8 +101,8 @@ def dropping(plan: Plan, app: str, name: str, argument: str) -> Plan:
 def repeating(plan: Plan, app: str, name: str) -> Plan:
     """The plan, but doing the first of these mutations twice."""
 
-    def treat(api: Api, arguments: dict[str, Any], seen: int) -> Any:
-        if seen == 1:
+    def treat(api: Api, arguments: dict[str, Any], number: int) -> Any:
+        if number == 1:
             api.call(app, name, **arguments)
         return api.call(app, name, **arguments)
 
@@ -112,8 +112,8 @@ def repeating(plan: Plan, app: str, name: str) -> Plan:
 def skipping(plan: Plan, app: str, name: str) -> Plan:
     """The plan, but leaving out the first of these mutations."""
 
-    def treat(api: Api, arguments: dict[str, Any], seen: int) -> Any:
-        return {} if seen == 1 else api.call(app, name, **arguments)
+    def treat(api: Api, arguments: dict[str, Any], number: int) -> Any:
+        return {} if number == 1 else api.call(app, name, **arguments)
 
     return _bent(plan, app, name, treat)
 

@@ -50,8 +50,8 @@ class Parameter:
     def signature(self) -> str:
         if self.required:
             return f"{self.name}: {self.kind}"
-        shown = "null" if self.default is None else self.default
-        return f"{self.name}: {self.kind} = {shown}"
+        default = "null" if self.default is None else self.default
+        return f"{self.name}: {self.kind} = {default}"
 
 
 @dataclass(frozen=True)

@@ -131,8 +131,8 @@ def _block(text: str, tag: str) -> str:
 
 
 def _last_summary(messages: Sequence[Message]) -> str:
-    found = [_block(m.content, "summary") for m in messages if "<summary>" in m.content]
-    return found[-1] if found else ""
+    summaries = [_block(m.content, "summary") for m in messages if "<summary>" in m.content]
+    return summaries[-1] if summaries else ""
 
 
 def _task_in(prefix: str) -> str:
@@ -141,8 +141,8 @@ def _task_in(prefix: str) -> str:
 
 def _task_of(messages: Sequence[Message]) -> str:
     """The request among the agent's own messages: the last one, since examples come before."""
-    found = [read for m in messages if m.role == "user" and (read := read_task_message(m.content)) is not None]
-    return found[-1][1] if found else ""
+    requests = [message for m in messages if m.role == "user" and (message := read_task_message(m.content)) is not None]
+    return requests[-1][1] if requests else ""
 
 
 # --- what is kept of each kind
@@ -205,8 +205,8 @@ def _access(source: _Source, keeps: Keeps) -> list[Item]:
         if event.name == "account.show_passwords" and isinstance(event.result, dict):
             passwords |= event.result
     if passwords and keeps("token", carried=bool(source.before.passwords)):
-        shown = ", ".join(f"{app} {word}" for app, word in passwords.items())
-        items.append(Item("context", f"- Passwords: {shown}", 5))
+        pairs = ", ".join(f"{app} {word}" for app, word in passwords.items())
+        items.append(Item("context", f"- Passwords: {pairs}", 5))
     return items
 
 
@@ -252,31 +252,31 @@ def _is_mutation(line: str) -> bool:
     return match is not None and match[1] in SPECS and SPECS[match[1]].changes
 
 
-Found = dict[tuple[str, str], tuple[Event, bool]]
+Results = dict[tuple[str, str], tuple[Event, bool]]
 """Results by call: the event, and whether the previous summary had it."""
 
 
-def _results(source: _Source) -> Found:
+def _results(source: _Source) -> Results:
     """Results that the work may still need: not documentation, passwords or logins, which are kept apart."""
-    found: Found = {}
+    results: Results = {}
     for (name, arguments), result in source.before.results.items():
         app, api = name.split(".")
-        found[name, arguments] = (Event(app, api, arguments, result), True)
+        results[name, arguments] = (Event(app, api, arguments, result), True)
     for event in source.events:
         useless = event.app in ("documentation", "account") or event.api == "login"
         if not event.error and not event.changes and not useless:
-            found[event.name, event.arguments] = (event, False)
-    return found
+            results[event.name, event.arguments] = (event, False)
+    return results
 
 
 RELATIONS = ("coworker", "friend", "roommate", "sibling", "parent")
 
 
-def _people(found: Found, task: str) -> frozenset[str]:
+def _people(results: Results, task: str) -> frozenset[str]:
     """Whom the work is about, once that is known: all contacts of the relationships that the task names, or guests."""
     about: set[str] = set()
     asked = set()
-    for event, _ in found.values():
+    for event, _ in results.values():
         result = event.result
         relation = event.given.get("relationship")
         if is_page(result) and relation:
@@ -288,11 +288,11 @@ def _people(found: Found, task: str) -> frozenset[str]:
     return frozenset(about) if named <= asked else frozenset()
 
 
-def _records(found: Found, keeps: Keeps, about: frozenset[str]) -> list[Item]:
+def _records(results: Results, keeps: Keeps, about: frozenset[str]) -> list[Item]:
     """Retrieved records: as they are, or as a count and a total, or as a mere mention."""
     items = []
     lists: dict[tuple[str, str], dict[int, tuple[Event, bool]]] = {}
-    for event, carried in found.values():
+    for event, carried in results.values():
         if is_page(event.result):
             given = {k: v for k, v in event.given.items() if k != "page"}
             lists.setdefault((event.name, argument_key(given)), {})[event.result["page"]] = (event, carried)
@@ -327,7 +327,7 @@ def _list_item(
 
 def _outlook(
     source: _Source,
-    lists: Found,
+    lists: Results,
     restricted: bool,
     keeps: Keeps,
     rng: Random,

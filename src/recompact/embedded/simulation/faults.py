@@ -78,18 +78,18 @@ class Faults:
         lasting = [kind for kind in self.kinds if kind in LASTING]
         transient = [kind for kind in self.kinds if kind not in LASTING]
         share = self.rate * len(lasting) / len(self.kinds)
-        drawn = self._draw(digest)
-        if drawn < share:
-            return _picked(lasting, drawn / share)
+        chance = self._draw(digest)
+        if chance < share:
+            return _pick(lasting, chance / share)
         share = (self.rate - share) / (1 - share) if share < 1 else 0.0
-        drawn = self._draw(f"{digest}:{arrival}")
-        return _picked(transient, drawn / share) if drawn < share else None
+        chance = self._draw(f"{digest}:{arrival}")
+        return _pick(transient, chance / share) if chance < share else None
 
     def _draw(self, what: str) -> float:
         return int(sha256(f"{self.seed}:{what}")[:13], 16) / 16**13
 
 
-def _picked(kinds: Sequence[str], where: float) -> str:
+def _pick(kinds: Sequence[str], where: float) -> str:
     return kinds[min(int(where * len(kinds)), len(kinds) - 1)]
 
 

@@ -86,11 +86,10 @@ Suspect = tuple[Kind, str, str]
 """A kind of fact, a quote from the segment, a quote from the summary."""
 
 
-def ranked(found: Sequence[Suspect], redone: Counter[Kind], rng: Random, judgement: Judgement) -> list[Suspect]:
+def rank(candidates: Sequence[Suspect], redone: Counter[Kind], rng: Random, judgement: Judgement) -> list[Suspect]:
     """The three most telling suspects: what was done again counts, and what makes a run fail outright."""
-    order = sorted(
-        found, key=lambda suspect: -(redone[suspect[0]] + (2 if suspect[0] in ("predicate", "open", "mutation") else 0))
-    )
+    fatal = ("predicate", "open", "mutation")
+    order = sorted(candidates, key=lambda suspect: -(redone[suspect[0]] + (2 if suspect[0] in fatal else 0)))
     if len(order) > 1 and rng.random() < judgement.wrong_cause:
         order.insert(0, order.pop(rng.randrange(1, len(order))))
     return order[:3]
@@ -100,31 +99,31 @@ def suspects(segment: str, previous: str, summary: str) -> list[Suspect]:
     """Everything that did not survive."""
     notes = read_notes(summary)
     before = read_notes(previous)
-    found: list[Suspect] = []
+    losses: list[Suspect] = []
     for event in events_in(segment):
         quote = _quote(segment, event)
         if event.error:
             continue
         if event.api == "login" and event.app not in notes.tokens:
-            found.append(("token", quote, mention(summary, event.app)))
+            losses.append(("token", quote, mention(summary, event.app)))
         elif event.name == "documentation.show_api":
             name = f"{event.given.get('app')}.{event.given.get('api')}"
             if name not in notes.signatures:
-                found.append(("signature", quote, mention(summary, name)))
+                losses.append(("signature", quote, mention(summary, name)))
         elif event.changes and not notes.says_done(event.name, event.given):
-            found.append(("mutation", quote, mention(summary, "[x]")))
+            losses.append(("mutation", quote, mention(summary, "[x]")))
         elif event.app not in ("documentation", "account") and event.api != "login" and not event.changes:
             kept = notes.results.get((event.name, event.arguments))
             if kept is None:
-                found.append(("set", quote, mention(summary, event.name)))
+                losses.append(("set", quote, mention(summary, event.name)))
             elif isinstance(event.result, dict) and kept.get("pages", 0) < event.result.get("pages", 0):
-                found.append(("page", quote, mention(summary, event.name)))
+                losses.append(("page", quote, mention(summary, event.name)))
     for app in sorted(before.tokens.keys() - notes.tokens.keys()):
-        found.append(("token", mention(previous, before.tokens[app]), mention(summary, app)))
-    found += [("open", "", mention(summary, claim)) for claim in claims(summary)]
+        losses.append(("token", mention(previous, before.tokens[app]), mention(summary, app)))
+    losses += [("open", "", mention(summary, claim)) for claim in claims(summary)]
     if "conditions left out" in summary or not goal(summary):
-        found.append(("predicate", "", goal(summary)))
-    return found
+        losses.append(("predicate", "", goal(summary)))
+    return losses
 
 
 def kind_of(app: str, api: str) -> Kind:
@@ -156,15 +155,15 @@ def goal(summary: str) -> str:
 
 def entries_in(prompt: str, tag: str) -> list[dict[str, Any]]:
     """The JSON objects of a block, one a line."""
-    found = []
+    entries = []
     for line in block(prompt, tag).splitlines():
         try:
             entry = json.loads(line)
         except ValueError:
             continue
         if isinstance(entry, dict):
-            found.append(entry)
-    return found
+            entries.append(entry)
+    return entries
 
 
 def cited_kinds(entries: Sequence[Mapping[str, Any]], name: str) -> dict[Kind, list[str]]:
@@ -180,7 +179,7 @@ def cited_kinds(entries: Sequence[Mapping[str, Any]], name: str) -> dict[Kind, l
     return {kind: cited[kind] for kind in sorted(cited, key=lambda k: -len(cited[k]))}
 
 
-def taken_up(
+def take_up(
     entries: Sequence[Mapping[str, Any]], name: str, cites: str, rng: Random, judgement: Judgement
 ) -> list[dict[str, Any]]:
     """A clause for each kind that is named; not every kind makes it."""

@@ -42,8 +42,8 @@ class Event:
 
     @property
     def given(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.arguments)
-        return found
+        arguments: dict[str, Any] = json.loads(self.arguments)
+        return arguments
 
     @property
     def changes(self) -> bool:
@@ -58,20 +58,20 @@ def argument_key(arguments: Mapping[str, Any]) -> str:
 def events_of(messages: Iterable[Message]) -> list[Event]:
     """What an agent's own messages show of its calls."""
     asked: dict[str, str] = {}
-    found: list[Event] = []
+    events: list[Event] = []
     for message in messages:
         for call in message.calls:
             asked[call.id] = call.arguments
         if message.role == "tool" and message.call_id in asked:
             event = _event(asked[message.call_id], message.content)
             if event is not None:
-                found.append(event)
-    return found
+                events.append(event)
+    return events
 
 
 def events_in(transcript: str) -> list[Event]:
     """The same from a transcript as a compressor gets it."""
-    found: list[Event] = []
+    events: list[Event] = []
     call = ""
     lines = iter(transcript.splitlines())
     for line in lines:
@@ -80,9 +80,9 @@ def events_in(transcript: str) -> list[Event]:
         elif call and line.startswith("[result of call_api]"):
             event = _event(call, next(lines, ""))
             if event is not None:
-                found.append(event)
+                events.append(event)
             call = ""
-    return found
+    return events
 
 
 @lru_cache(maxsize=20_000)
@@ -122,8 +122,8 @@ def write_result(event: Event) -> str:
     result = event.result
     if isinstance(result, dict):
         result = {k: distilled(v) if isinstance(v, str) and len(v) > _LONG else v for k, v in result.items()}
-    shown = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
-    return f"- {write_call(event.name, event.given)} returned {shown}"
+    text = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+    return f"- {write_call(event.name, event.given)} returned {text}"
 
 
 _LONG = 120
@@ -182,8 +182,8 @@ def _cell(value: Any) -> str:
 
 def write_signature(spec: Spec) -> str:
     """Enough to call it again: names and defaults."""
-    shown = [p.name if p.required else f"{p.name}={json.dumps(p.default)}" for p in spec.parameters]
-    return f"{spec.full_name}({', '.join(shown)})"
+    parameters = [p.name if p.required else f"{p.name}={json.dumps(p.default)}" for p in spec.parameters]
+    return f"{spec.full_name}({', '.join(parameters)})"
 
 
 # --- reading
@@ -203,13 +203,13 @@ class Notes:
     @property
     def done(self) -> list[tuple[str, str]]:
         """Changes that are reported as made in so many words: (full name, arguments)."""
-        found = []
+        calls = []
         for line in self.lines:
             match = re.search(r"\[x\] (\w+\.\w+)\((.*)\)$", line)
             arguments = read_arguments(match[2]) if match else None
             if match and arguments is not None and match[1] in SPECS and SPECS[match[1]].changes:
-                found.append((match[1], argument_key(arguments)))
-        return found
+                calls.append((match[1], argument_key(arguments)))
+        return calls
 
     def says_done(self, name: str, arguments: Mapping[str, Any]) -> bool:
         """Whether some line reports this very call as done: its name and all that tells it from others."""
@@ -301,7 +301,7 @@ def _value(name: str, cell: str) -> Any:
 
 def read_arguments(text: str) -> dict[str, Any] | None:
     """The arguments of a written call, or None where they do not read."""
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     decoder = json.JSONDecoder()
     at = 0
     while at < len(text):
@@ -309,10 +309,10 @@ def read_arguments(text: str) -> dict[str, Any] | None:
         if match is None:
             return None
         try:
-            found[match[1]], at = decoder.raw_decode(text, match.end())
+            arguments[match[1]], at = decoder.raw_decode(text, match.end())
         except ValueError:
             return None
-    return found
+    return arguments
 
 
 def _loads(text: str) -> Any:

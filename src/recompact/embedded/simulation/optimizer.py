@@ -25,9 +25,9 @@ from recompact.embedded.simulation.judgement import (
     cited_kinds,
     entries_in,
     kind_of,
-    ranked,
+    rank,
     suspects,
-    taken_up,
+    take_up,
     with_clauses,
 )
 from recompact.embedded.simulation.optimizer_acon import analyse, compare, rewrite, shorten
@@ -67,11 +67,11 @@ def _answer_to(prompt: str) -> Callable[[str, Random, Judgement], dict[str, Any]
 
 def group(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     """Diagnoses by kind of fact, the most frequent first."""
-    found = cited_kinds(entries_in(prompt, "diagnoses"), "boundary")
+    kinds = cited_kinds(entries_in(prompt, "diagnoses"), "boundary")
     return {
         "groups": [
             {"kind": kind, "mechanism": MECHANISMS[kind], "boundaries": sorted(set(ids)), "lesson": CLAUSES[kind][0]}
-            for kind, ids in found.items()
+            for kind, ids in kinds.items()
         ]
     }
 
@@ -79,17 +79,17 @@ def group(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
 def diagnose(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     """What the summary lost or made up, most telling first, each with quotes from the texts it is about."""
     segment, summary = block(prompt, "segment"), block(prompt, "summary")
-    found = suspects(segment, block(prompt, "previous-summary"), summary)
-    found = ranked(found, Counter(kind_of(app, api) for app, api in _redone(prompt)), rng, judgement)
+    redone = Counter(kind_of(app, api) for app, api in _redone(prompt))
+    ranking = rank(suspects(segment, block(prompt, "previous-summary"), summary), redone, rng, judgement)
     findings = [
         {
             "kind": kind,
             "mechanism": MECHANISMS[kind],
-            "segment_quote": seen,
-            "summary_quote": said,
+            "segment_quote": segment_quote,
+            "summary_quote": summary_quote,
             "explanation": f"The continuations after the summary had to do without what it lost ({kind}).",
         }
-        for kind, seen, said in found
+        for kind, segment_quote, summary_quote in ranking
     ]
     return {"findings": findings}
 
@@ -97,8 +97,8 @@ def diagnose(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
 def _redone(prompt: str) -> list[tuple[str, str]]:
     """(app, api) of what the continuations after the summary did although it had been done before."""
     again = []
-    for made in re.findall(r'<continuation arm="POST"[^>]*>\n(.*?)\n</continuation>', prompt, re.DOTALL):
-        for call in re.findall(r"^\(again\) -> call_api\((\{.*\})\)$", made, re.MULTILINE):
+    for continuation in re.findall(r'<continuation arm="POST"[^>]*>\n(.*?)\n</continuation>', prompt, re.DOTALL):
+        for call in re.findall(r"^\(again\) -> call_api\((\{.*\})\)$", continuation, re.MULTILINE):
             try:
                 asked = json.loads(call)
                 again.append((str(asked["app"]), str(asked["api"])))
@@ -109,7 +109,7 @@ def _redone(prompt: str) -> list[tuple[str, str]]:
 
 def revise(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     """A candidate: the guidance of both parts with clauses against what was diagnosed, each citing its boundaries."""
-    rules = taken_up(entries_in(prompt, "diagnoses"), "boundary", "boundaries", rng, judgement)
+    rules = take_up(entries_in(prompt, "diagnoses"), "boundary", "boundaries", rng, judgement)
     if rules and rng.random() < judgement.steers_agent:
         rules.append({"clause": POLICY, "section": "Next", "boundaries": rules[0]["boundaries"]})
     parts = {name: with_clauses(block(prompt, name), rules) for name in ("first", "update")}

@@ -26,9 +26,9 @@ from recompact.embedded.simulation.judgement import (
     goal,
     kind_of,
     mention,
-    ranked,
+    rank,
     suspects,
-    taken_up,
+    take_up,
     with_clauses,
 )
 from recompact.embedded.simulation.notes import Event, events_in, read_notes
@@ -64,8 +64,8 @@ def compare(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     winding = [event for segment in segments for event in events_in(segment) if not event.error]
     excess = Counter(map(_call_of, winding)) - Counter(map(_call_of, straight))
     redone = Counter(kind_of(*name.split(".", 1)) for (name, _), times in excess.items() for _ in range(times))
-    found = ranked(lost, redone, rng, judgement)
-    remedies = [CLAUSES[kind][0] for kind in dict.fromkeys(kind for kind, _, _ in found)]
+    ranking = rank(lost, redone, rng, judgement)
+    remedies = [CLAUSES[kind][0] for kind in dict.fromkeys(kind for kind, _, _ in ranking)]
     # The runs show what the agent did, so a remedy may be a rule for it, and has to be where no summary is to blame.
     if rng.random() < judgement.steers_agent or not remedies:
         remedies.append(POLICY)
@@ -75,10 +75,10 @@ def compare(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
             {
                 "category": CATEGORIES[MECHANISMS[kind]],
                 "kind": kind,
-                "quote": seen or said,
+                "quote": segment_quote or summary_quote,
                 "explanation": f"After a compaction the run had to do without it ({kind}).",
             }
-            for kind, seen, said in found
+            for kind, segment_quote, summary_quote in ranking
         ],
         "remedies": remedies,
         "mechanism": f"It made {sum(excess.values())} calls that the other run did not make.",
@@ -103,7 +103,7 @@ def rewrite(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     Nobody confined the remedies to the compressor, so a rule for the agent may be among them.
     """
     entries = entries_in(prompt, "feedback")
-    rules = taken_up(entries, "task", "entries", rng, judgement)
+    rules = take_up(entries, "task", "entries", rng, judgement)
     steering = [str(entry["task"]) for entry in entries if POLICY in entry.get("remedies", ()) and "task" in entry]
     if steering and rng.random() < judgement.takes_up:
         rules.append({"clause": POLICY, "section": "Next", "entries": steering})

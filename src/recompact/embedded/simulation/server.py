@@ -193,13 +193,13 @@ class _Handler:
             return status, await _refuse(http, status, code, str(failure), wait)
         if kind == "bad-arguments":
             reply = faulty.with_bad_arguments(reply, request)
-        made = write_chat(name, request, reply) if api == "chat" else write_responses(name, request, reply)
+        answer = write_chat(name, request, reply) if api == "chat" else write_responses(name, request, reply)
         if kind == "empty":
-            made["choices" if api == "chat" else "output"] = []
-        pieces = [json.dumps(made).encode()]
+            answer["choices" if api == "chat" else "output"] = []
+        pieces = [json.dumps(answer).encode()]
         stream = bool(body.get("stream"))
         if stream:
-            pieces = list(chat_stream(made, body) if api == "chat" else responses_stream(made))
+            pieces = list(chat_stream(answer, body) if api == "chat" else responses_stream(answer))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream" if stream else "application/json"})
         return (200 if await faulty.send(http, response, pieces, kind, self._faults) else 0), response
 

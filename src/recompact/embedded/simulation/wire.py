@@ -159,14 +159,14 @@ def _slices(text: str, size: int = 80) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-def chat_stream(made: Mapping[str, Any], body: Mapping[str, Any]) -> Iterator[bytes]:
+def chat_stream(completion: Mapping[str, Any], body: Mapping[str, Any]) -> Iterator[bytes]:
     """A chat completion in chunks."""
-    head = {key: made[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    head = {key: completion[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
 
     def chunk(delta: Mapping[str, Any], finish: str | None = None) -> bytes:
         return _event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
-    for choice in made["choices"]:
+    for choice in completion["choices"]:
         message = choice["message"]
         yield chunk({"role": "assistant", "content": ""})
         for key in ("content", "refusal"):
@@ -178,21 +178,21 @@ def chat_stream(made: Mapping[str, Any], body: Mapping[str, Any]) -> Iterator[by
                 yield chunk({"tool_calls": [{"index": n, "function": {"arguments": piece}}]})
         yield chunk({}, choice["finish_reason"])
     if (body.get("stream_options") or {}).get("include_usage"):
-        yield _event({**head, "choices": [], "usage": made["usage"]})
+        yield _event({**head, "choices": [], "usage": completion["usage"]})
     yield b"data: [DONE]\n\n"
 
 
-def responses_stream(made: Mapping[str, Any]) -> Iterator[bytes]:
+def responses_stream(response: Mapping[str, Any]) -> Iterator[bytes]:
     """A response as its events, numbered."""
-    for number, event in enumerate(_response_events(made)):
+    for number, event in enumerate(_response_events(response)):
         yield _event({**event, "sequence_number": number}, named=True)
 
 
-def _response_events(made: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    started = {**made, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
+def _response_events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    started = {**response, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
     yield {"type": "response.created", "response": started}
     yield {"type": "response.in_progress", "response": started}
-    for index, item in enumerate(made["output"]):
+    for index, item in enumerate(response["output"]):
         at = {"item_id": item["id"], "output_index": index}
         empty: dict[str, Any] = {"content": []} if item["type"] == "message" else {"arguments": ""}
         yield {"type": "response.output_item.added", "output_index": index, "item": item | empty}
@@ -203,7 +203,7 @@ def _response_events(made: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield from ({"type": f"{kind}.delta", **at, "delta": piece} for piece in _slices(item["arguments"]))
             yield {"type": f"{kind}.done", **at, "name": item["name"], "arguments": item["arguments"]}
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
-    yield {"type": f"response.{made['status']}", "response": made}
+    yield {"type": f"response.{response['status']}", "response": response}
 
 
 def _part_events(at: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -16,7 +16,7 @@ from recompact.environments.snapshots.channel import Message, packed
 
 
 class AsyncChannel:
-    """The harness's end. It belongs to no event loop, so that holders outlive the one that they were made in."""
+    """The harness's end. It belongs to no event loop, so that holders outlive the loop in which they were created."""
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
@@ -49,7 +49,7 @@ class AsyncChannel:
         return message
 
     async def drained(self) -> bytes:
-        """The last of what comes until the other side is gone; for an end that may be in the middle of a message."""
+        """The last bytes before the other side is gone, when it may stop in the middle of a message."""
         tail = b""
         with contextlib.suppress(ConnectionError):
             while part := await asyncio.get_running_loop().sock_recv(self._socket, 1 << 16):

@@ -63,7 +63,7 @@ class Channel:
         return bytes(data)
 
     def close(self) -> None:
-        """Let go of it without ending it for others who share it."""
+        """Close this end without ending it for other processes that share it."""
         self._socket.close()
         if self._lifeline is not None:
             os.close(self._lifeline)

@@ -17,7 +17,7 @@ from recompact.trajectory import Action, Score, Snapshot
 
 @dataclass(frozen=True)
 class Check:
-    """One property, and what was seen of it."""
+    """One property, whether it holds, and what was observed."""
 
     name: str
     passed: bool
@@ -56,7 +56,7 @@ async def conformance(
     mask: Mask | Iterable[str] | None = None,
     ask: AsyncAsk | None = None,
 ) -> Report:
-    """Check that episodes of this task can be brought back to any state, whatever happened elsewhere meanwhile.
+    """Check that episodes of this task can be brought back to a state, whatever other episodes did meanwhile.
 
     `actions` should make the environment use all that it has; snapshots are taken after `at` of them (default: half).
     `mask` is for environments that name none themselves. The observations compared are those after the snapshot.
@@ -73,7 +73,7 @@ async def conformance(
 
 @dataclass
 class _Trial:
-    """What is tried, and how to see a difference."""
+    """The episodes to try, and how two of them are compared."""
 
     episodes: Episodes
     task: Task
@@ -111,7 +111,7 @@ class _Trial:
         return snapshot
 
     async def compare(self, whose: str, episode: Episode, seen: _Played, expected: _Played) -> None:
-        """Fail with the first thing in which two ways of playing the same actions differ."""
+        """Fail with the first difference between two plays of the same actions."""
         for number, (action, now, before) in enumerate(
             zip(self.actions[-len(expected.observations) :], seen.observations, expected.observations, strict=True),
             len(self.actions) - len(expected.observations) + 1,
@@ -161,7 +161,7 @@ async def _checked(name: str, check: Callable[[_Trial], Awaitable[str]], trial: 
 
 
 async def _replay_equal(trial: _Trial) -> str:
-    """A second episode, in which the same is done, gives the same."""
+    """The same actions give the same observations in a second episode."""
     async with trial.fresh() as first, trial.fresh() as second:
         expected = await _play(first, trial.actions)
         await trial.compare("in a second episode", second, await _play(second, trial.actions), expected)
@@ -198,12 +198,12 @@ async def _restored(trial: _Trial) -> str:
 
 
 async def _independent(trial: _Trial) -> str:
-    """Branches do not feel each other, nor does the original feel them."""
+    """Branches do not affect each other or the original."""
     async with trial.fresh() as original:
         await _steps(original, trial.actions[: trial.at])
         snapshot = await trial.snapshot(original)
         async with trial.restored(snapshot) as one, trial.restored(snapshot) as other:
-            # One that does something else; whether it likes that is its own business.
+            # One that does something else. It may fail at it: only its effect on the others counts.
             async with trial.restored(snapshot) as stranger:
                 with suppress(EnvironmentFailed):
                     await _steps(stranger, [*reversed(trial.rest[:-1]), *trial.rest[:-1]])

@@ -24,7 +24,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 class SnapshotRefused(Exception):
-    """No snapshot can be taken or restored here, and why."""
+    """No snapshot can be taken or restored here; the text says why."""
 
 
 def archive(root: Path, limit: int = LIMIT) -> bytes:
@@ -161,7 +161,7 @@ def _empty(top: int) -> None:
 
 
 def _walk_leniently(top: int) -> Iterator[tuple[str, os.stat_result]]:
-    """What lies directly in the directory, after the right to empty it all was taken back."""
+    """The entries of the directory itself, made writable first so that all of it can be removed."""
     os.chmod(top, 0o700)
     for name in os.listdir(top):
         status = os.stat(name, dir_fd=top, follow_symlinks=False)
@@ -183,7 +183,7 @@ def _open_up(name: str, above: int) -> None:
 
 @contextlib.contextmanager
 def _open_root(root: Path) -> Iterator[int]:
-    """The directory itself, and not what somebody may have put in its place."""
+    """The directory itself, never a link that was put in its place."""
     try:
         handle = os.open(root, _FOLDER)
     except OSError as error:

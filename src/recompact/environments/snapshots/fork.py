@@ -33,8 +33,8 @@ _CLOSE_PATIENCE = 5  # seconds for the environment's close in a holder that ends
 def freeze(environment: Environment, control: int, channel: Channel) -> int | Channel:
     """Fork a holder that listens on `control`.
 
-    Returns twice and more: the holder's pid in the process that goes on, and a new channel in every branch that the
-    holder will ever fork. `channel` is the one of the process that goes on.
+    Returns several times: once with the holder's pid, in the process that goes on and owns `channel`, and once with a
+    new channel in every branch that the holder forks later.
     """
     randomness = _Randomness.now()  # before any hook, so that the hooks' own use of it leaves no trace
     try:
@@ -67,7 +67,7 @@ def freeze(environment: Environment, control: int, channel: Channel) -> int | Ch
 def _holder(
     environment: Environment, control: int, channel: Channel, report: int, original: int, randomness: _Randomness
 ) -> Channel:
-    """The rest of a holder's life. Only its branches return from here."""
+    """The rest of a holder's life: only its branches return from here."""
     try:
         die_with_parent(original)  # until it is frozen: a hook that hangs must fall to the host's kill timer
         channel.close()
@@ -121,7 +121,7 @@ class _Branches:
                 killpg(pid, signal.SIGKILL)
 
     def forget(self) -> None:
-        """In a branch: its siblings are none of its business."""
+        """In a branch: let go of the descriptors of its siblings."""
         for handle in self.handles.values():
             close(handle)
         for answers in self.sockets.values():
@@ -152,7 +152,7 @@ def _hold(environment: Environment, control: Channel, randomness: _Randomness) -
 
 
 def _end(environment: Environment, branches: _Branches) -> NoReturn:
-    """The harness has let go, or died: nothing may stay behind."""
+    """The harness has let go or died: leave nothing behind."""
     for pid in list(branches.sockets):
         branches.kill(pid)
     with contextlib.suppress(BaseException):
@@ -166,7 +166,7 @@ def _end(environment: Environment, branches: _Branches) -> NoReturn:
 def _fork_branch(
     environment: Environment, control: Channel, files: list[int], branches: _Branches, randomness: _Randomness
 ) -> Channel | None:
-    """A live process from this one. Its files are the socket it serves, its log, and its lifeline."""
+    """Fork a live process. Its files are the socket that it serves, its log, and its lifeline."""
     answers, log, lifeline = files
     holder = getpid()
     try:
@@ -294,13 +294,13 @@ def die_with_harness(lifeline: int) -> bool:
         return False
     poll = select.poll()
     poll.register(lifeline, select.POLLIN)
-    if poll.poll(0):  # it went away before we asked
+    if poll.poll(0):  # the harness was gone before we asked
         end_group()
     return True
 
 
 def end_group() -> NoReturn:
-    """Go, and take along the children that the environment may have left."""
+    """Exit, and kill the children that the environment may have left."""
     if os.getpgrp() == getpid():
         killpg(getpid(), signal.SIGKILL)
     _exit(1)

@@ -23,13 +23,13 @@ from recompact.environments.snapshots.async_channel import AsyncChannel, Lifelin
 from recompact.environments.snapshots.replay import Log
 from recompact.trajectory import Snapshot
 
-_END_PATIENCE = 5.0  # seconds until a holder that should have ended its branch is no longer asked but done without
+_END_PATIENCE = 5.0  # seconds for a holder to end a branch, before the branch is killed from here
 
 _MEASURE_EVERY = 16  # holders: what one shares with others becomes its own when they end
 
 
 class HolderGone(Exception):
-    """This holder gave no branch, and why. Another one or a replay may."""
+    """This holder gave no branch; the text says why. Another holder or a replay may do."""
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,12 @@ class Holder:
         self._channel.tell({"kill": pid})
 
     def leave(self) -> None:
-        """One branch fewer."""
+        """Called when a branch has ended."""
         self._branches -= 1
         self._close_if_idle()
 
     def retire(self) -> None:
-        """No more branches; those that live are let live, and the process stays to look after them."""
+        """Start no more branches. The process stays until the last of those that live has ended."""
         self._retired = True
         self._close_if_idle()
 
@@ -144,7 +144,7 @@ class Branch:
 
 
 class Holders:
-    """All holders of a suite. `memory` is in bytes, counting what a holder shares with others in parts."""
+    """All holders of a suite. `memory` is in bytes; a page that n holders share counts 1/n for each."""
 
     def __init__(self, limit: int = 64, memory: int | None = None) -> None:
         self.limit = limit
@@ -185,7 +185,7 @@ class Holders:
         return sizes
 
     def nearest(self, task: str, log: Sequence[object], exact: str = "") -> Holder | None:
-        """The holder named `exact`, or the one whose log is the longest beginning of this one."""
+        """The holder named `exact`, or else the one whose log is the longest prefix of this log."""
         holder = self._holders.get(exact)
         if holder is None:
             fitting = (h for h in self if h.held.task == task and h.held.log == list(log[: len(h.held.log)]))
@@ -195,7 +195,7 @@ class Holders:
         return holder
 
     def opening(self, task: str) -> Opening | None:
-        """What an episode of this task starts from, where a holder can spare it the start."""
+        """The opening of this task, where a holder has it and the episode need not be started."""
         return next((holder.held.opening for holder in self if holder.held.task == task), None)
 
     def drop(self, holder: Holder) -> None:
@@ -232,7 +232,7 @@ def _proportional_sizes(pids: Sequence[int]) -> dict[int, int]:
 
 
 def _a_third_of_memory() -> int:
-    """Of the machine's, or of the container's where that has less."""
+    """A third of the machine's memory, or of the container's where that is less."""
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):

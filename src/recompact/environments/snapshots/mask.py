@@ -27,7 +27,7 @@ VOLATILE = (TIMESTAMPS, LONG_HEX, INODES, PIDS)
 
 
 def masker(mask: Mask | str | Iterable[str] | None) -> Mask | None:
-    """A function from patterns; a function stays as it is."""
+    """A masking function, made from patterns unless it is one already."""
     if mask is None or callable(mask):
         return mask
     patterns = [re.compile(pattern) for pattern in ([mask] if isinstance(mask, str) else mask)]
@@ -47,7 +47,7 @@ def mask_of(environment: object, suite: object = None) -> Mask | None:
 
 
 def excerpts(one: str, other: str, width: int = 80) -> tuple[str, str]:
-    """Both texts from shortly before the place where they part, short enough for a message."""
+    """Both texts from shortly before the first difference, short enough for a message."""
     same = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     start = max(0, same - width // 4)
     dots = "…" if start else ""

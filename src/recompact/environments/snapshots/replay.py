@@ -24,7 +24,7 @@ def record(log: Sequence[tuple[Action, str]], strategy: str = REPLAY) -> Snapsho
 
 
 def recorded(snapshot: Snapshot) -> Log:
-    """The log that `record` made the snapshot of."""
+    """The log in a snapshot by `record`."""
     data = json.loads(snapshot.data.decode("utf-8", "surrogatepass"))
     return [(Action.from_json(action), text) for action, text in data]
 

@@ -21,7 +21,7 @@ _HOW = "mail.list_messages"
 def list_messages(db: sqlite3.Connection, a: Arguments) -> Any:
     where = f"folder = :folder and {BETWEEN}"
     rows = select(db, f"select * from messages where {where} order by date desc, id", **a)
-    return paged([r for r in rows if matching(r["subject"], a["query"])], a, _listed)
+    return paged([r for r in rows if matching(r["subject"], a["query"])], a, _list_entry)
 
 
 def read_message(db: sqlite3.Connection, a: Arguments) -> Any:
@@ -52,7 +52,7 @@ def delete_message(db: sqlite3.Connection, a: Arguments) -> Any:
     return {"deleted": a["message_id"]}
 
 
-def _listed(row: dict[str, Any]) -> dict[str, Any]:
+def _list_entry(row: dict[str, Any]) -> dict[str, Any]:
     """A message in a list: who, about what, and how it begins."""
     other = "recipient" if row["folder"] == "sent" else "sender"
     fields = {name: row[name] for name in ("id", other, "subject", "date")}

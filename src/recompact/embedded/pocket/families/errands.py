@@ -10,11 +10,11 @@ from recompact.embedded.pocket.database import Tables
 from recompact.embedded.pocket.families.common import (
     amount_after,
     emails,
+    payment_change,
     pick,
     quiet_day,
     related_emails,
     rows,
-    sent,
 )
 from recompact.embedded.pocket.families.family import Family
 from recompact.embedded.pocket.grader import Answer, Change, Expected
@@ -81,7 +81,7 @@ def _expect_expenses(tables: Tables, p: Parameters) -> Expected:
     mails = rows(tables, "messages", folder="inbox", subject=f"Expenses {p['project']}")
     wanted = [m for m in mails if m["sender"] in members and m["date"] >= p["since"]]
     return Expected(
-        changes=tuple(sent(m["sender"], amount_after("together:", m["body"]), p["project"]) for m in wanted)
+        changes=tuple(payment_change(m["sender"], amount_after("together:", m["body"]), p["project"]) for m in wanted)
     )
 
 

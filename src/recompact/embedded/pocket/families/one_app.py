@@ -11,7 +11,7 @@ from recompact.embedded.pocket import vocabulary as words
 from recompact.embedded.pocket.database import Tables
 from recompact.embedded.pocket.families.common import (
     amount_after,
-    approved,
+    approval_changes,
     pick,
     quiet_day,
     rows,
@@ -285,7 +285,7 @@ def _pay_twice(api: Api, p: Parameters) -> None:
 
 def _expect_request(tables: Tables, p: Parameters) -> Expected:
     request = rows(tables, "requests", name=p["name"], note=p["note"], status="pending")[0]
-    return Expected(changes=approved(request))
+    return Expected(changes=approval_changes(request))
 
 
 APPROVE_ONE = Family(

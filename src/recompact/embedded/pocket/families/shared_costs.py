@@ -12,7 +12,7 @@ from recompact.embedded.pocket.families.common import (
     pick,
     quiet_day,
     related_emails,
-    requested,
+    request_change,
     rows,
 )
 from recompact.embedded.pocket.families.family import Family
@@ -38,8 +38,8 @@ def _make_bills(rng: Random, world: Draft) -> Parameters:
     first, second, third = rng.sample(words.UTILITIES, 3)
     month = rng.choice(words.MONTHS[1:5])
     roommates = world.related("roommate")
-    done = rng.sample(roommates, 2)
-    for roommate, utility, ago in ((done[0], second, 130), (done[1], third, 12)):
+    already_asked = rng.sample(roommates, 2)
+    for roommate, utility, ago in ((already_asked[0], second, 130), (already_asked[1], third, 12)):
         content = next(f["content"] for f in world.files if f["name"] == _bill_name(utility, month))
         share = round(amount_after("Total due:", content) / (len(roommates) + 1))
         world.ask(roommate, share, day(ago), f"{utility} {month}", "outgoing")  # the older one on the last page
@@ -59,12 +59,12 @@ def _bills(p: Parameters) -> tuple[str, str, str]:
 
 def _totals(api: Api, p: Parameters) -> dict[str, int]:
     files = first_page(api, "files", "list_files", query=f"bill {p['month']} 2025")
-    found: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for utility in _bills(p):
         file = pick(files, name=_bill_name(utility, p["month"]))
         content = api.call("files", "read_file", file_id=file["id"])["content"]
-        found[utility] = amount_after("Total due:", content)
-    return found
+        totals[utility] = amount_after("Total due:", content)
+    return totals
 
 
 def _solve_bills(api: Api, p: Parameters, payers: int = 1, unit: int = 1, again: bool = False) -> None:
@@ -102,7 +102,7 @@ def _expect_bills(tables: Tables, p: Parameters) -> Expected:
         content = rows(tables, "files", name=_bill_name(utility, p["month"]))[0]["content"]
         share, note = round(amount_after("Total due:", content) / (len(roommates) + 1)), f"{utility} {p['month']}"
         asked = {r["email"] for r in rows(tables, "requests", direction="outgoing", note=note)}
-        changes += [requested(email, share, note) for email in sorted(roommates - asked)]
+        changes += [request_change(email, share, note) for email in sorted(roommates - asked)]
     return Expected(changes=tuple(changes))
 
 
@@ -189,7 +189,7 @@ def _expect_party(tables: Tables, p: Parameters) -> Expected:
     paid = {r["email"] for r in payments if r["date"] >= p["date"]}
     asked = related_emails(tables, p["relation"], p["other_relation"]) - paid
     amount = cents(float(p["amount"]))
-    return Expected(changes=tuple(requested(g, amount, p["title"]) for g in guests if g in asked))
+    return Expected(changes=tuple(request_change(g, amount, p["title"]) for g in guests if g in asked))
 
 
 PARTY_SHARES = Family(
