@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from recompact.harnesses.texts import Hole, Pieces, SourceText, speaks_of_summaries
 
-NEAR = 4096  # bytes; a prompt soon says what it is about, and what is made of it or added to it stands close by
+NEAR = 4096  # bytes; a prompt soon says what it is about, and code that extends it is close by
 _HOLE_LIMIT = 4096
-_OCCURRENCES = 500  # a minified name that stands this often in a file is bound many times over
+_OCCURRENCES = 500  # a minified name that occurs this often in a file is bound more than once
 
 _TOPIC = re.compile(rb"ummar")  # either case of its first letter; a fixed text is found much faster
 _PROMISE = re.compile(rb"(?i)summari[sz]ation_?(system_?)?prompt")
@@ -43,7 +43,7 @@ _CONTINUED = ("\n", "\r\n", "\r", "\u2028", "\u2029")  # an escaped line end is 
 
 
 def worth_reading(data: bytes) -> bool:
-    """Whether a file may hold a prompt: a bundle has thousands of files, and a closer look takes time."""
+    """Whether a file may hold a prompt. A bundle has thousands of files, and a closer look takes time."""
     return b"ummar" in data and (b"## " in data or b"You are" in data or _PROMISE.search(data) is not None)
 
 
@@ -67,7 +67,7 @@ def _holes(pieces: Pieces) -> set[str]:
 
 
 def _windows(data: bytes) -> list[tuple[int, int]]:
-    """The stretches around each mention of a summary, overlapping ones made one."""
+    """The stretches around each mention of a summary, merged where they overlap."""
     merged: list[tuple[int, int]] = []
     for match in _TOPIC.finditer(data):
         begin, end = max(0, match.start() - NEAR), match.end() + NEAR
@@ -85,7 +85,7 @@ def _bound_name(data: bytes, start: int) -> str:
 
 
 def _notes(data: bytes, name: str, end: int) -> tuple[str, ...]:
-    """Whether the code soon after a text extends it. Farther away, a minified name is somebody else's."""
+    """Whether code close after a text extends it. Farther away a minified name means something else."""
     appended = rb"(?<![\w$.])" + re.escape(name.encode("ascii")) + rb"\s*+\+="
     match = re.compile(appended).search(data, end, end + NEAR) if name else None
     return (f"the code may append to `{name}` (byte {match.start()})",) if match else ()
@@ -125,7 +125,7 @@ def _operand(data: bytes, start: int) -> tuple[Pieces, int] | None:
 
 
 def _with_suffixes(data: bytes, start: int, pieces: Pieces, end: int) -> tuple[Pieces, int] | None:
-    """Apply `.trim()`; any other call on a text makes it one that only the running program knows."""
+    """Apply `.trim()`; the result of any other call is known only to the running program."""
     if (trim := _TRIM.match(data, end)) and len(pieces) == 1 and isinstance(pieces[0], str):
         pieces, end = (pieces[0].strip(),), trim.end()
     plain = True
@@ -205,7 +205,7 @@ def _hole(source: bytes) -> Hole:
 
 
 def _cooked(raw: bytes) -> str | None:
-    """A literal's value; None where the bytes are no UTF-8 and so no literal of a bundle."""
+    """A literal's value; None where the bytes are not UTF-8, so that it is no literal of a bundle."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:

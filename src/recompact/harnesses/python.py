@@ -61,7 +61,7 @@ class _Scope:
         self.bindings.setdefault(name, []).append(value)
 
     def holder(self, name: str) -> _Scope | None:
-        """The scope that gives a name its meaning; a class lends its names to nothing inside it."""
+        """The scope that binds a name; the names of a class are not visible in scopes inside it."""
         scope: _Scope | None = self
         while scope and (name not in scope.bindings or (scope.is_class and scope is not self)):
             scope = scope.outer
@@ -145,7 +145,7 @@ def _pieces(node: ast.expr, scope: _Scope, inside: tuple[str, ...]) -> Pieces:
 
 
 def _pieces_of_name(node: ast.Name, name: str, scope: _Scope, inside: tuple[str, ...]) -> Pieces:
-    """What a name stands for: the one thing that is bound to it. More than one, and only a run could tell."""
+    """The one value that is bound to a name. With more than one, only a run could tell which."""
     holder = scope.holder(name)
     values = holder.bindings[name] if holder else []
     if holder and len(values) == 1 and values[0] is not None:

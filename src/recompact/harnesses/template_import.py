@@ -19,8 +19,8 @@ from recompact.harnesses.packages import Harness, find
 from recompact.harnesses.recognition import EXTRAS, Prompt, find_prompts
 from recompact.template import PARTS, REQUIRED, Template, placeholders, read, refuse_errors, save
 
-# A prompt that has no place for the conversation gets this around it. The tags are the ones that update prompts of
-# harnesses refer to; there are no words, so that nothing is said that the harness does not say.
+# Goes around a prompt that has no place for the conversation. The tags are those that update prompts of harnesses refer
+# to; there are no words, so that nothing is said that the harness does not say.
 FRAME = """\
 <conversation>
 {{ history }}
@@ -31,7 +31,7 @@ FRAME = """\
 </previous-summary>
 
 {{ instructions }}"""
-# A single prompt that serves both as first and as update says nothing about the previous summary; somebody must.
+# A single prompt that serves as first and as update does not mention the previous summary, so the frame has to.
 MERGING_FRAME = FRAME.replace(
     "</previous-summary>",
     "</previous-summary>\n"
@@ -42,7 +42,7 @@ MERGING_FRAME = FRAME.replace(
 
 @dataclass(frozen=True)
 class ImportedTemplate:
-    """A template and the prompts that belong to it but are no part of one, by name."""
+    """A template, and by name the other prompts of the harness that are no part of a template."""
 
     template: Template
     extras: Mapping[str, str]
@@ -85,7 +85,7 @@ def from_files(first: Path, update: Path | None, system: Path | None) -> Importe
 
 
 def check_target(directory: Path, *, force: bool) -> None:
-    """Refuse a target that holds something; with force, only what an import could have written is replaced."""
+    """Refuse a target that is not empty; with force, replace it only if an import could have written all of it."""
     if not os.path.lexists(directory):
         return
     if not directory.is_dir():
@@ -145,7 +145,7 @@ def _framed(texts: Mapping[str, str], frame: str, provenance: dict[str, Any]) ->
 
 
 def _origin(prompt: Prompt) -> dict[str, Any]:
-    """Where a prompt was found, as provenance records it; what there is nothing to say about is not said."""
+    """Where a prompt was found, as provenance records it, without empty entries."""
     entries = {
         "file": prompt.file,
         "constant": prompt.source.constant,

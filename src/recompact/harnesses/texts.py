@@ -14,11 +14,11 @@ LEAST = 80  # characters; no prompt is shorter
 
 @dataclass(frozen=True)
 class Hole:
-    """An expression inside a text whose value the source alone does not tell."""
+    """An expression inside a text, whose value cannot be told from the source alone."""
 
     source: str  # as the code writes it, without the braces
     text: str  # as the text would show it, with them
-    optional: bool = False  # nothing is one of its possible values
+    optional: bool = False  # the empty text is one of its possible values
 
 
 Pieces = tuple[str | Hole, ...]
@@ -32,7 +32,7 @@ def speaks_of_summaries(pieces: Pieces) -> bool:
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text that stands in a file of source code."""
+    """A text in a file of source code."""
 
     constant: str  # the name that it is bound to; empty where it has none
     offset: int  # of its first byte in the file
@@ -40,7 +40,7 @@ class SourceText:
     notes: tuple[str, ...] = ()
 
     def render(self, names: Mapping[str, str]) -> RenderedText:
-        """Fill the holes whose meaning is known (`names`: expression -> placeholder) and account for the others."""
+        """Fill the holes whose meaning is known (`names`: expression -> placeholder) and report the others."""
         text, placeholders, unresolved = "", {}, {}
         for piece in self.pieces:
             if isinstance(piece, str):
@@ -58,7 +58,7 @@ class SourceText:
 
 @dataclass(frozen=True)
 class RenderedText:
-    """A prompt text, the placeholders that were put in, and what could not be resolved with what was done about it."""
+    """A prompt text, the placeholders in it by expression, and what was done about each unresolved expression."""
 
     text: str
     placeholders: Mapping[str, str]

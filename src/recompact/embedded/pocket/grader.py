@@ -21,7 +21,7 @@ class Change:
     table: str
     kind: ChangeKind
     values: Mapping[str, Any] = field(default_factory=dict)
-    id: str = ""  # of an added record nobody can know it beforehand
+    id: str = ""  # unknown beforehand for an added record
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Expected:
 
 
 def problems(expected: Expected, before: Contents, after: Contents, answer: str | None) -> list[str]:
-    """What is wrong with an episode that ended; `answer` is None where it was never finished."""
+    """What is wrong with an episode that has ended; `answer` is None where it was never finished."""
     if answer is None:
         return ["the task was not finished"]
     mistakes = _unmatched(expected.changes, differences(before, after))
@@ -65,7 +65,7 @@ def differences(before: Contents, after: Contents) -> list[Change]:
 
 
 def _unmatched(expected: tuple[Change, ...], actual: list[Change]) -> list[str]:
-    """Pairs off what was demanded with what happened; both kinds of remainder are problems."""
+    """Pair expected changes with actual ones; what remains on either side is a problem."""
     unexpected = list(actual)
     missing: list[Change] = []
     for wanted in expected:
@@ -97,7 +97,7 @@ def _equal(wanted: Any, value: Any) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Text without what nobody would call a difference: case and the amount of white space."""
+    """Text without differences that do not matter: case and the amount of white space."""
     return " ".join(text.split()).casefold()
 
 

@@ -22,8 +22,10 @@ class PlanFailed(Exception):
 
 @dataclass
 class DirectApi:
-    """An `Api` that does every call at once. With `thorough` it first looks up what the app offers and how each API
-    is called, as an agent that knows nothing would have to."""
+    """An `Api` that makes every call at once.
+
+    With `thorough` it first looks up what the app offers and how each API is called, as a new agent would have to.
+    """
 
     environment: Environment
     owner: Owner
@@ -55,7 +57,7 @@ class DirectApi:
         return self._tokens[app]
 
     def _password(self, app: str) -> str:
-        # Asked for one by one where a small model is shown how: out of five it picks the wrong one.
+        # An example for a small model asks for one at a time: out of five it would pick the wrong one.
         if app not in self._passwords:
             self._passwords |= self._do("account", "show_passwords", {"app": app} if self.thorough else {})
         return self._passwords[app]
@@ -75,14 +77,14 @@ class DirectApi:
 
 @dataclass(frozen=True)
 class Playthrough:
-    """A whole episode: what was done, what came back, how it was judged."""
+    """A whole episode: actions with their observations, and the score."""
 
     steps: tuple[tuple[Action, Observation], ...]
     score: Score
 
 
 def play(environment: Environment, plan: Plan, parameters: Parameters, thorough: bool = False) -> Playthrough:
-    """Runs a plan from the start to `finish`. A plan that is refused a call, or finds nothing, gives up there."""
+    """Run a plan from the start to `finish`. A plan whose call is refused, or that finds nothing, gives up."""
     read = read_task_message(environment.start().prefix[-1].content)
     if read is None:
         raise ValueError("the prefix does not end with a task message")

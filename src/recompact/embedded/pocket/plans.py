@@ -18,7 +18,7 @@ Records = list[dict[str, Any]]
 
 
 class Api(Protocol):
-    """Whoever can do calls. Tokens are its own business: a plan never passes one."""
+    """Makes the calls of a plan. It sees to tokens itself: a plan never passes one."""
 
     def call(self, app: str, name: str, /, **arguments: Any) -> Any: ...
 
@@ -38,7 +38,7 @@ def pages(api: Api, app: str, name: str, /, **arguments: Any) -> Records:
 
 
 def first_page(api: Api, app: str, name: str, /, **arguments: Any) -> Records:
-    """The records of a list that is known to be short: one call with nothing said about pages."""
+    """The records of a list that is known to be short: one call, without paging arguments."""
     records: Records = api.call(app, name, **arguments)["items"]
     return records
 

@@ -21,7 +21,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def execute(db: sqlite3.Connection, app: object, api: object, arguments: object) -> Any:
-    """Does one call."""
+    """Make one call."""
     entry = _find(app, api)
     valid = _validate(entry.spec, arguments)
     if entry.spec.needs_token:
@@ -124,7 +124,7 @@ def brief(value: object) -> str:
     """A value as an error text quotes it: short, and always encodable."""
     try:
         text = repr(value)
-    except ValueError:  # an integer of thousands of digits has no text
+    except ValueError:  # Python refuses to print an integer of thousands of digits
         return "that number"
     short = text if len(text) <= 60 else text[:57] + "..."
     return short.encode("utf-8", "replace").decode("utf-8")

@@ -17,7 +17,7 @@ from recompact.embedded.pocket.world import Draft, Person, draft, pristine_rows
 
 @dataclass(frozen=True)
 class Composed:
-    """A world made for one task."""
+    """A world with one task in it."""
 
     world: Draft
     parameters: dict[str, str]
@@ -44,7 +44,7 @@ def pristine(seed: str, family: str) -> bytes:
 
 @lru_cache(maxsize=64)
 def goal(seed: str, family: str) -> tuple[Contents, Expected]:
-    """The untouched contents and what must become of them."""
+    """The contents at the start, and what the task must make of them."""
     db = connect(pristine(seed, family))
     before = contents(db)
     db.close()

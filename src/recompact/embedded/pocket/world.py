@@ -87,7 +87,7 @@ class Draft:
 
 @cache
 def day(ago: int) -> str:
-    """The day that many days before today, or after it."""
+    """The day that many days before today; negative for days after it."""
     return (date.fromisoformat(TODAY) - timedelta(days=ago)).isoformat()
 
 

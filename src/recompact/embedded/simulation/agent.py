@@ -28,9 +28,9 @@ class Traits:
 
     wander: float = 0.03  # looks something up that it knows already
     misread: float = 0.025  # of the task as a whole, on first reading it
-    stop_short: float = 0.02  # takes a list for complete, per page that is missing
+    stop_short: float = 0.02  # takes a list to be complete, for each page that is missing
     repeat: float = 0.012  # does a mutation again that it has just done
-    skip: float = 0.012  # takes a mutation for done that is not
+    skip: float = 0.012  # takes a mutation to be done that is not
     miscalculate: float = 0.07  # at the end, where the answer is a number
     look_up_login: float = 0.6  # reads how a login works before it logs in
     believe_answer: float = 0.65  # of a summary that states an answer, on first reading it
@@ -40,7 +40,7 @@ class Traits:
 
 
 class _Need(Exception):
-    """The plan needs a call whose result is not in sight."""
+    """The plan needs the result of a call that is not in the context."""
 
     def __init__(self, app: str, api: str, arguments: Mapping[str, Any], thought: str) -> None:
         super().__init__(thought)
@@ -98,7 +98,7 @@ class Recall:
         return self.knowledge.notes is not None and self.knowledge.notes.says_done(full, arguments)
 
     def _visible_result(self, full: str, key: tuple[str, str], arguments: Mapping[str, Any]) -> Any:
-        """A result in sight; a list that was once taken for complete ends there."""
+        """A result in the context; a list that the agent once took to be complete ends there."""
         result = self.knowledge.reads.get(key)
         page = arguments.get("page", 1)
         for thought in self.knowledge.thoughts:
@@ -188,7 +188,7 @@ def act(messages: tuple[Message, ...], rng: Random, traits: Traits) -> Message:
 def _plan(
     knowledge: Knowledge, family: Family, parameters: Mapping[str, str], fresh: bool, rng: Random, traits: Traits
 ) -> tuple[Plan, str]:
-    """The right plan, or a wrong one that the agent fell for; it keeps to that as long as it sees its own words."""
+    """The right plan, or a wrong one that the agent fell for and keeps to as long as it sees its own words."""
     thoughts = " ".join(knowledge.thoughts)
     if misread := _READ_AS.search(thoughts):
         return family.wrong[misread[1]], ""
@@ -211,7 +211,7 @@ def _follow(
     traits: Traits,
     thought: str,
 ) -> Message:
-    """Run the plan on what is known; do what it needs next, or finish. A slip is said as a thought, and kept to."""
+    """Run the plan on what is known, and do what it needs next or finish. A slip becomes a thought that it keeps to."""
     for _ in range(8):
         try:
             answer = plan(Recall(knowledge, owner, rng, traits), parameters)
@@ -236,7 +236,7 @@ def _follow(
 
 
 def _slip(need: _Need, knowledge: Knowledge, rng: Random, traits: Traits) -> str:
-    """A mistake of the agent's own, put as the thought that it then goes by."""
+    """A mistake of the agent's own, as the thought that it acts on from then on."""
     full = f"{need.app}.{need.api}"
     page = need.arguments.get("page", 1)
     if page > 1 and rng.random() < traits.stop_short:
@@ -268,7 +268,7 @@ def _believed_answer(knowledge: Knowledge, rng: Random, traits: Traits) -> str |
 
 
 def _widened(knowledge: Knowledge, family: Family, parameters: Mapping[str, str], rng: Random, traits: Traits) -> bool:
-    """Whether the agent falls for a summary in which a condition of its task does not stand any more."""
+    """Whether the agent falls for a summary that has lost a condition of the task."""
     if not family.tempting:
         return False
     text = knowledge.summary.lower()
@@ -283,7 +283,7 @@ def conditions(parameters: Mapping[str, str]) -> list[str]:
 
 
 def _reopened(knowledge: Knowledge, owner: Owner, rng: Random, traits: Traits) -> Message | None:
-    """A next step that the summary lists although it was done: followed, at the price of a step."""
+    """A next step that the summary lists although it was done; following it costs a step."""
     for line in knowledge.summary.splitlines():
         match = _REOPENED.match(line)
         if match is None or rng.random() >= traits.follow_reopened:
@@ -300,7 +300,7 @@ def _reopened(knowledge: Knowledge, owner: Owner, rng: Random, traits: Traits) -
 
 
 def _wander(knowledge: Knowledge, rng: Random) -> Message | None:
-    """Looks up something that it knows already."""
+    """A call that looks up something that is known already."""
     names = sorted(knowledge.signatures & SPECS.keys())
     if not names:
         return None

@@ -189,7 +189,7 @@ def _without_conditions(task: str) -> str:
 
 
 def _access(source: _Source, keeps: Keeps) -> list[Item]:
-    """Tokens and passwords, or the mere statement that a login was made."""
+    """Tokens and passwords, or only the statement that a login was made."""
     tokens = dict(source.before.tokens)
     for event in source.events:
         if event.api == "login" and not event.error:
@@ -228,7 +228,7 @@ def _signatures(source: _Source, keeps: Keeps) -> list[Item]:
 
 
 def _mutations(source: _Source, keeps: Keeps) -> list[Item]:
-    """What was changed, exactly enough to know it again, or in words that say little."""
+    """What was changed, exactly enough to be recognised, or only in general terms."""
     items = [
         Item("done", line.strip(), 9)
         for line in source.before.lines
@@ -273,7 +273,7 @@ RELATIONS = ("coworker", "friend", "roommate", "sibling", "parent")
 
 
 def _people(results: Results, task: str) -> frozenset[str]:
-    """Whom the work is about, once that is known: all contacts of the relationships that the task names, or guests."""
+    """Whom the work is about, once that is known: contacts of the relationships in the task, or guests."""
     about: set[str] = set()
     asked = set()
     for event, _ in results.values():
@@ -289,7 +289,7 @@ def _people(results: Results, task: str) -> frozenset[str]:
 
 
 def _records(results: Results, keeps: Keeps, about: frozenset[str]) -> list[Item]:
-    """Retrieved records: as they are, or as a count and a total, or as a mere mention."""
+    """Retrieved records: in full, as a count and a total, or only mentioned."""
     items = []
     lists: dict[tuple[str, str], dict[int, tuple[Event, bool]]] = {}
     for event, carried in results.values():
@@ -308,7 +308,7 @@ def _records(results: Results, keeps: Keeps, about: frozenset[str]) -> list[Item
 def _list_item(
     name: str, arguments: dict[str, Any], pages: dict[int, tuple[Event, bool]], keeps: Keeps, about: frozenset[str]
 ) -> Item:
-    """A list as a table, as far as its pages follow each other from the first; or what little is said of it."""
+    """A list as a table, up to its first missing page, or only how much was read."""
     run: list[dict[str, Any]] = []
     while len(run) + 1 in pages:
         run.append(pages[len(run) + 1][0].result)

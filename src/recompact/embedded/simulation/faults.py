@@ -94,7 +94,7 @@ def _pick(kinds: Sequence[str], where: float) -> str:
 
 
 def refusal(faults: Faults, kind: str | None) -> tuple[int, str, str, dict[str, str]] | None:
-    """Status, code, text and headers of the faults that are an error status; None for all others."""
+    """Status, code, text and headers of a fault that is an error status; None for any other."""
     wait = faults.retry_after
     if kind == "429":
         return 429, "rate_limit_exceeded", "Rate limit reached (simulated).", {"Retry-After": f"{wait:g}"}
@@ -131,7 +131,7 @@ def cut(http: web.Request) -> None:
 
 
 async def hang(http: web.Request, stopping: asyncio.Event) -> None:
-    """Until the client gives up or the server stops."""
+    """Wait until the client gives up or the server stops."""
     while not is_gone(http) and not stopping.is_set():
         try:
             await asyncio.wait_for(stopping.wait(), 0.02)
@@ -142,7 +142,7 @@ async def hang(http: web.Request, stopping: asyncio.Event) -> None:
 async def send(
     http: web.Request, response: web.StreamResponse, pieces: Sequence[bytes], kind: str | None, faults: Faults | None
 ) -> bool:
-    """Send a body, with the fault that it is to meet on the way; whether all of it went out."""
+    """Send a body with the fault that it is to meet; returns whether all of it went out."""
     body = b"".join(pieces)
     if kind in ("broken-json", "cut-midway"):
         pieces = [body[: len(body) // 2]]

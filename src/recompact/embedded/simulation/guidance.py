@@ -63,7 +63,7 @@ class Guidance:
 
 @lru_cache(maxsize=512)
 def read_guidance(prompt: str) -> Guidance:
-    """From a prompt, whose blocks with the conversation and the like have been taken out or are marked by tags."""
+    """The guidance of a prompt. Blocks such as the conversation are cut out already, or are marked by tags."""
     own = _BLOCKS.sub("", prompt)
     demanding = _STATED.sub("", own)  # a limit in tokens says nothing of access tokens
     sentences = [s for line in demanding.splitlines() for s in re.split(r"(?<=[.;:!?])\s+", line) if s.strip()]

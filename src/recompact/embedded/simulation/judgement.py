@@ -25,7 +25,7 @@ class Judgement:
 
     wrong_cause: float = 0.15  # names a cause that is not the first one
     takes_up: float = 0.85  # of the kinds that were diagnosed, per kind
-    weak_clause: float = 0.25  # puts a clause so that it asks for little
+    weak_clause: float = 0.25  # words a clause so that it asks for little
     steers_agent: float = 0.15  # adds a clause that tells the agent how to act; in feedback, a remedy that does
     restructures: float = 0.3  # gives sections other headings, where the prompt leaves that open
 
@@ -96,7 +96,7 @@ def rank(candidates: Sequence[Suspect], redone: Counter[Kind], rng: Random, judg
 
 
 def suspects(segment: str, previous: str, summary: str) -> list[Suspect]:
-    """Everything that did not survive."""
+    """What did not survive the compaction, and what the summary made up."""
     notes = read_notes(summary)
     before = read_notes(previous)
     losses: list[Suspect] = []
@@ -136,7 +136,7 @@ def kind_of(app: str, api: str) -> Kind:
 
 
 def _quote(segment: str, event: Event) -> str:
-    """The line of the segment in which a call stands."""
+    """The line of the segment that has the call."""
     lines = [line for line in segment.splitlines() if line.startswith("-> ") and f'"{event.api}"' in line]
     return lines[-1] if lines else ""
 
@@ -182,7 +182,7 @@ def cited_kinds(entries: Sequence[Mapping[str, Any]], name: str) -> dict[Kind, l
 def take_up(
     entries: Sequence[Mapping[str, Any]], name: str, cites: str, rng: Random, judgement: Judgement
 ) -> list[dict[str, Any]]:
-    """A clause for each kind that is named; not every kind makes it."""
+    """A clause for each kind that is named, except those that the optimizer passes over."""
     rules: list[dict[str, Any]] = []
     for kind, named_by in cited_kinds(entries, name).items():
         if rng.random() < judgement.takes_up:

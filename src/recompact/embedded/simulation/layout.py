@@ -11,7 +11,7 @@ from recompact.template import Section
 
 @dataclass(frozen=True)
 class Item:
-    """One line (or table) of a summary: where it belongs, and how willingly it is given up for room."""
+    """One line (or table) of a summary: where it belongs, and how much it is worth when room is short."""
 
     place: str  # goal, constraint, done, progress, blocked, decision, next, context
     text: str

@@ -181,7 +181,7 @@ def _cell(value: Any) -> str:
 
 
 def write_signature(spec: Spec) -> str:
-    """Enough to call it again: names and defaults."""
+    """Names and defaults: enough to call it again."""
     parameters = [p.name if p.required else f"{p.name}={json.dumps(p.default)}" for p in spec.parameters]
     return f"{spec.full_name}({', '.join(parameters)})"
 
@@ -202,7 +202,7 @@ class Notes:
 
     @property
     def done(self) -> list[tuple[str, str]]:
-        """Changes that are reported as made in so many words: (full name, arguments)."""
+        """Changes that are explicitly reported as made: (full name, arguments)."""
         calls = []
         for line in self.lines:
             match = re.search(r"\[x\] (\w+\.\w+)\((.*)\)$", line)
@@ -230,7 +230,7 @@ def _is_done(line: str) -> bool:
 
 @lru_cache(maxsize=4_096)
 def read_notes(text: str) -> Notes:
-    """Everything that can be found in a text. What cannot be read simply is not known."""
+    """Everything that can be found in a text; what cannot be read is not known."""
     tokens = {_PREFIX_OF[token[:3]]: token for token in TOKEN.findall(text) if token[:3] in _PREFIX_OF}
     passwords: dict[str, str] = {}
     for line in text.splitlines():
@@ -261,7 +261,7 @@ def _results(text: str) -> Iterable[tuple[tuple[str, str], Any]]:
 
 
 def _pages(head: re.Match[str], following: list[str]) -> Iterable[tuple[tuple[str, str], Any]]:
-    """A table as the pages that it was made of."""
+    """The pages that a table was made from."""
     name, given, upto, last, total, left_out, same, named, fields = head.groups()
     arguments = read_arguments(given)
     if arguments is None:
@@ -300,7 +300,7 @@ def _value(name: str, cell: str) -> Any:
 
 
 def read_arguments(text: str) -> dict[str, Any] | None:
-    """The arguments of a written call, or None where they do not read."""
+    """The arguments of a written call, or None where they cannot be read."""
     arguments: dict[str, Any] = {}
     decoder = json.JSONDecoder()
     at = 0

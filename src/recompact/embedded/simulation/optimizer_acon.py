@@ -122,7 +122,7 @@ def _other_headings(part: str) -> str:
 
 
 def analyse(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
-    """What the agent used of a summary in the steps that follow, and what it did not; later steps are out of sight."""
+    """What the next steps used of a summary and what they did not; later steps are not in the prompt."""
     summary = block(prompt, "summary")
     notes, after = read_notes(summary), events_in(block(prompt, "what-came-next"))
     apps, names = {event.app for event in after}, {event.name for event in after}
@@ -156,7 +156,7 @@ def _is_used(result: Any, given: str) -> bool:
 
 
 def shorten(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
-    """A candidate from analyses: demands that few runs needed are put weakly, and the whole is asked to be concise."""
+    """A candidate from analyses: demands that few runs needed are worded weakly, and brevity is asked for."""
     votes: Counter[str] = Counter()
     cited: dict[str, list[str]] = {}
     for entry in entries_in(prompt, "analyses"):

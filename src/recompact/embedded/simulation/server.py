@@ -173,7 +173,7 @@ class _Handler:
     async def _deliver(
         self, http: web.Request, api: str, name: str, request: Request, body: Any, kind: str | None
     ) -> tuple[int, web.StreamResponse]:
-        """The status that went out whole (0 if none did) and the response, after the fault has had its way."""
+        """The status of the complete response (0 if it was cut off) and the response, with its fault applied."""
         from aiohttp import web
 
         if kind == "hang":

@@ -192,7 +192,7 @@ def run_truth(
 
 
 def write_truth(truths: Sequence[BoundaryTruth], path: Path) -> None:
-    """As JSON, replacing the file at once or not at all."""
+    """Write as JSON, replacing the file in one step."""
     data = [{**asdict(truth), "hazard": truth.hazard, "burden": truth.burden} for truth in truths]
     partial = path.with_name(f"{path.name}.partial")
     partial.write_text(json.dumps(data), encoding="utf-8")

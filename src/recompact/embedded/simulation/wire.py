@@ -10,7 +10,7 @@ from recompact.chat import Decoding, Message, Reply, Request, Role, ToolCall, To
 
 
 def _text(content: Any) -> str:
-    """A content as one text: it may come as parts, of which only texts are understood."""
+    """A content as one text. It may come in parts, of which only texts are understood."""
     if content is None or isinstance(content, str):
         return content or ""
     return "".join(part["refusal"] if part.get("type") == "refusal" else part["text"] for part in content)
@@ -28,7 +28,7 @@ def _decoding(body: Mapping[str, Any], limit: int | None, effort: str | None, fo
 
 
 def read_chat(body: Mapping[str, Any]) -> Request:
-    """The request that a body of Chat Completions means."""
+    """The request in a body of Chat Completions."""
     messages = []
     for sent in body["messages"]:
         content = _text(sent.get("content"))
@@ -52,7 +52,7 @@ def _tool(function: Mapping[str, Any]) -> ToolSpec:
 
 
 def read_responses(body: Mapping[str, Any]) -> Request:
-    """The request that a body of Responses means. `seed` is not in that API, but is understood."""
+    """The request in a body of Responses. `seed` is not in that API, but is understood."""
     items = body["input"]
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]

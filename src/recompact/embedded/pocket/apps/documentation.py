@@ -65,7 +65,7 @@ def describe(spec: Spec) -> dict[str, Any]:
 
 
 def _failures(spec: Spec) -> str:
-    """What a caller has to reckon with besides arguments of the wrong type."""
+    """When a call fails."""
     causes = ["an argument is missing or has the wrong type"]
     if spec.needs_token:
         causes.append("the token is not valid")
