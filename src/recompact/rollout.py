@@ -27,8 +27,8 @@ class Agent:
 
 
 @dataclass
-class _Progress:
-    """What a rollout has gathered so far, and the context that it has reached."""
+class _State:
+    """How far a rollout is: its context, and what it has gathered for the trajectory."""
 
     context: Context
     turns: list[Turn] = field(default_factory=list)
@@ -79,16 +79,16 @@ async def rollout(
     where nobody will continue from them. Failures of a model that are not the agent's own doing (rate limits,
     authentication) are raised: they say nothing about the agent.
     """
-    progress = _Progress(context if context is not None else Context(opening.prefix), actions=list(actions))
+    state = _State(context if context is not None else Context(opening.prefix), actions=list(actions))
     fixed = _fixed_tokens(opening, count)
     # Running out of steps is a failure, whatever the state happens to be.
     ending: Ending = "step limit"
     score, error = Score.of(False), ""
     try:
-        while len(progress.turns) < step_limit:
-            if compressor is not None and due(progress.context, budget):
-                progress.context = await _compact(compressor, budget, episode, progress, snapshots)
-            finished = await _step(agent, episode, opening, count, fixed, progress)
+        while len(state.turns) < step_limit:
+            if compressor is not None and due(state.context, budget):
+                state.context = await _compact(compressor, budget, episode, state, snapshots)
+            finished = await _step(agent, episode, opening, count, fixed, state)
             on_step()
             if finished:
                 ending, score = "finished", await episode.score()
@@ -100,48 +100,46 @@ async def rollout(
     except EnvironmentFailed as failure:
         ending, error = "environment error", str(failure)
     for role, usage in episode.usage.items():
-        progress.spend(role, usage)
-    return progress.trajectory(task, ending, score, error)
+        state.spend(role, usage)
+    return state.trajectory(task, ending, score, error)
 
 
 async def _step(
-    agent: Agent, episode: Episode, opening: Opening, count: TokenCounter, fixed: int, progress: _Progress
+    agent: Agent, episode: Episode, opening: Opening, count: TokenCounter, fixed: int, state: _State
 ) -> bool:
     """One message of the agent with its results; whether it ended the episode."""
-    context = progress.context
+    context = state.context
     reply = await agent.model.reply(Request(context.messages, opening.tools, agent.decoding, context.digest))
-    progress.spend("agent", reply.usage)
-    progress.peak = max(progress.peak, fixed + context.size)
-    progress.peak_reported = max(progress.peak_reported, reply.usage.input)
-    results, finished = await _act(reply, episode, opening, progress)
+    state.spend("agent", reply.usage)
+    state.peak = max(state.peak, fixed + context.size)
+    state.peak_reported = max(state.peak_reported, reply.usage.input)
+    results, finished = await _act(reply, episode, opening, state)
     turn = Turn.measured(reply.message, results, count)
-    progress.turns.append(turn)
-    progress.context = context.extended(turn)
+    state.turns.append(turn)
+    state.context = context.extended(turn)
     return finished
 
 
-async def _compact(
-    compressor: Compressor, budget: int, episode: Episode, progress: _Progress, snapshots: bool
-) -> Context:
+async def _compact(compressor: Compressor, budget: int, episode: Episode, state: _State, snapshots: bool) -> Context:
     """One compaction: Eq. 1's second case, recorded as a boundary."""
-    pre, step = progress.context, len(progress.turns)
+    pre, step = state.context, len(state.turns)
     try:
         compaction = await compressor.compress(pre, budget)
     except (CompactionFailed, ContextOverflow, Refused) as failure:
         if isinstance(failure, CompactionFailed):
-            progress.spend("compressor", failure.usage)
-        progress.incidents.append(Incident(step, "compaction failed", str(failure)))
+            state.spend("compressor", failure.usage)
+        state.incidents.append(Incident(step, "compaction failed", str(failure)))
         return pre
     if compaction.usage.calls:
-        progress.spend("compressor", compaction.usage)
-    progress.boundaries.append(
+        state.spend("compressor", compaction.usage)
+    state.boundaries.append(
         Boundary(
-            index=len(progress.boundaries) + 1,
+            index=len(state.boundaries) + 1,
             step=step,
             pre=pre,
             post=compaction.context,
             snapshot=await episode.snapshot() if snapshots else None,
-            actions=tuple(progress.actions),
+            actions=tuple(state.actions),
             asked_again=compaction.asked_again,
             cut=compaction.cut,
         )
@@ -149,16 +147,14 @@ async def _compact(
     return compaction.context
 
 
-async def _act(
-    reply: Reply, episode: Episode, opening: Opening, progress: _Progress
-) -> tuple[tuple[Message, ...], bool]:
+async def _act(reply: Reply, episode: Episode, opening: Opening, state: _State) -> tuple[tuple[Message, ...], bool]:
     """Execute a message's calls in order; what cannot be executed is answered with an error, as an observation."""
     message = reply.message
     if not message.calls:
         if opening.text_actions and message.content.strip():
             action = Action("", text=message.content)
             observation = await episode.step(action)
-            progress.actions.append(action)
+            state.actions.append(action)
             return (user(observation.text),), observation.done
         return (user(_no_call(reply, opening)),), False
     tool_names = {tool.name for tool in opening.tools}
@@ -177,7 +173,7 @@ async def _act(
             results.append(Message("tool", f"Error: {mistake}{hint}", call_id=call.id))
             continue
         observation = await episode.step(action)
-        progress.actions.append(action)
+        state.actions.append(action)
         results.append(Message("tool", observation.text, call_id=call.id))
         finished = observation.done
     return tuple(results), finished

@@ -171,8 +171,7 @@ def note_arms(store: Store, arms: Sequence[Arm]) -> None:
             )
     templates = dict(metadata.templates)
     for template in filter(None, (arm.template for arm in arms)):
-        parts = ("system", "first", "update", "frame")
-        templates[template.hash] = {part: template.part(part) for part in parts}
+        templates[template.hash] = template.parts()
     order = tuple(dict.fromkeys([*metadata.arm_order, *(arm.label for arm in arms)]))
     noted = {**known, **{arm.label: arm.to_json() for arm in arms}}
     if noted != known:

@@ -21,6 +21,7 @@ class RunMetadata:
     arms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by label
     arm_order: tuple[str, ...] = ()  # labels as they were given: keys of JSON objects are sorted
     templates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # parts by hash of the template
+    adaptations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what each method came to
     others: Mapping[str, Any] = field(default_factory=dict)  # keys that this version does not know, kept as they are
 
     @classmethod

@@ -63,6 +63,9 @@ class Template:
     def part(self, name: str) -> str:
         return {"system": self.system, "first": self.first, "update": self.update, "frame": self.frame}[name]
 
+    def parts(self) -> dict[str, str]:
+        return {name: self.part(name) for name in (*PARTS, "frame")}
+
     def sections(self, part: str) -> tuple[Section, ...]:
         return parse_sections(self.part(part))
 
