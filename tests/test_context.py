@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recompact.chat import Message, Request, ToolCall, assistant, chained, system, user
+from recompact.chat import Message, Request, ToolCall, assistant, chain_digest, system, user
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.protocol import due
 from recompact.context import Context, Summary, Turn
@@ -67,7 +67,7 @@ def test_a_request_digest_depends_on_every_part() -> None:
         (assistant("a", call),),
         (Message("tool", "a", call_id="c1"),),
     ]
-    assert len({chained("", c) for c in conversations}) == len(conversations)
+    assert len({chain_digest("", c) for c in conversations}) == len(conversations)
 
 
 def test_a_context_shows_prefix_then_summary_then_turns() -> None:

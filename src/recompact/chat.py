@@ -145,7 +145,7 @@ class Decoding:
         return replace(self, seed=seed)
 
 
-def chained(digest: str, messages: Iterable[Message]) -> str:
+def chain_digest(digest: str, messages: Iterable[Message]) -> str:
     """The digest of a conversation, continued from that of its beginning, so that only new messages are hashed."""
     for message in messages:
         digest = sha256(digest + message.digest)
@@ -163,7 +163,7 @@ class Request:
 
     @cached_property
     def digest(self) -> str:
-        messages = self.chain or chained("", self.messages)
+        messages = self.chain or chain_digest("", self.messages)
         return sha256("\n".join((messages, *(t.digest for t in self.tools), self.decoding.text)))
 
 

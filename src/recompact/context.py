@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from recompact.chat import Message, chained, user
+from recompact.chat import Message, chain_digest, user
 from recompact.tokens import TokenCounter
 
 
@@ -80,7 +80,7 @@ class Context:
     @cached_property
     def digest(self) -> str:
         """The chained digest of its messages, so that a request need not hash all of them again."""
-        return chained("", self.messages)
+        return chain_digest("", self.messages)
 
     @property
     def history(self) -> str:
@@ -96,7 +96,7 @@ class Context:
         longer = replace(self, turns=(*self.turns, turn))
         longer.__dict__["size"] = self.size + turn.tokens
         longer.__dict__["messages"] = self.messages + turn.messages
-        longer.__dict__["digest"] = chained(self.digest, turn.messages)
+        longer.__dict__["digest"] = chain_digest(self.digest, turn.messages)
         return longer
 
     def before_last(self) -> Context:

@@ -81,7 +81,7 @@ async def rollout(
     """
     state = _State(context if context is not None else Context(opening.prefix), actions=list(actions))
     fixed = _fixed_tokens(opening, count)
-    # Running out of steps is a failure, whatever the state happens to be.
+    # Running out of steps is a failure, whatever the environment has come to.
     ending: Ending = "step limit"
     score, error = Score.of(False), ""
     try:

@@ -24,8 +24,8 @@ from recompact.environments.protocol import (
     Task,
 )
 from recompact.environments.snapshots.async_channel import socket_pair
-from recompact.environments.snapshots.holders import Held, HeldSnapshot, Holder, HolderGone, Holders
-from recompact.environments.snapshots.replay import Log, record, recorded, replay
+from recompact.environments.snapshots.holders import HeldEpisode, HeldSnapshot, Holder, HolderGone, Holders
+from recompact.environments.snapshots.replay import Log, log_of, record, replay
 from recompact.environments.snapshots.strategy import FORK, REPLAY
 from recompact.trajectory import Action, Score, Snapshot
 
@@ -182,11 +182,11 @@ class HostedEpisode:
         except BaseException:
             channel.close()
             raise
-        return await holders.add(pid, channel, Held(self._key, list(self._log), self._opening, self._masked))
+        return await holders.add(pid, channel, HeldEpisode(self._key, list(self._log), self._opening, self._masked))
 
     async def _redo(self, snapshot: Snapshot) -> None:
         """Go on from the holder that comes nearest to the snapshot; do again what is missing, often all or nothing."""
-        log = recorded(snapshot)
+        log = log_of(snapshot)
         exact = getattr(snapshot, "holder", "")
         while (holder := self._suite.holders.nearest(self._key, log, exact)) is not None:
             try:

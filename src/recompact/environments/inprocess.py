@@ -21,7 +21,7 @@ from recompact.environments.protocol import (
 )
 from recompact.environments.snapshots.directory import SnapshotRefused
 from recompact.environments.snapshots.mask import Mask, mask_of
-from recompact.environments.snapshots.replay import Log, record, recorded, replay
+from recompact.environments.snapshots.replay import Log, log_of, record, replay
 from recompact.environments.snapshots.strategy import FORK, REPLAY, put_back, strategy_of, take
 from recompact.trajectory import Action, Score, Snapshot
 
@@ -120,7 +120,7 @@ class InProcessEpisode:
         if snapshot.strategy in (REPLAY, FORK):
             if self._log:
                 raise EnvironmentFailed(f"task {self._task}: only a fresh episode can be restored by replay")
-            await replay(recorded(snapshot), self.step, self.agrees)
+            await replay(log_of(snapshot), self.step, self.agrees)
             return
         try:
             self._whole = False

@@ -16,7 +16,7 @@ from recompact.embedded.pocket.world import Draft, Person, draft, pristine_rows
 
 
 @dataclass(frozen=True)
-class Composed:
+class TaskWorld:
     """A world with one task in it."""
 
     world: Draft
@@ -29,11 +29,11 @@ class Composed:
 
 
 @lru_cache(maxsize=64)
-def compose(seed: str, family: str) -> Composed:
+def compose(seed: str, family: str) -> TaskWorld:
     rng = Random(f"pocket/{family}/{seed}")
     world = draft(seed)
     parameters = dict(BY_NAME[family].make(rng, world))
-    return Composed(world, parameters, BY_NAME[family].instruction(parameters, rng.randrange(12)))
+    return TaskWorld(world, parameters, BY_NAME[family].instruction(parameters, rng.randrange(12)))
 
 
 @lru_cache(maxsize=64)

@@ -121,7 +121,7 @@ def write_result(event: Event) -> str:
     """A result that is no list, so that it can be read back; of a long text, the lines that say something."""
     result = event.result
     if isinstance(result, dict):
-        result = {k: distilled(v) if isinstance(v, str) and len(v) > _LONG else v for k, v in result.items()}
+        result = {k: distil(v) if isinstance(v, str) and len(v) > _LONG else v for k, v in result.items()}
     text = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
     return f"- {write_call(event.name, event.given)} returned {text}"
 
@@ -130,7 +130,7 @@ _LONG = 120
 _SALIENT = re.compile(r"(?i)^- |\b(?:total|together|due|owe|invited|dues|agenda|deadline)\b")
 
 
-def distilled(text: str) -> str:
+def distil(text: str) -> str:
     """What a reader in a hurry keeps of a long text: the sentences with the figures and dates that it is about."""
     parts = re.split(r"(?<=[.!?])\s+(?=[A-Z])|\n", text)
     kept = [part for part in parts if _SALIENT.search(part) and re.search(r"\d", part)]

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recompact.environments.snapshots.channel import Message, packed
+from recompact.environments.snapshots.channel import Message, pack
 
 
 class AsyncChannel:
@@ -24,7 +24,7 @@ class AsyncChannel:
         _own.add(self)
 
     async def send(self, message: Mapping[str, Any], files: Sequence[int] = ()) -> None:
-        data = packed(message)
+        data = pack(message)
         while files:  # they go with the first bytes, which may have to wait while others are not yet read
             try:
                 data = data[socket.send_fds(self._socket, [data], files) :]
@@ -36,7 +36,7 @@ class AsyncChannel:
     def tell(self, message: Mapping[str, Any]) -> None:
         """Send a short message that nobody waits for."""
         with contextlib.suppress(OSError):
-            self._socket.send(packed(message))
+            self._socket.send(pack(message))
 
     async def receive(self) -> Message | None:
         """The next message, or None where the other side has gone or broke off in the middle."""
@@ -48,7 +48,7 @@ class AsyncChannel:
             return None
         return message
 
-    async def drained(self) -> bytes:
+    async def drain(self) -> bytes:
         """The last bytes before the other side is gone, when it may stop in the middle of a message."""
         tail = b""
         with contextlib.suppress(ConnectionError):

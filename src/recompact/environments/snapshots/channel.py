@@ -18,7 +18,7 @@ Message = dict[str, Any]
 _MOST_FILES = 8
 
 
-def packed(message: Mapping[str, Any]) -> bytes:
+def pack(message: Mapping[str, Any]) -> bytes:
     data = json.dumps(message).encode()
     return struct.pack(">I", len(data)) + data
 
@@ -35,7 +35,7 @@ class Channel:
         return self._socket.fileno()
 
     def send(self, message: Mapping[str, Any]) -> None:
-        self._socket.sendall(packed(message))
+        self._socket.sendall(pack(message))
 
     def receive(self) -> Message | None:
         received = self.receive_with_files()

@@ -67,7 +67,7 @@ async def conformance(
             f"conformance needs at least one action before a snapshot and two after it, not {at} of {len(actions)}"
         )
     trial = _Trial(episodes, task, tuple(actions), at, branches, masker(mask), ask)
-    checks = [await _checked(name, check, trial) for name, check in _CHECKS.items()]
+    checks = [await _run_check(name, check, trial) for name, check in _CHECKS.items()]
     return Report(task.id, trial.strategy, tuple(checks))
 
 
@@ -110,7 +110,7 @@ class _Trial:
         self.strategy = snapshot.strategy
         return snapshot
 
-    async def compare(self, whose: str, episode: Episode, seen: _Played, expected: _Played) -> None:
+    async def compare(self, whose: str, episode: Episode, seen: _Playthrough, expected: _Playthrough) -> None:
         """Fail with the first difference between two plays of the same actions."""
         for number, (action, now, before) in enumerate(
             zip(self.actions[-len(expected.observations) :], seen.observations, expected.observations, strict=True),
@@ -133,7 +133,7 @@ class _Trial:
 
 
 @dataclass(frozen=True)
-class _Played:
+class _Playthrough:
     observations: tuple[Observation, ...]
     score: Score
 
@@ -146,11 +146,11 @@ def _flags(observation: Observation) -> str:
     return f"done={observation.done}, error={observation.error}"
 
 
-async def _play(episode: Episode, actions: Sequence[Action]) -> _Played:
-    return _Played(tuple([await episode.step(action) for action in actions]), await episode.score())
+async def _play(episode: Episode, actions: Sequence[Action]) -> _Playthrough:
+    return _Playthrough(tuple([await episode.step(action) for action in actions]), await episode.score())
 
 
-async def _checked(name: str, check: Callable[[_Trial], Awaitable[str]], trial: _Trial) -> Check:
+async def _run_check(name: str, check: Callable[[_Trial], Awaitable[str]], trial: _Trial) -> Check:
     try:
         return Check(name, True, await check(trial))
     except (_DiffersError, EnvironmentFailed) as failure:
@@ -176,7 +176,7 @@ async def _undisturbed(trial: _Trial) -> str:
         for action in trial.actions:
             await trial.snapshot(watched)
             seen.append(await watched.step(action))
-        played = _Played(tuple(seen), await watched.score())
+        played = _Playthrough(tuple(seen), await watched.score())
         await trial.compare("with a snapshot before each action", watched, played, expected)
     return "an episode of which snapshots are taken goes as one without"
 
@@ -208,8 +208,8 @@ async def _independent(trial: _Trial) -> str:
                 with suppress(EnvironmentFailed):
                     await _steps(stranger, [*reversed(trial.rest[:-1]), *trial.rest[:-1]])
             pairs = [(await one.step(action), await other.step(action)) for action in trial.rest]
-            first = _Played(tuple(a for a, _ in pairs), await one.score())
-            second = _Played(tuple(b for _, b in pairs), await other.score())
+            first = _Playthrough(tuple(a for a, _ in pairs), await one.score())
+            second = _Playthrough(tuple(b for _, b in pairs), await other.score())
             await trial.compare("beside another branch", other, second, first)
             last = await _play(original, trial.rest)
             await trial.compare("in the original, after its branches,", original, last, first)
@@ -231,7 +231,7 @@ async def _nested(trial: _Trial) -> str:
                 break
         copy = await stack.enter_async_context(trial.restored(snapshot))
         rest = trial.rest[depth:]
-        part = _Played(expected.observations[depth:], expected.score)
+        part = _Playthrough(expected.observations[depth:], expected.score)
         await trial.compare(f"in a branch of a branch ({depth} deep)", copy, await _play(copy, rest), part)
         again = await stack.enter_async_context(trial.restored(first))
         await trial.compare("restored after its branches had branches", again, await _play(again, trial.rest), expected)

@@ -105,7 +105,7 @@ def unpack(data: bytes, root: Path) -> None:
     """Make the tree below `root` what was archived: nothing more, nothing less. It is created where it is missing."""
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
-            members = _checked(tar.getmembers())
+            members = _check(tar.getmembers())
             if not root.is_symlink():
                 root.mkdir(parents=True, exist_ok=True)
             with _open_root(root) as top:
@@ -117,7 +117,7 @@ def unpack(data: bytes, root: Path) -> None:
         raise SnapshotRefused(f"{root} could not be restored: {error}") from error
 
 
-def _checked(members: Sequence[tarfile.TarInfo]) -> Sequence[tarfile.TarInfo]:
+def _check(members: Sequence[tarfile.TarInfo]) -> Sequence[tarfile.TarInfo]:
     """Only names that stay inside, below directories of the archive itself: never through a link, never twice."""
     if not members or members[0].name != "." or not members[0].isdir():
         raise SnapshotRefused("this is no snapshot of a directory: it does not begin with the directory itself")

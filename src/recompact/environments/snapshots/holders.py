@@ -51,7 +51,7 @@ class Link(Protocol):
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldEpisode:
     """What is known of the episode that a holder froze."""
 
     task: str  # the suite and the task, by name
@@ -63,7 +63,7 @@ class Held:
 class Holder:
     """One frozen process, as the harness sees it. It lives until it is retired and its last branch has ended."""
 
-    def __init__(self, pid: int, channel: AsyncChannel, held: Held) -> None:
+    def __init__(self, pid: int, channel: AsyncChannel, held: HeldEpisode) -> None:
         self.id = uuid.uuid4().hex
         self.pid = pid
         self.held = held
@@ -131,7 +131,7 @@ class Branch:
         self.holder.kill(self.pid)
         try:
             async with asyncio.timeout(_END_PATIENCE):
-                last = await self.channel.drained()
+                last = await self.channel.drain()
             status = re.search(rb'\{"exited": (-?\d+)\}$', last)
             code = int(status[1]) if status else None
         except TimeoutError:
@@ -162,7 +162,7 @@ class Holders:
     def __iter__(self) -> Iterator[Holder]:
         return iter(tuple(self._holders.values()))
 
-    async def add(self, pid: int, channel: AsyncChannel, held: Held) -> Holder:
+    async def add(self, pid: int, channel: AsyncChannel, held: HeldEpisode) -> Holder:
         holder = Holder(pid, channel, held)
         holder.used = next(self._clock)
         self._holders[holder.id] = holder

@@ -23,7 +23,7 @@ def record(log: Sequence[tuple[Action, str]], strategy: str = REPLAY) -> Snapsho
     return Snapshot(strategy, json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
-def recorded(snapshot: Snapshot) -> Log:
+def log_of(snapshot: Snapshot) -> Log:
     """The log in a snapshot by `record`."""
     data = json.loads(snapshot.data.decode("utf-8", "surrogatepass"))
     return [(Action.from_json(action), text) for action, text in data]
