@@ -48,7 +48,7 @@ replies = st.builds(
 
 
 @given(st.lists(texts | st.binary(max_size=2000), max_size=8))
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)  # it waits for the disk
 def test_texts_come_back_as_they_went_in_and_are_kept_once(
     tmp_path_factory: pytest.TempPathFactory, data: list[str | bytes]
 ) -> None:
