@@ -36,6 +36,7 @@ from recompact.config import Config, VerifyConfig, parse_config
 from recompact.models.journal import seed_of
 from recompact.models.protocol import ChatModel
 from recompact.outcome import BoundaryId, Draw, Outcomes
+from recompact.store.calls import journaled_calls
 from recompact.store.runs import continuation_rows, phase_digest
 from recompact.store.store import Store
 from recompact.study import open_study
@@ -161,8 +162,8 @@ async def measure(path: Path, split: str, name: str, barrier: bool = False) -> d
 def critical_path(store: Store, allocation: str) -> float:
     """The longest chain of draws of one boundary, by their latencies, as far as one had to wait for the other."""
     took: defaultdict[str, float] = defaultdict(float)
-    for row in store.rows("SELECT unit, ordinal FROM calls WHERE unit LIKE 'continue/%'"):
-        took[row["unit"]] += latency(seed_of(row["unit"], row["ordinal"]))
+    for unit, ordinal in journaled_calls(store, "continue/"):
+        took[unit] += latency(seed_of(unit, ordinal))
     chains: defaultdict[tuple[str, int], dict[int, float]] = defaultdict(dict)
     for number, made in enumerate(continuation_rows(store)):
         # uniform: none waits; halving: pairs in order; racing: one after the other

@@ -24,6 +24,7 @@ from recompact.attribution.identity import IdentityCheck, TaskRuns, check_identi
 from recompact.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.embedded.simulation.truth import boundary_truth
 from recompact.stats import Estimate
+from recompact.store.runs import boundary_rows, trajectories
 from recompact.store.store import Store
 
 SPLIT = "test"
@@ -44,9 +45,9 @@ def one_seed(cache: Path, seed: int, draws: int, limit: int | None) -> Path:
         paths[kind] = collected(config, cache / f"identity-{limit or 'all'}-{seed}-{kind}.db")
     hazards: dict[str, float] = {}
     with Store.read(paths["prompted"]) as store:
-        boundaries = store.rows("SELECT unit, idx FROM boundaries ORDER BY unit, idx")
+        boundaries = boundary_rows(store)
     for row in boundaries:
-        truth = boundary_truth(paths["prompted"], row["unit"], row["idx"], SPLIT, draws)
+        truth = boundary_truth(paths["prompted"], row.unit, row.index, SPLIT, draws)
         hazards[truth.task] = hazards.get(truth.task, 0.0) + truth.hazard
     record = {
         "boundaries": len(boundaries),
@@ -65,7 +66,7 @@ def one_seed(cache: Path, seed: int, draws: int, limit: int | None) -> Path:
 
 def _rewards(path: Path) -> dict[str, float]:
     with Store.read(path) as store:
-        return {row["task"]: row["value"] for row in store.rows("SELECT task, value FROM trajectories ORDER BY task")}
+        return {row.task: row.value for row in trajectories(store)}
 
 
 def by_task(records: Sequence[Mapping[str, Mapping[str, float]]]) -> list[TaskRuns]:

@@ -21,12 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from recompact.adaptation.adapt import Adapted, adapt
-from recompact.adaptation.result import tokens_by_phase, write_result
+from recompact.adaptation.result import write_result
 from recompact.config import Config, parse_config
 from recompact.evaluation.arm_runs import ArmRuns, find_arm, read_arms
 from recompact.evaluation.arms import Arm, parse_arms
 from recompact.evaluation.evaluate import evaluate, open_evaluation, with_split
 from recompact.evaluation.summary import arm_table, difference_table, evaluation
+from recompact.store.calls import tokens_by_phase
+from recompact.store.runs import boundary_rows, continuation_rows
 from recompact.store.store import Store
 from recompact.study import Study, open_study
 from recompact.tables import render
@@ -51,10 +53,7 @@ def adapted(place: Path, scope: str, method: str) -> dict[str, Any]:
     with Store.open(place / f"{scope}-{method}.db") as store:
         study, made = asyncio.run(adapt_with(config_of(scope, method), store))
         write_result(study, made, place / f"{scope}-{method}", datetime.now(UTC).date().isoformat())
-        boundaries = store.rows(
-            "SELECT count(*) AS n FROM boundaries b JOIN trajectories t ON t.unit = b.unit WHERE t.phase = 'collect'"
-        )[0]["n"]
-        continuations = store.rows("SELECT count(*) AS n FROM continuations")[0]["n"]
+        boundaries, continuations = len(boundary_rows(store)), len(continuation_rows(store))
         tokens = tokens_by_phase(store)
     return {
         "winner": made.winner,

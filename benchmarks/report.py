@@ -14,7 +14,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -30,6 +30,7 @@ from recompact.evaluation import arms as evaluated
 from recompact.evaluation.arms import note_arms
 from recompact.evaluation.evaluate import PHASE, planned
 from recompact.outcome import ARMS, ContinuationArm
+from recompact.store.metadata import RunMetadata
 from recompact.store.records import write_continuation, write_trajectory
 from recompact.store.store import Store
 from recompact.template import Template, default_template
@@ -89,7 +90,7 @@ def make_verified(path: Path) -> None:
     """Boundaries of trajectories with three each; one in twelve does harm."""
     with Store.open(path) as store:
         _claim(store, "verify")
-        store.set_meta(verified=asdict(VerifyConfig(allocation="uniform:3")))
+        store.set_metadata(replace(store.metadata, verified=asdict(VerifyConfig(allocation="uniform:3"))))
         for task in tasks()[: -(-BOUNDARIES // 3)]:
             unit = unit_of(task)
             boundaries = tuple(_boundary(task.id, index) for index in (1, 2, 3))
@@ -146,7 +147,7 @@ def _turn(number: int) -> Turn:
 def _claim(store: Store, command: str) -> None:
     config = Config(suite=SuiteConfig(use="office", split="test"))
     identity = {**config.identity(), "template": default_template().hash}
-    store.set_meta(command=command, suite="office", version="0.1.0", identity=identity)
+    store.set_metadata(RunMetadata(command=command, suite="office", version="0.1.0", identity=identity))
     for role in ("agent", "compressor"):
         reply = Reply(assistant("made up"), Usage(1000, 100, 0, 0, 1), model=f"made-up-{role}")
         store.journal(f"claim/{role}", 0, role, f"made-up-{role}", "00" * 32, reply, 0.0)

@@ -6,7 +6,7 @@ import asyncio
 
 from hypothesis import given, strategies as st
 
-from recompact.chat import Message, Request, ToolCall, assistant, chained, system, user
+from recompact.chat import Message, Request, ToolCall, assistant, chain_digest, system, user
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.protocol import due
 from recompact.context import Context, Summary, Turn
@@ -66,14 +66,14 @@ def test_a_request_digest_depends_on_every_part() -> None:
         (assistant("a", call),),
         (Message("tool", "a", call_id="c1"),),
     ]
-    assert len({chained("", c) for c in conversations}) == len(conversations)
+    assert len({chain_digest("", c) for c in conversations}) == len(conversations)
 
 
 def test_a_context_shows_prefix_then_summary_then_turns() -> None:
     turn = Turn.measured(assistant("hello"), (user("hi"),), counter())
-    shown = Context(PREFIX, Summary("the story so far", 4), (turn,)).messages
-    assert [m.role for m in shown] == ["system", "user", "user", "assistant", "user"]
-    assert "the story so far" in shown[2].content
+    messages = Context(PREFIX, Summary("the story so far", 4), (turn,)).messages
+    assert [m.role for m in messages] == ["system", "user", "user", "assistant", "user"]
+    assert "the story so far" in messages[2].content
 
 
 def test_a_turn_is_rendered_with_the_exact_arguments_and_counted_once() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import fakes
 from commands import finished, killed, reading_config
 from fakes import PAGES, Noter, Reader
+from run_files import select_rows
 
 from recompact.chat import Request
 from recompact.embedded.simulation.faults import TRANSIENT, Faults
@@ -29,7 +30,7 @@ def write_config(path: Path, server: Server, *, suite: str, concurrency: int, ap
 def pages_read(store: Store) -> list[list[int]]:
     """The pages that each trajectory looked at, in order."""
     out = []
-    for row in store.rows("SELECT unit FROM trajectories ORDER BY unit"):
+    for row in select_rows(store, "SELECT unit FROM trajectories ORDER BY unit"):
         calls = [c for turn in read_trajectory(store, row["unit"]).turns for c in turn.message.calls]
         out.append([c.parsed()["page"] for c in calls if c.name == "look"])
     return out
@@ -49,7 +50,7 @@ async def test_with_one_call_in_three_failing_200_episodes_lose_and_double_no_st
             digests[name] = await finished("collect", config)
         with Store.read(tmp_path / "runs" / f"{name}.db") as store:
             assert pages_read(store) == [list(range(1, PAGES + 1))] * episodes
-            calls = store.rows("SELECT count(*) AS n FROM calls")[0]["n"]
+            calls = select_rows(store, "SELECT count(*) AS n FROM calls")[0]["n"]
         # Each call was answered well exactly once: what the server got beyond that were its own faults.
         failed = sum(n for kind, n in server.faults.items() if kind != "trickle")
         assert sum(server.received.values()) - failed == calls == 12 * episodes
@@ -87,7 +88,7 @@ async def test_kill_9_at_twenty_random_moments(tmp_path: Path) -> None:
             assert not again, "a call that was journaled was sent again"
             if path.exists():
                 with Store.read(path) as store:
-                    rows = store.rows("SELECT unit, ordinal FROM calls")
+                    rows = select_rows(store, "SELECT unit, ordinal FROM calls")
                     journaled = {seed_of(row["unit"], row["ordinal"]) for row in rows}
         before = len(received)
         assert await finished("collect", config) == whole

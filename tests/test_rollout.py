@@ -57,7 +57,7 @@ async def test_nothing_is_executed_after_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "excerpt"),
     [
         (Reply(assistant("I think it is 4.")), "called no tool"),
         (Reply(assistant(""), finish="length"), "cut at the output limit"),
@@ -68,14 +68,14 @@ async def test_nothing_is_executed_after_the_end() -> None:
         (calling(("add", {"a": 1, "b": "x"})), "TypeError"),
     ],
 )
-async def test_a_mistake_is_an_error_observation_and_a_step(reply: Reply, said: str) -> None:
+async def test_a_mistake_is_an_error_observation_and_a_step(reply: Reply, excerpt: str) -> None:
     model = Scripted(reply, calling(("finish", {"answer": "4"})))
     trajectory = await run(model)
     assert trajectory.steps == 2
     assert trajectory.score.success
     (result,) = trajectory.turns[0].results
     assert result.content.startswith("Error")
-    assert said in result.content
+    assert excerpt in result.content
     assert model.requests[1].messages[-1] == result
 
 

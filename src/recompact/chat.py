@@ -1,7 +1,7 @@
-"""What is said between a model and everyone else: messages, tool calls, tool specs, requests, replies, usage.
+"""The messages of a conversation with a model, its requests and replies, and what they cost.
 
-Plain immutable values that know nothing of providers or environments. Every value has a canonical JSON form, and
-from it a digest: the journal keys a call by the digest of its request, the store keeps a message under its own.
+Plain immutable values that know nothing of providers or environments. Each has a canonical JSON form and from it a
+digest: the journal keys a call by the digest of its request, the store keeps a message under its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Finish = Literal["stop", "length", "refusal"]
 
 
 def canonical(value: object) -> str:
-    """The one JSON text of a value: sorted keys, no spaces, text as it is."""
+    """The one JSON text of a value: keys sorted, no spaces, nothing escaped that need not be."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -28,7 +28,7 @@ def sha256(text: str) -> str:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """One call as the model wrote it. `arguments` stays raw text: a model may write what does not parse."""
+    """One call as the model wrote it. `arguments` stays raw text, since it may not parse."""
 
     id: str
     name: str
@@ -79,7 +79,7 @@ class Message:
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """A tool as the model is told of it; `parameters` is a JSON schema."""
+    """A tool as it is described to the model; `parameters` is a JSON schema."""
 
     name: str
     description: str
@@ -126,7 +126,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Decoding:
-    """How a model is to write: part of the frozen agent, so part of a request's digest."""
+    """Decoding settings. They are part of the frozen agent, and so of a request's digest."""
 
     max_output_tokens: int | None = None
     temperature: float | None = None
@@ -145,8 +145,8 @@ class Decoding:
         return replace(self, seed=seed)
 
 
-def chained(digest: str, messages: Iterable[Message]) -> str:
-    """The digest of a conversation from that of its beginning: what is new is hashed, not the whole again."""
+def chain_digest(digest: str, messages: Iterable[Message]) -> str:
+    """The digest of a conversation, continued from that of its beginning, so that only new messages are hashed."""
     for message in messages:
         digest = sha256(digest + message.digest)
     return digest
@@ -154,7 +154,7 @@ def chained(digest: str, messages: Iterable[Message]) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that decides a reply. `chain` is the digest of its messages, where whoever asks knows it already."""
+    """Everything that decides a reply. `chain` is the digest of its messages, where the caller has it already."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
@@ -163,7 +163,7 @@ class Request:
 
     @cached_property
     def digest(self) -> str:
-        messages = self.chain or chained("", self.messages)
+        messages = self.chain or chain_digest("", self.messages)
         return sha256("\n".join((messages, *(t.digest for t in self.tools), self.decoding.text)))
 
 

@@ -1,7 +1,7 @@
 """The context of an agent: a fixed prefix, at most one summary, and the turns since.
 
-An immutable value. It knows how it is shown to the agent (`messages`), how it is shown to a compressor (`history`) and
-how large its compressible part is (`size`). PRE and POST of a boundary are two of these.
+An immutable value. It knows how the agent reads it (`messages`), how a compressor reads it (`history`) and how large
+its compressible part is (`size`). PRE and POST of a boundary are two of these.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from recompact.chat import Message, chained, user
+from recompact.chat import Message, chain_digest, user
 from recompact.tokens import TokenCounter
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One assistant message with the results of its calls. `tokens` is measured once, when the turn is made."""
+    """One assistant message with the results of its calls. `tokens` is measured once."""
 
     message: Message
     results: tuple[Message, ...]
@@ -69,18 +69,18 @@ class Context:
     @cached_property
     def messages(self) -> tuple[Message, ...]:
         """The context as the agent reads it."""
-        shown = list(self.prefix)
+        messages = list(self.prefix)
         if self.summary is not None:
-            shown.append(summary_message(self.summary.text))
+            messages.append(summary_message(self.summary.text))
         for turn in self.turns:
-            shown.append(turn.message)
-            shown.extend(turn.results)
-        return tuple(shown)
+            messages.append(turn.message)
+            messages.extend(turn.results)
+        return tuple(messages)
 
     @cached_property
     def digest(self) -> str:
-        """Of its messages, chained, so that a request need not hash all of them anew."""
-        return chained("", self.messages)
+        """The chained digest of its messages, so that a request need not hash all of them again."""
+        return chain_digest("", self.messages)
 
     @property
     def history(self) -> str:
@@ -92,11 +92,11 @@ class Context:
         return self.turns[-1] if self.turns else None
 
     def extended(self, turn: Turn) -> Context:
-        """With one more turn. What is known of this context is carried over, so that a step costs only its own text."""
+        """With one more turn. Sizes and digests are carried over, so that a step costs only its own text."""
         longer = replace(self, turns=(*self.turns, turn))
         longer.__dict__["size"] = self.size + turn.tokens
         longer.__dict__["messages"] = self.messages + turn.messages
-        longer.__dict__["digest"] = chained(self.digest, turn.messages)
+        longer.__dict__["digest"] = chain_digest(self.digest, turn.messages)
         return longer
 
     def before_last(self) -> Context:
@@ -105,7 +105,7 @@ class Context:
 
 
 def summary_message(text: str) -> Message:
-    """How a summary stands in the agent's context: after the prefix, marked as a record and not as an instruction."""
+    """A summary as the agent reads it: after the prefix, marked as a record and not as an instruction."""
     return user(
         f"Earlier steps of this task were replaced by the following summary of them.\n<summary>\n{text}\n</summary>"
     )

@@ -1,8 +1,6 @@
 """The frozen agent's loop, the only one: it serves collection, continuations and evaluation alike.
 
-Comes in: an agent, an environment that was started or restored, a context, and optionally a compressor with its
-budget. Goes out: a trajectory with every boundary. A continuation is a rollout that starts at a boundary's context
-with no compressor.
+A continuation is a rollout that starts at a boundary's context, in a restored environment, with no compressor.
 """
 
 from __future__ import annotations
@@ -30,9 +28,10 @@ class Agent:
 
 
 @dataclass
-class _Progress:
-    """What a rollout has gathered so far."""
+class _State:
+    """How far a rollout is: its context, and what it has gathered for the trajectory."""
 
+    context: Context
     turns: list[Turn] = field(default_factory=list)
     boundaries: list[Boundary] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
@@ -43,6 +42,21 @@ class _Progress:
 
     def spend(self, role: str, usage: Usage) -> None:
         self.usage[role] = self.usage.get(role, Usage()) + usage
+
+    def trajectory(self, task: str, ending: Ending, score: Score, error: str) -> Trajectory:
+        return Trajectory(
+            task=task,
+            turns=tuple(self.turns),
+            boundaries=tuple(self.boundaries),
+            ending=ending,
+            score=score,
+            context=self.context,
+            usage=self.usage,
+            peak=self.peak,
+            peak_reported=self.peak_reported,
+            incidents=tuple(self.incidents),
+            error=error,
+        )
 
 
 async def rollout(
@@ -66,75 +80,67 @@ async def rollout(
     where nobody will continue from them. Failures of a model that are not the agent's own doing (rate limits,
     authentication) are raised: they say nothing about the agent.
     """
-    context = context if context is not None else Context(opening.prefix)
+    state = _State(context if context is not None else Context(opening.prefix), actions=list(actions))
     fixed = _fixed_tokens(opening, count)
-    done = _Progress(actions=list(actions))
+    # Running out of steps is a failure, whatever the environment has come to.
     ending: Ending = "step limit"
-    error = ""
+    score, error = Score.of(False), ""
     try:
-        while len(done.turns) < step_limit:
-            if compressor is not None and due(context, budget):
-                context = await _compact(context, compressor, budget, episode, done, snapshots)
-            request = Request(context.messages, opening.tools, agent.decoding, context.digest)
-            reply = await agent.model.reply(request)
-            done.spend("agent", reply.usage)
-            done.peak = max(done.peak, fixed + context.size)
-            done.peak_reported = max(done.peak_reported, reply.usage.input)
-            results, finished = await _act(reply, episode, opening, done)
-            turn = Turn.measured(reply.message, results, count)
-            done.turns.append(turn)
-            context = context.extended(turn)
+        while len(state.turns) < step_limit:
+            if compressor is not None and due(state.context, budget):
+                state.context = await _compact(compressor, budget, episode, state, snapshots)
+            finished = await _step(agent, episode, opening, count, fixed, state)
             progress.step()
             if finished:
-                ending = "finished"
+                ending, score = "finished", await episode.score()
                 break
-        # Running out of steps is a failure, whatever the state happens to be.
-        score = await episode.score() if ending == "finished" else Score.of(False)
     except ContextOverflow as failure:
-        ending, error, score = "context overflow", str(failure), Score.of(False)
+        ending, error = "context overflow", str(failure)
     except Refused as failure:
-        ending, error, score = "refused", str(failure), Score.of(False)
+        ending, error = "refused", str(failure)
     except EnvironmentFailed as failure:
-        ending, error, score = "environment error", str(failure), Score.of(False)
+        ending, error = "environment error", str(failure)
     for role, usage in episode.usage.items():
-        done.spend(role, usage)
-    return Trajectory(
-        task=task,
-        turns=tuple(done.turns),
-        boundaries=tuple(done.boundaries),
-        ending=ending,
-        score=score,
-        context=context,
-        usage=done.usage,
-        peak=done.peak,
-        peak_reported=done.peak_reported,
-        incidents=tuple(done.incidents),
-        error=error,
-    )
+        state.spend(role, usage)
+    return state.trajectory(task, ending, score, error)
 
 
-async def _compact(
-    pre: Context, compressor: Compressor, budget: int, episode: Episode, done: _Progress, snapshots: bool
-) -> Context:
+async def _step(
+    agent: Agent, episode: Episode, opening: Opening, count: TokenCounter, fixed: int, state: _State
+) -> bool:
+    """One message of the agent with its results; whether it ended the episode."""
+    context = state.context
+    reply = await agent.model.reply(Request(context.messages, opening.tools, agent.decoding, context.digest))
+    state.spend("agent", reply.usage)
+    state.peak = max(state.peak, fixed + context.size)
+    state.peak_reported = max(state.peak_reported, reply.usage.input)
+    results, finished = await _act(reply, episode, opening, state)
+    turn = Turn.measured(reply.message, results, count)
+    state.turns.append(turn)
+    state.context = context.extended(turn)
+    return finished
+
+
+async def _compact(compressor: Compressor, budget: int, episode: Episode, state: _State, snapshots: bool) -> Context:
     """One compaction: Eq. 1's second case, recorded as a boundary."""
-    step = len(done.turns)
+    pre, step = state.context, len(state.turns)
     try:
         compaction = await compressor.compress(pre, budget)
     except (CompactionFailed, ContextOverflow, Refused) as failure:
         if isinstance(failure, CompactionFailed):
-            done.spend("compressor", failure.usage)
-        done.incidents.append(Incident(step, "compaction failed", str(failure)))
+            state.spend("compressor", failure.usage)
+        state.incidents.append(Incident(step, "compaction failed", str(failure)))
         return pre
     if compaction.usage.calls:
-        done.spend("compressor", compaction.usage)
-    done.boundaries.append(
+        state.spend("compressor", compaction.usage)
+    state.boundaries.append(
         Boundary(
-            index=len(done.boundaries) + 1,
+            index=len(state.boundaries) + 1,
             step=step,
             pre=pre,
             post=compaction.context,
             snapshot=await episode.snapshot() if snapshots else None,
-            actions=tuple(done.actions),
+            actions=tuple(state.actions),
             asked_again=compaction.asked_again,
             cut=compaction.cut,
         )
@@ -142,17 +148,17 @@ async def _compact(
     return compaction.context
 
 
-async def _act(reply: Reply, episode: Episode, opening: Opening, done: _Progress) -> tuple[tuple[Message, ...], bool]:
+async def _act(reply: Reply, episode: Episode, opening: Opening, state: _State) -> tuple[tuple[Message, ...], bool]:
     """Execute a message's calls in order; what cannot be executed is answered with an error, as an observation."""
     message = reply.message
     if not message.calls:
         if opening.text_actions and message.content.strip():
             action = Action("", text=message.content)
             observation = await episode.step(action)
-            done.actions.append(action)
+            state.actions.append(action)
             return (user(observation.text),), observation.done
         return (user(_no_call(reply, opening)),), False
-    known = {tool.name for tool in opening.tools}
+    tool_names = {tool.name for tool in opening.tools}
     results: list[Message] = []
     finished = False
     for call in message.calls:
@@ -160,15 +166,15 @@ async def _act(reply: Reply, episode: Episode, opening: Opening, done: _Progress
             results.append(Message("tool", "Error: not executed, the task was ended before.", call_id=call.id))
             continue
         try:
-            if call.name not in known:
-                raise ValueError(f"there is no tool {call.name!r}; the tools are {', '.join(sorted(known))}")
+            if call.name not in tool_names:
+                raise ValueError(f"there is no tool {call.name!r}; the tools are {', '.join(sorted(tool_names))}")
             action = Action.of(call)
         except ValueError as mistake:
-            cut = " (the message was cut at the output limit)" if reply.finish == "length" else ""
-            results.append(Message("tool", f"Error: {mistake}{cut}", call_id=call.id))
+            hint = " (the message was cut at the output limit)" if reply.finish == "length" else ""
+            results.append(Message("tool", f"Error: {mistake}{hint}", call_id=call.id))
             continue
         observation = await episode.step(action)
-        done.actions.append(action)
+        state.actions.append(action)
         results.append(Message("tool", observation.text, call_id=call.id))
         finished = observation.done
     return tuple(results), finished

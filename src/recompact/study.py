@@ -277,18 +277,21 @@ def _described(thing: Any) -> str:
 def _claim(store: Store, config: Config, template: Template, kind: str, own: Mapping[str, str]) -> None:
     """Write down what the run is, or check that it is the run that this config makes."""
     identity = {**config.identity(), "template": template.hash, **({"objects": dict(own)} if own else {})}
-    meta = store.meta
-    if "identity" not in meta:
-        store.set_meta(
-            identity=identity,
-            config_hash=config_hash(config),
-            command=kind,
-            suite=config.suite.use,
-            version=__version__,
-            templates={template.hash: template.parts()},
+    metadata = store.metadata
+    if not metadata.identity:
+        store.set_metadata(
+            replace(
+                metadata,
+                identity=identity,
+                config_hash=config_hash(config),
+                command=kind,
+                suite=config.suite.use,
+                version=__version__,
+                templates={template.hash: template.parts()},
+            )
         )
         return
-    if changed := differences(meta["identity"], identity):
+    if changed := differences(metadata.identity, identity):
         raise StoreError(
             f"{store.path} was begun with another config ({'; '.join(changed[:3])}):"
             " give the new one its own --run NAME, or undo the change"

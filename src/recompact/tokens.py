@@ -1,7 +1,7 @@
-"""Counting tokens offline: what a budget is measured in.
+"""Counting tokens offline, the unit of a budget.
 
-A counter is any function from text to a number. The usual ones carry their vocabulary inside an installed package, so
-that nothing is downloaded; a provider's own `usage` is recorded beside these counts, never mixed with them.
+A counter is any function from text to a number. The built-in ones carry their vocabulary inside an installed package,
+so nothing is downloaded; a provider's own `usage` is recorded beside these counts and never mixed with them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What a rollout leaves behind: its turns, its boundaries, how it ended and what it cost.
+"""The record of a rollout: its turns, its boundaries, how it ended and what it cost.
 
-Immutable values, complete in themselves: PRE and POST contexts stand in each boundary as they were, so that nothing
-has to be reconstructed from logs later.
+PRE and POST stand in each boundary as they were, so that nothing has to be reconstructed from logs later.
 """
 
 from __future__ import annotations
@@ -82,19 +81,19 @@ class Incident:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """One rollout, whole."""
+    """One complete rollout."""
 
     task: str
     turns: tuple[Turn, ...]
     boundaries: tuple[Boundary, ...]
     ending: Ending
     score: Score
-    context: Context  # the last one: what the agent saw at the end
+    context: Context  # at the end, with the last turn
     usage: Mapping[str, Usage] = field(default_factory=dict)  # by role, as the providers counted
     peak: int = 0  # largest agent input, by the run's own counter
     peak_reported: int = 0  # the same by the provider's count
     incidents: tuple[Incident, ...] = ()
-    error: str = ""  # why it ended so, where that needs words
+    error: str = ""  # why it ended like this, where that needs explaining
 
     @property
     def steps(self) -> int:

@@ -20,7 +20,7 @@ from recompact.chat import Reply, Request, Usage, assistant
 from recompact.collection import collect
 from recompact.context import Turn
 from recompact.embedded.pocket import PocketSuite
-from recompact.embedded.simulation.judging import CLAUSES, POLICY, Judgement
+from recompact.embedded.simulation.judgement import CLAUSES, POLICY, Judgement
 from recompact.embedded.simulation.optimizer import SimulatedOptimizer
 from recompact.embedded.simulation.optimizer_acon import compare, rewrite as simulated_rewriting, shorten
 from recompact.store.records import read_trajectory

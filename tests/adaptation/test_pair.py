@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from run_files import select_rows
 
 from recompact.adaptation.adapt import Adapted, adapt
 from recompact.adaptation.evidence import MARK, BoundaryEvidence, gather
@@ -104,11 +105,11 @@ def test_candidates_keep_the_lock_and_cite_their_boundaries(adapted_run: Path) -
 
 def test_what_is_done_is_not_done_again_and_concurrency_changes_nothing(adapted_run: Path, tmp_path: Path) -> None:
     with Store.read(adapted_run) as store:
-        calls = store.rows("SELECT count(*) AS n FROM calls")[0]["n"]
+        calls = select_rows(store, "SELECT count(*) AS n FROM calls")[0]["n"]
         digest = store.digest()
     run(adapted_run)
     with Store.read(adapted_run) as store:
-        assert store.rows("SELECT count(*) AS n FROM calls")[0]["n"] == calls
+        assert select_rows(store, "SELECT count(*) AS n FROM calls")[0]["n"] == calls
     run(tmp_path / "again.db", CONFIG + "[run]\nconcurrency = 1\n")
     with Store.read(tmp_path / "again.db") as store:
         assert store.digest() == digest
@@ -119,7 +120,7 @@ def test_stages_can_be_stopped_after_and_begun_anew(tmp_path: Path) -> None:
     _, early = run(path, until="verify")
     assert early.candidates == ()
     with Store.read(path) as store:
-        kinds = {row["kind"] for row in store.rows("SELECT DISTINCT kind FROM units")}
+        kinds = {row["kind"] for row in select_rows(store, "SELECT DISTINCT kind FROM units")}
     assert "diagnosis" not in kinds
     _, whole = run(path)
     with Store.open(path) as store:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_files import select_rows
 from verify_support import DriftingSuite, Forbidden, ShakyReader, books, config_of, study_of
 
 from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by
@@ -48,7 +49,7 @@ def collected_run(directory: Path, suite: Suite) -> Path:
 def copied(path: Path, directory: Path, name: str = "copy") -> Path:
     target = directory / f"{name}.db"
     with Store.read(path) as store:  # with what is still in its log
-        store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        select_rows(store, "PRAGMA wal_checkpoint(TRUNCATE)")
     shutil.copy(path, target)
     return target
 

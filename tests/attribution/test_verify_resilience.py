@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 from commands import finished, killed
+from run_files import select_rows
 from verify_support import FickleNoter, ShakyReader, config_text
 
 from recompact.chat import Request
@@ -48,7 +49,7 @@ async def test_kill_9_at_random_moments(tmp_path: Path) -> None:
             await killed("verify", config, received=received, chance=chance, most=total // 9)
             assert not journaled & set(received[before:]), "a call that was journaled was sent again"
             with Store.read(path) as store:
-                rows = store.rows("SELECT unit, ordinal FROM calls WHERE unit LIKE 'continue/%'")
+                rows = select_rows(store, "SELECT unit, ordinal FROM calls WHERE unit LIKE 'continue/%'")
                 journaled = {seed_of(row["unit"], row["ordinal"]) for row in rows}
                 now = {row.name for row in continuation_rows(store)}
             assert drawn <= now

@@ -14,9 +14,9 @@ import pytest
 
 from recompact.cli.main import main
 from recompact.errors import InputError
-from recompact.harnesses.importing import Imported, from_files, from_harness, write
 from recompact.harnesses.packages import find
-from recompact.harnesses.recognise import HARNESSES
+from recompact.harnesses.registry import HARNESSES
+from recompact.harnesses.template_import import ImportedTemplate, from_files, from_harness, write
 from recompact.template import Template, default_template, lint, load, read, save
 
 SECTIONS = "## Goal\nthe aim\n## Progress\nwhat was done\n## Next Steps\nwhat comes\n"
@@ -228,7 +228,7 @@ def hermes_site(root: Path) -> Path:
     return root / "site"
 
 
-def hermes(package: Path | None = None, interpreter: str | None = None) -> Imported:
+def hermes(package: Path | None = None, interpreter: str | None = None) -> ImportedTemplate:
     return from_harness(HARNESSES["hermes"], package=package, python=interpreter, cwd=Path.cwd())
 
 
@@ -328,12 +328,12 @@ def test_files_with_all_their_places_get_no_frame(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def imported(tmp_path: Path) -> Imported:
+def imported(tmp_path: Path) -> ImportedTemplate:
     (tmp_path / "mine.md").write_text(f"Sum up.\n{SECTIONS}")
     return from_files(tmp_path / "mine.md", None, None)
 
 
-def test_a_target_that_holds_something_stays(tmp_path: Path, imported: Imported) -> None:
+def test_a_target_that_holds_something_stays(tmp_path: Path, imported: ImportedTemplate) -> None:
     target = tmp_path / "t"
     write(imported, target, force=False)
     before = {path.name: path.read_bytes() for path in target.iterdir()}
@@ -350,21 +350,23 @@ def test_a_target_that_holds_something_stays(tmp_path: Path, imported: Imported)
         write(imported, tmp_path / "file", force=True)
 
 
-def test_where_one_stands_is_not_replaced(tmp_path: Path, imported: Imported, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_one_stands_is_not_replaced(
+    tmp_path: Path, imported: ImportedTemplate, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     with pytest.raises(InputError, match="where you are"):
         write(imported, Path(), force=True)
 
 
-def test_an_empty_directory_is_as_good_as_none(tmp_path: Path, imported: Imported) -> None:
+def test_an_empty_directory_is_as_good_as_none(tmp_path: Path, imported: ImportedTemplate) -> None:
     (tmp_path / "t").mkdir()
     write(imported, tmp_path / "t", force=False)
     assert load(tmp_path / "t") == imported.template
 
 
 def test_a_disk_that_is_full_leaves_nothing_behind(
-    tmp_path: Path, imported: Imported, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, imported: ImportedTemplate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(imported, tmp_path / "t", force=False)
     before = sorted(path.name for path in tmp_path.rglob("*"))

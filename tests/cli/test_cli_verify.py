@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from commands import recompact, served
+from run_files import select_rows
 from verify_support import FickleNoter, ShakyReader, config_text
 
 from recompact.embedded.simulation.server import Server
@@ -224,5 +225,5 @@ def test_a_ceiling_and_ctrl_c_stop_cleanly_and_the_same_command_goes_on(tmp_path
 
 def _calls(directory: Path) -> int:
     with Store.read(directory / "runs" / "books.db") as store:
-        count: int = store.rows("SELECT count(*) AS n FROM calls")[0]["n"]
+        count: int = select_rows(store, "SELECT count(*) AS n FROM calls")[0]["n"]
         return count

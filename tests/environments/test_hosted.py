@@ -97,7 +97,7 @@ async def test_the_verbs_work_across_the_pipe(suite: HostedSuite) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("what", "excerpt"),
     [
         ("crash", "its host died during step (exit code 7)"),
         ("segfault", "its host died during step (exit code -11)"),
@@ -105,7 +105,7 @@ async def test_the_verbs_work_across_the_pipe(suite: HostedSuite) -> None:
     ],
 )
 async def test_a_crash_is_an_error_of_that_episode_and_of_nothing_else(
-    suite: HostedSuite, what: str, said: str
+    suite: HostedSuite, what: str, excerpt: str
 ) -> None:
     async def run(last: str) -> tuple[str, str]:
         model = Scripted(calling(("do", {"what": "x"})), calling(("do", {"what": last})))
@@ -114,7 +114,7 @@ async def test_a_crash_is_an_error_of_that_episode_and_of_nothing_else(
 
     broken, fine = await asyncio.gather(run(what), run("end"))
     assert broken[0] == "environment error"
-    assert said in broken[1]
+    assert excerpt in broken[1]
     assert fine == ("finished", "")
 
 
@@ -158,7 +158,7 @@ async def test_an_environment_asks_the_harness_for_its_model(suite: HostedSuite,
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "excerpt"),
     [
         ({"spec": "odd.py:Nothing"}, "has no 'Nothing'"),
         ({"spec": "missing.py:Suite"}, "missing.py does not exist"),
@@ -166,10 +166,12 @@ async def test_an_environment_asks_the_harness_for_its_model(suite: HostedSuite,
         ({"python": "/nonexistent/python"}, "could not be started"),
     ],
 )
-async def test_a_suite_that_cannot_be_loaded_says_why(suite: HostedSuite, change: dict[str, object], said: str) -> None:
+async def test_a_suite_that_cannot_be_loaded_says_why(
+    suite: HostedSuite, change: dict[str, object], excerpt: str
+) -> None:
     from dataclasses import replace
 
-    with pytest.raises(EnvironmentFailed, match=said):
+    with pytest.raises(EnvironmentFailed, match=excerpt):
         await replace(suite, **change).tasks("train")  # type: ignore[arg-type]
 
 

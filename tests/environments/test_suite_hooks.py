@@ -11,7 +11,8 @@ import pytest
 from recompact.embedded.pocket import CATALOGUE, PocketSuite
 from recompact.environments import hosted as hosted_module
 from recompact.environments.functions import function_suite
-from recompact.environments.hosted import HostedSuite, HostProcess
+from recompact.environments.host_process import HostProcess
+from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.trajectory import Action
@@ -78,22 +79,22 @@ async def test_many_go_in_one_message(suite: HostedSuite, monkeypatch: pytest.Mo
 async def test_a_suite_without_hooks_says_so(suite: HostedSuite, tmp_path: Path) -> None:
     bare = HostedSuite("hooked.py:Bare", directory=tmp_path, timeout=10)
     plain = InProcessSuite(function_suite("plain", [], {}))
-    for found in (bare, plain):
-        assert await found.behaviours([Action("say")]) is None
-        assert await found.literals(["12"]) is None
+    for episodes in (bare, plain):
+        assert await episodes.behaviours([Action("say")]) is None
+        assert await episodes.literals(["12"]) is None
     assert await suite.literals(["1 or 22", "none"]) == [{"numbers": ("1", "22")}, {"numbers": ()}]
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "excerpt"),
     [
         ("crash", r"its host died during behaviours \(exit code 7\)"),
         ("raise", "behaviours raised ValueError: no such thing"),
         ("odd", "behaviour of 'odd' is 'odd': return documentation, mutation, read or None"),
     ],
 )
-async def test_a_hook_that_fails_is_told(suite: HostedSuite, name: str, said: str) -> None:
-    with pytest.raises(EnvironmentFailed, match=said):
+async def test_a_hook_that_fails_is_told(suite: HostedSuite, name: str, excerpt: str) -> None:
+    with pytest.raises(EnvironmentFailed, match=excerpt):
         await suite.behaviours([Action("say"), Action(name)])
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recompact.execution.schedule import run_units
+from run_files import select_rows
 
 from recompact.chat import Reply, Request
 from recompact.config import Config, parse_config
@@ -84,11 +84,11 @@ def test_adding_an_arm_a_scope_a_run_or_a_task_makes_only_what_is_missing(tmp_pa
     assert run(path, arms("none"), 1, tasks=3)[1] == 1  # a task more
     assert run(path, arms("prompting@1024"), 1)[1] == 2  # another budget
     with Store.read(path) as store:
-        rows = store.rows("SELECT task, run, unit, phase FROM trajectories")
+        rows = select_rows(store, "SELECT task, run, unit, phase FROM trajectories")
         assert len(rows) == len({row["unit"] for row in rows}) == 17
         assert {row["phase"] for row in rows} == {"evaluate"}
         found = read_arms(store)
-        compacted = store.rows("SELECT unit FROM boundaries LIMIT 1")[0]["unit"]
+        compacted = select_rows(store, "SELECT unit FROM boundaries LIMIT 1")[0]["unit"]
         assert all(b.snapshot is None for b in read_trajectory(store, compacted).boundaries)
     labels = ["none", "fifo", "prompting/history", "renamed/history", "prompting/prefix", "prompting@1024/history"]
     assert [arm.label for arm in found] == labels
@@ -243,7 +243,7 @@ def test_trajectories_whose_environment_broke_can_be_made_anew(tmp_path: Path) -
     assert run(path, chosen, 2)[1] == 0  # it counts as done until somebody says otherwise
     with Store.open(path) as store:
         assert retry_broken(store) == 1
-        assert not store.rows("SELECT unit FROM boundaries WHERE unit = ?", (unit,))
+        assert not select_rows(store, "SELECT unit FROM boundaries WHERE unit = ?", (unit,))
     assert run(path, chosen, 2)[1:] == (1, whole)
 
 

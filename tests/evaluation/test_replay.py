@@ -24,6 +24,7 @@ from replay_support import (
     told,
     vault,
 )
+from run_files import select_rows
 
 from recompact.attribution.findings import by_id, findings
 from recompact.attribution.uniform import Uniform
@@ -101,7 +102,7 @@ def test_a_lost_code_is_found_again_with_a_template_that_keeps_it(tmp_path: Path
     with Store.read(path) as store:
         # What is known of the run's own phases is untouched, and so is what `adapt` says of all of them.
         assert (store.digest("collect/"), verify_digest(store), store.digest(without="replay/")) == before
-        rows = store.rows("SELECT unit, phase, usage FROM trajectories WHERE phase = 'replay' ORDER BY unit")
+        rows = select_rows(store, "SELECT unit, phase, usage FROM trajectories WHERE phase = 'replay' ORDER BY unit")
         assert len(rows) == len(found.units) == 9
         made = read_trajectory(store, found.units[0])
         assert made.usage["compressor"].calls == 1
@@ -207,7 +208,7 @@ def test_the_same_whatever_the_concurrency_and_after_a_kill(tmp_path: Path) -> N
     with pytest.raises(RuntimeError, match="killed"):
         replayed(path, models={"agent": Opener(kill)}, concurrency=1)
     with Store.read(path) as store:
-        assert len(store.rows("SELECT unit FROM trajectories WHERE phase = 'replay'")) == 2
+        assert len(select_rows(store, "SELECT unit FROM trajectories WHERE phase = 'replay'")) == 2
     left: list[Request] = []
     assert replayed(path, models={"agent": Opener(left.append)})[1] == whole
     assert len(left) == 6 * 5 - 12  # no call that was answered is made again
@@ -277,7 +278,7 @@ def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
         fifo = replace(study.config, compressor=replace(study.config.compressor, kind="fifo"))
         with pytest.raises(InputError, match="compressed by fifo"):
             asyncio.run(replay(replace(study, config=fifo), FIRST, {"k": KEEPING}))
-        document = store.rows("SELECT document FROM boundaries WHERE unit = ?", (FIRST.unit,))[0]["document"]
+        document = select_rows(store, "SELECT document FROM boundaries WHERE unit = ?", (FIRST.unit,))[0]["document"]
         with store.transaction():
             bare = store.put(store.text(document).replace('"snapshot":[', '"was":['))
             bare = store.put(store.text(bare)[:-1] + ',"snapshot":null}')

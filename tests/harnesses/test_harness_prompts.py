@@ -19,8 +19,9 @@ from hypothesis import given, strategies as st
 
 from recompact.errors import InputError
 from recompact.harnesses import javascript, python
-from recompact.harnesses.importing import Imported, from_harness, write
-from recompact.harnesses.recognise import HARNESSES, role_of
+from recompact.harnesses.recognition import role_of
+from recompact.harnesses.registry import HARNESSES
+from recompact.harnesses.template_import import ImportedTemplate, from_harness, write
 from recompact.harnesses.texts import Hole
 from recompact.template import PARTS, fill, lint, load
 
@@ -46,7 +47,7 @@ def node_package(root: Path, files: dict[str, str]) -> Path:
     return package
 
 
-def openclaw(package: Path) -> Imported:
+def openclaw(package: Path) -> ImportedTemplate:
     return from_harness(HARNESSES["openclaw"], package=package, python=None, cwd=package)
 
 
@@ -143,7 +144,7 @@ def test_any_text_survives_its_literal(text: str, ascii_only: bool) -> None:
 def test_constants_are_put_in_and_the_rest_is_said() -> None:
     source = f"const TAIL = 'the tail', P = `{LONG}${{TAIL}} ${{ now() }} ${{lost}}` + TAIL + f(1) + (a ? b : c);"
     [(_, pieces)] = js(source)
-    assert [p if isinstance(p, str) else (p.source, p.shown) for p in pieces] == [
+    assert [p if isinstance(p, str) else (p.source, p.text) for p in pieces] == [
         LONG,
         *("the tail", " ", ("now()", "${now()}"), " ", ("lost", "${lost}"), "the tail"),
         *(("f(1)", "${f(1)}"), ("(a ? b : c)", "${(a ? b : c)}")),
@@ -178,9 +179,9 @@ def test_a_text_that_is_extended_later_is_noted() -> None:
     ],
 )
 def test_literals_against_node(literal: str) -> None:
-    shown = subprocess.run(["node", "-p", f"JSON.stringify({literal})"], capture_output=True, check=True)
+    output = subprocess.run(["node", "-p", f"JSON.stringify({literal})"], capture_output=True, check=True)
     [(_, pieces)] = js(f"p={literal};")
-    assert "".join(map(str, pieces)) == json.loads(shown.stdout)
+    assert "".join(map(str, pieces)) == json.loads(output.stdout)
 
 
 HERMES = '''
@@ -237,7 +238,7 @@ HERMES_SECTIONS = (
 PREAMBLE = "You write a summary for the one who goes on with the work; é is a letter."
 
 
-def hermes(package: Path) -> Imported:
+def hermes(package: Path) -> ImportedTemplate:
     return from_harness(HARNESSES["hermes"], package=package, python=None, cwd=package)
 
 
@@ -281,8 +282,8 @@ def test_a_prompt_that_python_puts_together_is_put_together(tmp_path: Path) -> N
     ],
 )
 def test_python_texts(source: str, pieces: list[str]) -> None:
-    found = [text for text in python.texts(source.encode()) if text.constant == "P"]
-    assert [p if isinstance(p, str) else p.shown for text in found for p in text.pieces] == pieces
+    matches = [text for text in python.texts(source.encode()) if text.constant == "P"]
+    assert [p if isinstance(p, str) else p.text for text in matches for p in text.pieces] == pieces
 
 
 def test_prompts_that_are_not_recognised_are_said_to_be_missing(tmp_path: Path) -> None:
@@ -329,8 +330,8 @@ def test_a_piece_of_a_prompt_is_not_the_prompt(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_text_is_for(text: str, constant: str, role: str | None) -> None:
-    found = role_of(text, constant)
-    assert (found[0] if found else None) == role
+    matches = role_of(text, constant)
+    assert (matches[0] if matches else None) == role
 
 
 # The real packages: `make test-harnesses`.

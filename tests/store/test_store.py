@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from fakes import Noter, Reader, pages_suite
 from hypothesis import given, settings, strategies as st
+from run_files import select_rows
 
 from recompact.chat import Decoding, Message, Reply, Request, ToolCall, Usage, assistant, user
 from recompact.compressors.prompted import Prompted
@@ -21,6 +22,7 @@ from recompact.execution.episodes import run_episode
 from recompact.models.journal import UnitCalls, seed_of
 from recompact.rollout import Agent
 from recompact.store import schema
+from recompact.store.metadata import RunMetadata
 from recompact.store.records import read_boundary, read_trajectory, write_trajectory
 from recompact.store.store import Store, StoreError
 from recompact.template import default_template
@@ -45,7 +47,7 @@ replies = st.builds(
 
 
 @given(st.lists(texts | st.binary(max_size=2000), max_size=8))
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)  # it waits for the disk
 def test_texts_come_back_as_they_went_in_and_are_kept_once(
     tmp_path_factory: pytest.TempPathFactory, data: list[str | bytes]
 ) -> None:
@@ -55,7 +57,7 @@ def test_texts_come_back_as_they_went_in_and_are_kept_once(
                 keys = [store.put(item) for item in data]
         for item, key in zip(data, keys, strict=True):
             assert (store.text(key) if isinstance(item, str) else store.blob(key)) == item
-        assert store.rows("SELECT count(*) AS n FROM texts")[0]["n"] == len(set(keys))
+        assert select_rows(store, "SELECT count(*) AS n FROM texts")[0]["n"] == len(set(keys))
 
 
 class Answers:
@@ -172,7 +174,7 @@ def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
         with pytest.raises(KeyError), store.transaction():
             store.put("half")
             raise KeyError("stop")
-        assert store.rows("SELECT * FROM texts") == []
+        assert select_rows(store, "SELECT * FROM texts") == []
 
 
 def _hold(path: Path, ready: object, release: object) -> None:
@@ -192,7 +194,7 @@ def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match=rf"in use by process {holder.pid}.*another --run"):
             Store.open(path)
         with Store.read(path) as store:
-            assert store.meta == {}
+            assert store.metadata == RunMetadata()
     finally:
         release.set()
         holder.join(20)
@@ -228,19 +230,19 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
 def test_an_older_file_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "run.db"
     with Store.open(path) as store:
-        store.set_meta(kept="yes")
+        store.set_metadata(RunMetadata(suite="office"))
     newer = (*schema.MIGRATIONS, "ALTER TABLE units ADD COLUMN note TEXT NOT NULL DEFAULT '';")
-    monkeypatch.setattr("recompact.store.store.MIGRATIONS", newer)
+    monkeypatch.setattr("recompact.store.connection.MIGRATIONS", newer)
     with Store.read(path) as store:
-        assert store.meta == {"kept": "yes"}
-        assert store.rows("SELECT note FROM units") == []
+        assert store.metadata == RunMetadata(suite="office")
+        assert select_rows(store, "SELECT note FROM units") == []
     broken = (*newer, "CREATE TABLE half (x);\nCREATE TABLE meta (x);")
-    monkeypatch.setattr("recompact.store.store.MIGRATIONS", broken)
+    monkeypatch.setattr("recompact.store.connection.MIGRATIONS", broken)
     with pytest.raises(StoreError):
         Store.open(path)
-    monkeypatch.setattr("recompact.store.store.MIGRATIONS", newer)
+    monkeypatch.setattr("recompact.store.connection.MIGRATIONS", newer)
     with Store.read(path) as store:  # the failed migration left nothing behind
-        assert store.rows("SELECT name FROM sqlite_master WHERE name = 'half'") == []
+        assert select_rows(store, "SELECT name FROM sqlite_master WHERE name = 'half'") == []
 
 
 @pytest.fixture
@@ -278,12 +280,12 @@ def test_a_run_that_may_only_be_read_is_read(tmp_path: Path, monkeypatch: pytest
     """Somebody else's directory: SQLite may not put its files beside the run."""
     path = tmp_path / "theirs #1?.db"
     with Store.open(path) as store:
-        store.set_meta(suite="office")
+        store.set_metadata(RunMetadata(suite="office"))
     for beside in (f"{path}-wal", f"{path}-shm"):
         Path(beside).unlink(missing_ok=True)
     monkeypatch.setattr(os, "access", lambda file, mode: mode != os.W_OK)
     with Store.read(path) as store:
-        assert store.meta["suite"] == "office"
+        assert store.metadata.suite == "office"
         assert not Path(f"{path}-shm").exists()
     Path(f"{path}-wal").write_bytes(b"more")
     with pytest.raises(StoreError, match=r"not closed \(.*-wal has more\).*copy both"):

@@ -13,6 +13,7 @@ from recompact.adaptation.adapt import Adapted, adapt
 from recompact.chat import Reply, Request, Usage, assistant
 from recompact.config import parse_config
 from recompact.models.protocol import ChatModel
+from recompact.store.calls import journaled_calls
 from recompact.store.store import Store
 from recompact.study import Study, open_study
 
@@ -130,4 +131,4 @@ def refusal() -> Reply:
 def calls(path: Path) -> list[tuple[str, int]]:
     """All journaled calls of a run."""
     with Store.read(path) as store:
-        return [(row["unit"], row["ordinal"]) for row in store.rows("SELECT unit, ordinal FROM calls ORDER BY 1, 2")]
+        return journaled_calls(store)

@@ -85,8 +85,8 @@ class Scripted:
 
 def calling(*calls: tuple[str, object], content: str = "") -> Reply:
     """A reply with tool calls; arguments that are a string go in as they are, valid JSON or not."""
-    made = tuple(
+    tool_calls = tuple(
         ToolCall(f"c{n}", name, arguments if isinstance(arguments, str) else json.dumps(arguments))
         for n, (name, arguments) in enumerate(calls)
     )
-    return Reply(Message("assistant", content, made), Usage(10, 5, 0, 0, 1))
+    return Reply(Message("assistant", content, tool_calls), Usage(10, 5, 0, 0, 1))

@@ -20,7 +20,7 @@ from typing import Any
 from recompact.chat import ToolSpec, system, user
 from recompact.environments.functions import function_suite
 from recompact.environments.protocol import Environment, Observation, Opening, Task
-from recompact.environments.snapshots.masking import VOLATILE
+from recompact.environments.snapshots.mask import VOLATILE
 from recompact.trajectory import Action, Score
 
 TASK = Task("t1", "Do it.")
@@ -319,8 +319,8 @@ class OneTask:
         return (TASK,)
 
     def environment(self, task: Task) -> Environment:
-        made: Environment = globals()[self.kind](task)
-        return made
+        environment: Environment = globals()[self.kind](task)
+        return environment
 
 
 # -- functions -------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 from recompact.adaptation.adapt import Adaptation
 from recompact.candidate import ORIGINAL, Candidate, Clause
 from recompact.config import config_hash
-from recompact.store.store import Store
+from recompact.store.calls import tokens_by_phase
 from recompact.study import Study
 from recompact.template import Template, headings, save
 from recompact.version import __version__
@@ -79,18 +79,6 @@ def clause_json(clause: Clause) -> dict[str, Any]:
         "boundaries": list(clause.answers),
         "tells_agent": clause.tells_agent,
     }
-
-
-def tokens_by_phase(store: Store) -> dict[str, dict[str, int]]:
-    """Tokens that were paid for, by phase of the work and role. The phase is the first word of a unit's name."""
-    rows = store.rows(
-        "SELECT substr(unit, 1, instr(unit, '/') - 1) AS phase, role, sum(input + output) AS tokens, count(*) AS calls"
-        " FROM calls GROUP BY phase, role ORDER BY phase, role"
-    )
-    out: dict[str, dict[str, int]] = {}
-    for row in rows:
-        out.setdefault(row["phase"], {})[row["role"]] = row["tokens"]
-    return out
 
 
 def changes(study: Study, adaptation: Adaptation, winner: Candidate | None) -> str:

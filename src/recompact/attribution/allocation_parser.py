@@ -18,7 +18,7 @@ from recompact.attribution.uniform import Uniform
 from recompact.config import ALLOCATION, ALLOCATIONS, VerifyConfig
 from recompact.errors import InputError
 from recompact.outcome import BoundaryId, Outcomes
-from recompact.store.runs import boundary_rows
+from recompact.store.runs import boundary_rows, trajectories
 from recompact.store.store import Store
 
 
@@ -27,7 +27,7 @@ def allocation_of(store: Store, settings: VerifyConfig) -> Allocation:
     if not re.fullmatch(ALLOCATION, settings.allocation):
         raise InputError(f"{settings.allocation!r} is no allocation: use {ALLOCATIONS}")
     kind, _, inner = settings.allocation.partition(":")
-    run = store.meta["identity"]["run"]
+    run = store.metadata.identity["run"]
     if kind == "chained":
         return Chained(_plain(inner or "halving", store, settings, run), links_of(trajectory_facts(store)))
     return _plain(settings.allocation, store, settings, run)
@@ -49,10 +49,8 @@ def trajectory_facts(store: Store) -> list[TrajectoryFacts]:
     steps: dict[str, list[int]] = {}
     for row in boundary_rows(store):
         steps.setdefault(row.unit, []).append(row.step)
-    rows = store.rows("SELECT unit, steps, value, ending FROM trajectories WHERE phase = 'collect' ORDER BY unit")
-    return [
-        TrajectoryFacts(r["unit"], tuple(steps.get(r["unit"], ())), r["steps"], r["value"], r["ending"]) for r in rows
-    ]
+    rows = sorted(trajectories(store), key=lambda row: row.unit)
+    return [TrajectoryFacts(r.unit, tuple(steps.get(r.unit, ())), r.steps, r.value, r.ending) for r in rows]
 
 
 def outcomes_seen_by(allocation: Allocation, outcomes: Mapping[BoundaryId, Outcomes]) -> Mapping[BoundaryId, Outcomes]:

@@ -79,7 +79,7 @@ def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
     retained = set(allocation.retained(now.outcomes)) if settled else set()
     judged = outcomes_seen_by(allocation, now.outcomes)
     thresholds = Thresholds(settings.hazard, settings.burden)
-    step_limit: int = store.meta["identity"]["run"]["step_limit"]
+    step_limit = store.metadata.step_limit
     boundaries = []
     for row in boundary_rows(store):
         id = BoundaryId(row.unit, row.index)

@@ -21,7 +21,8 @@ from recompact.attribution.racing import Racing
 from recompact.attribution.verify import outcomes_in, rest
 from recompact.chat import Message, Usage, canonical
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
-from recompact.store.runs import BoundaryRow, boundary_rows
+from recompact.store.calls import first_agent_inputs
+from recompact.store.runs import BoundaryRow, boundary_rows, trajectories
 from recompact.store.store import Store
 
 WORLDS = 5
@@ -52,7 +53,7 @@ class Forecast:
 def forecast(store: Store, allocation: Allocation) -> Forecast:
     """Play the allocation through on what the run knows."""
     now = outcomes_in(store).outcomes
-    step_limit, seed = (store.meta["identity"]["run"][key] for key in ("step_limit", "seed"))
+    step_limit, seed = store.metadata.step_limit, store.metadata.seed
     rows = {BoundaryId(row.unit, row.index): row for row in boundary_rows(store)}
     habits = _habits(store)
     worlds = [
@@ -143,19 +144,15 @@ class _Habits:
 
 
 def _habits(store: Store) -> dict[str, _Habits]:
-    first = {
-        row["unit"]: row["input"]
-        for row in store.rows("SELECT unit, input, min(ordinal) FROM calls WHERE role = 'agent' GROUP BY unit")
-    }
+    first = first_agent_inputs(store)
     out = {}
-    for row in store.rows("SELECT unit, usage FROM trajectories WHERE phase = 'collect'"):
-        usage = {role: Usage(*counts) for role, counts in json.loads(row["usage"]).items()}
-        agent = usage.get("agent", Usage())
-        others = sum(used.total for role, used in usage.items() if role not in ("agent", "compressor"))
-        turns = store.result(row["unit"])["turns"]
-        out[row["unit"]] = _Habits(
+    for row in trajectories(store):
+        agent = row.usage.get("agent", Usage())
+        others = sum(used.total for role, used in row.usage.items() if role not in ("agent", "compressor"))
+        turns = store.result(row.unit)["turns"]
+        out[row.unit] = _Habits(
             new=_first_of_kind([_calls(store, turn[0]) for turn in turns]),
-            fixed=first.get(row["unit"], 0),
+            fixed=first.get(row.unit, 0),
             turn=fmean([turn[2] for turn in turns] or [0]),
             output=agent.output / max(1, agent.calls),
             others=others / max(1, agent.total),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from statistics import fmean
 
@@ -81,7 +81,7 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
     )
     await run_agenda(agenda, study.executor, study.config.run.concurrency, study.progress)
     if allocation is None:
-        study.store.set_meta(verified=asdict(study.config.verify))
+        study.store.set_metadata(replace(study.store.metadata, verified=asdict(study.config.verify)))
     retained = tuple(chosen.retained(agenda.outcomes))
     return Verification(agenda.outcomes, {**before.left_out, **agenda.left_out}, retained)
 
@@ -173,7 +173,7 @@ def retry_left_out(store: Store) -> int:
 
 def settings_of(store: Store) -> VerifyConfig:
     """How the run was verified the last time; the defaults where it was not yet."""
-    return VerifyConfig(**store.meta.get("verified", {}))
+    return VerifyConfig(**(store.metadata.verified or {}))
 
 
 def digest(store: Store) -> str:

@@ -156,7 +156,7 @@ def _report(
     from recompact.evaluation.summary import evaluation
 
     recorded = {arm.label: arm for arm in read_arms(store)}
-    suite = store.meta.get("suite", "?")
+    suite = store.metadata.suite or "?"
     tasks = tuple(task.id for task in plan.tasks)
     shown = evaluation(str(suite), [recorded[arm.label] for arm in plan.arms], tasks, runs)
     digest = None if unfinished else digest_of(store, plan.units)

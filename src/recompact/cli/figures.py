@@ -96,7 +96,7 @@ def _setting(run: str, directory: Path) -> Setting | None:
 
     if not is_released(run):
         with Store.read(find_run(run, directory)) as store:
-            if store.meta.get("command") != PHASE:
+            if store.metadata.command != PHASE:
                 return None
     return read_setting(run, directory)
 

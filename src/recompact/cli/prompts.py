@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from recompact.harnesses.importing import Imported
+    from recompact.harnesses.template_import import ImportedTemplate
     from recompact.report.changes import Line
-    from recompact.template import Finding, PartDiff, SectionChange, Template
+    from recompact.template import Defect, PartDiff, SectionChange, Template
 
 ALL_PARTS = ("system", "first", "update", "frame")
 _path = click.Path(path_type=Path)
@@ -136,7 +136,7 @@ def import_(target: Path, force: bool, as_json: bool, **sources: Any) -> None:
 
     One file serves for the first summary and for later ones; with --first, --update and --system each has its own.
     """
-    from recompact.harnesses.importing import check_target, write
+    from recompact.harnesses.template_import import check_target, write
     from recompact.template import lint as findings_of
 
     check_target(target, force=force)  # before a search that may take seconds
@@ -168,10 +168,10 @@ def _import(
     system: Path | None,
     package: Path | None,
     python: str | None,
-) -> Imported:
+) -> ImportedTemplate:
     from recompact.errors import InputError
-    from recompact.harnesses.importing import from_files, from_harness
-    from recompact.harnesses.recognise import HARNESSES
+    from recompact.harnesses.registry import HARNESSES
+    from recompact.harnesses.template_import import from_files, from_harness
 
     if source in HARNESSES:
         if first or update or system:
@@ -211,7 +211,7 @@ def _described(template: Template, part: str) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, str]:
+def _finding(finding: Defect) -> dict[str, str]:
     return {"level": finding.level, "file": finding.file, "message": finding.message, "fix": finding.fix}
 
 
@@ -278,7 +278,7 @@ def _print_part(out: Console, template: Template, part: str) -> None:
             out.print(Text(section.guidance.removesuffix("\n")), soft_wrap=True)
 
 
-def _print_findings(out: Console, findings: tuple[Finding, ...], directory: Path) -> None:
+def _print_findings(out: Console, findings: tuple[Defect, ...], directory: Path) -> None:
     from rich.text import Text
 
     for finding in findings:

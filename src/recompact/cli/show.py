@@ -50,7 +50,7 @@ def command(
     if task is None and (arm or number):
         raise click.UsageError("--arm and --run choose among the trajectories of a TASK: name the task")
     with Store.read(find_run(run, directory)) as store:
-        if store.meta.get("command") == "evaluate":
+        if store.metadata.command == "evaluate":
             _show_evaluation(store, task, arm, number, full, as_json)
         elif arm or number:
             raise click.UsageError(f"{store.path} is no evaluation: its tasks have one trajectory each")

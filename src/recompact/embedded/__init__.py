@@ -1,1 +1,1 @@
-"""The embedded world: pocket, its tasks and environments, and the models that are simulated in it."""
+"""The embedded world: pocket, with its tasks and environments, and the models that are simulated in it."""

@@ -94,16 +94,16 @@ class FunctionEnvironment:
             self._answer = str(action.arguments.get("answer", ""))
             return Observation("The task is ended.", done=True)
         tool = self._tools[action.name]
-        given = dict(action.arguments)
+        arguments = dict(action.arguments)
         if "state" in inspect.signature(tool).parameters:
-            given["state"] = self._state
+            arguments["state"] = self._state
         try:
-            inspect.signature(tool).bind(**given)
+            inspect.signature(tool).bind(**arguments)
         except TypeError as error:
             return Observation(f"Error: {action.name}: {error}", error=True)
         try:
-            result = tool(**given)
-        except Exception as error:  # a tool's complaint is for the agent to read
+            result = tool(**arguments)
+        except Exception as error:  # the agent is to read what its tool complains about
             return Observation(f"Error: {type(error).__name__}: {error}", error=True)
         return Observation(result if isinstance(result, str) else json.dumps(result, ensure_ascii=False))
 
@@ -128,7 +128,7 @@ class FunctionEnvironment:
 
 
 def tool_spec(tool: Tool) -> ToolSpec:
-    """A function's signature as a model is told of it."""
+    """A function's signature and docstring as a tool."""
     hints = get_type_hints(tool)
     properties: dict[str, Any] = {}
     required: list[str] = []

@@ -1,7 +1,7 @@
-"""What a suite knows about the actions and texts of its own environments: which action is for what, which words count.
+"""What a suite says about its own actions and texts: what an action is for, and which literals a text holds.
 
-In go actions and texts, out comes what the suite's hooks say of each; None where the suite has no such hook. The hooks
-are written by whoever connects an environment, so what they return is checked here, in whichever process they run.
+The hooks are written by whoever connects an environment, so their answers are checked here, in whichever process they
+run.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def behaviours_of(suite: object, actions: Sequence[Action]) -> list[Behaviour | 
     hook = getattr(suite, "behaviour", None)
     if hook is None:
         return None
-    found: list[Behaviour | None] = []
+    behaviours: list[Behaviour | None] = []
     for action in actions:
-        said = hook(action)
-        if said is not None and said not in BEHAVIOURS:
-            raise ValueError(f"behaviour of {action.name!r} is {said!r}: return {', '.join(BEHAVIOURS)} or None")
-        found.append(said)
-    return found
+        behaviour = hook(action)
+        if behaviour is not None and behaviour not in BEHAVIOURS:
+            raise ValueError(f"behaviour of {action.name!r} is {behaviour!r}: return {', '.join(BEHAVIOURS)} or None")
+        behaviours.append(behaviour)
+    return behaviours
 
 
 def literals_of(suite: object, texts: Sequence[str]) -> list[Literals] | None:
@@ -37,12 +37,12 @@ def literals_of(suite: object, texts: Sequence[str]) -> list[Literals] | None:
     return [as_literals(hook(text)) for text in texts]
 
 
-def as_literals(said: Any) -> Literals:
-    """What a suite named in a text, each once.
+def as_literals(answer: Any) -> Literals:
+    """The answer of a suite's `literals`, with each literal once.
 
     >>> as_literals({"tokens": ["a1", "a1"], "signatures": ()})
     {'tokens': ('a1',), 'signatures': ()}
     """
-    if not isinstance(said, Mapping) or not all(isinstance(named, list | tuple) for named in said.values()):
-        raise ValueError(f"literals must be a mapping of lists, like {{'tokens': [...]}}, not {type(said).__name__}")
-    return {str(kind): tuple(dict.fromkeys(map(str, named))) for kind, named in said.items()}
+    if not isinstance(answer, Mapping) or not all(isinstance(values, list | tuple) for values in answer.values()):
+        raise ValueError(f"literals must be a mapping of lists, like {{'tokens': [...]}}, not {type(answer).__name__}")
+    return {str(kind): tuple(dict.fromkeys(map(str, values))) for kind, values in answer.items()}

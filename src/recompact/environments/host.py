@@ -1,7 +1,7 @@
-"""The inside of an environment's own process: it waits for verbs on a socket and answers them with one environment.
+"""The inside of an environment's own process: it serves verbs that come on a socket, with one environment.
 
 Runs under any interpreter, with nothing but the standard library and the suite's own packages. It ends when the socket
-closes or the harness dies. Where the environment's snapshots are forks, every branch comes out of here as well.
+closes or the harness dies. Where the environment's snapshots are forks, every branch starts here as well.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from recompact.environments.hooks import behaviours_of, literals_of
 from recompact.environments.loading import load_suite
 from recompact.environments.protocol import Environment, Strategy, Suite, Task
 from recompact.environments.snapshots.channel import Channel
-from recompact.environments.snapshots.forking import die_with_harness, die_with_parent, end_group, freeze
-from recompact.environments.snapshots.masking import Mask, mask_of
+from recompact.environments.snapshots.fork import die_with_harness, die_with_parent, end_group, freeze
+from recompact.environments.snapshots.mask import Mask, mask_of
 from recompact.environments.snapshots.strategy import FORK, put_back, strategy_of, take
 from recompact.environments.wire import request_to_json
 from recompact.trajectory import Action
@@ -113,14 +113,14 @@ class Host:
         return {"strategy": self._strategy, "masked": self._mask is not None}
 
     def _freeze(self, environment: Environment, files: list[int]) -> int:
-        """The holder's pid; or, in each branch that ever starts from it, the branch's own, on a channel of its own."""
+        """The holder's pid; in each branch that starts from it later, the branch's own, which has its own channel."""
         if self._strategy != FORK or len(files) != 1:
             raise RuntimeError("this environment is not one to be forked")
-        made = freeze(environment, files[0], self._channel)
-        if isinstance(made, int):
-            self._holders.append(made)
-            return made
-        self._channel = made
+        outcome = freeze(environment, files[0], self._channel)
+        if isinstance(outcome, int):
+            self._holders.append(outcome)
+            return outcome
+        self._channel = outcome
         self._holders = []
         self._branched = True
         return os.getpid()

@@ -1,4 +1,4 @@
-"""Environments that are tiny and pure run inside the harness: a suite's own objects, called directly."""
+"""Environments that are tiny and pure run inside the harness, as the suite's own objects, called directly."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from recompact.environments.protocol import (
     Task,
 )
 from recompact.environments.snapshots.directory import SnapshotRefused
-from recompact.environments.snapshots.masking import Mask, mask_of
-from recompact.environments.snapshots.replaying import Log, record, recorded, replay
+from recompact.environments.snapshots.mask import Mask, mask_of
+from recompact.environments.snapshots.replay import Log, log_of, record, replay
 from recompact.environments.snapshots.strategy import FORK, REPLAY, put_back, strategy_of, take
 from recompact.trajectory import Action, Score, Snapshot
 
@@ -108,11 +108,11 @@ class InProcessEpisode:
 
     async def snapshot(self) -> Snapshot:
         if self._strategy == REPLAY:
-            return self._recorded()
+            return self._replay_snapshot()
         try:
             return Snapshot(self._strategy, take(self._environment, self._strategy))
         except NotImplementedError:
-            return self._recorded()
+            return self._replay_snapshot()
         except Exception as error:
             raise self._failed("snapshot", error) from error
 
@@ -120,7 +120,7 @@ class InProcessEpisode:
         if snapshot.strategy in (REPLAY, FORK):
             if self._log:
                 raise EnvironmentFailed(f"task {self._task}: only a fresh episode can be restored by replay")
-            await replay(recorded(snapshot), self.step, self.agrees)
+            await replay(log_of(snapshot), self.step, self.agrees)
             return
         try:
             self._whole = False
@@ -137,7 +137,7 @@ class InProcessEpisode:
     async def close(self) -> None:
         self._environment.close()
 
-    def _recorded(self) -> Snapshot:
+    def _replay_snapshot(self) -> Snapshot:
         if not self._whole:
             raise EnvironmentFailed(f"task {self._task}: its state was put back, so its actions are not all known")
         return record(self._log)

@@ -1,7 +1,8 @@
 """What an environment is: one episode of one task, and the suite that hands them out.
 
-Somebody who connects an environment implements `Environment` (plain, synchronous) and `Suite`. The rollout drives an
-`Episode`, which has the same verbs but is asynchronous, so that an environment may as well live in another process.
+Whoever connects an environment implements `Environment` (plain, synchronous) and `Suite`. The rollout drives an
+`Episode`, which has the same verbs but is asynchronous, so that an environment may just as well live in another
+process.
 """
 
 from __future__ import annotations

@@ -97,8 +97,8 @@ def common(arms: Sequence[ArmRuns], tasks: Iterable[str] | None = None, runs: in
 
 def read_arms(store: Store) -> tuple[ArmRuns, ...]:
     """The arms of an evaluation in the order in which they were first given."""
-    meta = store.meta
-    if meta.get("command") != PHASE:
+    metadata = store.metadata
+    if metadata.command != PHASE:
         raise InputError(f"{store.path} is no evaluation: make one with recompact evaluate CONFIG")
     rows: dict[str, list[TrajectoryRow]] = {}
     for row in trajectories(store, phase=PHASE):
@@ -106,7 +106,6 @@ def read_arms(store: Store) -> tuple[ArmRuns, ...]:
     answers = _answers(store, [row for arm_rows in rows.values() for row in arm_rows])
     models = {model for model, _ in store.spent()}
     simulated = bool(models) and all(model.startswith("sim-") for model in models)
-    settings = meta.get("arms", {})
     return tuple(
         ArmRuns(
             arm["name"],
@@ -115,7 +114,7 @@ def read_arms(store: Store) -> tuple[ArmRuns, ...]:
             simulated,
             arm,
         )
-        for arm in (settings[name] for name in meta.get("arm_order", ()))
+        for arm in (metadata.arms[name] for name in metadata.arm_order)
     )
 
 

@@ -192,8 +192,8 @@ def _adapted_with(directory: Path, template: Template) -> tuple[tuple[str, str],
 
 def note_arms(store: Store, arms: Sequence[Arm]) -> None:
     """Write down which arms a run has. A name stands for one thing throughout a run."""
-    meta = store.meta
-    known: dict[str, Any] = meta.get("arms", {})
+    metadata = store.metadata
+    known = metadata.arms
     for arm in arms:
         before = known.get(arm.label)
         if before is not None and before["key"] != arm.key:
@@ -201,11 +201,11 @@ def note_arms(store: Store, arms: Sequence[Arm]) -> None:
                 f"{store.path} has another arm {arm.label!r} ({before['key']}, now {arm.key}):"
                 " give this one another name, as in --arm NAME=DIRECTORY, or its own --run NAME"
             )
-    templates: dict[str, Any] = meta.get("templates", {})
+    templates = dict(metadata.templates)
     for template in filter(None, (arm.template for arm in arms)):
         templates[template.hash] = template.parts()
-    order = list(dict.fromkeys([*meta.get("arm_order", ()), *(arm.label for arm in arms)]))
+    order = tuple(dict.fromkeys([*metadata.arm_order, *(arm.label for arm in arms)]))
     noted = {**known, **{arm.label: arm.to_json() for arm in arms}}
     if noted != known:
         # Keys are sorted when they are written, and the order in which arms were given is that of the tables.
-        store.set_meta(arms=noted, arm_order=order, templates=templates)
+        store.set_metadata(replace(metadata, arms=noted, arm_order=order, templates=templates))

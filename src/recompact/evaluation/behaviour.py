@@ -118,7 +118,7 @@ async def behaviours(
 
 def _arms(store: Store) -> tuple[list[_Arm], int]:
     """The arms of an evaluation over the tasks that all have finished, or the one that a run was collected with."""
-    if store.meta.get("command") != EVALUATE:
+    if store.metadata.command != EVALUATE:
         rows = trajectories(store)
         if not rows:
             raise InputError(f"{store.path} has no trajectories yet: finish recompact collect or evaluate first")

@@ -74,7 +74,7 @@ async def open_evaluation(
         rendering=defaults.rendering,
     )
     same = replace(config, compressor=shared, suite=replace(config.suite, tasks=(), limit=None))
-    if isinstance(run, Store) and (begun := run.meta.get("command", PHASE)) != PHASE:
+    if isinstance(run, Store) and (begun := run.metadata.command or PHASE) != PHASE:
         raise InputError(f"{run.path} is a run of `recompact {begun}`: give the evaluation its own --run NAME")
     async with open_study(same, run, evaluation=True, **objects) as study:
         own = resolve(config.compressor.template, config.directory)

@@ -148,7 +148,7 @@ def _plan(case: _Case, arms: Sequence[Arm], draws: int) -> dict[str, Arm | None]
 
 def refuse_evaluation(store: Store) -> None:
     """The boundaries of an evaluation have no snapshots: nobody goes back to them."""
-    if store.meta.get("command") == EVALUATE:
+    if store.metadata.command == EVALUATE:
         raise InputError(f"{store.path} is an evaluation, whose boundaries cannot be continued: replay a collected run")
 
 
@@ -268,7 +268,7 @@ def _judged(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) ->
     before += [trajectory for arm, trajectory in new if arm is None]
     after = [trajectory for arm, trajectory in recorded if arm == POST]
     needed = needed_facts(boundary, before)
-    settings = settings_of(store) if "verified" in store.meta else case.study.config.verify
+    settings = settings_of(store) if store.metadata.verified is not None else case.study.config.verify
     thresholds = Thresholds(settings.hazard, settings.burden)
     pre = Condition(PRE, tuple(_draw_of(trajectory, None, needed) for trajectory in before))
     own = case.study.template.hash
@@ -286,7 +286,7 @@ def _judged(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) ->
 def _chained(case: _Case, boundary: Boundary, needed: Sequence[str]) -> list[ReplayDraw]:
     """The POST draw that the run's verification read off its trajectory instead of making it, where it did so."""
     store = case.study.store
-    if "verified" not in store.meta:
+    if store.metadata.verified is None:
         return []
     outcomes = outcomes_in(store).outcomes
     seen = outcomes_seen_by(allocation_of(store, settings_of(store)), outcomes)

@@ -102,12 +102,12 @@ def read_setting(run: str, directory: Path) -> Setting:
     if is_released(run):
         return Setting(Path(run).stem, read_released(Path(run)))
     with Store.read(find_run(run, directory)) as store:
-        return Setting(store.path.stem, read_arms(store), str(store.meta.get("suite", "")), models_of(store))
+        return Setting(store.path.stem, read_arms(store), store.metadata.suite, models_of(store))
 
 
 def models_of(store: Store) -> Models:
     """The models that a run was made with, by role, as their servers call them."""
-    tables = store.meta.get("identity", {}).get("models", {})
+    tables = store.metadata.identity.get("models", {})
     found: dict[str, list[str]] = {}
     for name, role in sorted(store.spent()):
         found.setdefault(role, []).append(str(tables.get(name, {}).get("id", name)))

@@ -1,8 +1,8 @@
-"""Reads string and template literals out of JavaScript bundles, minified or not, without running them.
+"""Reads string and template literals from JavaScript bundles, minified or not, without running them.
 
-Comes in: the bytes of a file. Goes out: the longer texts in it that speak of summaries, unescaped as a JavaScript
-engine would, with constants put in where they can be resolved. It looks at expressions one at a time instead of
-tokenizing whole bundles: one regular expression mistaken for a division would turn everything after it inside out.
+Texts that speak of summaries are unescaped as an engine would do it, and constants are put in where they can be
+resolved. It looks at expressions one at a time instead of tokenizing whole bundles: one regular expression mistaken for
+a division would turn everything after it inside out.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from recompact.harnesses.texts import Hole, Pieces, SourceText, speaks_of_summaries
 
-NEAR = 4096  # bytes; a prompt soon says what it is about, and what is made of it or added to it stands close by
+NEAR = 4096  # bytes; a prompt soon says what it is about, and code that extends it is close by
 _HOLE_LIMIT = 4096
-_OCCURRENCES = 500  # a minified name that stands this often in a file is bound many times over
+_OCCURRENCES = 500  # a minified name that occurs this often in a file is bound more than once
 
 _TOPIC = re.compile(rb"ummar")  # either case of its first letter; a fixed text is found much faster
 _PROMISE = re.compile(rb"(?i)summari[sz]ation_?(system_?)?prompt")
@@ -43,21 +43,21 @@ _CONTINUED = ("\n", "\r\n", "\r", "\u2028", "\u2029")  # an escaped line end is 
 
 
 def worth_reading(data: bytes) -> bool:
-    """Whether a file may hold a prompt: a bundle has thousands of files, and a closer look takes time."""
+    """Whether a file may hold a prompt. A bundle has thousands of files, and a closer look takes time."""
     return b"ummar" in data and (b"## " in data or b"You are" in data or _PROMISE.search(data) is not None)
 
 
 def texts(data: bytes) -> Iterator[SourceText]:
     """The texts of a file that speak of summaries, in order, and those that are put together from such texts."""
-    found: list[tuple[str, int, Pieces, int]] = []
+    candidates: list[tuple[str, int, Pieces, int]] = []
     for begin, end in _windows(data):
         for match in _START.finditer(data, begin, end):
             start = match.end()
             expression = _expression(data, start)
             if expression and (speaks_of_summaries(expression[0]) or _holes(expression[0])):
-                found.append((_bound_name(data, start), start, *expression))
-    speaking = {name for name, _, pieces, _ in found if speaks_of_summaries(pieces)}
-    for name, start, pieces, end in found:
+                candidates.append((_bound_name(data, start), start, *expression))
+    speaking = {name for name, _, pieces, _ in candidates if speaks_of_summaries(pieces)}
+    for name, start, pieces, end in candidates:
         if speaks_of_summaries(pieces) or speaking & _holes(pieces):
             yield SourceText(name, start, _resolved(data, pieces, (name,)), _notes(data, name, end))
 
@@ -67,7 +67,7 @@ def _holes(pieces: Pieces) -> set[str]:
 
 
 def _windows(data: bytes) -> list[tuple[int, int]]:
-    """The stretches around each mention of a summary, overlapping ones made one."""
+    """The stretches around each mention of a summary, merged where they overlap."""
     merged: list[tuple[int, int]] = []
     for match in _TOPIC.finditer(data):
         begin, end = max(0, match.start() - NEAR), match.end() + NEAR
@@ -85,18 +85,18 @@ def _bound_name(data: bytes, start: int) -> str:
 
 
 def _notes(data: bytes, name: str, end: int) -> tuple[str, ...]:
-    """Whether the code soon after a text extends it. Farther away, a minified name is somebody else's."""
+    """Whether code close after a text extends it. Farther away a minified name means something else."""
     appended = rb"(?<![\w$.])" + re.escape(name.encode("ascii")) + rb"\s*+\+="
-    found = re.compile(appended).search(data, end, end + NEAR) if name else None
-    return (f"the code may append to `{name}` (byte {found.start()})",) if found else ()
+    match = re.compile(appended).search(data, end, end + NEAR) if name else None
+    return (f"the code may append to `{name}` (byte {match.start()})",) if match else ()
 
 
 def _expression(data: bytes, start: int) -> tuple[Pieces, int] | None:
     """Operands joined by `+`, and where they end."""
-    found = _operand(data, start)
-    if found is None:
+    operand = _operand(data, start)
+    if operand is None:
         return None
-    pieces, end = found
+    pieces, end = operand
     while plus := _PLUS.match(data, end):
         more = _operand(data, plus.end())
         if more is None:
@@ -108,24 +108,24 @@ def _expression(data: bytes, start: int) -> tuple[Pieces, int] | None:
 def _operand(data: bytes, start: int) -> tuple[Pieces, int] | None:
     """One literal, name, call or parenthesis; what is not plain text becomes a hole."""
     first = data[start] if start < len(data) else -1
-    found: tuple[Pieces, int] | None = None
+    operand: tuple[Pieces, int] | None = None
     if first in _STRINGS:
         string = _STRINGS[first].match(data, start)
         text = _cooked(string[1]) if string else None
-        found = ((text,), string.end()) if string and text is not None else None
+        operand = ((text,), string.end()) if string and text is not None else None
     elif first == _BACKTICK:
-        found = _template(data, start)
+        operand = _template(data, start)
     elif first == ord("("):
         close = _closing(data, start + 1)
         if close is not None:
-            found = _plain(data, start + 1, close) or (_hole(data[start : close + 1]),), close + 1
+            operand = _plain(data, start + 1, close) or (_hole(data[start : close + 1]),), close + 1
     elif path := _PATH.match(data, start):
-        found = ((_hole(path[0]),), path.end())
-    return _with_suffixes(data, start, *found) if found else None
+        operand = ((_hole(path[0]),), path.end())
+    return _with_suffixes(data, start, *operand) if operand else None
 
 
 def _with_suffixes(data: bytes, start: int, pieces: Pieces, end: int) -> tuple[Pieces, int] | None:
-    """Apply `.trim()`; any other call on a text makes it one that only the running program knows."""
+    """Apply `.trim()`; the result of any other call is known only to the running program."""
     if (trim := _TRIM.match(data, end)) and len(pieces) == 1 and isinstance(pieces[0], str):
         pieces, end = (pieces[0].strip(),), trim.end()
     plain = True
@@ -164,11 +164,11 @@ def _template(data: bytes, start: int) -> tuple[Pieces, int] | None:
 def _plain(data: bytes, begin: int, close: int) -> tuple[str, ...] | None:
     """What stands between two brackets, if it is nothing but literal text."""
     begin += len(data[begin:close]) - len(data[begin:close].lstrip())
-    found = _expression(data, begin)
-    if found is None or data[found[1] : close].strip():
+    expression = _expression(data, begin)
+    if expression is None or data[expression[1] : close].strip():
         return None
-    texts = tuple(piece for piece in found[0] if isinstance(piece, str))
-    return texts if len(texts) == len(found[0]) else None
+    texts = tuple(piece for piece in expression[0] if isinstance(piece, str))
+    return texts if len(texts) == len(expression[0]) else None
 
 
 def _closing(data: bytes, start: int) -> int | None:
@@ -205,7 +205,7 @@ def _hole(source: bytes) -> Hole:
 
 
 def _cooked(raw: bytes) -> str | None:
-    """A literal's value; None where the bytes are no UTF-8 and so no literal of a bundle."""
+    """A literal's value; None where the bytes are not UTF-8, so that it is no literal of a bundle."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -251,5 +251,5 @@ def _value(data: bytes, name: str) -> Pieces | None:
             starts.append(assigned.end())
     else:
         return None
-    found = _expression(data, starts[0]) if len(starts) == 1 else None
-    return found[0] if found and any(isinstance(p, str) for p in found[0]) else None
+    expression = _expression(data, starts[0]) if len(starts) == 1 else None
+    return expression[0] if expression and any(isinstance(p, str) for p in expression[0]) else None

@@ -1,8 +1,4 @@
-"""Finds the installed package of a harness and lists its source files; runs nothing of it.
-
-Comes in: a harness and what the user said about where it is. Goes out: the package with its version, or a message
-that says where it was looked for and how to point at it.
-"""
+"""Finds the installed package of a harness and lists its source files; runs nothing of it."""
 
 from __future__ import annotations
 
@@ -62,8 +58,8 @@ def find(harness: Harness, *, package: Path | None, python: str | None, cwd: Pat
 def _find_node(harness: Harness, package: Path | None, cwd: Path) -> Package:
     if package is not None:
         for root in (package, package / "node_modules" / harness.package, package / harness.package):
-            if found := _node_package(harness, root):
-                return found
+            if candidate := _node_package(harness, root):
+                return candidate
         raise InputError(
             f"{package} is not the installed package {harness.package} and does not contain it:"
             f" --package must name the directory whose package.json says {harness.package!r}."
@@ -71,8 +67,8 @@ def _find_node(harness: Harness, package: Path | None, cwd: Path) -> Package:
     folders = [directory / "node_modules" for directory in (cwd, *cwd.parents)]
     folders += _npm_global()
     for folder in folders:
-        if found := _node_package(harness, folder / harness.package):
-            return found
+        if candidate := _node_package(harness, folder / harness.package):
+            return candidate
     raise InputError(_not_found(harness, folders))
 
 
@@ -97,19 +93,19 @@ def _find_python(harness: Harness, package: Path | None, python: str | None) -> 
     if package is not None and python is not None:
         raise InputError("--package and --python both say where the package is: give one of them.")
     if package is not None:
-        found = _distribution(harness, [package]) or _checkout(harness, package)
-        if found is None:
+        candidate = _distribution(harness, [package]) or _checkout(harness, package)
+        if candidate is None:
             raise InputError(
                 f"{package} holds no {harness.package}: --package must name the site-packages directory where it is"
                 " installed, or its source directory with pyproject.toml."
             )
-        return found
+        return candidate
     path = _python_path(harness, python) if python else sys.path
     folders = [Path(entry) for entry in path if entry]
-    found = _distribution(harness, folders)
-    if found is None:
+    candidate = _distribution(harness, folders)
+    if candidate is None:
         raise InputError(_not_found(harness, folders))
-    return found
+    return candidate
 
 
 def _python_path(harness: Harness, python: str) -> list[str]:
@@ -126,8 +122,8 @@ def _distribution(harness: Harness, folders: Iterable[Path]) -> Package | None:
         if editable := _editable(distribution):
             return _checkout(harness, editable)
         root = Path(str(distribution.locate_file("")))
-        listed = (root / str(file) for file in distribution.files or () if file.suffix in SUFFIXES["python"])
-        files = tuple(sorted(file for file in listed if file.is_file()))
+        candidates = (root / str(file) for file in distribution.files or () if file.suffix in SUFFIXES["python"])
+        files = tuple(sorted(file for file in candidates if file.is_file()))
         return Package(harness.package, distribution.version, root, files or _walk(root, harness.language))
     return None
 
@@ -156,11 +152,11 @@ def _checkout(harness: Harness, root: Path) -> Package | None:
 
 def _walk(root: Path, language: str) -> tuple[Path, ...]:
     """The package's own files: not those of packages inside it, and nothing hidden."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if name not in _SKIPPED and not name.startswith(".")]
-        found += (Path(folder) / name for name in files if name.endswith(SUFFIXES[language]))
-    return tuple(sorted(found))
+        paths += (Path(folder) / name for name in files if name.endswith(SUFFIXES[language]))
+    return tuple(sorted(paths))
 
 
 def _ask(command: list[str]) -> str | None:

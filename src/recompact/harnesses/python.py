@@ -1,7 +1,6 @@
-"""Reads the texts out of Python source files by their syntax tree, without importing them.
+"""Reads the texts that speak of summaries from Python source files by their syntax tree, without importing them.
 
-Comes in: the bytes of a file. Goes out: the longer texts in it that speak of summaries, with names put in where the
-file itself says what they are: constants of the module, and locals that are bound once.
+Names are resolved where the file itself says what they are: constants of the module, and locals that are bound once.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def texts(data: bytes) -> Iterator[SourceText]:
     reader = _Reader()
     reader.visit(tree)
     lines = [0, *accumulate(len(line) for line in data.splitlines(keepends=True))]
-    for name, value, scope in reader.found:
+    for name, value, scope in reader.assignments:
         offset = lines[value.lineno - 1] + value.col_offset
         pieces = _pieces(value, scope, (name,))
         if speaks_of_summaries(pieces):
@@ -55,21 +54,21 @@ class _Scope:
 
     outer: _Scope | None = None
     is_class: bool = False
-    bound: dict[str, list[ast.expr | None]] = field(default_factory=dict)
-    extended: dict[str, list[int]] = field(default_factory=dict)  # name -> the lines of its `+=`
+    bindings: dict[str, list[ast.expr | None]] = field(default_factory=dict)
+    extensions: dict[str, list[int]] = field(default_factory=dict)  # name -> the lines of its `+=`
 
     def bind(self, name: str, value: ast.expr | None) -> None:
-        self.bound.setdefault(name, []).append(value)
+        self.bindings.setdefault(name, []).append(value)
 
     def holder(self, name: str) -> _Scope | None:
-        """The scope that gives a name its meaning; a class lends its names to nothing inside it."""
+        """The scope that binds a name; the names of a class are not visible in scopes inside it."""
         scope: _Scope | None = self
-        while scope and (name not in scope.bound or (scope.is_class and scope is not self)):
+        while scope and (name not in scope.bindings or (scope.is_class and scope is not self)):
             scope = scope.outer
         return scope
 
     def notes(self, name: str) -> tuple[str, ...]:
-        return tuple(f"the code may append to `{name}` (line {line})" for line in self.extended.get(name, ()))
+        return tuple(f"the code may append to `{name}` (line {line})" for line in self.extensions.get(name, ()))
 
 
 class _Reader(ast.NodeVisitor):
@@ -77,7 +76,7 @@ class _Reader(ast.NodeVisitor):
 
     def __init__(self) -> None:
         self.scope = _Scope()
-        self.found: list[tuple[str, ast.expr, _Scope]] = []
+        self.assignments: list[tuple[str, ast.expr, _Scope]] = []
 
     def visit_Assign(self, node: ast.Assign) -> None:
         for target in node.targets:
@@ -91,7 +90,7 @@ class _Reader(ast.NodeVisitor):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if isinstance(node.target, ast.Name):
-            self.scope.extended.setdefault(node.target.id, []).append(node.lineno)
+            self.scope.extensions.setdefault(node.target.id, []).append(node.lineno)
         self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> None:
@@ -120,7 +119,7 @@ class _Reader(ast.NodeVisitor):
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Name):
             self.scope.bind(target.id, value)
-            self.found.append((target.id, value, self.scope))
+            self.assignments.append((target.id, value, self.scope))
         else:
             self.visit(target)
 
@@ -137,7 +136,7 @@ def _pieces(node: ast.expr, scope: _Scope, inside: tuple[str, ...]) -> Pieces:
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             return (*_pieces(left, scope, inside), *_pieces(right, scope, inside))
         case ast.Name(id=name) if name not in inside:
-            return _named(node, name, scope, (*inside, name))
+            return _pieces_of_name(node, name, scope, (*inside, name))
         case ast.Call(args=[], keywords=[], func=ast.Attribute(value=value, attr=attr)) if attr in _METHODS:
             return _tidied(node, _METHODS[attr], _pieces(value, scope, inside))
         case ast.Call(args=[value], keywords=[], func=function) if ast.unparse(function) in _FUNCTIONS:
@@ -145,10 +144,10 @@ def _pieces(node: ast.expr, scope: _Scope, inside: tuple[str, ...]) -> Pieces:
     return (_hole(node, optional=_may_be_empty(node)),)
 
 
-def _named(node: ast.Name, name: str, scope: _Scope, inside: tuple[str, ...]) -> Pieces:
-    """What a name stands for: the one thing that is bound to it. More than one, and only a run could tell."""
+def _pieces_of_name(node: ast.Name, name: str, scope: _Scope, inside: tuple[str, ...]) -> Pieces:
+    """The one value that is bound to a name. With more than one, only a run could tell which."""
     holder = scope.holder(name)
-    values = holder.bound[name] if holder else []
+    values = holder.bindings[name] if holder else []
     if holder and len(values) == 1 and values[0] is not None:
         pieces = _pieces(values[0], holder, inside)
         if any(isinstance(piece, str) for piece in pieces):

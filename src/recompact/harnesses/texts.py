@@ -1,7 +1,7 @@
 """Texts as source code writes them: literal pieces, and holes where the code puts in something else.
 
-The scanners of each language give these values; the recogniser turns them into prompt texts and says what it could
-not know.
+The scanners of each language give these values; recognition turns them into prompt texts and says what it could not
+know.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ LEAST = 80  # characters; no prompt is shorter
 
 @dataclass(frozen=True)
 class Hole:
-    """An expression inside a text whose value the source alone does not tell."""
+    """An expression inside a text, whose value cannot be told from the source alone."""
 
     source: str  # as the code writes it, without the braces
-    shown: str  # as the text would show it, with them
-    optional: bool = False  # nothing is one of its possible values
+    text: str  # as the text would show it, with them
+    optional: bool = False  # the empty text is one of its possible values
 
 
 Pieces = tuple[str | Hole, ...]
@@ -32,34 +32,34 @@ def speaks_of_summaries(pieces: Pieces) -> bool:
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text that stands in a file of source code."""
+    """A text in a file of source code."""
 
     constant: str  # the name that it is bound to; empty where it has none
     offset: int  # of its first byte in the file
     pieces: Pieces
     notes: tuple[str, ...] = ()
 
-    def render(self, names: Mapping[str, str]) -> Rendered:
-        """Fill the holes whose meaning is known (`names`: expression -> placeholder) and account for the others."""
-        text, placed, unresolved = "", {}, {}
+    def render(self, names: Mapping[str, str]) -> RenderedText:
+        """Fill the holes whose meaning is known (`names`: expression -> placeholder) and report the others."""
+        text, placeholders, unresolved = "", {}, {}
         for piece in self.pieces:
             if isinstance(piece, str):
                 text += piece
             elif piece.source in names:
-                placed[piece.source] = names[piece.source]
+                placeholders[piece.source] = names[piece.source]
                 text += f"{{{{ {names[piece.source]} }}}}"
             elif piece.optional:
                 unresolved[piece.source] = "left out, as the code does where it has no value for it"
             else:
                 unresolved[piece.source] = "kept as the code writes it"
-                text += piece.shown
-        return Rendered(text, placed, unresolved)
+                text += piece.text
+        return RenderedText(text, placeholders, unresolved)
 
 
 @dataclass(frozen=True)
-class Rendered:
-    """A prompt text, the placeholders that were put in, and what could not be resolved with what was done about it."""
+class RenderedText:
+    """A prompt text, the placeholders in it by expression, and what was done about each unresolved expression."""
 
     text: str
-    placed: Mapping[str, str]
+    placeholders: Mapping[str, str]
     unresolved: Mapping[str, str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from recompact.candidate import Candidate, Selection
@@ -35,15 +35,16 @@ class AdaptationRecord:
 
 def write_adaptation(store: Store, adaptation: AdaptationRecord) -> None:
     """Record an adaptation in the place of an earlier one by the same method."""
-    adaptations = store.meta.get("adaptations", {})
-    store.set_meta(adaptations={**adaptations, adaptation.method: adaptation.to_json()})
+    metadata = store.metadata
+    adaptations = {**metadata.adaptations, adaptation.method: adaptation.to_json()}
+    store.set_metadata(replace(metadata, adaptations=adaptations))
 
 
 def read_adaptations(store: Store) -> tuple[AdaptationRecord, ...]:
     """All adaptations of a run, by method."""
     templates = recorded_templates(store)
     records = []
-    for data in store.meta.get("adaptations", {}).values():
+    for data in store.metadata.adaptations.values():
         original = templates.get(data["original"])
         frame = original.frame if original else ""
         candidates = tuple(Candidate.from_json(candidate, frame) for candidate in data["candidates"])
@@ -56,4 +57,4 @@ def read_adaptations(store: Store) -> tuple[AdaptationRecord, ...]:
 
 def recorded_templates(store: Store) -> dict[str, Template]:
     """The templates whose texts a run holds, by hash: the one it began with, and those of its arms."""
-    return {hash: Template(**parts) for hash, parts in store.meta.get("templates", {}).items()}
+    return {hash: Template(**parts) for hash, parts in store.metadata.templates.items()}

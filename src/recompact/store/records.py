@@ -1,4 +1,4 @@
-"""Between values and the run file: trajectories, continuations, contexts and boundaries as documents of hashes.
+"""Trajectories, continuations, contexts and boundaries as documents in the run file.
 
 A document names messages by their hash in the store, so that a text that stands in ten contexts is kept once. Writing
 a trajectory and reading it back gives an equal value.
@@ -27,7 +27,7 @@ def write_trajectory(
     groups: Mapping[str, str],
     seconds: float,
 ) -> None:
-    """Record a finished rollout, whole, in one transaction."""
+    """Record a finished rollout in one transaction."""
     with store.transaction():
         boundaries = [_boundary_document(store, b) for b in trajectory.boundaries]
         document = _trajectory_document(store, trajectory, boundaries)
@@ -68,7 +68,7 @@ def write_trajectory(
 def write_continuation(
     store: Store, name: str, unit: str, index: int, arm: str, draw: int, continuation: Trajectory, *, seconds: float
 ) -> None:
-    """Record a finished continuation, whole, in one transaction; `read_trajectory(store, name)` gives it back."""
+    """Record a finished continuation in one transaction; `read_trajectory(store, name)` gives it back."""
     with store.transaction():
         document = _trajectory_document(store, continuation, ())
         store.insert(
@@ -109,7 +109,7 @@ def read_trajectory(store: Store, unit: str) -> Trajectory:
 
 
 def read_boundary(store: Store, unit: str, index: int) -> Boundary:
-    rows = store.rows("SELECT document FROM boundaries WHERE unit = ? AND idx = ?", (unit, index))
+    rows = store._rows("SELECT document FROM boundaries WHERE unit = ? AND idx = ?", (unit, index))
     if not rows:
         raise LookupError(f"{unit} has no boundary {index}")
     return _boundary(store, rows[0]["document"], _messages(store))
@@ -135,7 +135,7 @@ _Messages = Callable[[str], Message]
 
 
 def _messages(store: Store) -> _Messages:
-    """Messages by the name that documents give them. The same one stands in many contexts: it is read once."""
+    """Messages by the hash that documents give. One that stands in many contexts is read once."""
     return cache(lambda key: Message.from_json(json.loads(store.text(bytes.fromhex(key)))))
 
 

@@ -1,4 +1,4 @@
-"""Runs as files in a directory: where one is, which there are, and what one holds at a glance."""
+"""Runs as files in a directory, and the rows that tables show of a run."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import hashlib
 import json
 import os
 import re
+import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from recompact.chat import Usage
 from recompact.errors import InputError
 from recompact.store.store import Store
+from recompact.trajectory import Ending
 
 SUFFIX = ".db"
 
@@ -43,7 +45,7 @@ class Overview:
 
 
 def run_path(name: str, directory: Path) -> Path:
-    """The file of a run: a path to one as it is, a bare name in the directory of runs."""
+    """The file of a run: a path stays as it is, a bare name is looked for in the directory of runs."""
     if name.endswith(SUFFIX) or "/" in name:
         return Path(name)
     if not re.fullmatch(r"[\w.@+-]+", name):
@@ -55,33 +57,33 @@ def find_run(name: str, directory: Path) -> Path:
     """An existing run by name or path."""
     path = run_path(name, directory)
     if not path.is_file():
-        known = sorted(p.stem for p in directory.glob(f"*{SUFFIX}"))
-        there = f"there are {', '.join(known)}" if known else f"{directory} has none yet: give the run's file, or --dir"
-        raise InputError(f"there is no run {name!r} ({path}); {there}")
+        names = sorted(p.stem for p in directory.glob(f"*{SUFFIX}"))
+        hint = f"there are {', '.join(names)}" if names else f"{directory} has none yet: give the run's file, or --dir"
+        raise InputError(f"there is no run {name!r} ({path}); {hint}")
     return path
 
 
 def note_config(store: Store, config: Path) -> None:
-    """Write down where a run's config is, seen from the run, so that both can be moved together."""
-    # Where it is, and not what it says: prices, limits and ceilings may be changed between two commands.
+    """Record the path of a run's config relative to the run, so that both can be moved together."""
+    # Its path and not its content: prices, limits and ceilings may change between two commands.
     where = os.path.relpath(config.resolve(), store.path.parent.resolve())
-    if store.meta.get("config_file") != where:
-        store.set_meta(config_file=where)
+    if store.metadata.config_file != where:
+        store.set_metadata(replace(store.metadata, config_file=where))
 
 
 def config_of(store: Store) -> Path:
-    """The config that made a run."""
-    where = store.meta.get("config_file")
+    """The config file of a run."""
+    where = store.metadata.config_file
     path = Path(os.path.normpath(store.path.parent.resolve() / where)) if where else None
     if path is None or not path.is_file():
-        gone = f"its config is no longer at {path}" if path else "it does not say where its config is"
-        raise InputError(f"{store.path}: {gone}: name the config and the run, as in CONFIG --run {store.path.stem}")
+        reason = f"its config is no longer at {path}" if path else "it does not say where its config is"
+        raise InputError(f"{store.path}: {reason}: name the config and the run, as in CONFIG --run {store.path.stem}")
     return path
 
 
 @contextmanager
 def open_run(path: Path) -> Iterator[Store]:
-    """A run to write to. A new one in which nothing came to be recorded leaves no file behind."""
+    """A run to write to. A new one in which nothing was recorded leaves no file behind."""
     new = not path.exists()
     store = Store.open(path)
     try:
@@ -94,10 +96,9 @@ def open_run(path: Path) -> Iterator[Store]:
 
 
 def overview(store: Store) -> Overview:
-    meta = store.meta
-    identity = meta.get("identity", {})
-    phase = "evaluate" if meta.get("command") == "evaluate" else "collect"
-    rows = store.rows("SELECT * FROM trajectories WHERE phase = ?", (phase,))
+    metadata = store.metadata
+    phase = "evaluate" if metadata.command == "evaluate" else "collect"
+    rows = store._rows("SELECT * FROM trajectories WHERE phase = ?", (phase,))
     tokens: Counter[str] = Counter()
     models = set()
     for (model, role), usage in store.spent().items():
@@ -107,8 +108,8 @@ def overview(store: Store) -> Overview:
     return Overview(
         name=store.path.stem,
         path=str(store.path),
-        suite=meta.get("suite", "?"),
-        compressor=f"{len(meta.get('arms', ()))} arms" if phase == "evaluate" else _compressor(identity),
+        suite=metadata.suite or "?",
+        compressor=f"{len(metadata.arms)} arms" if phase == "evaluate" else _compressor(metadata.identity),
         trajectories=n,
         success=sum(r["success"] for r in rows),
         steps=sum(r["steps"] for r in rows),
@@ -142,7 +143,7 @@ class TrajectoryRow:
     groups: Mapping[str, str]
     success: bool
     value: float
-    ending: str
+    ending: Ending
     steps: int
     compactions: int
     peak: int
@@ -157,25 +158,37 @@ class TrajectoryRow:
 def trajectories(store: Store, task: str | None = None, phase: str = "collect") -> list[TrajectoryRow]:
     """The trajectories of a phase, all or those of one task."""
     query = "SELECT * FROM trajectories WHERE phase = ? AND (?2 IS NULL OR task = ?2) ORDER BY task, unit"
-    rows = store.rows(query, (phase, task))
-    return [
-        TrajectoryRow(
-            unit=r["unit"],
-            task=r["task"],
-            run=r["run"],
-            groups=json.loads(r["groups"]),
-            success=bool(r["success"]),
-            value=r["value"],
-            ending=r["ending"],
-            steps=r["steps"],
-            compactions=r["compactions"],
-            peak=r["peak"],
-            peak_reported=r["peak_reported"],
-            usage={role: Usage(*counts) for role, counts in json.loads(r["usage"]).items()},
-            incidents=r["incidents"],
-        )
-        for r in rows
-    ]
+    return [_trajectory_row(row) for row in store._rows(query, (phase, task))]
+
+
+def trajectory_row(store: Store, unit: str) -> TrajectoryRow:
+    """The trajectory of one unit, whatever its phase."""
+    rows = store._rows("SELECT * FROM trajectories WHERE unit = ?", (unit,))
+    if not rows:
+        raise LookupError(f"{store.path} has no trajectory {unit}")
+    return _trajectory_row(rows[0])
+
+
+def _trajectory_row(row: sqlite3.Row) -> TrajectoryRow:
+    return TrajectoryRow(
+        unit=row["unit"],
+        task=row["task"],
+        run=row["run"],
+        groups=json.loads(row["groups"]),
+        success=bool(row["success"]),
+        value=row["value"],
+        ending=row["ending"],
+        steps=row["steps"],
+        compactions=row["compactions"],
+        peak=row["peak"],
+        peak_reported=row["peak_reported"],
+        usage=_usage(row["usage"]),
+        incidents=row["incidents"],
+    )
+
+
+def _usage(text: str) -> dict[str, Usage]:
+    return {role: Usage(*counts) for role, counts in json.loads(text).items()}
 
 
 @dataclass(frozen=True)
@@ -194,7 +207,7 @@ class BoundaryRow:
 
 def boundary_rows(store: Store) -> list[BoundaryRow]:
     """All boundaries that were collected, in the order of their trajectories."""
-    rows = store.rows(
+    rows = store._rows(
         "SELECT b.unit, b.idx, t.task, b.step, b.pre_tokens, b.post_tokens, t.steps, t.success"
         " FROM boundaries b JOIN trajectories t ON t.unit = b.unit WHERE t.phase = 'collect' ORDER BY b.unit, b.idx"
     )
@@ -215,7 +228,7 @@ def boundary_rows(store: Store) -> list[BoundaryRow]:
 
 @dataclass(frozen=True)
 class ContinuationRow:
-    """One continuation: whose it is, how it ended and what it cost. The whole of it is the result of unit `name`."""
+    """One continuation: of which boundary, how it ended and what it cost. Unit `name` has all of it."""
 
     name: str
     unit: str
@@ -224,7 +237,7 @@ class ContinuationRow:
     draw: int
     success: bool
     value: float
-    ending: str
+    ending: Ending
     steps: int
     usage: Mapping[str, Usage]
     error: str
@@ -236,7 +249,7 @@ class ContinuationRow:
 
 def continuation_rows(store: Store, unit: str | None = None, index: int | None = None) -> list[ContinuationRow]:
     """Continuations by draw, of all boundaries or of one; PRE comes before POST."""
-    rows = store.rows(
+    rows = store._rows(
         "SELECT * FROM continuations WHERE (?1 IS NULL OR unit = ?1) AND (?2 IS NULL OR idx = ?2)"
         " ORDER BY unit, idx, draw, arm DESC",
         (unit, index),
@@ -252,7 +265,7 @@ def continuation_rows(store: Store, unit: str | None = None, index: int | None =
             value=r["value"],
             ending=r["ending"],
             steps=r["steps"],
-            usage={role: Usage(*counts) for role, counts in json.loads(r["usage"]).items()},
+            usage=_usage(r["usage"]),
             error=r["error"],
         )
         for r in rows
@@ -260,10 +273,9 @@ def continuation_rows(store: Store, unit: str | None = None, index: int | None =
 
 
 def phase_digest(store: Store, kind: str, without: Collection[str] = ()) -> str:
-    """One hash over the results of one kind of unit, in the order of their names, so that later phases of the run do
-    not change it."""
+    """One hash over the results of one kind of unit, in order of name; later phases of the run do not change it."""
     total = hashlib.sha256()
-    for row in store.rows("SELECT name, result FROM units WHERE kind = ? ORDER BY name", (kind,)):
+    for row in store._rows("SELECT name, result FROM units WHERE kind = ? ORDER BY name", (kind,)):
         if row["name"] not in without:
             total.update(row["name"].encode() + b"\0" + row["result"])
     return total.hexdigest()

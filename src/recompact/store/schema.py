@@ -1,7 +1,7 @@
 """The tables of a run file, as a list of migrations: number n brings a file from version n-1 to version n.
 
-A file carries its version in `user_version` and ours in `application_id`, so that a foreign file is told apart from an
-old one. Never edit a migration that was released; append one.
+A file carries its version in `user_version` and our mark in `application_id`, which tells a foreign file from an old
+one. Never edit a migration that was released; append one.
 """
 
 from __future__ import annotations

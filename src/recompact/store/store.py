@@ -7,7 +7,6 @@ the calls that were under way.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -20,19 +19,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from recompact.chat import Message, Reply, Usage, canonical
-from recompact.errors import InputError
-from recompact.store.schema import APPLICATION_ID, MIGRATIONS
+from recompact.store.connection import LOCK, StoreError, connect_to_read, connect_to_write, store_error, take_lock
+from recompact.store.metadata import RunMetadata
 
-LOCK = ".lock"
+__all__ = ["Store", "StoreError"]
+
 _SMALL = 200  # bytes below which compressing costs more than it saves
 
 
-class StoreError(InputError):
-    """The run file cannot be used; the text names it and the way out."""
-
-
 class Store:
-    """An open run file. Use `Store.create`, `Store.open` (to write) or `Store.read`."""
+    """An open run file: `Store.open` to write, `Store.read` to read."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, lock: int | None) -> None:
         self.path = path
@@ -45,26 +41,19 @@ class Store:
     def open(cls, path: Path) -> Self:
         """Open for writing, creating the file where there is none. A second writer is refused."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = _take_lock(path)
+        lock = take_lock(path)
         try:
-            store = cls(path, _connect(path), lock)
-            _migrate(store._db, path)
+            return cls(path, connect_to_write(path), lock)
         except BaseException:
             os.close(lock)
             raise
-        return store
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Open for reading, also while a driver is writing."""
         if not path.is_file():
             raise StoreError(f"there is no run {path}; `recompact runs` lists what there is")
-        connection = _connect(path) if _writable(path) else _connect_as_it_is(path)
-        version = _version(connection, path)
-        if version < len(MIGRATIONS):
-            _migrate(connection, path)
-        connection.execute("PRAGMA query_only=ON")
-        return cls(path, connection, None)
+        return cls(path, connect_to_read(path), None)
 
     def close(self) -> None:
         self._db.close()
@@ -86,14 +75,14 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing; a full disk becomes a message that says what to do."""
+        """All or nothing. An error of SQLite, such as a full disk, becomes a message that says what to do."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             self._roll_back()
-            raise _explained(error, self.path) from error
+            raise store_error(error, self.path) from error
         except BaseException:
             self._roll_back()
             raise
@@ -123,11 +112,26 @@ class Store:
     def text(self, key: bytes) -> str:
         return self.blob(key).decode("utf-8", "surrogatepass")
 
-    # -- meta ----------------------------------------------------------------------------------------------------
+    # -- metadata ------------------------------------------------------------------------------------------------
+
+    @property
+    def metadata(self) -> RunMetadata:
+        """What the run says about itself, as it stands in the file now."""
+        return RunMetadata.from_json(self.meta)
+
+    def set_metadata(self, metadata: RunMetadata) -> None:
+        """Make the file say this; `replace(store.metadata, …)` is what it says now, with a change."""
+        before, after = self.meta, metadata.to_json()
+        with self.transaction():
+            for key in before.keys() - after.keys():
+                self._db.execute("DELETE FROM meta WHERE key = ?", (key,))
+            for key, value in after.items():
+                if before.get(key) != value:
+                    self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, canonical(value)))
 
     @property
     def meta(self) -> dict[str, Any]:
-        return {k: json.loads(v) for k, v in self._db.execute("SELECT key, value FROM meta")}
+        return {key: json.loads(value) for key, value in self._db.execute("SELECT key, value FROM meta")}
 
     def set_meta(self, **values: Any) -> None:
         with self.transaction():
@@ -155,7 +159,7 @@ class Store:
     def journal(
         self, unit: str, ordinal: int, role: str, configured: str, request: str, reply: Reply, seconds: float
     ) -> None:
-        """Write a reply down before it is used."""
+        """Record a reply before it is used."""
         with self.transaction():
             message = self.put(reply.message.text)
             self._db.execute(
@@ -167,7 +171,7 @@ class Store:
             )
 
     def forget(self, unit: str, ordinal: int) -> None:
-        """Drop the journal of a unit from a call on: its replay took another way."""
+        """Drop the journal of a unit from this call on, because its replay took another path."""
         with self.transaction():
             self._db.execute("DELETE FROM calls WHERE unit = ? AND ordinal >= ?", (unit, ordinal))
 
@@ -190,11 +194,11 @@ class Store:
         self._db.execute("INSERT INTO units VALUES (?, ?, ?, ?)", (unit, kind, self.put(result), seconds))
 
     def forget_units(self, prefixes: Sequence[str]) -> None:
-        """Drop units whose names begin like that, with their calls and records, so that they are worked out anew."""
-        tables = [row["name"] for row in self.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        """Drop units whose names begin with one of these, with their calls and records, so that they run again."""
+        tables = [row["name"] for row in self._rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
         with self.transaction():
             for table in tables:
-                columns = [row["name"] for row in self.rows(f"SELECT name FROM pragma_table_info('{table}')")]
+                columns = [row["name"] for row in self._rows(f"SELECT name FROM pragma_table_info('{table}')")]
                 key = "name" if table in ("units", "continuations") and "name" in columns else "unit"
                 if key not in columns:
                     continue
@@ -202,7 +206,7 @@ class Store:
                     self._db.execute(f"DELETE FROM {table} WHERE substr({key}, 1, ?) = ?", (len(prefix), prefix))
 
     def reopen(self, unit: str) -> None:
-        """Drop what a unit came to, but not its calls: done again, it replays those and pays for none twice."""
+        """Drop a unit's result but not its calls: when it runs again, it replays those and pays for none twice."""
         with self.transaction():
             for table, column in (
                 *(("units", "name"), ("continuations", "name")),
@@ -217,9 +221,9 @@ class Store:
         return json.loads(self.text(row[0]))
 
     def digest(self, prefix: str = "", without: str | None = None) -> str:
-        """One hash over the results of units with that beginning of a name, in order; timings have no part in it.
+        """One hash over the results of units, in order of name; timings have no part in it.
 
-        `without` is the beginning of names that are passed over.
+        Names must begin with `prefix`; those that begin with `without` are skipped.
         """
         total = hashlib.sha256()
         query = "SELECT name, result FROM units WHERE substr(name, 1, ?) = ? ORDER BY name"
@@ -236,110 +240,8 @@ class Store:
         marks = ", ".join("?" * len(values))
         self._db.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
 
-    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        """Read rows by column name."""
+    def _rows(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        """Rows by column name, for this package only: others call its named queries."""
         cursor = self._db.cursor()
         cursor.row_factory = sqlite3.Row
         return cursor.execute(query, parameters).fetchall()
-
-
-def _take_lock(path: Path) -> int:
-    """An advisory lock that dies with its holder, so that a killed driver leaves nothing to clean up."""
-    lock = os.open(f"{path}{LOCK}", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        holder = os.read(lock, 32).decode(errors="replace").strip() or "unknown"
-        os.close(lock)
-        raise StoreError(f"{path} is in use by process {holder}: wait for it to end, or choose another --run") from None
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, str(os.getpid()).encode(), 0)
-    return lock
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    try:
-        connection = sqlite3.connect(path, isolation_level=None, timeout=30)
-        connection.execute("PRAGMA journal_mode=WAL")
-        # Safe against a killed process; a power cut may lose the last calls but never damages the file.
-        connection.execute("PRAGMA synchronous=NORMAL")
-        return connection
-    except sqlite3.DatabaseError as error:
-        raise _explained(error, path) from error
-
-
-def _writable(path: Path) -> bool:
-    """Whether SQLite may write beside the file, as it does even to read one that is in WAL mode."""
-    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
-
-
-def _connect_as_it_is(path: Path) -> sqlite3.Connection:
-    """To read a file in a place where nothing may be written. What stands beside it, not yet in it, would be missed."""
-    wal = Path(f"{path}-wal")
-    if wal.is_file() and wal.stat().st_size:
-        raise StoreError(
-            f"{path} is not closed ({wal.name} has more) and may only be read: copy both to a place of yours"
-        )
-    try:
-        return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
-    except sqlite3.DatabaseError as error:
-        raise _explained(error, path) from error
-
-
-def _version(connection: sqlite3.Connection, path: Path) -> int:
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if tables and application != APPLICATION_ID:
-        raise StoreError(f"{path} is a database of some other program: choose another --run")
-    if version > len(MIGRATIONS):
-        raise StoreError(
-            f"{path} was written by a newer Recompact (its format is {version}, this one reads up to"
-            f" {len(MIGRATIONS)}): update Recompact, or choose another --run"
-        )
-    return version
-
-
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring a file to the newest version, all or nothing. The version is looked at again under the lock, since another
-    process may have been faster."""
-    if _version(connection, path) == len(MIGRATIONS):
-        return
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-        version = _version(connection, path)
-        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-        for statement in _statements("".join(MIGRATIONS[version:])):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
-        connection.execute("COMMIT")
-    except sqlite3.Error as error:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise _explained(error, path) from error
-
-
-def _statements(script: str) -> Iterator[str]:
-    """The statements of a script, one by one: running it whole would end the transaction."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
-def _explained(error: sqlite3.Error, path: Path) -> StoreError:
-    text = str(error)
-    if "full" in text or "disk I/O" in text:
-        return StoreError(
-            f"{path} could not be written ({text}): free some space and run the same command again;"
-            " what was recorded so far is kept"
-        )
-    if "not a database" in text or "malformed" in text:
-        return StoreError(f"{path} is no run file or is damaged ({text}): choose another --run")
-    if "locked" in text:
-        return StoreError(f"{path} is locked by another program ({text}): close it and try again")
-    if "readonly" in text or "unable to open" in text:
-        return StoreError(f"{path} cannot be opened ({text}): see to its permissions, or copy it to a place of yours")
-    return StoreError(f"{path}: {text}")

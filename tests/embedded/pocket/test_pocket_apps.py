@@ -61,14 +61,14 @@ def test_there_are_enough_apis_and_every_one_is_listed_and_documented(world: Poc
         listed = result(world, "documentation", "show_apis", app=app)
         assert listed == {spec.name: spec.description for spec in CATALOGUE if spec.app == app}
     for spec in CATALOGUE:
-        shown = call(world, "documentation", "show_api", app=spec.app, api=spec.name)
-        document = json.loads(shown.text)
+        page = call(world, "documentation", "show_api", app=spec.app, api=spec.name)
+        document = json.loads(page.text)
         assert document["signature"] == spec.signature
         assert spec.signature.startswith(f"{spec.app}.{spec.name}(")
         assert set(document["parameters"]) == {p.name for p in spec.parameters}
         assert all(name in document["example"]["arguments"] for name in ("token",) if spec.needs_token)
         assert document["returns"]
-        assert (40 if spec.app in ("documentation", "account") else 80) <= count(shown.text) <= 210, spec.full_name
+        assert (40 if spec.app in ("documentation", "account") else 80) <= count(page.text) <= 210, spec.full_name
 
 
 @pytest.mark.parametrize("spec", CATALOGUE, ids=lambda spec: spec.full_name)

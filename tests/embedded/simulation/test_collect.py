@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from run_files import select_rows
 
 from recompact.collection import collect
 from recompact.config import parse_config
@@ -43,7 +44,9 @@ def test_the_train_split_is_collected_in_under_20_seconds(tmp_path: Path) -> Non
     collected(tmp_path / "train.db", "[compressor]\nbudget = 2048\n")
     assert time.perf_counter() - started < 20
     with Store.read(tmp_path / "train.db") as store:
-        (row,) = store.rows("SELECT count(*) AS n, sum(success) AS won, sum(compactions) AS b FROM trajectories")
+        (row,) = select_rows(
+            store, "SELECT count(*) AS n, sum(success) AS won, sum(compactions) AS b FROM trajectories"
+        )
     assert row["n"] == 90
     assert 0.6 < row["won"] / 90 < 0.95
     assert 1.5 < row["b"] / 90 < 3.5

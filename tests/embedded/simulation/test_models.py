@@ -118,17 +118,17 @@ def test_what_is_missing_is_looked_up_again_in_the_order_in_which_it_is_needed()
     passwords = next(
         json.loads(t.results[0].content) for t in trajectory.turns if "show_passwords" in t.message.calls[0].arguments
     )
-    known: list[str] = []
+    lines: list[str] = []
 
     def after(line: str) -> dict[str, Any]:
         if line:
-            known.append(line)
-        text = Summary.measured("\n".join(known) or "(nothing)", COUNT)
+            lines.append(line)
+        text = Summary.measured("\n".join(lines) or "(nothing)", COUNT)
         return next_call(Context(prefix, text).messages)
 
     assert after("")["api"] == "show_passwords"  # nothing is known
-    shown = ", ".join(f"{app} {word}" for app, word in passwords.items())
-    assert after(f"- Passwords: {shown}")["api"] == "login"
+    pairs = ", ".join(f"{app} {word}" for app, word in passwords.items())
+    assert after(f"- Passwords: {pairs}")["api"] == "login"
     assert after("- payments token: pay-00000001")["api"] == "show_apis"
     assert after("- list_transactions of payments, that is payments.list_transactions, was read")["api"] == "show_api"
     call = after("- payments.list_transactions(token, direction=null, since=null, page=1, page_size=4)")

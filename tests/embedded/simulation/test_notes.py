@@ -27,14 +27,14 @@ SUITE = PocketSuite()
 def reads(task: Any) -> list[Event]:
     """What the oracle of a task looks up."""
     family = BY_NAME[task.groups["family"]]
-    found = []
+    events = []
     for action, observation in play(SUITE.environment(task), family.solve, task.data["parameters"]).steps:
         if action.name == "call_api":
             given = action.arguments
             event = Event(given["app"], given["api"], argument_key(given["arguments"]), json.loads(observation.text))
             if not event.changes and event.app != "account" and event.api != "login":
-                found.append(event)
-    return found
+                events.append(event)
+    return events
 
 
 @pytest.mark.parametrize("family", sorted(BY_NAME))
@@ -72,12 +72,12 @@ def test_a_plan_that_runs_on_written_notes_alone_comes_to_the_same_end(family: s
 
     class FromNotes:
         def __init__(self) -> None:
-            self.made: list[str] = []
+            self.calls: list[str] = []
 
         def call(self, app: str, name: str, /, **arguments: Any) -> Any:
             full = f"{app}.{name}"
             if SPECS[full].changes:
-                self.made.append(write_call(full, arguments))
+                self.calls.append(write_call(full, arguments))
                 return {}
             return notes.results[full, argument_key(arguments)]
 
@@ -88,7 +88,7 @@ def test_a_plan_that_runs_on_written_notes_alone_comes_to_the_same_end(family: s
     expected = [
         write_call(f"{c['app']}.{c['api']}", c["arguments"]) for c in calls if SPECS[f"{c['app']}.{c['api']}"].changes
     ]
-    assert api.made == expected
+    assert api.calls == expected
     assert played.steps[-1][0].arguments["answer"] == (answer if answer is not None else "done")
 
 

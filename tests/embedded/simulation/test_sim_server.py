@@ -271,10 +271,10 @@ def test_one_call_in_three_fails_and_nothing_is_lost_or_doubled(tmp_path: Path) 
 
 def test_a_fault_is_a_function_of_request_and_arrival() -> None:
     faults = Faults(tuple(KINDS), 0.4)
-    drawn = [faults.of(f"digest {n}", 1) for n in range(3000)]
-    assert drawn == [faults.of(f"digest {n}", 1) for n in range(3000)]
-    assert drawn != [Faults(tuple(KINDS), 0.4, seed=1).of(f"digest {n}", 1) for n in range(3000)]
-    counts = Counter(drawn)
+    outcomes = [faults.of(f"digest {n}", 1) for n in range(3000)]
+    assert outcomes == [faults.of(f"digest {n}", 1) for n in range(3000)]
+    assert outcomes != [Faults(tuple(KINDS), 0.4, seed=1).of(f"digest {n}", 1) for n in range(3000)]
+    counts = Counter(outcomes)
     assert 0.57 < counts[None] / 3000 < 0.63
     assert all(60 < counts[kind] < 140 for kind in KINDS)
 
@@ -337,11 +337,11 @@ def test_the_command_serves_and_ends_cleanly(name: signal.Signals, tmp_path: Pat
         text=True,
     ) as process:
         assert process.stdout is not None
-        told = json.loads("".join(takewhile(lambda line: line != "}\n", process.stdout)) + "}")
-        assert told["models"] == ["sim-agent", "sim-compressor"]
+        announcement = json.loads("".join(takewhile(lambda line: line != "}\n", process.stdout)) + "}")
+        assert announcement["models"] == ["sim-agent", "sim-compressor"]
 
         async def call() -> str:
-            async with client(told["base_url"], model="sim-agent") as model:
+            async with client(announcement["base_url"], model="sim-agent") as model:
                 return (await model.reply(HELLO)).message.content
 
         assert asyncio.run(call()) == "Done."

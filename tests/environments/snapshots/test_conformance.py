@@ -102,7 +102,7 @@ async def test_numpy_goes_on_with_the_same_random_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "check", "said"),
+    ("kind", "check", "excerpt"),
     [
         ("Forgets", "restored", "restored, action 5 (do) gave"),
         ("Shares", "independent", "beside another branch, action 5 (do) gave"),
@@ -111,11 +111,11 @@ async def test_numpy_goes_on_with_the_same_random_numbers() -> None:
         ("Disturbed", "undisturbed", "with a snapshot before each action, action 1 (do) gave"),
     ],
 )
-async def test_a_broken_environment_fails_and_hears_why(kind: str, check: str, said: str) -> None:
+async def test_a_broken_environment_fails_and_hears_why(kind: str, check: str, excerpt: str) -> None:
     report = await conformance(InProcessSuite(OneTask(kind)), TASK, ROLLS)
     assert not report.passed
     failed = {failure.name: failure.text for failure in report.failures}
-    assert said in failed[check]
+    assert excerpt in failed[check]
     assert f"FAILED {check}: {failed[check]}" in str(report)
 
 

@@ -29,12 +29,12 @@ def tree(tmp_path: Path) -> Path:
 
 
 def listing(root: Path) -> list[tuple[str, int, bytes | str]]:
-    found: list[tuple[str, int, bytes | str]] = []
+    entries: list[tuple[str, int, bytes | str]] = []
     for path in sorted(root.rglob("*")):
         mode = path.lstat().st_mode
         content = os.readlink(path) if path.is_symlink() else b"" if path.is_dir() else path.read_bytes()
-        found.append((str(path.relative_to(root)), mode, content))
-    return found
+        entries.append((str(path.relative_to(root)), mode, content))
+    return entries
 
 
 def test_restoring_makes_the_tree_what_it_was(tree: Path, tmp_path: Path) -> None:

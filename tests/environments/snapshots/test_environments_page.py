@@ -17,7 +17,7 @@ from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import load_suite
 from recompact.environments.snapshots.conformance import conformance
-from recompact.environments.snapshots.masking import mask_of
+from recompact.environments.snapshots.mask import mask_of
 from recompact.trajectory import Action
 
 PAGE = Path(__file__).parents[3] / "docs" / "environments.md"
@@ -59,8 +59,8 @@ def test_the_failure_that_the_page_shows_is_what_such_an_environment_gets(place:
     suite, actions = names["NotesSuite"](), [Action("write", {"text": text}) for text in "abc"]
     actions += [Action("write"), Action("done")]
     report = asyncio.run(conformance(InProcessSuite(suite), suite.tasks("train")[0], actions))
-    (shown,) = re.findall(r"^ {4}(FAILED.*)$", PAGE.read_text(), re.MULTILINE)
-    assert shown in str(report)
+    (line,) = re.findall(r"^ {4}(FAILED.*)$", PAGE.read_text(), re.MULTILINE)
+    assert line in str(report)
 
 
 def test_the_configs_name_suites_that_load(place: Path) -> None:

@@ -149,9 +149,9 @@ async def test_memory_is_bounded_and_the_one_unused_for_longest_goes_first() -> 
         await original.snapshot()
         await original.step(do("memory", size=60_000_000))
         await original.snapshot()
-        left = [getattr(snapshot, "holder", "") for snapshot in (first, second)]
+        holders_left = [getattr(snapshot, "holder", "") for snapshot in (first, second)]
         alive = {holder.id for holder in suite.holders}
-        assert left[1] not in alive
+        assert holders_left[1] not in alive
         assert 1 <= len(alive) < 4
     suite.holders.close()
 

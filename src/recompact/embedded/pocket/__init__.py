@@ -9,7 +9,7 @@ from recompact.embedded.pocket.apps.account import LOGINS
 from recompact.embedded.pocket.environment import PocketEnvironment
 from recompact.embedded.pocket.families import BY_NAME, FAMILIES, parse
 from recompact.embedded.pocket.families.family import Family
-from recompact.embedded.pocket.oracle import DirectApi, PlanFailed, Played, play
+from recompact.embedded.pocket.oracle import DirectApi, PlanFailed, Playthrough, play
 from recompact.embedded.pocket.plans import Api, Parameters, Plan, first_page, pages
 from recompact.embedded.pocket.prompt import RECORD_ID, SYSTEM, TOKEN, TOOLS, Owner, read_task_message
 from recompact.embedded.pocket.spec import Parameter, Spec
@@ -33,7 +33,7 @@ __all__ = [
     "Parameters",
     "Plan",
     "PlanFailed",
-    "Played",
+    "Playthrough",
     "PocketEnvironment",
     "PocketSuite",
     "Spec",

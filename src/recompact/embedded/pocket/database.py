@@ -1,7 +1,4 @@
-"""The state of an episode: one in-memory SQLite database, all of it, also the answer and whether it is finished.
-
-Comes in: a composed world (rows). Goes out: bytes to restore from, and the contents of all tables for the checker.
-"""
+"""The state of an episode: one in-memory SQLite database with everything in it, also the answer once it is given."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "logins": ("id", "app"),  # the id is the token
     "episode": ("id", "value"),  # present once finished: the answer
 }
-EXEMPT = ("logins", "episode")  # no trace in these is ever a collateral change
+EXEMPT = ("logins", "episode")  # changes in these are never side effects
 PREFIXES = {"contacts": "c", "transactions": "t", "requests": "r", "events": "e", "messages": "m", "files": "f"}
 
 _SCHEMA = "".join(
@@ -53,7 +50,7 @@ def create(rows: Mapping[str, Iterable[tuple[Any, ...]]]) -> bytes:
 
 
 def connect(data: bytes) -> sqlite3.Connection:
-    """A database with that content. Usable from any thread, one at a time, since rollouts may hop."""
+    """A database with that content. Usable from any thread, one at a time, since a rollout may change threads."""
     db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     db.deserialize(data)
     return db
@@ -65,12 +62,12 @@ def contents(db: sqlite3.Connection) -> Contents:
     return {name: {row[0]: row for row in db.execute(f"select * from {name}")} for name in names}
 
 
-def named(table: str, row: tuple[Any, ...]) -> dict[str, Any]:
+def by_column(table: str, row: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(COLUMNS[table], row, strict=True))
 
 
 def as_tables(bare: Contents) -> Tables:
-    return {table: {key: named(table, row) for key, row in rows.items()} for table, rows in bare.items()}
+    return {table: {key: by_column(table, row) for key, row in rows.items()} for table, rows in bare.items()}
 
 
 def select(db: sqlite3.Connection, sql: str, *values: Any, **by_name: Any) -> list[dict[str, Any]]:
@@ -86,7 +83,7 @@ def setting(db: sqlite3.Connection, key: str) -> str:
 
 
 def insert(db: sqlite3.Connection, table: str, **values: Any) -> str:
-    """Adds a record and returns its id: one more than the highest, so that it depends on the state alone."""
+    """Add a record and return its id: one more than the highest, so that it depends on the state alone."""
     highest = db.execute(f"select max(cast(substr(id, 2) as integer)) from {table}").fetchone()[0] or 1000
     new = f"{PREFIXES[table]}{highest + 1}"
     names = ["id", *values]

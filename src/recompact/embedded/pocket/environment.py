@@ -1,8 +1,4 @@
-"""One episode of one task.
-
-Comes in: actions (`call_api`, `finish`). Goes out: JSON texts, and at the end a score. All state is in the database,
-so a snapshot is its bytes.
-"""
+"""One episode of one task in pocket. All state is in the database, so a snapshot is its bytes."""
 
 from __future__ import annotations
 
@@ -12,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from recompact.chat import Message
-from recompact.embedded.pocket.checking import problems
 from recompact.embedded.pocket.database import connect, contents
+from recompact.embedded.pocket.grader import problems
 from recompact.embedded.pocket.prompt import TOOLS
 from recompact.embedded.pocket.service import brief, execute
 from recompact.embedded.pocket.spec import ApiError
@@ -35,19 +31,19 @@ class PocketEnvironment:
 
     def step(self, action: Action) -> Observation:
         if _answer(self._db) is not None:
-            return _failed("the task is finished already", done=True)
+            return _error("the task is finished already", done=True)
         try:
             if action.name == "finish":
                 _finish(self._db, action.arguments)
                 return Observation(as_text({"finished": True}), done=True)
             return Observation(as_text(self._call(action)))
         except ApiError as error:
-            return _failed(str(error))
+            return _error(str(error))
 
     def score(self) -> Score:
         before, expected = goal(self._seed, self._family)
-        found = problems(expected, before, contents(self._db), _answer(self._db))
-        return Score.of(not found, problems=found)
+        mistakes = problems(expected, before, contents(self._db), _answer(self._db))
+        return Score.of(not mistakes, problems=mistakes)
 
     def snapshot(self) -> bytes:
         return self._db.serialize()
@@ -88,7 +84,7 @@ def _as_object(arguments: Any) -> Any:
     return arguments
 
 
-def _failed(text: str, done: bool = False) -> Observation:
+def _error(text: str, done: bool = False) -> Observation:
     return Observation(as_text({"error": text}), done=done, error=True)
 
 

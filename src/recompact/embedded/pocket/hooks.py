@@ -1,7 +1,4 @@
-"""What an action in pocket is for, and which literals a text holds: by the table of APIs, for `recompact behaviour`.
-
-Comes in: an action or any text. Goes out: documentation, mutation or read; tokens, ids of records and call signatures.
-"""
+"""What an action in pocket is for, and which literals a text holds, by the table of APIs."""
 
 from __future__ import annotations
 
@@ -45,8 +42,10 @@ def literals_in(text: str) -> Literals:
 
 
 def named_apis(text: str) -> Iterator[tuple[str, bool]]:
-    """The APIs that a text names, as often as it does, and whether it shows there how one is called: with every
-    required argument in parentheses after it. Of an API that requires none, the name is enough."""
+    """Every mention of an API in a text, and whether it shows how the API is called.
+
+    It does if every required argument stands in the parentheses after it; where none is required, the name is enough.
+    """
     for app, api, inside in _NAMED_CALL.findall(text):
         name = f"{app}.{api}"
         if name in ENTRIES:

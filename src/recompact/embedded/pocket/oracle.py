@@ -1,7 +1,4 @@
-"""Doing a task right, or wrong on purpose: a plan run against an episode, with logins made where they are needed.
-
-Comes in: an environment and a plan. Goes out: every action with its observation, and the score.
-"""
+"""Plays a plan in an episode, right or wrong on purpose, and logs in where that is needed."""
 
 from __future__ import annotations
 
@@ -25,16 +22,18 @@ class PlanFailed(Exception):
 
 @dataclass
 class DirectApi:
-    """An `Api` that does every call at once. With `thorough` it first looks up what the app offers and how each API
-    is called, as an agent that knows nothing would have to."""
+    """An `Api` that makes every call at once.
+
+    With `thorough` it first looks up what the app offers and how each API is called, as a new agent would have to.
+    """
 
     environment: Environment
     owner: Owner
     thorough: bool = False
-    done: list[tuple[Action, Observation]] = field(default_factory=list)
+    steps: list[tuple[Action, Observation]] = field(default_factory=list)
     _tokens: dict[str, str] = field(default_factory=dict)
     _passwords: dict[str, str] = field(default_factory=dict)
-    _known: set[str] = field(default_factory=set)
+    _looked_up: set[str] = field(default_factory=set)
 
     def call(self, app: str, name: str, /, **arguments: Any) -> Any:
         if SPECS[f"{app}.{name}"].needs_token:
@@ -44,11 +43,11 @@ class DirectApi:
         return self._do(app, name, arguments)
 
     def _look_up(self, app: str, name: str) -> None:
-        if app not in self._known:
+        if app not in self._looked_up:
             self._do("documentation", "show_apis", {"app": app})
-        if f"{app}.{name}" not in self._known:
+        if f"{app}.{name}" not in self._looked_up:
             self._do("documentation", "show_api", {"app": app, "api": name})
-        self._known |= {app, f"{app}.{name}"}
+        self._looked_up |= {app, f"{app}.{name}"}
 
     def _token(self, app: str) -> str:
         if app not in self._tokens:
@@ -58,7 +57,7 @@ class DirectApi:
         return self._tokens[app]
 
     def _password(self, app: str) -> str:
-        # Asked for one by one where a small model is shown how: out of five it picks the wrong one.
+        # An example for a small model asks for one at a time: out of five it would pick the wrong one.
         if app not in self._passwords:
             self._passwords |= self._do("account", "show_passwords", {"app": app} if self.thorough else {})
         return self._passwords[app]
@@ -72,20 +71,20 @@ class DirectApi:
 
     def act(self, action: Action) -> Observation:
         observation = self.environment.step(action)
-        self.done.append((action, observation))
+        self.steps.append((action, observation))
         return observation
 
 
 @dataclass(frozen=True)
-class Played:
-    """A whole episode: what was done, what came back, how it was judged."""
+class Playthrough:
+    """A whole episode: actions with their observations, and the score."""
 
     steps: tuple[tuple[Action, Observation], ...]
     score: Score
 
 
-def play(environment: Environment, plan: Plan, parameters: Parameters, thorough: bool = False) -> Played:
-    """Runs a plan from the start to `finish`. A plan that is refused a call, or finds nothing, gives up there."""
+def play(environment: Environment, plan: Plan, parameters: Parameters, thorough: bool = False) -> Playthrough:
+    """Run a plan from the start to `finish`. A plan whose call is refused, or that finds nothing, gives up."""
     read = read_task_message(environment.start().prefix[-1].content)
     if read is None:
         raise ValueError("the prefix does not end with a task message")
@@ -95,4 +94,4 @@ def play(environment: Environment, plan: Plan, parameters: Parameters, thorough:
     except (PlanFailed, LookupError):
         answer = "failed"
     api.act(Action("finish", {"answer": "done" if answer is None else answer}))
-    return Played(tuple(api.done), environment.score())
+    return Playthrough(tuple(api.steps), environment.score())

@@ -1,8 +1,8 @@
-"""How a plan is written: against a tiny interface, so that an oracle and any other agent can follow the same one.
+"""Plans: how a task is done, written against a tiny interface so that the oracle and any agent can follow the same one.
 
 A plan is a plain function from an `Api` and the parameters of the task to the answer. It is deterministic, touches
-nothing but the `Api`, ignores what mutations return, and may be run again from its start. A wrong plan is mostly a
-right one whose `Api` is bent: a page is missed, a condition is dropped, a mutation is repeated or left out.
+nothing but the `Api`, ignores what mutations return, and may be run again from its start. Most wrong plans are right
+ones with a bent `Api`: a page is missed, a condition dropped, a mutation repeated or left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Records = list[dict[str, Any]]
 
 
 class Api(Protocol):
-    """Whoever can do calls. Tokens are its own business: a plan never passes one."""
+    """Makes the calls of a plan. It sees to tokens itself: a plan never passes one."""
 
     def call(self, app: str, name: str, /, **arguments: Any) -> Any: ...
 
@@ -38,7 +38,7 @@ def pages(api: Api, app: str, name: str, /, **arguments: Any) -> Records:
 
 
 def first_page(api: Api, app: str, name: str, /, **arguments: Any) -> Records:
-    """The records of a list that is known to be short: one call with nothing said about pages."""
+    """The records of a list that is known to be short: one call, without paging arguments."""
     records: Records = api.call(app, name, **arguments)["items"]
     return records
 
@@ -64,13 +64,13 @@ class _Bent:
     app: str
     name: str
     treat: Callable[[Api, dict[str, Any], int], Any]
-    seen: int = 0
+    number: int = 0  # of the call, from 1
 
     def call(self, app: str, name: str, /, **arguments: Any) -> Any:
         if (app, name) != (self.app, self.name):
             return self.api.call(app, name, **arguments)
-        self.seen += 1
-        return self.treat(self.api, arguments, self.seen)
+        self.number += 1
+        return self.treat(self.api, arguments, self.number)
 
 
 def _bent(
@@ -101,8 +101,8 @@ def dropping(plan: Plan, app: str, name: str, argument: str) -> Plan:
 def repeating(plan: Plan, app: str, name: str) -> Plan:
     """The plan, but doing the first of these mutations twice."""
 
-    def treat(api: Api, arguments: dict[str, Any], seen: int) -> Any:
-        if seen == 1:
+    def treat(api: Api, arguments: dict[str, Any], number: int) -> Any:
+        if number == 1:
             api.call(app, name, **arguments)
         return api.call(app, name, **arguments)
 
@@ -112,8 +112,8 @@ def repeating(plan: Plan, app: str, name: str) -> Plan:
 def skipping(plan: Plan, app: str, name: str) -> Plan:
     """The plan, but leaving out the first of these mutations."""
 
-    def treat(api: Api, arguments: dict[str, Any], seen: int) -> Any:
-        return {} if seen == 1 else api.call(app, name, **arguments)
+    def treat(api: Api, arguments: dict[str, Any], number: int) -> Any:
+        return {} if number == 1 else api.call(app, name, **arguments)
 
     return _bent(plan, app, name, treat)
 

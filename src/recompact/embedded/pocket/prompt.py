@@ -61,7 +61,7 @@ _OWNER = re.compile(r"I am (?P<name>.+?) \(email (?P<email>\S+), phone (?P<phone
 
 @dataclass(frozen=True)
 class Owner:
-    """Who is asking, as the task's message says it."""
+    """Who is asking, as the task's message says."""
 
     name: str
     email: str
@@ -69,12 +69,12 @@ class Owner:
 
 
 def task_message(owner: Person | Owner, instruction: str) -> str:
-    """The message in which the task stands."""
+    """The message with the task."""
     return f"I am {owner.name} (email {owner.email}, phone {owner.phone}).\n\n{instruction}"
 
 
 def read_task_message(text: str) -> tuple[Owner, str] | None:
-    """The owner and the request again."""
+    """The owner and the request in such a message."""
     match = _OWNER.match(text)
     if match is None:
         return None

@@ -1,7 +1,6 @@
-"""The counter at which calls arrive: finds the API, checks the arguments, runs it.
+"""Where calls arrive: the API is looked up, the arguments are checked, and it is run.
 
-Comes in: an app, an API and a JSON object, all as a model wrote them. Goes out: a JSON value, or an `ApiError` whose
-text says how to do better. A call that errs has changed nothing.
+Arguments come as a model wrote them. An `ApiError` says how to do better, and a call that errs has changed nothing.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def execute(db: sqlite3.Connection, app: object, api: object, arguments: object) -> Any:
-    """Does one call."""
+    """Make one call."""
     entry = _find(app, api)
-    checked = _checked(entry.spec, arguments)
+    valid = _validate(entry.spec, arguments)
     if entry.spec.needs_token:
-        _check_token(db, entry.spec.app, checked["token"])
-    return entry.run(db, checked)
+        _check_token(db, entry.spec.app, valid["token"])
+    return entry.run(db, valid)
 
 
 def _find(app: object, api: object) -> Entry:
@@ -42,12 +41,12 @@ def _find(app: object, api: object) -> Entry:
     raise ApiError(f"{app} has no API {brief(api)}; {hint}documentation.show_apis with app={app!r} lists its APIs")
 
 
-def _checked(spec: Spec, arguments: object) -> Arguments:
+def _validate(spec: Spec, arguments: object) -> Arguments:
     if not isinstance(arguments, Mapping):
         raise ApiError(f"arguments must be a JSON object, not {brief(arguments)}; expected {spec.signature}")
-    known = {p.name for p in spec.parameters}
+    names = {p.name for p in spec.parameters}
     for name in arguments:
-        if name not in known:
+        if name not in names:
             raise ApiError(f"{spec.full_name} has no argument {brief(name)}; expected {spec.signature}")
     return {p.name: _value(spec, p, arguments) for p in spec.parameters}
 
@@ -60,9 +59,9 @@ def _value(spec: Spec, parameter: Parameter, arguments: Mapping[Any, Any]) -> An
         if parameter.name == "token":
             raise ApiError(f"token is missing: {_how_to_log_in(spec.app)}")
         raise ApiError(f"argument {parameter.name} is missing; expected {spec.signature}")
-    wanted = _mismatch(parameter, value)
-    if wanted:
-        raise ApiError(f"argument {parameter.name} must be {wanted}, not {brief(value)}")
+    expectation = _mismatch(parameter, value)
+    if expectation:
+        raise ApiError(f"argument {parameter.name} must be {expectation}, not {brief(value)}")
     return value
 
 
@@ -125,7 +124,7 @@ def brief(value: object) -> str:
     """A value as an error text quotes it: short, and always encodable."""
     try:
         text = repr(value)
-    except ValueError:  # an integer of thousands of digits has no text
+    except ValueError:  # Python refuses to print an integer of thousands of digits
         return "that number"
-    shown = text if len(text) <= 60 else text[:57] + "..."
-    return shown.encode("utf-8", "replace").decode("utf-8")
+    short = text if len(text) <= 60 else text[:57] + "..."
+    return short.encode("utf-8", "replace").decode("utf-8")

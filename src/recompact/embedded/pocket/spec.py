@@ -50,8 +50,8 @@ class Parameter:
     def signature(self) -> str:
         if self.required:
             return f"{self.name}: {self.kind}"
-        shown = "null" if self.default is None else self.default
-        return f"{self.name}: {self.kind} = {shown}"
+        default = "null" if self.default is None else self.default
+        return f"{self.name}: {self.kind} = {default}"
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Entry:
-    """A spec and the function that does it. The function gets checked arguments with the defaults filled in."""
+    """A spec and the function behind it, which gets valid arguments with the defaults filled in."""
 
     spec: Spec
     run: Run
@@ -104,7 +104,7 @@ PAGING = (
 
 
 def read(app: str, name: str, parameters: tuple[Parameter, ...], description: str, returns: str, run: Run) -> Entry:
-    """An API behind a login that only looks."""
+    """An API behind a login that only reads."""
     return Entry(Spec(app, name, (_token(app), *parameters), description, returns), run)
 
 

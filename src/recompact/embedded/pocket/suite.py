@@ -22,7 +22,7 @@ from recompact.trajectory import Action
 
 SPLITS: Mapping[str, int] = {"train": 90, "dev": 30, "test": 168}
 _EXAMPLE_SEED = "pocket-example"
-_EXAMPLE_FAMILY = "contact_detail"  # for tasks that are themselves too long to be shown
+_EXAMPLE_FAMILY = "contact_detail"  # for families whose own episodes would be too long as an example
 
 
 NEXT_TASK = """\
@@ -32,7 +32,7 @@ account.show_passwords."""
 
 
 class PocketSuite:
-    """A `Suite`."""
+    """The `Suite` of pocket. With `example`, each prefix carries a worked example."""
 
     def __init__(self, example: bool = False) -> None:
         self._example = example
@@ -88,7 +88,7 @@ def _task(split: str, index: int) -> Task:
 
 
 def _example_family(family: str) -> str:
-    """A small model needs to be shown the very kind of task: an easy one is its own example, in another world."""
+    """Small models need an example of the same kind of task, so an easy family is its own, in another world."""
     return family if BY_NAME[family].difficulty == "easy" else _EXAMPLE_FAMILY
 
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 
-from recompact.embedded.pocket.checking import Expected
 from recompact.embedded.pocket.database import Contents, as_tables, connect, contents, create
 from recompact.embedded.pocket.families import BY_NAME
+from recompact.embedded.pocket.grader import Expected
 from recompact.embedded.pocket.world import Draft, Person, draft, pristine_rows
 
 
 @dataclass(frozen=True)
-class Composed:
-    """A world made for one task."""
+class TaskWorld:
+    """A world with one task in it."""
 
     world: Draft
     parameters: dict[str, str]
@@ -29,11 +29,11 @@ class Composed:
 
 
 @lru_cache(maxsize=64)
-def compose(seed: str, family: str) -> Composed:
+def compose(seed: str, family: str) -> TaskWorld:
     rng = Random(f"pocket/{family}/{seed}")
     world = draft(seed)
     parameters = dict(BY_NAME[family].make(rng, world))
-    return Composed(world, parameters, BY_NAME[family].instruction(parameters, rng.randrange(12)))
+    return TaskWorld(world, parameters, BY_NAME[family].instruction(parameters, rng.randrange(12)))
 
 
 @lru_cache(maxsize=64)
@@ -44,7 +44,7 @@ def pristine(seed: str, family: str) -> bytes:
 
 @lru_cache(maxsize=64)
 def goal(seed: str, family: str) -> tuple[Contents, Expected]:
-    """The untouched contents and what must become of them."""
+    """The contents at the start, and what the task must make of them."""
     db = connect(pristine(seed, family))
     before = contents(db)
     db.close()

@@ -1,4 +1,4 @@
-"""The words that worlds are made of: names, notes, titles, topics. Invented, and used for nothing but variety."""
+"""The words that worlds are made of: names, notes, titles, topics. They are invented, and only there for variety."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A world before anything happens in it: the owner, about a dozen people, and the records of half a year.
 
-Comes in: a seed. Goes out: a `Draft`, to whose lists a task family adds the records that its task is about, and which
-`pristine_rows` turns into the rows of the database. The same seed always gives the same world.
+A world is drafted from a seed. A task family adds the records that its task is about, and `pristine_rows` gives the
+rows of the database. The same seed always gives the same world.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Draft:
 
 @cache
 def day(ago: int) -> str:
-    """The day that many days before today, or after it."""
+    """The day that many days before today; negative for days after it."""
     return (date.fromisoformat(TODAY) - timedelta(days=ago)).isoformat()
 
 
@@ -125,10 +125,10 @@ def _people(rng: Random) -> tuple[Person, tuple[Person, ...]]:
     lasts = rng.sample(words.LAST_NAMES, len(relationships) + 1)
     double, original = len(relationships) - 1, rng.randrange(numbers["coworker"] + numbers["friend"])
     firsts[double] = firsts[original]
-    made = [_person(rng, *parts) for parts in zip(firsts, lasts, [*relationships, ""], strict=True)]
-    people = made[:-1]
+    persons = [_person(rng, *parts) for parts in zip(firsts, lasts, [*relationships, ""], strict=True)]
+    people = persons[:-1]
     rng.shuffle(people)
-    return made[-1], tuple(people)
+    return persons[-1], tuple(people)
 
 
 def _person(rng: Random, first: str, last: str, relationship: str) -> Person:
@@ -145,14 +145,14 @@ def money(rng: Random, low: int = 4, high: int = 80) -> int:
 
 
 def _add_payments(rng: Random, world: Draft) -> None:
-    known = (*world.people, *world.people, *world.strangers)
+    counterparties = (*world.people, *world.people, *world.strangers)
     for _ in range(52):
-        world.pay("received", rng.choice(known), money(rng), day(rng.randrange(1, 165)), _note(rng))
+        world.pay("received", rng.choice(counterparties), money(rng), day(rng.randrange(1, 165)), _note(rng))
     for _ in range(34):
-        world.pay("sent", rng.choice(known), money(rng), day(rng.randrange(1, 165)), _note(rng))
+        world.pay("sent", rng.choice(counterparties), money(rng), day(rng.randrange(1, 165)), _note(rng))
     for _ in range(8):
         status = rng.choice(("approved", "declined"))
-        world.ask(rng.choice(known), money(rng), day(rng.randrange(40, 165)), _note(rng), status=status)
+        world.ask(rng.choice(counterparties), money(rng), day(rng.randrange(40, 165)), _note(rng), status=status)
     for _ in range(18):
         status, who = rng.choice(("approved", "pending")), rng.choice(world.people)
         world.ask(who, money(rng), day(rng.randrange(3, 120)), _note(rng), "outgoing", status)
@@ -173,10 +173,10 @@ def _add_events(rng: Random, world: Draft) -> None:
 
 
 def _add_mail(rng: Random, world: Draft) -> None:
-    known = (*world.people, *world.people, *world.strangers)
+    correspondents = (*world.people, *world.people, *world.strangers)
     for _ in range(52):
         subject, body = rng.choice(words.TOPICS)
-        world.mail(rng.choice(known), subject, body, day(rng.randrange(1, 120)))
+        world.mail(rng.choice(correspondents), subject, body, day(rng.randrange(1, 120)))
     for _ in range(10):
         subject, body = rng.choice(words.TOPICS)
         fields = {"folder": "sent", "sender": world.owner.email, "recipient": rng.choice(world.people).email}

@@ -13,5 +13,5 @@ def simulated_models() -> Mapping[str, ChatModel]:
     from recompact.embedded.simulation.compressor import SimulatedCompressor
     from recompact.embedded.simulation.optimizer import SimulatedOptimizer
 
-    found = (SimulatedAgent(), SimulatedCompressor(), SimulatedOptimizer())
-    return {model.name: model for model in found}
+    models = (SimulatedAgent(), SimulatedCompressor(), SimulatedOptimizer())
+    return {model.name: model for model in models}

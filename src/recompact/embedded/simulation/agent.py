@@ -1,9 +1,8 @@
 """A simulated agent: it plans from the task's text and knows only what it sees in its context.
 
-In goes a request, out comes one call with a short thought. Everything is worked out anew from the messages at each
-step: a signature that is no longer there is looked up again, a token that is gone means a new login, a page that was
-forgotten is fetched again, a payment that was forgotten is made twice. It slips now and then, and it may believe a
-summary.
+Everything is worked out anew from the messages at each step: a signature that is no longer there is looked up again, a
+token that is gone means a new login, a forgotten page is fetched again, a forgotten payment is made twice. It slips now
+and then, and it may believe a summary.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ class Traits:
 
     wander: float = 0.03  # looks something up that it knows already
     misread: float = 0.025  # of the task as a whole, on first reading it
-    stop_short: float = 0.02  # takes a list for complete, per page that is missing
+    stop_short: float = 0.02  # takes a list to be complete, for each page that is missing
     repeat: float = 0.012  # does a mutation again that it has just done
-    skip: float = 0.012  # takes a mutation for done that is not
+    skip: float = 0.012  # takes a mutation to be done that is not
     miscalculate: float = 0.07  # at the end, where the answer is a number
     look_up_login: float = 0.6  # reads how a login works before it logs in
     believe_answer: float = 0.65  # of a summary that states an answer, on first reading it
@@ -41,7 +40,7 @@ class Traits:
 
 
 class _Need(Exception):
-    """The plan needs a call whose result is not in sight."""
+    """The plan needs the result of a call that is not in the context."""
 
     def __init__(self, app: str, api: str, arguments: Mapping[str, Any], thought: str) -> None:
         super().__init__(thought)
@@ -69,7 +68,7 @@ _REOPENED = re.compile(r"(?i)^\s*\d+[.)]\s*(log in to|read the documentation of)
 class Recall:
     """An `Api` for plans that answers from what is known and asks for what is not, one call at a time."""
 
-    known: Knowledge
+    knowledge: Knowledge
     owner: Owner
     rng: Random
     traits: Traits
@@ -83,26 +82,26 @@ class Recall:
             self.used[key] += 1
             if self._is_done(full, key, arguments):
                 return {}
-        elif (result := self._seen(full, key, arguments)) is not None:
+        elif (result := self._visible_result(full, key, arguments)) is not None:
             return result
-        if self.known.errors[key] > 2:
+        if self.knowledge.errors[key] > 2:
             raise LookupError(f"{full} does not work")
         self._prepare(app, name, spec.needs_token)
-        given = {"token": self.known.tokens[app], **arguments} if spec.needs_token else arguments
+        given = {"token": self.knowledge.tokens[app], **arguments} if spec.needs_token else arguments
         raise _Need(app, name, given, _thought(full, arguments))
 
     def _is_done(self, full: str, key: tuple[str, str], arguments: Mapping[str, Any]) -> bool:
-        if self.known.done[key] >= self.used[key]:
+        if self.knowledge.done[key] >= self.used[key]:
             return True
-        if any(taken == f"{full}({key[1]})" for t in self.known.thoughts for taken in _TAKEN.findall(t)):
+        if any(taken == f"{full}({key[1]})" for t in self.knowledge.thoughts for taken in _TAKEN.findall(t)):
             return True
-        return self.known.notes is not None and self.known.notes.says_done(full, arguments)
+        return self.knowledge.notes is not None and self.knowledge.notes.says_done(full, arguments)
 
-    def _seen(self, full: str, key: tuple[str, str], arguments: Mapping[str, Any]) -> Any:
-        """A result in sight; a list that was once taken for complete ends there."""
-        result = self.known.reads.get(key)
+    def _visible_result(self, full: str, key: tuple[str, str], arguments: Mapping[str, Any]) -> Any:
+        """A result in the context; a list that the agent once took to be complete ends there."""
+        result = self.knowledge.reads.get(key)
         page = arguments.get("page", 1)
-        for thought in self.known.thoughts:
+        for thought in self.knowledge.thoughts:
             for name, last in _ENDS.findall(thought):
                 if name == full and result is not None and page >= int(last):
                     return {**result, "pages": min(int(last), result["pages"])}
@@ -110,22 +109,22 @@ class Recall:
 
     def _prepare(self, app: str, name: str, needs_token: bool) -> None:
         """What has to be known before a call: how it is written, and a token."""
-        if needs_token and app not in self.known.tokens:
+        if needs_token and app not in self.knowledge.tokens:
             self._log_in(app)
         self._look_up(app, name)
 
     def _log_in(self, app: str) -> None:
-        if app not in self.known.passwords:
+        if app not in self.knowledge.passwords:
             raise _Need(
                 "account",
                 "show_passwords",
                 {},
                 "To log in anywhere I need the passwords first, so I look at them before anything else.",
             )
-        if f"{app}.login" not in self.known.signatures and self.rng.random() < self.traits.look_up_login:
+        if f"{app}.login" not in self.knowledge.signatures and self.rng.random() < self.traits.look_up_login:
             self._look_up(app, "login")
         username = {"email": self.owner.email, "phone": self.owner.phone}[LOGINS[app]]
-        given = {"username": username, "password": self.known.passwords[app]}
+        given = {"username": username, "password": self.knowledge.passwords[app]}
         raise _Need(
             app,
             "login",
@@ -135,9 +134,9 @@ class Recall:
 
     def _look_up(self, app: str, name: str) -> None:
         full = f"{app}.{name}"
-        if app in ("account", "documentation") or full in self.known.signatures:
+        if app in ("account", "documentation") or full in self.knowledge.signatures:
             return
-        if app not in self.known.listed and full not in self.known.names:
+        if app not in self.knowledge.listed and full not in self.knowledge.names:
             raise _Need(
                 "documentation",
                 "show_apis",
@@ -163,62 +162,68 @@ class SimulatedAgent:
     async def reply(self, request: Request) -> Reply:
         rng = Random(f"agent/{request.decoding.seed}" if request.decoding.seed is not None else request.digest)
         message = act(request.messages, rng, self._traits)
-        written = message.content + "".join(c.arguments for c in message.calls)
-        usage = Usage(input_tokens(request), count(written) + 8 * len(message.calls), 0, 0, 1)
+        text = message.content + "".join(c.arguments for c in message.calls)
+        usage = Usage(input_tokens(request), count(text) + 8 * len(message.calls), 0, 0, 1)
         return Reply(message, usage, model=self.name)
 
 
 def act(messages: tuple[Message, ...], rng: Random, traits: Traits) -> Message:
     """The next message, from the messages so far."""
-    known, owner, task = knowledge_of(messages)
+    knowledge, owner, task = knowledge_of(messages)
     understood = parse(task) if owner is not None else None
     if understood is None or owner is None:
         return _finish("I do not understand this task.", "unknown", rng)
     family, parameters = understood
-    fresh = bool(known.summary) and known.turns <= 1
-    if fresh and (answer := _believed_answer(known, rng, traits)) is not None:
+    fresh = bool(knowledge.summary) and knowledge.turns <= 1
+    if fresh and (answer := _believed_answer(knowledge, rng, traits)) is not None:
         return _finish("The summary has the answer.", answer, rng)
-    if fresh and (reopened := _reopened(known, owner, rng, traits)) is not None:
+    if fresh and (reopened := _reopened(knowledge, owner, rng, traits)) is not None:
         return reopened
-    plan, thought = _plan(known, family, parameters, fresh, rng, traits)
-    if known.turns and rng.random() < traits.wander and (again := _wander(known, rng)) is not None:
+    plan, thought = _plan(knowledge, family, parameters, fresh, rng, traits)
+    if knowledge.turns and rng.random() < traits.wander and (again := _wander(knowledge, rng)) is not None:
         return again
-    return _follow(plan, parameters, known, owner, rng, traits, thought)
+    return _follow(plan, parameters, knowledge, owner, rng, traits, thought)
 
 
 def _plan(
-    known: Knowledge, family: Family, parameters: Mapping[str, str], fresh: bool, rng: Random, traits: Traits
+    knowledge: Knowledge, family: Family, parameters: Mapping[str, str], fresh: bool, rng: Random, traits: Traits
 ) -> tuple[Plan, str]:
-    """The right plan, or a wrong one that the agent fell for; it keeps to that as long as it sees its own words."""
-    said = " ".join(known.thoughts)
-    if misread := _READ_AS.search(said):
+    """The right plan, or a wrong one that the agent fell for and keeps to as long as it sees its own words."""
+    thoughts = " ".join(knowledge.thoughts)
+    if misread := _READ_AS.search(thoughts):
         return family.wrong[misread[1]], ""
-    if BY_SUMMARY in said:
+    if BY_SUMMARY in thoughts:
         return family.wrong[family.tempting], ""
-    if not known.summary and not known.turns and rng.random() < traits.misread:
+    if not knowledge.summary and not knowledge.turns and rng.random() < traits.misread:
         name = rng.choice(sorted(family.wrong))
         return family.wrong[name], READ_AS.format(name=name)
-    if fresh and _widened(known, family, parameters, rng, traits):
+    if fresh and _widened(knowledge, family, parameters, rng, traits):
         return family.wrong[family.tempting], BY_SUMMARY
     return family.solve, ""
 
 
 def _follow(
-    plan: Plan, parameters: Mapping[str, str], known: Knowledge, owner: Owner, rng: Random, traits: Traits, thought: str
+    plan: Plan,
+    parameters: Mapping[str, str],
+    knowledge: Knowledge,
+    owner: Owner,
+    rng: Random,
+    traits: Traits,
+    thought: str,
 ) -> Message:
-    """Run the plan on what is known; do what it needs next, or finish. A slip is said as a thought, and kept to."""
+    """Run the plan on what is known, and do what it needs next or finish. A slip becomes a thought that it keeps to."""
     for _ in range(8):
         try:
-            answer = plan(Recall(known, owner, rng, traits), parameters)
+            answer = plan(Recall(knowledge, owner, rng, traits), parameters)
         except _Need as need:
-            slip = _slip(need, known, rng, traits)
+            slip = _slip(need, knowledge, rng, traits)
             if slip:
-                known.thoughts.append(slip)
+                knowledge.thoughts.append(slip)
                 thought = f"{thought} {slip}".strip()
                 continue
-            if known.last is not None and known.last.changes and rng.random() < traits.repeat:
-                again = {"token": known.tokens.get(known.last.app, ""), **known.last.given}
-                return _call("Once more, to be sure.", known.last.app, known.last.api, again, rng)
+            if knowledge.last is not None and knowledge.last.changes and rng.random() < traits.repeat:
+                again = {"token": knowledge.tokens.get(knowledge.last.app, ""), **knowledge.last.given}
+                return _call("Once more, to be sure.", knowledge.last.app, knowledge.last.api, again, rng)
             return _call(f"{thought} {need.thought}".strip(), need.app, need.api, need.arguments, rng)
         except (LookupError, TypeError, ValueError):
             return _finish("I cannot find what I need.", "unknown", rng)
@@ -230,8 +235,8 @@ def _follow(
     return _finish("I give up.", "unknown", rng)
 
 
-def _slip(need: _Need, known: Knowledge, rng: Random, traits: Traits) -> str:
-    """A mistake of the agent's own, put as the thought that it then goes by."""
+def _slip(need: _Need, knowledge: Knowledge, rng: Random, traits: Traits) -> str:
+    """A mistake of the agent's own, as the thought that it acts on from then on."""
     full = f"{need.app}.{need.api}"
     page = need.arguments.get("page", 1)
     if page > 1 and rng.random() < traits.stop_short:
@@ -243,30 +248,30 @@ def _slip(need: _Need, known: Knowledge, rng: Random, traits: Traits) -> str:
 
 def claims(summary: str) -> list[str]:
     """Answers that a summary states as certain, and `done` where it says that everything is."""
-    found = []
+    answers = []
     for line in summary.splitlines():
         if _DOUBT.search(line):
             continue
         if answer := _ANSWER.search(line) or _PLAIN_ANSWER.search(line):
-            found.append(answer[1].replace(",", ""))
+            answers.append(answer[1].replace(",", ""))
         elif _COMPLETE.search(line):
-            found.append("done")
-    return found
+            answers.append("done")
+    return answers
 
 
-def _believed_answer(known: Knowledge, rng: Random, traits: Traits) -> str | None:
+def _believed_answer(knowledge: Knowledge, rng: Random, traits: Traits) -> str | None:
     """What the summary claims, where it is believed."""
-    for claim in claims(known.summary):
+    for claim in claims(knowledge.summary):
         if rng.random() < (traits.believe_completion if claim == "done" else traits.believe_answer):
             return claim
     return None
 
 
-def _widened(known: Knowledge, family: Family, parameters: Mapping[str, str], rng: Random, traits: Traits) -> bool:
-    """Whether the agent falls for a summary in which a condition of its task does not stand any more."""
+def _widened(knowledge: Knowledge, family: Family, parameters: Mapping[str, str], rng: Random, traits: Traits) -> bool:
+    """Whether the agent falls for a summary that has lost a condition of the task."""
     if not family.tempting:
         return False
-    text = known.summary.lower()
+    text = knowledge.summary.lower()
     missing = [value for value in conditions(parameters) if value.lower() not in text]
     return bool(missing) and rng.random() < traits.believe_goal
 
@@ -277,26 +282,26 @@ def conditions(parameters: Mapping[str, str]) -> list[str]:
     return [value for key, value in parameters.items() if key in restricting]
 
 
-def _reopened(known: Knowledge, owner: Owner, rng: Random, traits: Traits) -> Message | None:
-    """A next step that the summary lists although it was done: followed, at the price of a step."""
-    for line in known.summary.splitlines():
+def _reopened(knowledge: Knowledge, owner: Owner, rng: Random, traits: Traits) -> Message | None:
+    """A next step that the summary lists although it was done; following it costs a step."""
+    for line in knowledge.summary.splitlines():
         match = _REOPENED.match(line)
         if match is None or rng.random() >= traits.follow_reopened:
             continue
         app, api = match[2], match[3]
-        if app in LOGINS and match[1].lower() == "log in to" and app in known.passwords and app in known.tokens:
+        if app in LOGINS and match[1].lower() == "log in to" and app in knowledge.passwords and app in knowledge.tokens:
             username = {"email": owner.email, "phone": owner.phone}[LOGINS[app]]
-            given = {"username": username, "password": known.passwords[app]}
+            given = {"username": username, "password": knowledge.passwords[app]}
             return _call(f"The next step is to log in to {app}.", app, "login", given, rng)
-        if api and f"{app}.{api}" in SPECS and f"{app}.{api}" in known.signatures:
+        if api and f"{app}.{api}" in SPECS and f"{app}.{api}" in knowledge.signatures:
             given = {"app": app, "api": api}
             return _call(f"The next step is to look up {app}.{api}.", "documentation", "show_api", given, rng)
     return None
 
 
-def _wander(known: Knowledge, rng: Random) -> Message | None:
-    """Looks up something that it knows already."""
-    names = sorted(known.signatures & SPECS.keys())
+def _wander(knowledge: Knowledge, rng: Random) -> Message | None:
+    """A call that looks up something that is known already."""
+    names = sorted(knowledge.signatures & SPECS.keys())
     if not names:
         return None
     app, api = rng.choice(names).split(".")

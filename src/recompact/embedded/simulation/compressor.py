@@ -1,8 +1,7 @@
-"""A simulated compressor: it reads whatever compaction prompt it is given and writes the record that is asked for.
+"""A simulated compressor: it reads whatever compaction prompt it is given and writes the summary that is asked for.
 
-In goes a prompt with a conversation in it, out comes a summary under the prompt's own headings. What is kept, dropped
-or distorted depends, kind by kind, on what the guidance demands, with noise; keeping more costs room, and demanding
-everything makes each demand a little weaker. It sees text only.
+What is kept, dropped or distorted depends, kind by kind, on what the guidance demands, with noise. Keeping more costs
+room, and demanding everything makes each demand a little weaker.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any, Protocol
 from recompact.chat import Message, Reply, Request, Usage, assistant
 from recompact.embedded.pocket import LOGINS, read_task_message
 from recompact.embedded.simulation.guidance import Guidance, Kind, read_guidance
+from recompact.embedded.simulation.layout import Item, fit, render
 from recompact.embedded.simulation.notes import (
     SPECS,
     Event,
@@ -32,7 +32,6 @@ from recompact.embedded.simulation.notes import (
     write_signature,
 )
 from recompact.embedded.simulation.usage import count, input_tokens
-from recompact.embedded.simulation.writing import Item, fit, render
 
 
 @dataclass(frozen=True)
@@ -132,8 +131,8 @@ def _block(text: str, tag: str) -> str:
 
 
 def _last_summary(messages: Sequence[Message]) -> str:
-    found = [_block(m.content, "summary") for m in messages if "<summary>" in m.content]
-    return found[-1] if found else ""
+    summaries = [_block(m.content, "summary") for m in messages if "<summary>" in m.content]
+    return summaries[-1] if summaries else ""
 
 
 def _task_in(prefix: str) -> str:
@@ -142,8 +141,8 @@ def _task_in(prefix: str) -> str:
 
 def _task_of(messages: Sequence[Message]) -> str:
     """The request among the agent's own messages: the last one, since examples come before."""
-    found = [read for m in messages if m.role == "user" and (read := read_task_message(m.content)) is not None]
-    return found[-1][1] if found else ""
+    requests = [message for m in messages if m.role == "user" and (message := read_task_message(m.content)) is not None]
+    return requests[-1][1] if requests else ""
 
 
 # --- what is kept of each kind
@@ -190,7 +189,7 @@ def _without_conditions(task: str) -> str:
 
 
 def _access(source: _Source, keeps: Keeps) -> list[Item]:
-    """Tokens and passwords, or the mere statement that a login was made."""
+    """Tokens and passwords, or only the statement that a login was made."""
     tokens = dict(source.before.tokens)
     for event in source.events:
         if event.api == "login" and not event.error:
@@ -206,8 +205,8 @@ def _access(source: _Source, keeps: Keeps) -> list[Item]:
         if event.name == "account.show_passwords" and isinstance(event.result, dict):
             passwords |= event.result
     if passwords and keeps("token", carried=bool(source.before.passwords)):
-        shown = ", ".join(f"{app} {word}" for app, word in passwords.items())
-        items.append(Item("context", f"- Passwords: {shown}", 5))
+        pairs = ", ".join(f"{app} {word}" for app, word in passwords.items())
+        items.append(Item("context", f"- Passwords: {pairs}", 5))
     return items
 
 
@@ -229,7 +228,7 @@ def _signatures(source: _Source, keeps: Keeps) -> list[Item]:
 
 
 def _mutations(source: _Source, keeps: Keeps) -> list[Item]:
-    """What was changed, exactly enough to know it again, or in words that say little."""
+    """What was changed, exactly enough to be recognised, or only in general terms."""
     items = [
         Item("done", line.strip(), 9)
         for line in source.before.lines
@@ -253,31 +252,31 @@ def _is_mutation(line: str) -> bool:
     return match is not None and match[1] in SPECS and SPECS[match[1]].changes
 
 
-Found = dict[tuple[str, str], tuple[Event, bool]]
+Results = dict[tuple[str, str], tuple[Event, bool]]
 """Results by call: the event, and whether the previous summary had it."""
 
 
-def _results(source: _Source) -> Found:
+def _results(source: _Source) -> Results:
     """Results that the work may still need: not documentation, passwords or logins, which are kept apart."""
-    found: Found = {}
+    results: Results = {}
     for (name, arguments), result in source.before.results.items():
         app, api = name.split(".")
-        found[name, arguments] = (Event(app, api, arguments, result), True)
+        results[name, arguments] = (Event(app, api, arguments, result), True)
     for event in source.events:
         useless = event.app in ("documentation", "account") or event.api == "login"
         if not event.error and not event.changes and not useless:
-            found[event.name, event.arguments] = (event, False)
-    return found
+            results[event.name, event.arguments] = (event, False)
+    return results
 
 
 RELATIONS = ("coworker", "friend", "roommate", "sibling", "parent")
 
 
-def _people(found: Found, task: str) -> frozenset[str]:
-    """Whom the work is about, once that is known: all contacts of the relationships that the task names, or guests."""
+def _people(results: Results, task: str) -> frozenset[str]:
+    """Whom the work is about, once that is known: contacts of the relationships in the task, or guests."""
     about: set[str] = set()
     asked = set()
-    for event, _ in found.values():
+    for event, _ in results.values():
         result = event.result
         relation = event.given.get("relationship")
         if is_page(result) and relation:
@@ -289,11 +288,11 @@ def _people(found: Found, task: str) -> frozenset[str]:
     return frozenset(about) if named <= asked else frozenset()
 
 
-def _records(found: Found, keeps: Keeps, about: frozenset[str]) -> list[Item]:
-    """Retrieved records: as they are, or as a count and a total, or as a mere mention."""
+def _records(results: Results, keeps: Keeps, about: frozenset[str]) -> list[Item]:
+    """Retrieved records: in full, as a count and a total, or only mentioned."""
     items = []
     lists: dict[tuple[str, str], dict[int, tuple[Event, bool]]] = {}
-    for event, carried in found.values():
+    for event, carried in results.values():
         if is_page(event.result):
             given = {k: v for k, v in event.given.items() if k != "page"}
             lists.setdefault((event.name, argument_key(given)), {})[event.result["page"]] = (event, carried)
@@ -309,7 +308,7 @@ def _records(found: Found, keeps: Keeps, about: frozenset[str]) -> list[Item]:
 def _list_item(
     name: str, arguments: dict[str, Any], pages: dict[int, tuple[Event, bool]], keeps: Keeps, about: frozenset[str]
 ) -> Item:
-    """A list as a table, as far as its pages follow each other from the first; or what little is said of it."""
+    """A list as a table, up to its first missing page, or only how much was read."""
     run: list[dict[str, Any]] = []
     while len(run) + 1 in pages:
         run.append(pages[len(run) + 1][0].result)
@@ -328,7 +327,7 @@ def _list_item(
 
 def _outlook(
     source: _Source,
-    lists: Found,
+    lists: Results,
     restricted: bool,
     keeps: Keeps,
     rng: Random,

@@ -1,7 +1,7 @@
-"""What can go wrong between a client and a model, on demand: the faults of the simulated server.
+"""The faults of the simulated server: what can go wrong between a client and a model, on demand.
 
-In goes a list of kinds with a rate; out comes, for each arrival of each request, the fault that it meets or none.
-The choice is a seeded function of the request, so that two runs meet the same faults and a retry can succeed.
+The choice is a seeded function of the request and of how often it arrived, so that two runs meet the same faults and a
+retry can succeed.
 """
 
 from __future__ import annotations
@@ -78,23 +78,23 @@ class Faults:
         lasting = [kind for kind in self.kinds if kind in LASTING]
         transient = [kind for kind in self.kinds if kind not in LASTING]
         share = self.rate * len(lasting) / len(self.kinds)
-        drawn = self._draw(digest)
-        if drawn < share:
-            return _picked(lasting, drawn / share)
+        chance = self._draw(digest)
+        if chance < share:
+            return _pick(lasting, chance / share)
         share = (self.rate - share) / (1 - share) if share < 1 else 0.0
-        drawn = self._draw(f"{digest}:{arrival}")
-        return _picked(transient, drawn / share) if drawn < share else None
+        chance = self._draw(f"{digest}:{arrival}")
+        return _pick(transient, chance / share) if chance < share else None
 
     def _draw(self, what: str) -> float:
         return int(sha256(f"{self.seed}:{what}")[:13], 16) / 16**13
 
 
-def _picked(kinds: Sequence[str], where: float) -> str:
+def _pick(kinds: Sequence[str], where: float) -> str:
     return kinds[min(int(where * len(kinds)), len(kinds) - 1)]
 
 
 def refusal(faults: Faults, kind: str | None) -> tuple[int, str, str, dict[str, str]] | None:
-    """Status, code, text and headers of the faults that are an error status; None for all others."""
+    """Status, code, text and headers of a fault that is an error status; None for any other."""
     wait = faults.retry_after
     if kind == "429":
         return 429, "rate_limit_exceeded", "Rate limit reached (simulated).", {"Retry-After": f"{wait:g}"}
@@ -131,7 +131,7 @@ def cut(http: web.Request) -> None:
 
 
 async def hang(http: web.Request, stopping: asyncio.Event) -> None:
-    """Until the client gives up or the server stops."""
+    """Wait until the client gives up or the server stops."""
     while not is_gone(http) and not stopping.is_set():
         try:
             await asyncio.wait_for(stopping.wait(), 0.02)
@@ -142,7 +142,7 @@ async def hang(http: web.Request, stopping: asyncio.Event) -> None:
 async def send(
     http: web.Request, response: web.StreamResponse, pieces: Sequence[bytes], kind: str | None, faults: Faults | None
 ) -> bool:
-    """Send a body, with the fault that it is to meet on the way; whether all of it went out."""
+    """Send a body with the fault that it is to meet; returns whether all of it went out."""
     body = b"".join(pieces)
     if kind in ("broken-json", "cut-midway"):
         pieces = [body[: len(body) // 2]]

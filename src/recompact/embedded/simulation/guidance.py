@@ -1,8 +1,8 @@
 """What a compaction prompt asks for: its headings, its limit, and how strongly it demands each kind of fact.
 
-In goes the prompt's own text, without the conversation in it; out come demands from 0 (not mentioned) over 1
-(mentioned) to 2 (demanded in so many words), and -1 where the prompt forbids. A real compressor model does this
-reading by itself; here it is done with word lists that are the same for every method that writes prompts.
+Demands go from 0 (not mentioned) over 1 (mentioned) to 2 (demanded in so many words), with -1 where the prompt forbids.
+A real compressor model does this reading by itself; here it is done with word lists that are the same for every method
+that writes prompts.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Guidance:
 
 @lru_cache(maxsize=512)
 def read_guidance(prompt: str) -> Guidance:
-    """From a prompt, whose blocks with the conversation and the like have been taken out or are marked by tags."""
+    """The guidance of a prompt. Blocks such as the conversation are cut out already, or are marked by tags."""
     own = _BLOCKS.sub("", prompt)
     demanding = _STATED.sub("", own)  # a limit in tokens says nothing of access tokens
     sentences = [s for line in demanding.splitlines() for s in re.split(r"(?<=[.;:!?])\s+", line) if s.strip()]

@@ -1,8 +1,4 @@
-"""What the simulated agent knows: nothing but what its messages show.
-
-In goes a context as messages, out comes what stands in it: results in sight, tokens, signatures, what the summary
-claims, and the task. Whatever a compaction took away is not here.
-"""
+"""What the simulated agent knows: nothing but what its messages show."""
 
 from __future__ import annotations
 
@@ -61,7 +57,7 @@ _SUMMARY = re.compile(r"<summary>\n(.*)\n</summary>", re.DOTALL)
 
 def knowledge_of(messages: tuple[Message, ...]) -> tuple[Knowledge, Owner | None, str]:
     """What can be known from the messages, and the task that stands in them (the last one: examples come before)."""
-    known = Knowledge()
+    knowledge = Knowledge()
     owner: Owner | None = None
     task = ""
     begin = 0
@@ -70,19 +66,19 @@ def knowledge_of(messages: tuple[Message, ...]) -> tuple[Knowledge, Owner | None
             continue
         if (read := read_task_message(message.content)) is not None:
             owner, task, begin = read[0], read[1], number + 1
-        elif (found := _SUMMARY.search(message.content)) is not None:
-            known.summary, begin = found[1], number + 1
-    if known.summary:
-        notes = read_notes(known.summary)
-        known.notes = notes
-        known.tokens |= notes.tokens
-        known.passwords |= notes.passwords
-        known.signatures |= notes.signatures
-        known.names |= notes.names
-        known.reads |= notes.results
+        elif (match := _SUMMARY.search(message.content)) is not None:
+            knowledge.summary, begin = match[1], number + 1
+    if knowledge.summary:
+        notes = read_notes(knowledge.summary)
+        knowledge.notes = notes
+        knowledge.tokens |= notes.tokens
+        knowledge.passwords |= notes.passwords
+        knowledge.signatures |= notes.signatures
+        knowledge.names |= notes.names
+        knowledge.reads |= notes.results
     since = messages[begin:]
-    known.thoughts = [m.content for m in since if m.role == "assistant" and m.content]
-    known.turns = sum(1 for m in since if m.role == "assistant")
+    knowledge.thoughts = [m.content for m in since if m.role == "assistant" and m.content]
+    knowledge.turns = sum(1 for m in since if m.role == "assistant")
     for event in events_of(since):
-        known.learn(event)
-    return known, owner, task
+        knowledge.learn(event)
+    return knowledge, owner, task

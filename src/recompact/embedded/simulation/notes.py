@@ -1,8 +1,8 @@
-"""How knowledge stands in text: what an agent did, as messages or as a transcript, and what a summary says of it.
+"""How knowledge stands in text: calls in messages and transcripts, and what a summary says of them.
 
 Both simulated models see text only, and this is their reading and writing. Writing gives ordinary lines that a person
-can read; reading takes any text, also one by a real model, and finds in it what can be found: tokens, signatures,
-results, things done.
+can read; reading takes any text, also a real model's, and finds what can be found: tokens, signatures, results, things
+done.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Event:
 
     @property
     def given(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.arguments)
-        return found
+        arguments: dict[str, Any] = json.loads(self.arguments)
+        return arguments
 
     @property
     def changes(self) -> bool:
@@ -58,20 +58,20 @@ def argument_key(arguments: Mapping[str, Any]) -> str:
 def events_of(messages: Iterable[Message]) -> list[Event]:
     """What an agent's own messages show of its calls."""
     asked: dict[str, str] = {}
-    found: list[Event] = []
+    events: list[Event] = []
     for message in messages:
         for call in message.calls:
             asked[call.id] = call.arguments
         if message.role == "tool" and message.call_id in asked:
             event = _event(asked[message.call_id], message.content)
             if event is not None:
-                found.append(event)
-    return found
+                events.append(event)
+    return events
 
 
 def events_in(transcript: str) -> list[Event]:
     """The same from a transcript as a compressor gets it."""
-    found: list[Event] = []
+    events: list[Event] = []
     call = ""
     lines = iter(transcript.splitlines())
     for line in lines:
@@ -80,9 +80,9 @@ def events_in(transcript: str) -> list[Event]:
         elif call and line.startswith("[result of call_api]"):
             event = _event(call, next(lines, ""))
             if event is not None:
-                found.append(event)
+                events.append(event)
             call = ""
-    return found
+    return events
 
 
 @lru_cache(maxsize=20_000)
@@ -121,16 +121,16 @@ def write_result(event: Event) -> str:
     """A result that is no list, so that it can be read back; of a long text, the lines that say something."""
     result = event.result
     if isinstance(result, dict):
-        result = {k: distilled(v) if isinstance(v, str) and len(v) > _LONG else v for k, v in result.items()}
-    shown = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
-    return f"- {write_call(event.name, event.given)} returned {shown}"
+        result = {k: distil(v) if isinstance(v, str) and len(v) > _LONG else v for k, v in result.items()}
+    text = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+    return f"- {write_call(event.name, event.given)} returned {text}"
 
 
 _LONG = 120
 _SALIENT = re.compile(r"(?i)^- |\b(?:total|together|due|owe|invited|dues|agenda|deadline)\b")
 
 
-def distilled(text: str) -> str:
+def distil(text: str) -> str:
     """What a reader in a hurry keeps of a long text: the sentences with the figures and dates that it is about."""
     parts = re.split(r"(?<=[.!?])\s+(?=[A-Z])|\n", text)
     kept = [part for part in parts if _SALIENT.search(part) and re.search(r"\d", part)]
@@ -181,9 +181,9 @@ def _cell(value: Any) -> str:
 
 
 def write_signature(spec: Spec) -> str:
-    """Enough to call it again: names and defaults."""
-    shown = [p.name if p.required else f"{p.name}={json.dumps(p.default)}" for p in spec.parameters]
-    return f"{spec.full_name}({', '.join(shown)})"
+    """Names and defaults: enough to call it again."""
+    parameters = [p.name if p.required else f"{p.name}={json.dumps(p.default)}" for p in spec.parameters]
+    return f"{spec.full_name}({', '.join(parameters)})"
 
 
 # --- reading
@@ -202,14 +202,14 @@ class Notes:
 
     @property
     def done(self) -> list[tuple[str, str]]:
-        """Changes that are reported as made in so many words: (full name, arguments)."""
-        found = []
+        """Changes that are explicitly reported as made: (full name, arguments)."""
+        calls = []
         for line in self.lines:
             match = re.search(r"\[x\] (\w+\.\w+)\((.*)\)$", line)
             arguments = read_arguments(match[2]) if match else None
             if match and arguments is not None and match[1] in SPECS and SPECS[match[1]].changes:
-                found.append((match[1], argument_key(arguments)))
-        return found
+                calls.append((match[1], argument_key(arguments)))
+        return calls
 
     def says_done(self, name: str, arguments: Mapping[str, Any]) -> bool:
         """Whether some line reports this very call as done: its name and all that tells it from others."""
@@ -230,7 +230,7 @@ def _is_done(line: str) -> bool:
 
 @lru_cache(maxsize=4_096)
 def read_notes(text: str) -> Notes:
-    """Everything that can be found in a text. What cannot be read simply is not known."""
+    """Everything that can be found in a text; what cannot be read is not known."""
     tokens = {_PREFIX_OF[token[:3]]: token for token in TOKEN.findall(text) if token[:3] in _PREFIX_OF}
     passwords: dict[str, str] = {}
     for line in text.splitlines():
@@ -261,7 +261,7 @@ def _results(text: str) -> Iterable[tuple[tuple[str, str], Any]]:
 
 
 def _pages(head: re.Match[str], following: list[str]) -> Iterable[tuple[tuple[str, str], Any]]:
-    """A table as the pages that it was made of."""
+    """The pages that a table was made from."""
     name, given, upto, last, total, left_out, same, named, fields = head.groups()
     arguments = read_arguments(given)
     if arguments is None:
@@ -300,8 +300,8 @@ def _value(name: str, cell: str) -> Any:
 
 
 def read_arguments(text: str) -> dict[str, Any] | None:
-    """The arguments of a written call, or None where they do not read."""
-    found: dict[str, Any] = {}
+    """The arguments of a written call, or None where they cannot be read."""
+    arguments: dict[str, Any] = {}
     decoder = json.JSONDecoder()
     at = 0
     while at < len(text):
@@ -309,10 +309,10 @@ def read_arguments(text: str) -> dict[str, Any] | None:
         if match is None:
             return None
         try:
-            found[match[1]], at = decoder.raw_decode(text, match.end())
+            arguments[match[1]], at = decoder.raw_decode(text, match.end())
         except ValueError:
             return None
-    return found
+    return arguments
 
 
 def _loads(text: str) -> Any:

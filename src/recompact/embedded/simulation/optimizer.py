@@ -1,17 +1,9 @@
 """A simulated optimizer: it diagnoses a boundary from the evidence text it gets, and revises a template from diagnoses.
 
-In goes a prompt of adaptation, out comes the JSON that it asks for. The optimizer compares the texts as a reader would:
-what the segment shows and the summary does not, and what the continuation after the summary did over again. It may name
-the wrong cause, and two candidates from the same diagnoses differ in what they take up and how they put it.
-
-The texts it looks for in a prompt: `<segment>`, `<previous-summary>`, `<summary>` and `<continuation arm="...">` blocks
-for a diagnosis; a `<diagnoses>` block with one JSON object a line, and `<first>` and `<update>`, for a revision.
-
-It answers ACON's prompts with the same eyes, error rates and clauses; what differs is what those prompts show. A
-`<with-compaction>` block is a whole trajectory, so its suspects are what any of its summaries lost, and they are ranked
-by what the run did more often than the one `<without-compaction>`, chance included. A `<feedback>` block holds remedies
-that nobody confined to the compressor, so a rule for the agent may be among them; and a prompt that does not fix the
-headings may get other ones back. An `<analyses>` block asks for shorter summaries.
+It compares the texts as a reader would: what the segment shows and the summary does not, and what the continuation
+after the summary did over again. It may name the wrong cause, and two candidates from the same diagnoses differ in what
+they take up and how they put it. What a prompt asks for is told by the blocks in it; ACON's prompts are answered with
+the same eyes, error rates and clauses.
 """
 
 from __future__ import annotations
@@ -24,7 +16,7 @@ from random import Random
 from typing import Any
 
 from recompact.chat import Reply, Request, Usage, assistant
-from recompact.embedded.simulation.judging import (
+from recompact.embedded.simulation.judgement import (
     CLAUSES,
     MECHANISMS,
     POLICY,
@@ -33,9 +25,9 @@ from recompact.embedded.simulation.judging import (
     cited_kinds,
     entries_in,
     kind_of,
-    ranked,
+    rank,
     suspects,
-    taken_up,
+    take_up,
     with_clauses,
 )
 from recompact.embedded.simulation.optimizer_acon import analyse, compare, rewrite, shorten
@@ -61,7 +53,7 @@ class SimulatedOptimizer:
 
 
 def _answer_to(prompt: str) -> Callable[[str, Random, Judgement], dict[str, Any]]:
-    """What a prompt asks for, by the blocks in it."""
+    """What a prompt asks for, by the blocks in it; a diagnosis where none of them is there."""
     asked = {
         "<diagnoses>": revise,
         "<feedback>": rewrite,
@@ -75,11 +67,11 @@ def _answer_to(prompt: str) -> Callable[[str, Random, Judgement], dict[str, Any]
 
 def group(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     """Diagnoses by kind of fact, the most frequent first."""
-    found = cited_kinds(entries_in(prompt, "diagnoses"), "boundary")
+    kinds = cited_kinds(entries_in(prompt, "diagnoses"), "boundary")
     return {
         "groups": [
             {"kind": kind, "mechanism": MECHANISMS[kind], "boundaries": sorted(set(ids)), "lesson": CLAUSES[kind][0]}
-            for kind, ids in found.items()
+            for kind, ids in kinds.items()
         ]
     }
 
@@ -87,17 +79,17 @@ def group(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
 def diagnose(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     """What the summary lost or made up, most telling first, each with quotes from the texts it is about."""
     segment, summary = block(prompt, "segment"), block(prompt, "summary")
-    found = suspects(segment, block(prompt, "previous-summary"), summary)
-    found = ranked(found, Counter(kind_of(app, api) for app, api in _redone(prompt)), rng, judgement)
+    redone = Counter(kind_of(app, api) for app, api in _redone(prompt))
+    ranking = rank(suspects(segment, block(prompt, "previous-summary"), summary), redone, rng, judgement)
     findings = [
         {
             "kind": kind,
             "mechanism": MECHANISMS[kind],
-            "segment_quote": seen,
-            "summary_quote": said,
+            "segment_quote": segment_quote,
+            "summary_quote": summary_quote,
             "explanation": f"The continuations after the summary had to do without what it lost ({kind}).",
         }
-        for kind, seen, said in found
+        for kind, segment_quote, summary_quote in ranking
     ]
     return {"findings": findings}
 
@@ -105,8 +97,8 @@ def diagnose(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
 def _redone(prompt: str) -> list[tuple[str, str]]:
     """(app, api) of what the continuations after the summary did although it had been done before."""
     again = []
-    for made in re.findall(r'<continuation arm="POST"[^>]*>\n(.*?)\n</continuation>', prompt, re.DOTALL):
-        for call in re.findall(r"^\(again\) -> call_api\((\{.*\})\)$", made, re.MULTILINE):
+    for continuation in re.findall(r'<continuation arm="POST"[^>]*>\n(.*?)\n</continuation>', prompt, re.DOTALL):
+        for call in re.findall(r"^\(again\) -> call_api\((\{.*\})\)$", continuation, re.MULTILINE):
             try:
                 asked = json.loads(call)
                 again.append((str(asked["app"]), str(asked["api"])))
@@ -117,7 +109,7 @@ def _redone(prompt: str) -> list[tuple[str, str]]:
 
 def revise(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     """A candidate: the guidance of both parts with clauses against what was diagnosed, each citing its boundaries."""
-    rules = taken_up(entries_in(prompt, "diagnoses"), "boundary", "boundaries", rng, judgement)
+    rules = take_up(entries_in(prompt, "diagnoses"), "boundary", "boundaries", rng, judgement)
     if rules and rng.random() < judgement.steers_agent:
         rules.append({"clause": POLICY, "section": "Next", "boundaries": rules[0]["boundaries"]})
     parts = {name: with_clauses(block(prompt, name), rules) for name in ("first", "update")}

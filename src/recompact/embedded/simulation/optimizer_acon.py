@@ -1,9 +1,7 @@
-"""A simulated optimizer's answers to ACON's prompts: feedback on two runs, and rewritten prompts; analyses, and shorter
-ones.
+"""A simulated optimizer's answers to ACON's prompts: feedback on two runs, analyses, and prompts rewritten from them.
 
-In goes a prompt, out comes the JSON that it asks for, with the eyes, error rates and clauses of every other answer.
-What differs is what the evidence shows: a whole trajectory does not tell which of its summaries did the harm, and what
-two runs did differently includes the agent's own doing and chance.
+A whole trajectory does not tell which of its summaries did the harm, and what two runs did differently includes the
+agent's own doing and chance.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from random import Random
 from typing import Any
 
 from recompact.embedded.simulation.guidance import KINDS, Kind
-from recompact.embedded.simulation.judging import (
+from recompact.embedded.simulation.judgement import (
     CLAUSES,
     MECHANISMS,
     POLICY,
@@ -28,9 +26,9 @@ from recompact.embedded.simulation.judging import (
     goal,
     kind_of,
     mention,
-    ranked,
+    rank,
     suspects,
-    taken_up,
+    take_up,
     with_clauses,
 )
 from recompact.embedded.simulation.notes import Event, events_in, read_notes
@@ -66,8 +64,8 @@ def compare(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     winding = [event for segment in segments for event in events_in(segment) if not event.error]
     excess = Counter(map(_call_of, winding)) - Counter(map(_call_of, straight))
     redone = Counter(kind_of(*name.split(".", 1)) for (name, _), times in excess.items() for _ in range(times))
-    found = ranked(lost, redone, rng, judgement)
-    remedies = [CLAUSES[kind][0] for kind in dict.fromkeys(kind for kind, _, _ in found)]
+    ranking = rank(lost, redone, rng, judgement)
+    remedies = [CLAUSES[kind][0] for kind in dict.fromkeys(kind for kind, _, _ in ranking)]
     # The runs show what the agent did, so a remedy may be a rule for it, and has to be where no summary is to blame.
     if rng.random() < judgement.steers_agent or not remedies:
         remedies.append(POLICY)
@@ -77,10 +75,10 @@ def compare(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
             {
                 "category": CATEGORIES[MECHANISMS[kind]],
                 "kind": kind,
-                "quote": seen or said,
+                "quote": segment_quote or summary_quote,
                 "explanation": f"After a compaction the run had to do without it ({kind}).",
             }
-            for kind, seen, said in found
+            for kind, segment_quote, summary_quote in ranking
         ],
         "remedies": remedies,
         "mechanism": f"It made {sum(excess.values())} calls that the other run did not make.",
@@ -100,10 +98,12 @@ def _parting(straight: Sequence[Event], winding: Sequence[Event]) -> str:
 
 
 def rewrite(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
-    """A candidate from feedback: clauses as in a revision, rules for the agent where remedies ask for them, and other
-    headings where the prompt leaves them open."""
+    """A candidate from feedback: clauses as in a revision, and other headings where the prompt leaves them open.
+
+    Nobody confined the remedies to the compressor, so a rule for the agent may be among them.
+    """
     entries = entries_in(prompt, "feedback")
-    rules = taken_up(entries, "task", "entries", rng, judgement)
+    rules = take_up(entries, "task", "entries", rng, judgement)
     steering = [str(entry["task"]) for entry in entries if POLICY in entry.get("remedies", ()) and "task" in entry]
     if steering and rng.random() < judgement.takes_up:
         rules.append({"clause": POLICY, "section": "Next", "entries": steering})
@@ -122,7 +122,7 @@ def _other_headings(part: str) -> str:
 
 
 def analyse(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
-    """What the agent used of a summary in the steps that follow, and what it did not; later steps are out of sight."""
+    """What the next steps used of a summary and what they did not; later steps are not in the prompt."""
     summary = block(prompt, "summary")
     notes, after = read_notes(summary), events_in(block(prompt, "what-came-next"))
     apps, names = {event.app for event in after}, {event.name for event in after}
@@ -156,7 +156,7 @@ def _is_used(result: Any, given: str) -> bool:
 
 
 def shorten(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
-    """A candidate from analyses: demands that few runs needed are put weakly, and the whole is asked to be concise."""
+    """A candidate from analyses: demands that few runs needed are worded weakly, and brevity is asked for."""
     votes: Counter[str] = Counter()
     cited: dict[str, list[str]] = {}
     for entry in entries_in(prompt, "analyses"):

@@ -1,7 +1,6 @@
 """Any chat model as an OpenAI-compatible server on loopback: Chat Completions, Responses and the list of models.
 
-In comes what a real client sends over a real network path; out goes what the model replies, in the provider's form,
-byte for byte the same for the same request. It counts what it received, can be slow, and can be told to fail.
+The same request gets the same bytes. The server counts what it received, can be slow, and can be told to fail.
 """
 
 from __future__ import annotations
@@ -174,7 +173,7 @@ class _Handler:
     async def _deliver(
         self, http: web.Request, api: str, name: str, request: Request, body: Any, kind: str | None
     ) -> tuple[int, web.StreamResponse]:
-        """The status that went out whole (0 if none did) and the response, after the fault has had its way."""
+        """The status of the complete response (0 if it was cut off) and the response, with its fault applied."""
         from aiohttp import web
 
         if kind == "hang":
@@ -194,13 +193,13 @@ class _Handler:
             return status, await _refuse(http, status, code, str(failure), wait)
         if kind == "bad-arguments":
             reply = faulty.with_bad_arguments(reply, request)
-        made = write_chat(name, request, reply) if api == "chat" else write_responses(name, request, reply)
+        answer = write_chat(name, request, reply) if api == "chat" else write_responses(name, request, reply)
         if kind == "empty":
-            made["choices" if api == "chat" else "output"] = []
-        pieces = [json.dumps(made).encode()]
+            answer["choices" if api == "chat" else "output"] = []
+        pieces = [json.dumps(answer).encode()]
         stream = bool(body.get("stream"))
         if stream:
-            pieces = list(chat_stream(made, body) if api == "chat" else responses_stream(made))
+            pieces = list(chat_stream(answer, body) if api == "chat" else responses_stream(answer))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream" if stream else "application/json"})
         return (200 if await faulty.send(http, response, pieces, kind, self._faults) else 0), response
 

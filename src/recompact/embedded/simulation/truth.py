@@ -1,7 +1,6 @@
 """Planted truth: what a compaction of a simulated run really lost, and what that did, from very many continuations.
 
-Comes in: a collected run of the embedded world. Goes out: for each boundary the facts that PRE shows and POST does not,
-and all draws of both arms, from which H and B follow as closely as one likes. Estimators are tested against this.
+Estimators are tested against this: H and B follow from the draws as closely as one likes.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from recompact.outcome import ARMS, ContinuationArm
 from recompact.progress import SILENT, Progress
 from recompact.rollout import Agent
 from recompact.store.records import read_boundary
-from recompact.store.runs import boundary_rows
+from recompact.store.runs import boundary_rows, trajectory_row
 from recompact.store.store import Store
 from recompact.tokens import counter
 from recompact.trajectory import Boundary
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostFact:
     """One fact that the context before shows and the context after does not."""
 
     kind: str  # a kind of fact, as in recompact.embedded.simulation.guidance
@@ -61,7 +60,7 @@ class BoundaryTruth:
     index: int
     step: int
     trajectory_success: bool
-    lost: tuple[Lost, ...]
+    lost: tuple[LostFact, ...]
     pre: Draws
     post: Draws
 
@@ -76,48 +75,48 @@ class BoundaryTruth:
         return fmean(self.post.steps) - fmean(self.pre.steps)
 
 
-def lost_facts(pre: Context, post: Context, task: str) -> tuple[Lost, ...]:
+def lost_facts(pre: Context, post: Context, task: str) -> tuple[LostFact, ...]:
     """The difference between what an agent can know from the two contexts, and what the summary made up."""
     before, _, _ = knowledge_of(pre.messages)
     after, _, _ = knowledge_of(post.messages)
-    found = [Lost("token", app) for app in sorted(before.tokens.keys() - after.tokens.keys())]
+    facts = [LostFact("token", app) for app in sorted(before.tokens.keys() - after.tokens.keys())]
     if before.passwords and not after.passwords:
-        found.append(Lost("token", "passwords"))
-    found += [Lost("signature", name) for name in sorted(before.signatures - after.signatures)]
-    found += _lost_results(before, after)
-    found += _lost_mutations(before, after)
+        facts.append(LostFact("token", "passwords"))
+    facts += [LostFact("signature", name) for name in sorted(before.signatures - after.signatures)]
+    facts += _lost_results(before, after)
+    facts += _lost_mutations(before, after)
     understood = parse(task)
-    shown = (pre.summary.text if pre.summary else task).lower()
-    told = post.summary.text.lower() if post.summary else task.lower()
+    before_text = (pre.summary.text if pre.summary else task).lower()
+    after_text = post.summary.text.lower() if post.summary else task.lower()
     for value in conditions(understood[1]) if understood else ():
-        if value.lower() in shown and value.lower() not in told:
-            found.append(Lost("predicate", value))
-    found += [Lost("open", claim) for claim in claims(after.summary) if claim not in claims(before.summary)]
-    return tuple(found)
+        if value.lower() in before_text and value.lower() not in after_text:
+            facts.append(LostFact("predicate", value))
+    facts += [LostFact("open", claim) for claim in claims(after.summary) if claim not in claims(before.summary)]
+    return tuple(facts)
 
 
-def _lost_results(before: Knowledge, after: Knowledge) -> list[Lost]:
+def _lost_results(before: Knowledge, after: Knowledge) -> list[LostFact]:
     """Results that are gone, and lists that look complete although a page of them is missing."""
-    found = []
+    facts = []
     for key, result in sorted(before.reads.items(), key=lambda item: item[0]):
         name, arguments = key
         if name.startswith(("documentation.", "account.")) or name.endswith(".login"):
             continue
         kept = after.reads.get(key)
         if kept is None:
-            found.append(Lost("set", f"{name}({arguments})"))
+            facts.append(LostFact("set", f"{name}({arguments})"))
         elif is_page(result) and kept["pages"] < result["pages"]:
-            found.append(Lost("page", f"{name} ends after page {kept['pages']} of {result['pages']}"))
-    return found
+            facts.append(LostFact("page", f"{name} ends after page {kept['pages']} of {result['pages']}"))
+    return facts
 
 
-def _lost_mutations(before: Knowledge, after: Knowledge) -> list[Lost]:
-    made = {key for key, times in before.done.items() if times}
+def _lost_mutations(before: Knowledge, after: Knowledge) -> list[LostFact]:
+    mutations = {key for key, times in before.done.items() if times}
     if before.notes is not None:
-        made |= set(before.notes.done)
+        mutations |= set(before.notes.done)
     return [
-        Lost("mutation", f"{name}({arguments})")
-        for name, arguments in sorted(made)
+        LostFact("mutation", f"{name}({arguments})")
+        for name, arguments in sorted(mutations)
         if not after.done[name, arguments]
         and not (after.notes is not None and after.notes.says_done(name, json.loads(arguments)))
     ]
@@ -161,39 +160,38 @@ async def _sample(
 def boundary_truth(path: Path, unit: str, index: int, split: str, draws: int) -> BoundaryTruth:
     """The truth about one boundary of a run. Runs in a process of its own."""
     with Store.read(path) as store:
-        row = store.rows("SELECT task, success FROM trajectories WHERE unit = ?", (unit,))[0]
+        row = trajectory_row(store, unit)
         boundary = read_boundary(store, unit, index)
-        identity = store.meta["identity"]
-    task = next(t for t in PocketSuite().tasks(split) if t.id == row["task"])
-    run = identity["run"]
+        metadata = store.metadata
+    task = next(t for t in PocketSuite().tasks(split) if t.id == row.task)
     pre, post = (
-        asyncio.run(_sample(task, boundary, arm, range(draws), run["step_limit"], run["seed"])) for arm in ARMS
+        asyncio.run(_sample(task, boundary, arm, range(draws), metadata.step_limit, metadata.seed)) for arm in ARMS
     )
     lost = lost_facts(boundary.pre, boundary.post, task.text)
-    return BoundaryTruth(task.id, index, boundary.step, bool(row["success"]), lost, pre, post)
+    return BoundaryTruth(task.id, index, boundary.step, row.success, lost, pre, post)
 
 
 def run_truth(path: Path, draws: int, progress: Progress = SILENT) -> list[BoundaryTruth]:
     """The truth about every boundary of a run, on all cores."""
     with Store.read(path) as store:
         rows = boundary_rows(store)
-        split = store.meta["identity"]["suite"]["split"]
+        split = store.metadata.split
     progress.stage("truth", len(rows))
-    found = []
+    truths = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         jobs = [pool.submit(boundary_truth, path, row.unit, row.index, split, draws) for row in rows]
         try:
             for job in jobs:
-                found.append(job.result())
+                truths.append(job.result())
                 progress.done()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return found
+    return truths
 
 
 def write_truth(truths: Sequence[BoundaryTruth], path: Path) -> None:
-    """As JSON, replacing the file at once or not at all."""
+    """Write as JSON, replacing the file in one step."""
     data = [{**asdict(truth), "hazard": truth.hazard, "burden": truth.burden} for truth in truths]
     partial = path.with_name(f"{path.name}.partial")
     partial.write_text(json.dumps(data), encoding="utf-8")
@@ -211,7 +209,7 @@ def _truth(data: Mapping[str, Any]) -> BoundaryTruth:
         data["index"],
         data["step"],
         data["trajectory_success"],
-        tuple(Lost(**lost) for lost in data["lost"]),
+        tuple(LostFact(**lost) for lost in data["lost"]),
         arms["pre"],
         arms["post"],
     )

@@ -1,4 +1,4 @@
-"""The server's side of the two wire formats: from a body to a request, from a reply to a body or a stream of events."""
+"""The server's side of the two wire formats: bodies to requests, and replies to bodies or streams of events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from recompact.chat import Decoding, Message, Reply, Request, Role, ToolCall, To
 
 
 def _text(content: Any) -> str:
-    """A content as one text: it may come as parts, of which only texts are understood."""
+    """A content as one text. It may come in parts, of which only texts are understood."""
     if content is None or isinstance(content, str):
         return content or ""
     return "".join(part["refusal"] if part.get("type") == "refusal" else part["text"] for part in content)
@@ -28,7 +28,7 @@ def _decoding(body: Mapping[str, Any], limit: int | None, effort: str | None, fo
 
 
 def read_chat(body: Mapping[str, Any]) -> Request:
-    """The request that a body of Chat Completions means."""
+    """The request in a body of Chat Completions."""
     messages = []
     for sent in body["messages"]:
         content = _text(sent.get("content"))
@@ -52,7 +52,7 @@ def _tool(function: Mapping[str, Any]) -> ToolSpec:
 
 
 def read_responses(body: Mapping[str, Any]) -> Request:
-    """The request that a body of Responses means. `seed` is not in that API, but is understood."""
+    """The request in a body of Responses. `seed` is not in that API, but is understood."""
     items = body["input"]
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]
@@ -159,14 +159,14 @@ def _slices(text: str, size: int = 80) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-def chat_stream(made: Mapping[str, Any], body: Mapping[str, Any]) -> Iterator[bytes]:
+def chat_stream(completion: Mapping[str, Any], body: Mapping[str, Any]) -> Iterator[bytes]:
     """A chat completion in chunks."""
-    head = {key: made[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    head = {key: completion[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
 
     def chunk(delta: Mapping[str, Any], finish: str | None = None) -> bytes:
         return _event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
-    for choice in made["choices"]:
+    for choice in completion["choices"]:
         message = choice["message"]
         yield chunk({"role": "assistant", "content": ""})
         for key in ("content", "refusal"):
@@ -178,21 +178,21 @@ def chat_stream(made: Mapping[str, Any], body: Mapping[str, Any]) -> Iterator[by
                 yield chunk({"tool_calls": [{"index": n, "function": {"arguments": piece}}]})
         yield chunk({}, choice["finish_reason"])
     if (body.get("stream_options") or {}).get("include_usage"):
-        yield _event({**head, "choices": [], "usage": made["usage"]})
+        yield _event({**head, "choices": [], "usage": completion["usage"]})
     yield b"data: [DONE]\n\n"
 
 
-def responses_stream(made: Mapping[str, Any]) -> Iterator[bytes]:
+def responses_stream(response: Mapping[str, Any]) -> Iterator[bytes]:
     """A response as its events, numbered."""
-    for number, event in enumerate(_response_events(made)):
+    for number, event in enumerate(_response_events(response)):
         yield _event({**event, "sequence_number": number}, named=True)
 
 
-def _response_events(made: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    started = {**made, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
+def _response_events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    started = {**response, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
     yield {"type": "response.created", "response": started}
     yield {"type": "response.in_progress", "response": started}
-    for index, item in enumerate(made["output"]):
+    for index, item in enumerate(response["output"]):
         at = {"item_id": item["id"], "output_index": index}
         empty: dict[str, Any] = {"content": []} if item["type"] == "message" else {"arguments": ""}
         yield {"type": "response.output_item.added", "output_index": index, "item": item | empty}
@@ -203,7 +203,7 @@ def _response_events(made: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield from ({"type": f"{kind}.delta", **at, "delta": piece} for piece in _slices(item["arguments"]))
             yield {"type": f"{kind}.done", **at, "name": item["name"], "arguments": item["arguments"]}
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
-    yield {"type": f"response.{made['status']}", "response": made}
+    yield {"type": f"response.{response['status']}", "response": response}
 
 
 def _part_events(at: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

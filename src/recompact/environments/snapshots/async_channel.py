@@ -1,7 +1,4 @@
-"""The harness's end of the messages to an environment's process, and of the pipe that says that the harness is gone.
-
-Comes in: messages, with open files where one needs them. Goes out: answers, or None once the other side has gone.
-"""
+"""The harness's end of the channel to a host, and the pipe from whose end a host learns that the harness is gone."""
 
 from __future__ import annotations
 
@@ -15,11 +12,11 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recompact.environments.snapshots.channel import Message, packed
+from recompact.environments.snapshots.channel import Message, pack
 
 
 class AsyncChannel:
-    """The harness's end. It belongs to no event loop, so that holders outlive the one that they were made in."""
+    """The harness's end. It belongs to no event loop, so that holders outlive the loop in which they were created."""
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
@@ -27,7 +24,7 @@ class AsyncChannel:
         _own.add(self)
 
     async def send(self, message: Mapping[str, Any], files: Sequence[int] = ()) -> None:
-        data = packed(message)
+        data = pack(message)
         while files:  # they go with the first bytes, which may have to wait while others are not yet read
             try:
                 data = data[socket.send_fds(self._socket, [data], files) :]
@@ -39,7 +36,7 @@ class AsyncChannel:
     def tell(self, message: Mapping[str, Any]) -> None:
         """Send a short message that nobody waits for."""
         with contextlib.suppress(OSError):
-            self._socket.send(packed(message))
+            self._socket.send(pack(message))
 
     async def receive(self) -> Message | None:
         """The next message, or None where the other side has gone or broke off in the middle."""
@@ -51,8 +48,8 @@ class AsyncChannel:
             return None
         return message
 
-    async def drained(self) -> bytes:
-        """The last of what comes until the other side is gone; for an end that may be in the middle of a message."""
+    async def drain(self) -> bytes:
+        """The last bytes before the other side is gone, when it may stop in the middle of a message."""
         tail = b""
         with contextlib.suppress(ConnectionError):
             while part := await asyncio.get_running_loop().sock_recv(self._socket, 1 << 16):
@@ -82,8 +79,8 @@ class Lifeline:
         self._ours: int | None = ours
         _own.add(self)
 
-    def given(self) -> None:
-        """The other process has it now."""
+    def hand_over(self) -> None:
+        """The other process has its end now; let go of it here."""
         os.close(self.theirs)
 
     def close(self) -> None:

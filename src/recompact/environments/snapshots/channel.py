@@ -18,13 +18,13 @@ Message = dict[str, Any]
 _MOST_FILES = 8
 
 
-def packed(message: Mapping[str, Any]) -> bytes:
+def pack(message: Mapping[str, Any]) -> bytes:
     data = json.dumps(message).encode()
     return struct.pack(">I", len(data)) + data
 
 
 class Channel:
-    """The end inside a host. `lifeline` is a pipe that only the harness can end: see `forking.die_with_harness`."""
+    """The end inside a host. `lifeline` is a pipe that only the harness can end: see `fork.die_with_harness`."""
 
     def __init__(self, descriptor: int, lifeline: int | None = None) -> None:
         self._socket = socket.socket(fileno=descriptor)
@@ -35,7 +35,7 @@ class Channel:
         return self._socket.fileno()
 
     def send(self, message: Mapping[str, Any]) -> None:
-        self._socket.sendall(packed(message))
+        self._socket.sendall(pack(message))
 
     def receive(self) -> Message | None:
         received = self.receive_with_files()
@@ -63,7 +63,7 @@ class Channel:
         return bytes(data)
 
     def close(self) -> None:
-        """Let go of it without ending it for others who share it."""
+        """Close this end without ending it for other processes that share it."""
         self._socket.close()
         if self._lifeline is not None:
             os.close(self._lifeline)

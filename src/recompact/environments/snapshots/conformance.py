@@ -1,7 +1,6 @@
-"""Does an environment come back as it was? One set of checks that any environment passes or fails.
+"""Checks that an environment comes back as it was, for everybody who connects one of their own.
 
-Comes in: a suite as the harness uses it, one of its tasks, and some actions to do in it. Goes out: a report in which
-each check has passed or says what differed. Meant for everybody who connects an environment of their own.
+Each check passes or says what differed.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Episode, Episodes, Observation, Task
-from recompact.environments.snapshots.masking import Mask, excerpts, masker
+from recompact.environments.snapshots.mask import Mask, excerpts, masker
 from recompact.trajectory import Action, Score, Snapshot
 
 
 @dataclass(frozen=True)
 class Check:
-    """One property, and what was seen of it."""
+    """One property, whether it holds, and what was observed."""
 
     name: str
     passed: bool
@@ -57,7 +56,7 @@ async def conformance(
     mask: Mask | Iterable[str] | None = None,
     ask: AsyncAsk | None = None,
 ) -> Report:
-    """Check that episodes of this task can be brought back to any state, whatever happened elsewhere meanwhile.
+    """Check that episodes of this task can be brought back to a state, whatever other episodes did meanwhile.
 
     `actions` should make the environment use all that it has; snapshots are taken after `at` of them (default: half).
     `mask` is for environments that name none themselves. The observations compared are those after the snapshot.
@@ -68,13 +67,13 @@ async def conformance(
             f"conformance needs at least one action before a snapshot and two after it, not {at} of {len(actions)}"
         )
     trial = _Trial(episodes, task, tuple(actions), at, branches, masker(mask), ask)
-    checks = [await _checked(name, check, trial) for name, check in _CHECKS.items()]
+    checks = [await _run_check(name, check, trial) for name, check in _CHECKS.items()]
     return Report(task.id, trial.strategy, tuple(checks))
 
 
 @dataclass
 class _Trial:
-    """What is tried, and how to see a difference."""
+    """The episodes to try, and how two of them are compared."""
 
     episodes: Episodes
     task: Task
@@ -111,8 +110,8 @@ class _Trial:
         self.strategy = snapshot.strategy
         return snapshot
 
-    async def compare(self, whose: str, episode: Episode, seen: _Played, expected: _Played) -> None:
-        """Fail with the first thing in which two ways of playing the same actions differ."""
+    async def compare(self, whose: str, episode: Episode, seen: _Playthrough, expected: _Playthrough) -> None:
+        """Fail with the first difference between two plays of the same actions."""
         for number, (action, now, before) in enumerate(
             zip(self.actions[-len(expected.observations) :], seen.observations, expected.observations, strict=True),
             len(self.actions) - len(expected.observations) + 1,
@@ -134,7 +133,7 @@ class _Trial:
 
 
 @dataclass(frozen=True)
-class _Played:
+class _Playthrough:
     observations: tuple[Observation, ...]
     score: Score
 
@@ -147,11 +146,11 @@ def _flags(observation: Observation) -> str:
     return f"done={observation.done}, error={observation.error}"
 
 
-async def _play(episode: Episode, actions: Sequence[Action]) -> _Played:
-    return _Played(tuple([await episode.step(action) for action in actions]), await episode.score())
+async def _play(episode: Episode, actions: Sequence[Action]) -> _Playthrough:
+    return _Playthrough(tuple([await episode.step(action) for action in actions]), await episode.score())
 
 
-async def _checked(name: str, check: Callable[[_Trial], Awaitable[str]], trial: _Trial) -> Check:
+async def _run_check(name: str, check: Callable[[_Trial], Awaitable[str]], trial: _Trial) -> Check:
     try:
         return Check(name, True, await check(trial))
     except (_DiffersError, EnvironmentFailed) as failure:
@@ -162,7 +161,7 @@ async def _checked(name: str, check: Callable[[_Trial], Awaitable[str]], trial: 
 
 
 async def _replay_equal(trial: _Trial) -> str:
-    """A second episode, in which the same is done, gives the same."""
+    """The same actions give the same observations in a second episode."""
     async with trial.fresh() as first, trial.fresh() as second:
         expected = await _play(first, trial.actions)
         await trial.compare("in a second episode", second, await _play(second, trial.actions), expected)
@@ -177,7 +176,7 @@ async def _undisturbed(trial: _Trial) -> str:
         for action in trial.actions:
             await trial.snapshot(watched)
             seen.append(await watched.step(action))
-        played = _Played(tuple(seen), await watched.score())
+        played = _Playthrough(tuple(seen), await watched.score())
         await trial.compare("with a snapshot before each action", watched, played, expected)
     return "an episode of which snapshots are taken goes as one without"
 
@@ -199,18 +198,18 @@ async def _restored(trial: _Trial) -> str:
 
 
 async def _independent(trial: _Trial) -> str:
-    """Branches do not feel each other, nor does the original feel them."""
+    """Branches do not affect each other or the original."""
     async with trial.fresh() as original:
         await _steps(original, trial.actions[: trial.at])
         snapshot = await trial.snapshot(original)
         async with trial.restored(snapshot) as one, trial.restored(snapshot) as other:
-            # One that does something else; whether it likes that is its own business.
+            # One that does something else. It may fail at it: only its effect on the others counts.
             async with trial.restored(snapshot) as stranger:
                 with suppress(EnvironmentFailed):
                     await _steps(stranger, [*reversed(trial.rest[:-1]), *trial.rest[:-1]])
             pairs = [(await one.step(action), await other.step(action)) for action in trial.rest]
-            first = _Played(tuple(a for a, _ in pairs), await one.score())
-            second = _Played(tuple(b for _, b in pairs), await other.score())
+            first = _Playthrough(tuple(a for a, _ in pairs), await one.score())
+            second = _Playthrough(tuple(b for _, b in pairs), await other.score())
             await trial.compare("beside another branch", other, second, first)
             last = await _play(original, trial.rest)
             await trial.compare("in the original, after its branches,", original, last, first)
@@ -232,7 +231,7 @@ async def _nested(trial: _Trial) -> str:
                 break
         copy = await stack.enter_async_context(trial.restored(snapshot))
         rest = trial.rest[depth:]
-        part = _Played(expected.observations[depth:], expected.score)
+        part = _Playthrough(expected.observations[depth:], expected.score)
         await trial.compare(f"in a branch of a branch ({depth} deep)", copy, await _play(copy, rest), part)
         again = await stack.enter_async_context(trial.restored(first))
         await trial.compare("restored after its branches had branches", again, await _play(again, trial.rest), expected)

@@ -1,8 +1,7 @@
-"""A directory that is all of an environment's state, as bytes, and back.
+"""A directory that is all of an environment's state, as the bytes of a tar archive.
 
-Comes in: a tree of regular files, directories and symbolic links. Goes out: a tar archive in which only names,
-contents, targets and permission bits count, so that equal trees are equal bytes. Restoring replaces the tree exactly
-and reaches nothing outside it: links are never followed, and an archive whose names lead elsewhere is refused.
+Only names, contents, targets and permission bits count, so equal trees are equal bytes. Restoring replaces the tree
+exactly and reaches nothing outside it: links are never followed, and an archive whose names lead elsewhere is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 class SnapshotRefused(Exception):
-    """No snapshot can be taken or restored here, and why."""
+    """No snapshot can be taken or restored here; the text says why."""
 
 
 def archive(root: Path, limit: int = LIMIT) -> bytes:
@@ -92,10 +91,10 @@ def _walk(top: int, folder: str = "") -> Iterator[tuple[str, os.stat_result]]:
         raise SnapshotRefused(f"{folder or '.'} cannot be listed: {error.strerror}") from error
     try:
         names = sorted(os.listdir(handle), key=os.fsencode)
-        found = [(name, os.stat(name, dir_fd=handle, follow_symlinks=False)) for name in names]
+        entries = [(name, os.stat(name, dir_fd=handle, follow_symlinks=False)) for name in names]
     finally:
         os.close(handle)
-    for name, status in found:
+    for name, status in entries:
         path = f"{folder}/{name}" if folder else name
         yield path, status
         if stat.S_ISDIR(status.st_mode):
@@ -106,7 +105,7 @@ def unpack(data: bytes, root: Path) -> None:
     """Make the tree below `root` what was archived: nothing more, nothing less. It is created where it is missing."""
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
-            members = _checked(tar.getmembers())
+            members = _check(tar.getmembers())
             if not root.is_symlink():
                 root.mkdir(parents=True, exist_ok=True)
             with _open_root(root) as top:
@@ -118,7 +117,7 @@ def unpack(data: bytes, root: Path) -> None:
         raise SnapshotRefused(f"{root} could not be restored: {error}") from error
 
 
-def _checked(members: Sequence[tarfile.TarInfo]) -> Sequence[tarfile.TarInfo]:
+def _check(members: Sequence[tarfile.TarInfo]) -> Sequence[tarfile.TarInfo]:
     """Only names that stay inside, below directories of the archive itself: never through a link, never twice."""
     if not members or members[0].name != "." or not members[0].isdir():
         raise SnapshotRefused("this is no snapshot of a directory: it does not begin with the directory itself")
@@ -162,7 +161,7 @@ def _empty(top: int) -> None:
 
 
 def _walk_leniently(top: int) -> Iterator[tuple[str, os.stat_result]]:
-    """What lies directly in the directory, after the right to empty it all was taken back."""
+    """The entries of the directory itself, made writable first so that all of it can be removed."""
     os.chmod(top, 0o700)
     for name in os.listdir(top):
         status = os.stat(name, dir_fd=top, follow_symlinks=False)
@@ -184,7 +183,7 @@ def _open_up(name: str, above: int) -> None:
 
 @contextlib.contextmanager
 def _open_root(root: Path) -> Iterator[int]:
-    """The directory itself, and not what somebody may have put in its place."""
+    """The directory itself, never a link that was put in its place."""
     try:
         handle = os.open(root, _FOLDER)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""The fork strategy in the harness: the holders that exist, and how a live branch is had from one.
+"""The fork strategy in the harness: which holders exist, and how a live branch is started from one.
 
-Comes in: a log of actions. Goes out: a process in the state after them, or after as many of them as any holder has.
-Holders are bounded in number and memory; the one unused for longest goes first, and a replay takes its place.
+A branch starts from the holder that is furthest along the log of a snapshot. Holders are bounded in number and memory;
+the one unused for longest goes first, and a replay takes its place.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import BinaryIO, Protocol
 
 from recompact.environments.protocol import Opening
 from recompact.environments.snapshots.async_channel import AsyncChannel, Lifeline, socket_pair
-from recompact.environments.snapshots.replaying import Log
+from recompact.environments.snapshots.replay import Log
 from recompact.trajectory import Snapshot
 
-_END_PATIENCE = 5.0  # seconds until a holder that should have ended its branch is no longer asked but done without
+_END_PATIENCE = 5.0  # seconds for a holder to end a branch, before the branch is killed from here
 
 _MEASURE_EVERY = 16  # holders: what one shares with others becomes its own when they end
 
 
 class HolderGone(Exception):
-    """This holder gave no branch, and why. Another one or a replay may."""
+    """This holder gave no branch; the text says why. Another holder or a replay may do."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Link(Protocol):
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldEpisode:
     """What is known of the episode that a holder froze."""
 
     task: str  # the suite and the task, by name
@@ -63,7 +63,7 @@ class Held:
 class Holder:
     """One frozen process, as the harness sees it. It lives until it is retired and its last branch has ended."""
 
-    def __init__(self, pid: int, channel: AsyncChannel, held: Held) -> None:
+    def __init__(self, pid: int, channel: AsyncChannel, held: HeldEpisode) -> None:
         self.id = uuid.uuid4().hex
         self.pid = pid
         self.held = held
@@ -96,19 +96,19 @@ class Holder:
                 raise HolderGone(str(error)) from None
             raise
         finally:
-            lifeline.given()
+            lifeline.hand_over()
         return Branch(self, answer["ok"], channel, lifeline)
 
     def kill(self, pid: int) -> None:
         self._channel.tell({"kill": pid})
 
     def leave(self) -> None:
-        """One branch fewer."""
+        """Called when a branch has ended."""
         self._branches -= 1
         self._close_if_idle()
 
     def retire(self) -> None:
-        """No more branches; those that live are let live, and the process stays to look after them."""
+        """Start no more branches. The process stays until the last of those that live has ended."""
         self._retired = True
         self._close_if_idle()
 
@@ -131,9 +131,9 @@ class Branch:
         self.holder.kill(self.pid)
         try:
             async with asyncio.timeout(_END_PATIENCE):
-                last = await self.channel.drained()
-            found = re.search(rb'\{"exited": (-?\d+)\}$', last)
-            code = int(found[1]) if found else None
+                last = await self.channel.drain()
+            status = re.search(rb'\{"exited": (-?\d+)\}$', last)
+            code = int(status[1]) if status else None
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -144,7 +144,7 @@ class Branch:
 
 
 class Holders:
-    """All holders of a suite. `memory` is in bytes, counting what a holder shares with others in parts."""
+    """All holders of a suite. `memory` is in bytes; a page that n holders share counts 1/n for each."""
 
     def __init__(self, limit: int = 64, memory: int | None = None) -> None:
         self.limit = limit
@@ -162,7 +162,7 @@ class Holders:
     def __iter__(self) -> Iterator[Holder]:
         return iter(tuple(self._holders.values()))
 
-    async def add(self, pid: int, channel: AsyncChannel, held: Held) -> Holder:
+    async def add(self, pid: int, channel: AsyncChannel, held: HeldEpisode) -> Holder:
         holder = Holder(pid, channel, held)
         holder.used = next(self._clock)
         self._holders[holder.id] = holder
@@ -185,17 +185,17 @@ class Holders:
         return sizes
 
     def nearest(self, task: str, log: Sequence[object], exact: str = "") -> Holder | None:
-        """The holder named `exact`, or the one whose log is the longest beginning of this one."""
-        found = self._holders.get(exact)
-        if found is None:
+        """The holder named `exact`, or else the one whose log is the longest prefix of this log."""
+        holder = self._holders.get(exact)
+        if holder is None:
             fitting = (h for h in self if h.held.task == task and h.held.log == list(log[: len(h.held.log)]))
-            found = max(fitting, key=lambda h: (len(h.held.log), h.used), default=None)
-        if found is not None:
-            found.used = next(self._clock)
-        return found
+            holder = max(fitting, key=lambda h: (len(h.held.log), h.used), default=None)
+        if holder is not None:
+            holder.used = next(self._clock)
+        return holder
 
     def opening(self, task: str) -> Opening | None:
-        """What an episode of this task starts from, where a holder can spare it the start."""
+        """The opening of this task, where a holder has it and the episode need not be started."""
         return next((holder.held.opening for holder in self if holder.held.task == task), None)
 
     def drop(self, holder: Holder) -> None:
@@ -232,7 +232,7 @@ def _proportional_sizes(pids: Sequence[int]) -> dict[int, int]:
 
 
 def _a_third_of_memory() -> int:
-    """Of the machine's, or of the container's where that has less."""
+    """A third of the machine's memory, or of the container's where that is less."""
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):

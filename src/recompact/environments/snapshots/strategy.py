@@ -1,7 +1,6 @@
 """Which strategy an environment has chosen, and the two that are bytes alone: its state, or its directory.
 
-Comes in: an environment. Goes out: the bytes of a snapshot; or the environment as it was. Used in the harness's process
-and in a host alike, so it needs nothing but the standard library.
+Used in the harness and in hosts alike, so it needs nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ def strategy_of(environment: Environment) -> Strategy:
     if chosen is None:
         return STATE if hasattr(environment, "snapshot") else REPLAY
     if chosen not in get_args(Strategy):
-        known = ", ".join(get_args(Strategy))
-        raise SnapshotRefused(f"the environment's snapshots = {chosen!r} is no strategy: choose one of {known}")
+        names = ", ".join(get_args(Strategy))
+        raise SnapshotRefused(f"the environment's snapshots = {chosen!r} is no strategy: choose one of {names}")
     return chosen
 
 
@@ -63,10 +62,10 @@ def put_back(environment: Environment, strategy: str, data: bytes) -> None:
 
 
 def _directory(environment: Environment) -> Path:
-    named = getattr(environment, "directory", None)
-    if named is None:
+    directory = getattr(environment, "directory", None)
+    if directory is None:
         raise SnapshotRefused('snapshots = "directory" needs an attribute `directory`: the tree that is its state')
-    return Path(named)
+    return Path(directory)
 
 
 def _own_bytes(environment: Environment) -> bytes | None:

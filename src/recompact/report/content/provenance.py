@@ -67,7 +67,7 @@ def adapted_made(store: Store, name: str) -> Made:
 
 def _common(store: Store) -> tuple[tuple[str, str], ...]:
     """What every run of ours knows of itself; a fact that is missing is left out."""
-    identity: Mapping[str, Any] = store.meta.get("identity", {})
+    identity = store.metadata.identity
     suite, run = identity.get("suite", {}), identity.get("run", {})
     template = str(identity.get("template", ""))[:16]
     split = f"{suite.get('use', '?')}, split {suite.get('split', '?')}"
@@ -79,7 +79,7 @@ def _common(store: Store) -> tuple[tuple[str, str], ...]:
         ("Step limit", str(run.get("step_limit", ""))),
         ("Tokens counted by", str(run.get("counter", ""))),
         ("Template", f"{template} (hash)" if template else ""),
-        ("Recompact", str(store.meta.get("version", ""))),
+        ("Recompact", store.metadata.version),
     )
     return tuple((name, value) for name, value in facts if value)
 

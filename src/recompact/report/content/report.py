@@ -121,7 +121,7 @@ def read_report(
 
 
 def _evaluates(store: Store) -> bool:
-    return bool(store.meta.get("command") == EVALUATE)
+    return store.metadata.command == EVALUATE
 
 
 def _read_run(store: Store, read: _Read, top: int) -> None:

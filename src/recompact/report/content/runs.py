@@ -100,7 +100,7 @@ def released_run(path: str, name: str, several: bool) -> Evaluated:
 
 def evaluated_run(store: Store, name: str, several: bool) -> Evaluated:
     """An evaluation of ours."""
-    path, suite = str(store.path), str(store.meta.get("suite", "?"))
+    path, suite = str(store.path), store.metadata.suite or "?"
     setting = Setting(name, read_arms(store), suite, models_of(store))
     shown = _side_by_side(path, suite, setting, several)
     return _evaluated(setting, shown, evaluation_made(store, path, shown), recorded_templates(store))

@@ -9,7 +9,7 @@ import sqlite3
 from typing import Any
 
 from recompact.embedded.pocket.apps.account import login_entry
-from recompact.embedded.pocket.apps.records import BETWEEN, matching, one, paged
+from recompact.embedded.pocket.apps.queries import BETWEEN, matching, one, paged
 from recompact.embedded.pocket.database import insert, select
 from recompact.embedded.pocket.spec import ApiError, Arguments, change, listing, may, need, read
 
@@ -25,23 +25,23 @@ def list_events(db: sqlite3.Connection, a: Arguments) -> Any:
 
 
 def show_event(db: sqlite3.Connection, a: Arguments) -> Any:
-    return _shown(db, a["event_id"])
+    return _as_read(db, a["event_id"])
 
 
 def create_event(db: sqlite3.Connection, a: Arguments) -> Any:
     _check_times(a["start"], a["end"])
-    return {"created": _shown(db, insert(db, "events", **{name: a[name] for name in _FIELDS}, guests=""))}
+    return {"created": _as_read(db, insert(db, "events", **{name: a[name] for name in _FIELDS}, guests=""))}
 
 
 def update_event(db: sqlite3.Connection, a: Arguments) -> Any:
     event = one(db, "events", a["event_id"], _HOW)
-    given = {name: a[name] for name in _FIELDS if a[name] is not None}
-    if not given:
+    changes = {name: a[name] for name in _FIELDS if a[name] is not None}
+    if not changes:
         raise ApiError(f"give at least one of {', '.join(_FIELDS)}")
-    _check_times(given.get("start", event["start"]), given.get("end", event["end"]))
-    for name, value in given.items():
+    _check_times(changes.get("start", event["start"]), changes.get("end", event["end"]))
+    for name, value in changes.items():
         db.execute(f'update events set "{name}" = ? where id = ?', (value, event["id"]))
-    return {"updated": _shown(db, event["id"])}
+    return {"updated": _as_read(db, event["id"])}
 
 
 def delete_event(db: sqlite3.Connection, a: Arguments) -> Any:
@@ -50,7 +50,7 @@ def delete_event(db: sqlite3.Connection, a: Arguments) -> Any:
     return {"deleted": a["event_id"]}
 
 
-def _shown(db: sqlite3.Connection, identifier: str) -> dict[str, Any]:
+def _as_read(db: sqlite3.Connection, identifier: str) -> dict[str, Any]:
     event = one(db, "events", identifier, _HOW)
     return event | {"guests": [guest for guest in event["guests"].split(",") if guest]}
 

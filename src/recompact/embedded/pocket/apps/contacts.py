@@ -9,7 +9,7 @@ import sqlite3
 from typing import Any
 
 from recompact.embedded.pocket.apps.account import login_entry
-from recompact.embedded.pocket.apps.records import matching, one, paged
+from recompact.embedded.pocket.apps.queries import matching, one, paged
 from recompact.embedded.pocket.database import insert, select
 from recompact.embedded.pocket.spec import ApiError, Arguments, change, listing, may, need, read
 
@@ -20,32 +20,32 @@ _HOW = "contacts.list_contacts"
 
 def list_contacts(db: sqlite3.Connection, a: Arguments) -> Any:
     rows = select(db, "select id, name, relationship, phone, email, city from contacts order by name, id")
-    wanted = [
+    matches = [
         row for row in rows if a["relationship"] in (None, row["relationship"]) and matching(row["name"], a["query"])
     ]
-    return paged(wanted, a)
+    return paged(matches, a)
 
 
 def show_contact(db: sqlite3.Connection, a: Arguments) -> Any:
-    return _shown(db, a["contact_id"])
+    return _contact(db, a["contact_id"])
 
 
 def add_contact(db: sqlite3.Connection, a: Arguments) -> Any:
-    taken = select(db, "select id from contacts where email = ?", a["email"])
-    if taken:
-        raise ApiError(f"{a['email']} is already contact {taken[0]['id']}")
-    kept = {name: a[name] for name in ("name", "email", "phone", "relationship")}
-    return {"added": _shown(db, insert(db, "contacts", **kept, birthday="", city=""))}
+    existing = select(db, "select id from contacts where email = ?", a["email"])
+    if existing:
+        raise ApiError(f"{a['email']} is already contact {existing[0]['id']}")
+    fields = {name: a[name] for name in ("name", "email", "phone", "relationship")}
+    return {"added": _contact(db, insert(db, "contacts", **fields, birthday="", city=""))}
 
 
 def update_contact(db: sqlite3.Connection, a: Arguments) -> Any:
     one(db, "contacts", a["contact_id"], _HOW)
-    given = {name: a[name] for name in ("phone", "email", "relationship") if a[name] is not None}
-    if not given:
+    changes = {name: a[name] for name in ("phone", "email", "relationship") if a[name] is not None}
+    if not changes:
         raise ApiError("give at least one of phone, email, relationship")
-    for name, value in given.items():
+    for name, value in changes.items():
         db.execute(f"update contacts set {name} = ? where id = ?", (value, a["contact_id"]))
-    return {"updated": _shown(db, a["contact_id"])}
+    return {"updated": _contact(db, a["contact_id"])}
 
 
 def delete_contact(db: sqlite3.Connection, a: Arguments) -> Any:
@@ -54,7 +54,7 @@ def delete_contact(db: sqlite3.Connection, a: Arguments) -> Any:
     return {"deleted": a["contact_id"]}
 
 
-def _shown(db: sqlite3.Connection, identifier: str) -> dict[str, Any]:
+def _contact(db: sqlite3.Connection, identifier: str) -> dict[str, Any]:
     return one(db, "contacts", identifier, _HOW)
 
 

@@ -43,21 +43,21 @@ def entries(about: Mapping[str, str], others: tuple[Spec, ...]) -> tuple[Entry, 
         return {name: spec.description for name, spec in of_app(arguments["app"]).items()}
 
     def show_api(_: sqlite3.Connection, arguments: Arguments) -> Any:
-        known = of_app(arguments["app"])
-        if arguments["api"] not in known:
-            raise ApiError(f"{arguments['app']} has no API {arguments['api'][:40]!r}; it has: {', '.join(known)}")
-        return described(known[arguments["api"]])
+        apis = of_app(arguments["app"])
+        if arguments["api"] not in apis:
+            raise ApiError(f"{arguments['app']} has no API {arguments['api'][:40]!r}; it has: {', '.join(apis)}")
+        return describe(apis[arguments["api"]])
 
     return tuple(Entry(spec, run) for spec, run in zip(_OWN, (show_apps, show_apis, show_api), strict=True))
 
 
-def described(spec: Spec) -> dict[str, Any]:
+def describe(spec: Spec) -> dict[str, Any]:
     """One API as the agent reads it."""
     example = {p.name: p.example for p in spec.parameters if p.required}
     return {
         "signature": spec.signature,
         "description": spec.description,
-        "parameters": {p.name: _explained(p) for p in spec.parameters},
+        "parameters": {p.name: _describe_parameter(p) for p in spec.parameters},
         "returns": spec.returns,
         "fails": _failures(spec),
         "example": {"app": spec.app, "api": spec.name, "arguments": example},
@@ -65,7 +65,7 @@ def described(spec: Spec) -> dict[str, Any]:
 
 
 def _failures(spec: Spec) -> str:
-    """What a caller has to reckon with besides arguments of the wrong type."""
+    """When a call fails."""
     causes = ["an argument is missing or has the wrong type"]
     if spec.needs_token:
         causes.append("the token is not valid")
@@ -73,6 +73,6 @@ def _failures(spec: Spec) -> str:
     return "; ".join(causes)
 
 
-def _explained(parameter: Parameter) -> str:
+def _describe_parameter(parameter: Parameter) -> str:
     need = "required" if parameter.required else "optional"
     return ", ".join(part for part in (need, parameter.description, " | ".join(parameter.choices)) if part)

@@ -9,7 +9,7 @@ import sqlite3
 from typing import Any
 
 from recompact.embedded.pocket.apps.account import login_entry
-from recompact.embedded.pocket.apps.records import matching, one, paged
+from recompact.embedded.pocket.apps.queries import matching, one, paged
 from recompact.embedded.pocket.database import insert, select, setting
 from recompact.embedded.pocket.spec import ApiError, Arguments, change, listing, may, need, read
 
@@ -19,8 +19,8 @@ _HOW = "files.list_files"
 
 def list_files(db: sqlite3.Connection, a: Arguments) -> Any:
     rows = select(db, "select id, folder, name, modified from files order by folder, name, id")
-    wanted = [r for r in rows if a["folder"] in (None, r["folder"]) and matching(r["name"], a["query"])]
-    return paged(wanted, a)
+    matches = [r for r in rows if a["folder"] in (None, r["folder"]) and matching(r["name"], a["query"])]
+    return paged(matches, a)
 
 
 def read_file(db: sqlite3.Connection, a: Arguments) -> Any:
@@ -28,9 +28,9 @@ def read_file(db: sqlite3.Connection, a: Arguments) -> Any:
 
 
 def create_file(db: sqlite3.Connection, a: Arguments) -> Any:
-    taken = select(db, "select id from files where folder = ? and name = ?", a["folder"], a["name"])
-    if taken:
-        raise ApiError(f"that folder has a file of this name already: {taken[0]['id']}")
+    existing = select(db, "select id from files where folder = ? and name = ?", a["folder"], a["name"])
+    if existing:
+        raise ApiError(f"that folder has a file of this name already: {existing[0]['id']}")
     values = {name: a[name] for name in ("folder", "name", "content")}
     return {"file_id": insert(db, "files", **values, modified=setting(db, "today"))}
 

@@ -9,7 +9,7 @@ import sqlite3
 from typing import Any
 
 from recompact.embedded.pocket.apps.account import login_entry
-from recompact.embedded.pocket.apps.records import BETWEEN, matching, one, paged
+from recompact.embedded.pocket.apps.queries import BETWEEN, matching, one, paged
 from recompact.embedded.pocket.database import insert, select, setting
 from recompact.embedded.pocket.spec import ApiError, Arguments, change, listing, may, need, read
 
@@ -21,7 +21,7 @@ _HOW = "mail.list_messages"
 def list_messages(db: sqlite3.Connection, a: Arguments) -> Any:
     where = f"folder = :folder and {BETWEEN}"
     rows = select(db, f"select * from messages where {where} order by date desc, id", **a)
-    return paged([r for r in rows if matching(r["subject"], a["query"])], a, _listed)
+    return paged([r for r in rows if matching(r["subject"], a["query"])], a, _list_entry)
 
 
 def read_message(db: sqlite3.Connection, a: Arguments) -> Any:
@@ -42,8 +42,8 @@ def move_message(db: sqlite3.Connection, a: Arguments) -> Any:
     if message["folder"] == "sent":
         raise ApiError("messages in the folder sent cannot be moved")
     db.execute("update messages set folder = ? where id = ?", (a["folder"], message["id"]))
-    shown = {name: message[name] for name in ("id", "sender", "subject", "date")}
-    return {"moved": shown | {"folder": a["folder"]}}
+    fields = {name: message[name] for name in ("id", "sender", "subject", "date")}
+    return {"moved": fields | {"folder": a["folder"]}}
 
 
 def delete_message(db: sqlite3.Connection, a: Arguments) -> Any:
@@ -52,11 +52,11 @@ def delete_message(db: sqlite3.Connection, a: Arguments) -> Any:
     return {"deleted": a["message_id"]}
 
 
-def _listed(row: dict[str, Any]) -> dict[str, Any]:
+def _list_entry(row: dict[str, Any]) -> dict[str, Any]:
     """A message in a list: who, about what, and how it begins."""
     other = "recipient" if row["folder"] == "sent" else "sender"
-    shown = {name: row[name] for name in ("id", other, "subject", "date")}
-    return shown | {"preview": row["body"][:28] + "...", "read": True, "attachments": 0, "priority": "normal"}
+    fields = {name: row[name] for name in ("id", other, "subject", "date")}
+    return fields | {"preview": row["body"][:28] + "...", "read": True, "attachments": 0, "priority": "normal"}
 
 
 _ID = need("message_id", "string", f"from {_HOW}")

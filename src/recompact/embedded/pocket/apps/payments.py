@@ -9,7 +9,7 @@ import sqlite3
 from typing import Any
 
 from recompact.embedded.pocket.apps.account import login_entry
-from recompact.embedded.pocket.apps.records import BETWEEN, dollars, in_cents, matching, one, paged
+from recompact.embedded.pocket.apps.queries import BETWEEN, matching, one, paged
 from recompact.embedded.pocket.database import insert, select, setting
 from recompact.embedded.pocket.spec import ApiError, Arguments, change, listing, may, need, read
 
@@ -18,7 +18,7 @@ _HOW = "payments.list_requests"
 
 
 def show_balance(db: sqlite3.Connection, _: Arguments) -> Any:
-    return {"balance": dollars(_balance(db))}
+    return {"balance": _dollars(_balance(db))}
 
 
 def find_user(db: sqlite3.Connection, a: Arguments) -> Any:
@@ -29,25 +29,25 @@ def find_user(db: sqlite3.Connection, a: Arguments) -> Any:
 def list_transactions(db: sqlite3.Connection, a: Arguments) -> Any:
     where = f"{BETWEEN} and (:direction is null or direction = :direction)"
     rows = select(db, f"select * from transactions where {where} order by date desc, id", **a)
-    return paged(rows, a, _shown)
+    return paged(rows, a, _as_read)
 
 
 def list_requests(db: sqlite3.Connection, a: Arguments) -> Any:
     where = "direction = :direction and (:status is null or status = :status)"
     rows = select(db, f"select * from requests where {where} order by date desc, id", **a)
-    return paged(rows, a, _shown)
+    return paged(rows, a, _as_read)
 
 
 def send_money(db: sqlite3.Connection, a: Arguments) -> Any:
-    return {"sent": _send(db, a["email"], in_cents(a["amount"]), a["note"])}
+    return {"sent": _send(db, a["email"], _in_cents(a["amount"]), a["note"])}
 
 
 def request_money(db: sqlite3.Connection, a: Arguments) -> Any:
-    name, cents = _user(db, a["email"]), in_cents(a["amount"])
+    name, cents = _user(db, a["email"]), _in_cents(a["amount"])
     today = setting(db, "today")
     values = {"name": name, "email": a["email"], "cents": cents, "date": today, "note": a["note"]}
     new = insert(db, "requests", direction="outgoing", status="pending", **values)
-    return {"requested": _shown(one(db, "requests", new, _HOW))}
+    return {"requested": _as_read(one(db, "requests", new, _HOW))}
 
 
 def approve_request(db: sqlite3.Connection, a: Arguments) -> Any:
@@ -69,29 +69,43 @@ def cancel_request(db: sqlite3.Connection, a: Arguments) -> Any:
     return {"cancelled": request["id"]}
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
+def _dollars(cents: int) -> float:
+    """As agents read amounts; the database keeps cents."""
+    return round(cents / 100, 2)
+
+
+def _in_cents(amount: float) -> int:
+    cents = round(amount * 100)
+    if abs(amount * 100 - cents) > 1e-6:
+        raise ApiError("amount must have at most two decimals")
+    if not 1 <= cents <= 1_000_000:
+        raise ApiError("amount must be from 0.01 to 10000")
+    return cents
+
+
+def _as_read(row: dict[str, Any]) -> dict[str, Any]:
     """A record as the agent reads it: dollars instead of cents, and what is the same for all of them."""
-    named = {("amount" if key == "cents" else key): value for key, value in row.items()}
-    return named | {"amount": dollars(row["cents"]), "currency": "USD", "fee": 0.0, "method": "balance"}
+    renamed = {("amount" if key == "cents" else key): value for key, value in row.items()}
+    return renamed | {"amount": _dollars(row["cents"]), "currency": "USD", "fee": 0.0, "method": "balance"}
 
 
 def _user(db: sqlite3.Connection, email: str) -> str:
     if email == setting(db, "email"):
         raise ApiError("that is your own account")
-    found = select(db, "select name from directory where id = ?", email)
-    if not found:
+    users = select(db, "select name from directory where id = ?", email)
+    if not users:
         raise ApiError(f"{email[:60]!r} has no account here: payments.find_user finds people by name")
-    return str(found[0]["name"])
+    return str(users[0]["name"])
 
 
 def _send(db: sqlite3.Connection, email: str, cents: int, note: str) -> dict[str, Any]:
     name = _user(db, email)
     if cents > _balance(db):
-        raise ApiError(f"not enough money: your balance is {dollars(_balance(db))}")
+        raise ApiError(f"not enough money: your balance is {_dollars(_balance(db))}")
     today = setting(db, "today")
     values = {"name": name, "email": email, "cents": cents, "date": today, "note": note}
     new = insert(db, "transactions", direction="sent", **values)
-    return _shown(one(db, "transactions", new, "payments.list_transactions"))
+    return _as_read(one(db, "transactions", new, "payments.list_transactions"))
 
 
 def _pending(db: sqlite3.Connection, identifier: str, direction: str) -> dict[str, Any]:

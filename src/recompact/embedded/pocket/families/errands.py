@@ -1,7 +1,4 @@
-"""Hard families in which mail, files and contacts decide what is to be paid, sent or answered.
-
-Comes in and goes out as everywhere: planted records and parameters, a plan, what is expected, wrong ways.
-"""
+"""Hard families in which mail, files and contacts decide what is to be paid, sent or answered."""
 
 from __future__ import annotations
 
@@ -9,18 +6,18 @@ import re
 from random import Random
 
 from recompact.embedded.pocket import vocabulary as words
-from recompact.embedded.pocket.checking import Answer, Change, Expected
 from recompact.embedded.pocket.database import Tables
-from recompact.embedded.pocket.families.family import Family
-from recompact.embedded.pocket.families.planting import (
+from recompact.embedded.pocket.families.common import (
     amount_after,
     emails,
+    payment_change,
     pick,
     quiet_day,
     related_emails,
     rows,
-    sent,
 )
+from recompact.embedded.pocket.families.family import Family
+from recompact.embedded.pocket.grader import Answer, Change, Expected
 from recompact.embedded.pocket.plans import (
     Api,
     Parameters,
@@ -84,7 +81,7 @@ def _expect_expenses(tables: Tables, p: Parameters) -> Expected:
     mails = rows(tables, "messages", folder="inbox", subject=f"Expenses {p['project']}")
     wanted = [m for m in mails if m["sender"] in members and m["date"] >= p["since"]]
     return Expected(
-        changes=tuple(sent(m["sender"], amount_after("together:", m["body"]), p["project"]) for m in wanted)
+        changes=tuple(payment_change(m["sender"], amount_after("together:", m["body"]), p["project"]) for m in wanted)
     )
 
 

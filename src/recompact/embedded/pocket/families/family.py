@@ -13,8 +13,8 @@ from functools import cached_property
 from random import Random
 from typing import Literal
 
-from recompact.embedded.pocket.checking import Expected
 from recompact.embedded.pocket.database import Tables
+from recompact.embedded.pocket.grader import Expected
 from recompact.embedded.pocket.plans import Parameters, Plan
 from recompact.embedded.pocket.world import Draft
 
@@ -24,8 +24,11 @@ APPS_OF: Mapping[Difficulty, int] = {"easy": 1, "medium": 2, "hard": 3}
 
 @dataclass(frozen=True)
 class Family:
-    """`make` adds to the world what the task is about, so that every wrong way matters, and returns the parameters;
-    `expect` works out from the untouched tables what must have happened, without calling any API."""
+    """A kind of task.
+
+    `make` adds to the world what the task is about, so that every wrong plan gives a wrong result, and returns the
+    parameters. `expect` works out from the untouched tables what must have happened, without calling any API.
+    """
 
     name: str
     difficulty: Difficulty

@@ -8,16 +8,16 @@ from __future__ import annotations
 from random import Random
 
 from recompact.embedded.pocket import vocabulary as words
-from recompact.embedded.pocket.checking import Answer, Expected
 from recompact.embedded.pocket.database import Tables
-from recompact.embedded.pocket.families.family import Family
-from recompact.embedded.pocket.families.planting import (
+from recompact.embedded.pocket.families.common import (
     amount_after,
-    approved,
+    approval_changes,
     pick,
     quiet_day,
     rows,
 )
+from recompact.embedded.pocket.families.family import Family
+from recompact.embedded.pocket.grader import Answer, Expected
 from recompact.embedded.pocket.plans import (
     Api,
     Parameters,
@@ -285,7 +285,7 @@ def _pay_twice(api: Api, p: Parameters) -> None:
 
 def _expect_request(tables: Tables, p: Parameters) -> Expected:
     request = rows(tables, "requests", name=p["name"], note=p["note"], status="pending")[0]
-    return Expected(changes=approved(request))
+    return Expected(changes=approval_changes(request))
 
 
 APPROVE_ONE = Family(

@@ -1,25 +1,22 @@
-"""Hard families about costs that the owner shares with others: three apps, three logins, a request for each person.
-
-Comes in and goes out as everywhere: planted records and parameters, a plan, what is expected, wrong ways.
-"""
+"""Hard families about costs that the owner shares with others: three apps, three logins, a request for each person."""
 
 from __future__ import annotations
 
 from random import Random
 
 from recompact.embedded.pocket import vocabulary as words
-from recompact.embedded.pocket.checking import Expected
 from recompact.embedded.pocket.database import Tables
-from recompact.embedded.pocket.families.family import Family
-from recompact.embedded.pocket.families.planting import (
+from recompact.embedded.pocket.families.common import (
     amount_after,
     emails,
     pick,
     quiet_day,
     related_emails,
-    requested,
+    request_change,
     rows,
 )
+from recompact.embedded.pocket.families.family import Family
+from recompact.embedded.pocket.grader import Expected
 from recompact.embedded.pocket.plans import (
     Api,
     Parameters,
@@ -41,8 +38,8 @@ def _make_bills(rng: Random, world: Draft) -> Parameters:
     first, second, third = rng.sample(words.UTILITIES, 3)
     month = rng.choice(words.MONTHS[1:5])
     roommates = world.related("roommate")
-    done = rng.sample(roommates, 2)
-    for roommate, utility, ago in ((done[0], second, 130), (done[1], third, 12)):
+    already_asked = rng.sample(roommates, 2)
+    for roommate, utility, ago in ((already_asked[0], second, 130), (already_asked[1], third, 12)):
         content = next(f["content"] for f in world.files if f["name"] == _bill_name(utility, month))
         share = round(amount_after("Total due:", content) / (len(roommates) + 1))
         world.ask(roommate, share, day(ago), f"{utility} {month}", "outgoing")  # the older one on the last page
@@ -62,12 +59,12 @@ def _bills(p: Parameters) -> tuple[str, str, str]:
 
 def _totals(api: Api, p: Parameters) -> dict[str, int]:
     files = first_page(api, "files", "list_files", query=f"bill {p['month']} 2025")
-    found: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for utility in _bills(p):
         file = pick(files, name=_bill_name(utility, p["month"]))
         content = api.call("files", "read_file", file_id=file["id"])["content"]
-        found[utility] = amount_after("Total due:", content)
-    return found
+        totals[utility] = amount_after("Total due:", content)
+    return totals
 
 
 def _solve_bills(api: Api, p: Parameters, payers: int = 1, unit: int = 1, again: bool = False) -> None:
@@ -105,7 +102,7 @@ def _expect_bills(tables: Tables, p: Parameters) -> Expected:
         content = rows(tables, "files", name=_bill_name(utility, p["month"]))[0]["content"]
         share, note = round(amount_after("Total due:", content) / (len(roommates) + 1)), f"{utility} {p['month']}"
         asked = {r["email"] for r in rows(tables, "requests", direction="outgoing", note=note)}
-        changes += [requested(email, share, note) for email in sorted(roommates - asked)]
+        changes += [request_change(email, share, note) for email in sorted(roommates - asked)]
     return Expected(changes=tuple(changes))
 
 
@@ -192,7 +189,7 @@ def _expect_party(tables: Tables, p: Parameters) -> Expected:
     paid = {r["email"] for r in payments if r["date"] >= p["date"]}
     asked = related_emails(tables, p["relation"], p["other_relation"]) - paid
     amount = cents(float(p["amount"]))
-    return Expected(changes=tuple(requested(g, amount, p["title"]) for g in guests if g in asked))
+    return Expected(changes=tuple(request_change(g, amount, p["title"]) for g in guests if g in asked))
 
 
 PARTY_SHARES = Family(

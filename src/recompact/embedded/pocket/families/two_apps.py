@@ -1,7 +1,4 @@
-"""The medium families: two apps, several pages, and sets that are restricted by what the other app knows.
-
-Comes in and goes out as everywhere: planted records and parameters, a plan, what is expected, wrong ways.
-"""
+"""The medium families: two apps, several pages, and sets that are restricted by what the other app knows."""
 
 from __future__ import annotations
 
@@ -9,17 +6,17 @@ import re
 from random import Random
 
 from recompact.embedded.pocket import vocabulary as words
-from recompact.embedded.pocket.checking import Answer, Change, Expected
 from recompact.embedded.pocket.database import Tables
-from recompact.embedded.pocket.families.family import Family
-from recompact.embedded.pocket.families.planting import (
-    approved,
+from recompact.embedded.pocket.families.common import (
+    approval_changes,
     emails,
+    payment_change,
     quiet_day,
     related_emails,
     rows,
-    sent,
 )
+from recompact.embedded.pocket.families.family import Family
+from recompact.embedded.pocket.grader import Answer, Change, Expected
 from recompact.embedded.pocket.plans import (
     Api,
     Parameters,
@@ -128,7 +125,7 @@ def _one_relation(api: Api, p: Parameters) -> None:
 def _expect_requests(tables: Tables, p: Parameters) -> Expected:
     members = related_emails(tables, p["relation"], p["other_relation"])
     pending = rows(tables, "requests", direction="incoming", status="pending")
-    changes = [change for r in pending if r["email"] in members for change in approved(r)]
+    changes = [change for r in pending if r["email"] in members for change in approval_changes(r)]
     return Expected(changes=tuple(changes))
 
 
@@ -196,8 +193,8 @@ def _pay_everybody(api: Api, p: Parameters) -> None:
 def _expect_debts(tables: Tables, p: Parameters) -> Expected:
     content = rows(tables, "files", name=f"{p['trip']} debts.txt")[0]["content"]
     addresses = {row["name"]: row["id"] for row in rows(tables, "directory")}
-    found = _DEBT.findall(content)
-    return Expected(changes=tuple(sent(addresses[n], cents(float(a)), p["trip"]) for n, a, paid in found if not paid))
+    unpaid = [(name, cents(float(amount))) for name, amount, paid in _DEBT.findall(content) if not paid]
+    return Expected(changes=tuple(payment_change(addresses[name], amount, p["trip"]) for name, amount in unpaid))
 
 
 TRIP_DEBTS = Family(
@@ -265,9 +262,9 @@ def _every_month(api: Api, p: Parameters) -> None:
 
 def _expect_invitations(tables: Tables, p: Parameters) -> Expected:
     bodies = [m["body"] for m in rows(tables, "messages") if m["subject"].startswith("Invitation: ")]
-    found = [_INVITATION.findall(body)[0] for body in bodies]
+    invitations = [_INVITATION.findall(body)[0] for body in bodies]
     names = ("title", "date", "start", "end")
-    wanted = [f for f in found if f[1].startswith(f"2025-{_NUMBERS[p['month']]}")]
+    wanted = [f for f in invitations if f[1].startswith(f"2025-{_NUMBERS[p['month']]}")]
     return Expected(changes=tuple(Change("events", "added", dict(zip(names, f, strict=True))) for f in wanted))
 
 

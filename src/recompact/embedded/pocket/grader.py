@@ -1,8 +1,4 @@
-"""Whether a task was done: the changes that it asked for, all of them, no others, and the right answer.
-
-Comes in: the tables before and after, the answer given, and what the family expects. Goes out: a list of problems in
-plain words; an empty list is a pass.
-"""
+"""Whether a task was done: the changes that it asked for, all of them, no others, and the right answer."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from recompact.embedded.pocket.database import Contents, named
+from recompact.embedded.pocket.database import Contents, by_column
 
 ChangeKind = Literal["added", "updated", "deleted"]
 AnswerKind = Literal["money", "time", "phone", "text"]
@@ -25,7 +21,7 @@ class Change:
     table: str
     kind: ChangeKind
     values: Mapping[str, Any] = field(default_factory=dict)
-    id: str = ""  # of an added record nobody can know it beforehand
+    id: str = ""  # unknown beforehand for an added record
 
 
 @dataclass(frozen=True)
@@ -43,13 +39,13 @@ class Expected:
 
 
 def problems(expected: Expected, before: Contents, after: Contents, answer: str | None) -> list[str]:
-    """What is wrong with an episode that ended; `answer` is None where it was never finished."""
+    """What is wrong with an episode that has ended; `answer` is None where it was never finished."""
     if answer is None:
         return ["the task was not finished"]
-    found = _unmatched(expected.changes, differences(before, after))
+    mistakes = _unmatched(expected.changes, differences(before, after))
     if expected.answer is not None and not accepts(expected.answer, answer):
-        found.append(f"wrong answer: {answer[:60]!r} instead of {expected.answer.value!r}")
-    return found
+        mistakes.append(f"wrong answer: {answer[:60]!r} instead of {expected.answer.value!r}")
+    return mistakes
 
 
 def differences(before: Contents, after: Contents) -> list[Change]:
@@ -59,27 +55,27 @@ def differences(before: Contents, after: Contents) -> list[Change]:
         new = after[table]
         for key, row in new.items():
             if key not in old:
-                changes.append(Change(table, "added", named(table, row), key))
+                changes.append(Change(table, "added", by_column(table, row), key))
             elif row != old[key]:
-                earlier = named(table, old[key])
-                changed = {name: value for name, value in named(table, row).items() if value != earlier[name]}
+                earlier = by_column(table, old[key])
+                changed = {name: value for name, value in by_column(table, row).items() if value != earlier[name]}
                 changes.append(Change(table, "updated", changed, key))
         changes.extend(Change(table, "deleted", {}, key) for key in old if key not in new)
     return changes
 
 
 def _unmatched(expected: tuple[Change, ...], actual: list[Change]) -> list[str]:
-    """Pairs off what was demanded with what happened; both kinds of remainder are problems."""
-    left = list(actual)
+    """Pair expected changes with actual ones; what remains on either side is a problem."""
+    unexpected = list(actual)
     missing: list[Change] = []
     for wanted in expected:
-        match = next((change for change in left if _same(wanted, change)), None)
+        match = next((change for change in unexpected if _same(wanted, change)), None)
         if match is None:
             missing.append(wanted)
         else:
-            left.remove(match)
+            unexpected.remove(match)
     texts = [f"missing: {c.kind} in {c.table} {c.id} {dict(c.values)}" for c in missing]
-    return texts + [f"not asked for: {c.kind} in {c.table} {c.id} {dict(c.values)}" for c in left]
+    return texts + [f"not asked for: {c.kind} in {c.table} {c.id} {dict(c.values)}" for c in unexpected]
 
 
 def _same(wanted: Change, change: Change) -> bool:
@@ -101,7 +97,7 @@ def _equal(wanted: Any, value: Any) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Text without what nobody would call a difference: case and the amount of white space."""
+    """Text without differences that do not matter: case and the amount of white space."""
     return " ".join(text.split()).casefold()
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 
 from recompact.environments.protocol import EnvironmentFailed, Observation
-from recompact.environments.snapshots.masking import excerpts
+from recompact.environments.snapshots.mask import excerpts
 from recompact.environments.snapshots.strategy import REPLAY
 from recompact.trajectory import Action, Snapshot
 
@@ -23,8 +23,8 @@ def record(log: Sequence[tuple[Action, str]], strategy: str = REPLAY) -> Snapsho
     return Snapshot(strategy, json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
-def recorded(snapshot: Snapshot) -> Log:
-    """The log that `record` made the snapshot of."""
+def log_of(snapshot: Snapshot) -> Log:
+    """The log in a snapshot by `record`."""
     data = json.loads(snapshot.data.decode("utf-8", "surrogatepass"))
     return [(Action.from_json(action), text) for action, text in data]
 

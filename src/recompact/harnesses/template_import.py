@@ -1,7 +1,7 @@
-"""Makes a template out of a harness's installed files or of files of the user's, and writes it in one piece.
+"""Makes a template from a harness's installed files, or from files of the user's, and writes it whole or not at all.
 
-Comes in: where the prompts are. Goes out: a template directory with the exact texts and with provenance, which holds
-no date and no path of this machine, so that the same import gives the same bytes.
+The template holds the exact texts. Its provenance has no date and no path of this machine, so the same import gives the
+same bytes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 from recompact.chat import sha256
 from recompact.errors import InputError
 from recompact.harnesses.packages import Harness, find
-from recompact.harnesses.recognise import EXTRAS, Prompt, find_prompts
+from recompact.harnesses.recognition import EXTRAS, Prompt, find_prompts
 from recompact.template import PARTS, REQUIRED, Template, placeholders, read, refuse_errors, save
 
-# A prompt that has no place for the conversation gets this around it. The tags are the ones that update prompts of
-# harnesses refer to; there are no words, so that nothing is said that the harness does not say.
+# Goes around a prompt that has no place for the conversation. The tags are those that update prompts of harnesses refer
+# to; there are no words, so that nothing is said that the harness does not say.
 FRAME = """\
 <conversation>
 {{ history }}
@@ -31,7 +31,7 @@ FRAME = """\
 </previous-summary>
 
 {{ instructions }}"""
-# A single prompt that serves both as first and as update says nothing about the previous summary; somebody must.
+# A single prompt that serves as first and as update does not mention the previous summary, so the frame has to.
 MERGING_FRAME = FRAME.replace(
     "</previous-summary>",
     "</previous-summary>\n"
@@ -41,20 +41,24 @@ MERGING_FRAME = FRAME.replace(
 
 
 @dataclass(frozen=True)
-class Imported:
-    """A template and the prompts that belong to it but are no part of one, by name."""
+class ImportedTemplate:
+    """A template, and by name the other prompts of the harness that are no part of a template."""
 
     template: Template
     extras: Mapping[str, str]
 
 
-def from_harness(harness: Harness, *, package: Path | None, python: str | None, cwd: Path) -> Imported:
+def from_harness(harness: Harness, *, package: Path | None, python: str | None, cwd: Path) -> ImportedTemplate:
     """The prompts of an installed harness."""
-    found = find(harness, package=package, python=python, cwd=cwd)
-    prompts = find_prompts(harness, found)
+    installation = find(harness, package=package, python=python, cwd=cwd)
+    prompts = find_prompts(harness, installation)
     parts = {role: prompt for role, prompt in prompts.items() if role in PARTS}
     extras = {role: prompt for role, prompt in prompts.items() if role in EXTRAS}
-    provenance: dict[str, Any] = {"harness": harness.name, "package": found.name, "version": found.version}
+    provenance: dict[str, Any] = {
+        "harness": harness.name,
+        "package": installation.name,
+        "version": installation.version,
+    }
     provenance["parts"] = {role: _origin(prompt) for role, prompt in parts.items()}
     if extras:
         provenance["extras"] = {role: _origin(prompt) for role, prompt in extras.items()}
@@ -62,10 +66,10 @@ def from_harness(harness: Harness, *, package: Path | None, python: str | None, 
         provenance["notes"] = list(harness.notes)
     texts = {role: parts[role].text if role in parts else "" for role in PARTS}
     template = _framed(texts, FRAME, provenance)
-    return Imported(template, {role: prompt.text for role, prompt in extras.items()})
+    return ImportedTemplate(template, {role: prompt.text for role, prompt in extras.items()})
 
 
-def from_files(first: Path, update: Path | None, system: Path | None) -> Imported:
+def from_files(first: Path, update: Path | None, system: Path | None) -> ImportedTemplate:
     """The prompts in files; one file alone serves for the first summary and for every later one."""
     texts = {"system": _text(system) if system else "", "first": _text(first)}
     if update is None and "previous_summary" in placeholders(texts["first"]):
@@ -77,11 +81,11 @@ def from_files(first: Path, update: Path | None, system: Path | None) -> Importe
     files = {"system": system, "first": first, "update": update or first}
     origins = {part: {"file": path.name, "sha256": sha256(texts[part])} for part, path in files.items() if path}
     frame = FRAME if update else MERGING_FRAME
-    return Imported(_framed(texts, frame, {"parts": origins}), {})
+    return ImportedTemplate(_framed(texts, frame, {"parts": origins}), {})
 
 
 def check_target(directory: Path, *, force: bool) -> None:
-    """Refuse a target that holds something; with force, only what an import could have written is replaced."""
+    """Refuse a target that is not empty; with force, replace it only if an import could have written all of it."""
     if not os.path.lexists(directory):
         return
     if not directory.is_dir():
@@ -93,15 +97,15 @@ def check_target(directory: Path, *, force: bool) -> None:
     present = {entry.name for entry in directory.iterdir()}
     if present and not force:
         raise InputError(f"{directory} is not empty: name another directory with --to, or replace it with --force.")
-    known = {f"{name}.md" for name in (*PARTS, "frame", *EXTRAS)} | {"provenance.json"}
-    if strange := sorted(present - known):
+    own_files = {f"{name}.md" for name in (*PARTS, "frame", *EXTRAS)} | {"provenance.json"}
+    if others := sorted(present - own_files):
         raise InputError(
-            f"{directory} holds {strange[0]}, which is no file of a template, so --force does not replace it:"
+            f"{directory} holds {others[0]}, which is no file of a template, so --force does not replace it:"
             " name another directory with --to."
         )
 
 
-def write(imported: Imported, directory: Path, *, force: bool) -> None:
+def write(imported: ImportedTemplate, directory: Path, *, force: bool) -> None:
     """Write the template directory whole or not at all."""
     refuse_errors(imported.template, directory)
     check_target(directory, force=force)
@@ -141,13 +145,13 @@ def _framed(texts: Mapping[str, str], frame: str, provenance: dict[str, Any]) ->
 
 
 def _origin(prompt: Prompt) -> dict[str, Any]:
-    """Where a prompt was found, as provenance records it; what there is nothing to say about is not said."""
+    """Where a prompt was found, as provenance records it, without empty entries."""
     entries = {
         "file": prompt.file,
         "constant": prompt.source.constant,
         "offset": prompt.source.offset,
         "sha256": sha256(prompt.text),
-        "placeholders": dict(prompt.rendered.placed),
+        "placeholders": dict(prompt.rendered.placeholders),
         "unresolved": [{"expression": e, "treated": t} for e, t in prompt.rendered.unresolved.items()],
         "notes": list(prompt.source.notes),
         "also_in": list(prompt.same),

@@ -1,7 +1,4 @@
-"""What the families share: picking records, reading amounts in texts, and days on which something can be planted.
-
-Pure functions on drafts, tables and records; each is used by several families.
-"""
+"""What several families use: picking records, reading amounts in texts, expected changes, and days to plant on."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from recompact.embedded.pocket.checking import Change
 from recompact.embedded.pocket.database import Row, Tables
+from recompact.embedded.pocket.grader import Change
 from recompact.embedded.pocket.plans import Records, cents
 from recompact.embedded.pocket.world import Draft, after
 
@@ -44,21 +41,21 @@ def related_emails(tables: Tables, *relationships: str) -> set[str]:
     return {row["email"] for row in tables["contacts"].values() if row["relationship"] in relationships}
 
 
-def sent(email: str, amount: int, note: str | None = None) -> Change:
+def payment_change(email: str, amount: int, note: str | None = None) -> Change:
     """The trace of a payment. The note counts only where the task names one."""
     values = {"direction": "sent", "email": email, "cents": amount}
     return Change("transactions", "added", values if note is None else values | {"note": note})
 
 
-def requested(email: str, amount: int, note: str) -> Change:
+def request_change(email: str, amount: int, note: str) -> Change:
     values = {"direction": "outgoing", "status": "pending", "email": email, "cents": amount, "note": note}
     return Change("requests", "added", values)
 
 
-def approved(request: Row) -> tuple[Change, Change]:
-    return Change("requests", "updated", {"status": "approved"}, request["id"]), sent(
-        request["email"], request["cents"]
-    )
+def approval_changes(request: Row) -> tuple[Change, Change]:
+    """The traces of an approved request: its new status, and the payment."""
+    approval = Change("requests", "updated", {"status": "approved"}, request["id"])
+    return approval, payment_change(request["email"], request["cents"])
 
 
 def quiet_day(world: Draft, newer: int) -> str:

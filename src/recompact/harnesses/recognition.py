@@ -1,8 +1,7 @@
 """Tells which texts in a harness's files are its compaction prompts, and what each is for.
 
-Comes in: the texts of a package's files. Goes out: one prompt for each role, with where it was found. A role is read
-off the constant's name where the bundle kept it, and otherwise off the structure: the headings that a summary is to
-have, and a few words. What is not certain is refused, never guessed.
+A role is read off the constant's name where the bundle kept it, and otherwise off the structure: the headings that a
+summary is to have, and a few words. What is not certain is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -15,38 +14,10 @@ from pathlib import Path
 from recompact.errors import InputError
 from recompact.harnesses import javascript, python
 from recompact.harnesses.packages import SUFFIXES, Harness, Package
-from recompact.harnesses.texts import Rendered, SourceText
+from recompact.harnesses.texts import RenderedText, SourceText
 from recompact.template import parse_sections, placeholders
 
-HARNESSES = {
-    harness.name: harness
-    for harness in (
-        Harness(
-            "openclaw",
-            "openclaw",
-            "javascript",
-            "npm install openclaw",
-            notes=(
-                "These are the prompts of compaction mode `default`. Mode `safeguard` puts its instructions together"
-                " at run time; they are not imported.",
-            ),
-        ),
-        Harness("pi", "@earendil-works/pi-coding-agent", "javascript", "npm install @earendil-works/pi-coding-agent"),
-        Harness(
-            "hermes",
-            "hermes-agent",
-            "python",
-            "pip install hermes-agent",
-            parts=("first", "update"),  # it sends one user message and no system prompt
-            names=(
-                ("content_to_summarize", "history"),
-                ("self._previous_summary", "previous_summary"),
-                ("summary_budget", "budget"),
-            ),
-        ),
-    )
-}
-EXTRAS = ("split-turn", "branch")  # kept beside the template: no compressor of ours sends them
+EXTRAS = ("split-turn", "branch")  # kept beside the template; our compressors do not send them
 _ROLES = ("system", "first", "update", *EXTRAS)
 
 _NAMES = {
@@ -67,7 +38,7 @@ class Prompt:
     role: str
     file: str  # relative to the package
     source: SourceText
-    rendered: Rendered
+    rendered: RenderedText
     named: bool  # its role was read off its name
     same: tuple[str, ...] = ()  # other files with the same text
     other: tuple[str, ...] = ()  # other files with another text for the same role
@@ -79,22 +50,22 @@ class Prompt:
 
 def find_prompts(harness: Harness, package: Package) -> dict[str, Prompt]:
     """The prompts of a package by role."""
-    found: dict[str, list[Prompt]] = {}
+    by_file: dict[str, list[Prompt]] = {}
     sizes: dict[str, int] = {}
     for path in package.files:
         data = _bytes(path)
         name = path.relative_to(package.root).as_posix()
         prompts = _one_per_role(_prompts(harness, name, data), name)
         if prompts:
-            found[name], sizes[name] = prompts, len(data)
+            by_file[name], sizes[name] = prompts, len(data)
     # Bundles repeat themselves. The file that holds most of what is needed speaks for the package, then the smallest
     # that has the rest; all others are compared with them.
-    complete = {name: sum(p.role in harness.parts for p in prompts) for name, prompts in found.items()}
-    ranked = sorted(found, key=lambda name: (-complete[name], sizes[name], name))
+    complete = {name: sum(p.role in harness.parts for p in prompts) for name, prompts in by_file.items()}
+    ranked = sorted(by_file, key=lambda name: (-complete[name], sizes[name], name))
     ranked[1:] = sorted(ranked[1:], key=lambda name: (sizes[name], name))
     chosen = {}
     for role in _ROLES:
-        of_role = [prompt for name in ranked for prompt in found[name] if prompt.role == role]
+        of_role = [prompt for name in ranked for prompt in by_file[name] if prompt.role == role]
         if of_role:
             chosen[role] = _with_others(of_role)
     missing = [role for role in harness.parts if role not in chosen]
@@ -104,7 +75,7 @@ def find_prompts(harness: Harness, package: Package) -> dict[str, Prompt]:
 
 
 def role_of(text: str, constant: str) -> tuple[str, bool] | None:
-    """What a prompt is for, and whether its name said so; None if it is no compaction prompt."""
+    """The role of a prompt, and whether its name gave it; None if it is no compaction prompt."""
     for role, pattern in _NAMES.items():
         if pattern.fullmatch(constant):
             return role, True
@@ -133,7 +104,7 @@ def _prompts(harness: Harness, file: str, data: bytes) -> list[Prompt]:
     for source in scanner.texts(data):
         rendered = source.render(names)
         role = role_of(rendered.text, source.constant)
-        # A harness that builds its prompt around the history has it in the prompt; what has not is only a piece.
+        # Where a harness builds its prompt around the history, a text without the history is only a piece of it.
         built = role is None or role[0] not in ("first", "update") or "history" not in names.values()
         if role and (built or "history" in placeholders(rendered.text)):
             prompts.append(Prompt(role[0], file, source, rendered, role[1]))
@@ -141,9 +112,9 @@ def _prompts(harness: Harness, file: str, data: bytes) -> list[Prompt]:
 
 
 def _one_per_role(prompts: Sequence[Prompt], file: str) -> list[Prompt]:
-    """One file's prompts without the pieces that they are made of; two that remain for one role are refused.
+    """One file's prompts without the pieces that they consist of; two that remain for one role are refused.
 
-    What its name says comes first, then what the source tells whole: a text with fewer holes in it.
+    A prompt that is known by its name comes first, then the one with the fewest holes.
     """
     kept = []
     for role in _ROLES:
@@ -158,12 +129,12 @@ def _one_per_role(prompts: Sequence[Prompt], file: str) -> list[Prompt]:
                 f"{file} has more than one text that may be the prompt for `{role}` ({places}), so none was taken."
                 " Save the right ones as files and import those: `recompact prompts import --first FILE --update FILE`."
             )
-        kept += [_noting_what_holds(p, of_role) for p in best[:1]]
+        kept += [_with_container_notes(p, of_role) for p in best[:1]]
     return kept
 
 
-def _noting_what_holds(prompt: Prompt, others: Sequence[Prompt]) -> Prompt:
-    """The code may put a prompt into a longer text that has holes; nobody can tell from here what is sent."""
+def _with_container_notes(prompt: Prompt, others: Sequence[Prompt]) -> Prompt:
+    """Note longer texts that contain the prompt: which of them is sent only the running code knows."""
     longer = [p for p in others if prompt.text in p.text and prompt.text != p.text]
     notes = tuple(f"the code also puts it into a longer text (byte {p.source.offset})" for p in longer)
     source = replace(prompt.source, notes=(*prompt.source.notes, *notes))
@@ -171,7 +142,7 @@ def _noting_what_holds(prompt: Prompt, others: Sequence[Prompt]) -> Prompt:
 
 
 def _with_others(prompts: Sequence[Prompt]) -> Prompt:
-    """The first of the prompts for a role, with what the other files say. One that is fully resolved goes first."""
+    """The prompt for a role, the most fully resolved one, with the files that agree and those that do not."""
     first = min(prompts, key=lambda p: len(p.rendered.unresolved))
     same = tuple(p.file for p in prompts if p is not first and p.text == first.text)
     other = tuple(p.file for p in prompts if p.text != first.text)

@@ -1,7 +1,4 @@
-"""How the simulated compressor writes its summary down: what there is room for, under the headings of the prompt.
-
-In go items, each with its place and its worth, and the sections that the prompt demands; out comes the text.
-"""
+"""How the simulated compressor lays out its summary: what there is room for, under the headings of the prompt."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from recompact.template import Section
 
 @dataclass(frozen=True)
 class Item:
-    """One line (or table) of a summary: where it belongs, and how willingly it is given up for room."""
+    """One line (or table) of a summary: where it belongs, and how much it is worth when room is short."""
 
     place: str  # goal, constraint, done, progress, blocked, decision, next, context
     text: str

@@ -1,7 +1,6 @@
-"""What of an observation may change from one run to the next without meaning anything, and how to look past it.
+"""Masks for the volatile parts of observations: replayed and recorded texts are compared after masking.
 
-Comes in: patterns, or a function, that an environment or its suite names in `mask`. Goes out: a function that replaces
-the volatile parts of a text; replayed and recorded observations are compared after it. Nothing is masked by default.
+An environment or its suite names patterns, or a function, in `mask`. Nothing is masked by default.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ VOLATILE = (TIMESTAMPS, LONG_HEX, INODES, PIDS)
 
 
 def masker(mask: Mask | str | Iterable[str] | None) -> Mask | None:
-    """A function from patterns; a function stays as it is."""
+    """A masking function, made from patterns unless it is one already."""
     if mask is None or callable(mask):
         return mask
     patterns = [re.compile(pattern) for pattern in ([mask] if isinstance(mask, str) else mask)]
@@ -43,12 +42,12 @@ def masker(mask: Mask | str | Iterable[str] | None) -> Mask | None:
 
 def mask_of(environment: object, suite: object = None) -> Mask | None:
     """The environment's own `mask`, else its suite's."""
-    found = getattr(environment, "mask", None)
-    return masker(found if found is not None else getattr(suite, "mask", None))
+    own = getattr(environment, "mask", None)
+    return masker(own if own is not None else getattr(suite, "mask", None))
 
 
 def excerpts(one: str, other: str, width: int = 80) -> tuple[str, str]:
-    """Both texts from shortly before the place where they part, short enough for a message."""
+    """Both texts from shortly before the first difference, short enough for a message."""
     same = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     start = max(0, same - width // 4)
     dots = "…" if start else ""

@@ -1,7 +1,6 @@
-"""What a simulated optimizer sees in texts and how it puts it, the same for every method that asks it.
+"""What a simulated optimizer notices in texts and how it words it, the same for every method that asks it.
 
-In go texts of a prompt, out come suspects (what a summary lost or made up), their ranking with its errors, and clauses
-from one library, written into a template. Rates and clauses are here so that no method has its own.
+Error rates and clauses are here so that no method has its own.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Judgement:
 
     wrong_cause: float = 0.15  # names a cause that is not the first one
     takes_up: float = 0.85  # of the kinds that were diagnosed, per kind
-    weak_clause: float = 0.25  # puts a clause so that it asks for little
+    weak_clause: float = 0.25  # words a clause so that it asks for little
     steers_agent: float = 0.15  # adds a clause that tells the agent how to act; in feedback, a remedy that does
     restructures: float = 0.3  # gives sections other headings, where the prompt leaves that open
 
@@ -87,45 +86,44 @@ Suspect = tuple[Kind, str, str]
 """A kind of fact, a quote from the segment, a quote from the summary."""
 
 
-def ranked(found: Sequence[Suspect], redone: Counter[Kind], rng: Random, judgement: Judgement) -> list[Suspect]:
+def rank(candidates: Sequence[Suspect], redone: Counter[Kind], rng: Random, judgement: Judgement) -> list[Suspect]:
     """The three most telling suspects: what was done again counts, and what makes a run fail outright."""
-    order = sorted(
-        found, key=lambda suspect: -(redone[suspect[0]] + (2 if suspect[0] in ("predicate", "open", "mutation") else 0))
-    )
+    fatal = ("predicate", "open", "mutation")
+    order = sorted(candidates, key=lambda suspect: -(redone[suspect[0]] + (2 if suspect[0] in fatal else 0)))
     if len(order) > 1 and rng.random() < judgement.wrong_cause:
         order.insert(0, order.pop(rng.randrange(1, len(order))))
     return order[:3]
 
 
 def suspects(segment: str, previous: str, summary: str) -> list[Suspect]:
-    """Everything that did not survive."""
+    """What did not survive the compaction, and what the summary made up."""
     notes = read_notes(summary)
     before = read_notes(previous)
-    found: list[Suspect] = []
+    losses: list[Suspect] = []
     for event in events_in(segment):
         quote = _quote(segment, event)
         if event.error:
             continue
         if event.api == "login" and event.app not in notes.tokens:
-            found.append(("token", quote, mention(summary, event.app)))
+            losses.append(("token", quote, mention(summary, event.app)))
         elif event.name == "documentation.show_api":
             name = f"{event.given.get('app')}.{event.given.get('api')}"
             if name not in notes.signatures:
-                found.append(("signature", quote, mention(summary, name)))
+                losses.append(("signature", quote, mention(summary, name)))
         elif event.changes and not notes.says_done(event.name, event.given):
-            found.append(("mutation", quote, mention(summary, "[x]")))
+            losses.append(("mutation", quote, mention(summary, "[x]")))
         elif event.app not in ("documentation", "account") and event.api != "login" and not event.changes:
             kept = notes.results.get((event.name, event.arguments))
             if kept is None:
-                found.append(("set", quote, mention(summary, event.name)))
+                losses.append(("set", quote, mention(summary, event.name)))
             elif isinstance(event.result, dict) and kept.get("pages", 0) < event.result.get("pages", 0):
-                found.append(("page", quote, mention(summary, event.name)))
+                losses.append(("page", quote, mention(summary, event.name)))
     for app in sorted(before.tokens.keys() - notes.tokens.keys()):
-        found.append(("token", mention(previous, before.tokens[app]), mention(summary, app)))
-    found += [("open", "", mention(summary, claim)) for claim in claims(summary)]
+        losses.append(("token", mention(previous, before.tokens[app]), mention(summary, app)))
+    losses += [("open", "", mention(summary, claim)) for claim in claims(summary)]
     if "conditions left out" in summary or not goal(summary):
-        found.append(("predicate", "", goal(summary)))
-    return found
+        losses.append(("predicate", "", goal(summary)))
+    return losses
 
 
 def kind_of(app: str, api: str) -> Kind:
@@ -138,7 +136,7 @@ def kind_of(app: str, api: str) -> Kind:
 
 
 def _quote(segment: str, event: Event) -> str:
-    """The line of the segment in which a call stands."""
+    """The line of the segment that has the call."""
     lines = [line for line in segment.splitlines() if line.startswith("-> ") and f'"{event.api}"' in line]
     return lines[-1] if lines else ""
 
@@ -157,15 +155,15 @@ def goal(summary: str) -> str:
 
 def entries_in(prompt: str, tag: str) -> list[dict[str, Any]]:
     """The JSON objects of a block, one a line."""
-    found = []
+    entries = []
     for line in block(prompt, tag).splitlines():
         try:
             entry = json.loads(line)
         except ValueError:
             continue
         if isinstance(entry, dict):
-            found.append(entry)
-    return found
+            entries.append(entry)
+    return entries
 
 
 def cited_kinds(entries: Sequence[Mapping[str, Any]], name: str) -> dict[Kind, list[str]]:
@@ -181,10 +179,10 @@ def cited_kinds(entries: Sequence[Mapping[str, Any]], name: str) -> dict[Kind, l
     return {kind: cited[kind] for kind in sorted(cited, key=lambda k: -len(cited[k]))}
 
 
-def taken_up(
+def take_up(
     entries: Sequence[Mapping[str, Any]], name: str, cites: str, rng: Random, judgement: Judgement
 ) -> list[dict[str, Any]]:
-    """A clause for each kind that is named; not every kind makes it."""
+    """A clause for each kind that is named, except those that the optimizer passes over."""
     rules: list[dict[str, Any]] = []
     for kind, named_by in cited_kinds(entries, name).items():
         if rng.random() < judgement.takes_up:

@@ -1,7 +1,4 @@
-"""What the apps share in handling records: pages, money, looking one up by its id.
-
-Rows come in, JSON values go out; money is kept in cents and shown in dollars.
-"""
+"""How the apps look records up: in pages, by id, between two days, by words."""
 
 from __future__ import annotations
 
@@ -17,9 +14,9 @@ BETWEEN = "(:since is null or date >= :since) and (:until is null or date <= :un
 
 
 def paged(
-    items: Sequence[dict[str, Any]], arguments: Arguments, shown: Callable[[dict[str, Any]], Any] = dict
+    items: Sequence[dict[str, Any]], arguments: Arguments, present: Callable[[dict[str, Any]], Any] = dict
 ) -> dict[str, Any]:
-    """One page of the records, each in the form in which the agent is shown it."""
+    """One page of the records, each as `present` puts it for the agent."""
     size, page = arguments["page_size"], arguments["page"]
     if not 1 <= size <= PAGE_SIZE_MAX:
         raise ApiError(f"page_size must be from 1 to {PAGE_SIZE_MAX}, not {size}")
@@ -27,28 +24,15 @@ def paged(
     if not 1 <= page <= pages:
         raise ApiError(f"there is no page {page}: this list has pages 1 to {pages}")
     here = items[(page - 1) * size : page * size]
-    return {"items": [shown(item) for item in here], "page": page, "pages": pages, "total": len(items)}
+    return {"items": [present(item) for item in here], "page": page, "pages": pages, "total": len(items)}
 
 
 def one(db: sqlite3.Connection, table: str, identifier: str, how: str) -> dict[str, Any]:
     """The record with that id; otherwise an error that says where ids come from."""
-    found = select(db, f"select * from {table} where id = ?", identifier)
-    if not found:
+    records = select(db, f"select * from {table} where id = ?", identifier)
+    if not records:
         raise ApiError(f"nothing has the id {identifier[:40]!r}: ids come from {how}")
-    return found[0]
-
-
-def dollars(cents: int) -> float:
-    return round(cents / 100, 2)
-
-
-def in_cents(amount: float) -> int:
-    cents = round(amount * 100)
-    if abs(amount * 100 - cents) > 1e-6:
-        raise ApiError("amount must have at most two decimals")
-    if not 1 <= cents <= 1_000_000:
-        raise ApiError("amount must be from 0.01 to 10000")
-    return cents
+    return records[0]
 
 
 def matching(text: str, query: str | None) -> bool:

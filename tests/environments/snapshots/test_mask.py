@@ -7,8 +7,8 @@ from snapshot_suites import TASK, OneTask, do
 
 from recompact.environments.inprocess import InProcessEpisode, InProcessSuite
 from recompact.environments.protocol import EnvironmentFailed
-from recompact.environments.snapshots.masking import VOLATILE, excerpts, mask_of, masker
-from recompact.environments.snapshots.replaying import record, recorded
+from recompact.environments.snapshots.mask import VOLATILE, excerpts, mask_of, masker
+from recompact.environments.snapshots.replay import log_of, record
 from recompact.trajectory import Action, Snapshot
 
 
@@ -54,7 +54,7 @@ async def test_a_replay_that_differs_names_the_action_and_shows_both_texts() -> 
     original = InProcessSuite(OneTask("OnlyReplay")).episode(TASK)
     await original.start()
     await original.step(do("a"))
-    log = recorded(await original.snapshot() or Snapshot("", b""))
+    log = log_of(await original.snapshot() or Snapshot("", b""))
     log.append((do("b"), "b: something else"))
     copy = InProcessSuite(OneTask("OnlyReplay")).episode(TASK)
     await copy.start()
@@ -98,4 +98,4 @@ def test_excerpts_begin_shortly_before_the_difference() -> None:
 
 def test_a_log_survives_odd_texts() -> None:
     log = [(Action("a", {"x": "\ud800"}), "text \udfff ü"), (Action("", text="hello"), "")]
-    assert recorded(record(log)) == log
+    assert log_of(record(log)) == log

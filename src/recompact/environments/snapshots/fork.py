@@ -1,8 +1,7 @@
-"""The fork strategy inside a host: a frozen copy of the process, from which any number of live branches start.
+"""The fork strategy inside a host: frozen copies of the process, from which live branches start.
 
-Comes in: a single-threaded host that is asked for a snapshot, and a socket. Goes out: a holder, a forked process that
-does nothing but wait on that socket; asked for it, it forks a branch, which serves verbs like any host. A holder ends
-its branches with their children, and itself, when the harness lets go of the socket or dies.
+A frozen copy is a holder: it does nothing but wait on its socket for requests to fork a branch, which serves verbs like
+any host. It ends its branches with their children, and itself, when the harness lets go of the socket or dies.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ _CLOSE_PATIENCE = 5  # seconds for the environment's close in a holder that ends
 def freeze(environment: Environment, control: int, channel: Channel) -> int | Channel:
     """Fork a holder that listens on `control`.
 
-    Returns twice and more: the holder's pid in the process that goes on, and a new channel in every branch that the
-    holder will ever fork. `channel` is the one of the process that goes on.
+    Returns several times: once with the holder's pid, in the process that goes on and owns `channel`, and once with a
+    new channel in every branch that the holder forks later.
     """
     randomness = _Randomness.now()  # before any hook, so that the hooks' own use of it leaves no trace
     try:
@@ -44,18 +43,18 @@ def freeze(environment: Environment, control: int, channel: Channel) -> int | Ch
         close(control)
         randomness.put_back()
         raise
-    told, tell = pipe()
+    reading, writing = pipe()
     original = getpid()
     pid = fork()
     if pid == 0:
-        close(told)
-        return _holder(environment, control, channel, tell, original, randomness)
-    close(tell)
+        close(reading)
+        return _holder(environment, control, channel, writing, original, randomness)
+    close(writing)
     close(control)
     answer = b""
-    while answer != _FROZEN and (part := read(told, 65536)):
+    while answer != _FROZEN and (part := read(reading, 65536)):
         answer += part
-    close(told)
+    close(reading)
     _wake(environment, False)
     randomness.put_back()
     if answer != _FROZEN:
@@ -66,9 +65,9 @@ def freeze(environment: Environment, control: int, channel: Channel) -> int | Ch
 
 
 def _holder(
-    environment: Environment, control: int, channel: Channel, tell: int, original: int, randomness: _Randomness
+    environment: Environment, control: int, channel: Channel, report: int, original: int, randomness: _Randomness
 ) -> Channel:
-    """The rest of a holder's life. Only its branches return from here."""
+    """The rest of a holder's life: only its branches return from here."""
     try:
         die_with_parent(original)  # until it is frozen: a hook that hangs must fall to the host's kill timer
         channel.close()
@@ -78,11 +77,11 @@ def _holder(
         die_with_parent(None)
         setsid()  # out of the group that is killed with the original
         listening = Channel(control)
-        write(tell, _FROZEN)
-        close(tell)
+        write(report, _FROZEN)
+        close(report)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            write(tell, f"{type(error).__name__}: {error}".encode())
+            write(report, f"{type(error).__name__}: {error}".encode())
         _exit(1)
     return _hold(environment, listening, randomness)
 
@@ -122,7 +121,7 @@ class _Branches:
                 killpg(pid, signal.SIGKILL)
 
     def forget(self) -> None:
-        """In a branch: its siblings are none of its business."""
+        """In a branch: let go of the descriptors of its siblings."""
         for handle in self.handles.values():
             close(handle)
         for answers in self.sockets.values():
@@ -153,7 +152,7 @@ def _hold(environment: Environment, control: Channel, randomness: _Randomness) -
 
 
 def _end(environment: Environment, branches: _Branches) -> NoReturn:
-    """The harness has let go, or died: nothing may stay behind."""
+    """The harness has let go or died: leave nothing behind."""
     for pid in list(branches.sockets):
         branches.kill(pid)
     with contextlib.suppress(BaseException):
@@ -167,15 +166,15 @@ def _end(environment: Environment, branches: _Branches) -> NoReturn:
 def _fork_branch(
     environment: Environment, control: Channel, files: list[int], branches: _Branches, randomness: _Randomness
 ) -> Channel | None:
-    """A live process from this one. Its files are the socket it serves, its log, and its lifeline."""
+    """Fork a live process. Its files are the socket that it serves, its log, and its lifeline."""
     answers, log, lifeline = files
     holder = getpid()
     try:
         pid = fork()
     except OSError as error:
-        refused = Channel(answers)
-        refused.send({"error": f"its holder could not fork: {error}", "kind": "OSError"})
-        refused.close()
+        refusal = Channel(answers)
+        refusal.send({"error": f"its holder could not fork: {error}", "kind": "OSError"})
+        refusal.close()
         close(log)
         close(lifeline)
         return None
@@ -228,11 +227,11 @@ def _quiesce(environment: Environment) -> None:
 def _other_threads() -> list[str]:
     ours = threading.get_native_id()  # a Thread object may still have the number from before a fork
     try:
-        found = {int(name) for name in os.listdir("/proc/self/task")} - {ours}
+        ids = {int(name) for name in os.listdir("/proc/self/task")} - {ours}
     except OSError:  # not Linux: only Python's own threads are known
         return [thread.name for thread in threading.enumerate() if thread is not threading.current_thread()]
     names = {thread.native_id: thread.name for thread in threading.enumerate()}
-    return [names.get(id) or _native_name(id) for id in sorted(found)]
+    return [names.get(id) or _native_name(id) for id in sorted(ids)]
 
 
 def _native_name(id: int) -> str:
@@ -295,13 +294,13 @@ def die_with_harness(lifeline: int) -> bool:
         return False
     poll = select.poll()
     poll.register(lifeline, select.POLLIN)
-    if poll.poll(0):  # it went away before we asked
+    if poll.poll(0):  # the harness was gone before we asked
         end_group()
     return True
 
 
 def end_group() -> NoReturn:
-    """Go, and take along the children that the environment may have left."""
+    """Exit, and kill the children that the environment may have left."""
     if os.getpgrp() == getpid():
         killpg(getpid(), signal.SIGKILL)
     _exit(1)

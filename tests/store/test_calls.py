@@ -1,0 +1,57 @@
+"""The queries over the journal, and a trajectory by its unit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recompact.chat import Reply, Usage, assistant
+from recompact.context import Context
+from recompact.store.calls import first_agent_inputs, journaled_calls, tokens_by_phase
+from recompact.store.records import write_trajectory
+from recompact.store.runs import trajectories, trajectory_row
+from recompact.store.store import Store
+from recompact.trajectory import Score, Trajectory
+
+CALLS = (  # unit, ordinal, role, input and output tokens
+    ("collect/b", 1, "agent", 30, 3),
+    ("collect/b", 0, "compressor", 20, 2),
+    ("collect/a", 0, "agent", 10, 1),
+    ("collect/a", 1, "agent", 40, 4),
+    ("continue/a", 0, "agent", 50, 5),
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store.open(tmp_path / "run.db")
+    for unit, ordinal, role, sent, written in CALLS:
+        reply = Reply(assistant("yes"), Usage(sent, written, 0, 0, 1))
+        store.journal(unit, ordinal, role, "model", "00" * 32, reply, 0.1)
+    return store
+
+
+def test_calls_are_listed_in_order_and_by_prefix(store: Store) -> None:
+    expected = sorted((unit, ordinal) for unit, ordinal, *_ in CALLS)
+    assert journaled_calls(store) == expected
+    assert journaled_calls(store, "collect/") == expected[:-1]
+    assert journaled_calls(store, "coll%") == []  # a prefix is no pattern
+
+
+def test_the_first_agent_call_is_the_one_with_the_lowest_ordinal(store: Store) -> None:
+    assert first_agent_inputs(store) == {"collect/a": 10, "collect/b": 30, "continue/a": 50}
+
+
+def test_tokens_add_up_by_phase_and_role(store: Store) -> None:
+    assert tokens_by_phase(store) == {"collect": {"agent": 88, "compressor": 22}, "continue": {"agent": 55}}
+
+
+def test_a_trajectory_is_found_by_its_unit_in_any_phase(store: Store) -> None:
+    trajectory = Trajectory("t", (), (), "finished", Score.of(True), Context(()))
+    write_trajectory(store, "replay/t", trajectory, phase="replay", run=2, groups={"level": "easy"}, seconds=0.1)
+    row = trajectory_row(store, "replay/t")
+    assert (row.task, row.run, row.success, row.ending, row.groups) == ("t", 2, True, "finished", {"level": "easy"})
+    assert trajectories(store, phase="replay") == [row]
+    with pytest.raises(LookupError, match="no trajectory replay/u"):
+        trajectory_row(store, "replay/u")
