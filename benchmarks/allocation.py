@@ -39,6 +39,7 @@ from recompact.collection import collect
 from recompact.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.embedded.simulation.truth import Draws, read_truth, run_truth, write_truth
 from recompact.outcome import BoundaryId, Outcome, Outcomes
+from recompact.progress import Silent
 from recompact.stats import Estimate, t_quantile
 from recompact.store.runs import open_run
 from recompact.store.store import Store
@@ -83,7 +84,7 @@ def collected(config: Config, path: Path) -> Path:
     """Run the tasks of a config, as `recompact collect` does; what is there already is not done again."""
 
     async def work(store: Store) -> None:
-        async with open_study(config, path.parent, store, "collect") as study:
+        async with open_study(config, store) as study:
             await collect(study)
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,18 +119,23 @@ def pooled(cache: Path, runs: int, draws: int, limit: int | None) -> World:
     return World(pool, links, remaining)
 
 
+class Lines(Silent):
+    """A line on standard error for every fifty boundaries."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._started, self._done = name, time.monotonic(), 0
+
+    def done(self) -> None:
+        self._done += 1
+        if self._done % 50 == 0:
+            seconds = time.monotonic() - self._started
+            print(f"  {self._name}: {self._done} boundaries, {seconds:.0f} s", file=sys.stderr)
+
+
 def _drawn(path: Path, draws: int) -> Sequence[Any]:
     file = path.with_suffix(f".truth-{draws}.json")
     if not file.is_file():
-        started, done = time.monotonic(), 0
-
-        def on_done() -> None:
-            nonlocal done
-            done += 1
-            if done % 50 == 0:
-                print(f"  {path.stem}: {done} boundaries, {time.monotonic() - started:.0f} s", file=sys.stderr)
-
-        write_truth(run_truth(path, draws, lambda total, begun: None, on_done), file)
+        write_truth(run_truth(path, draws, Lines(path.stem)), file)
     return read_truth(file)
 
 

@@ -134,13 +134,12 @@ async def measure(path: Path, split: str, name: str, barrier: bool = False) -> d
         allocation = allocation_of(store, VerifyConfig(allocation=name))
         if barrier:
             allocation = WithBarrier(allocation)
-        async with open_study(config_of(split), Path(), store, "verify") as study:
+        async with open_study(config_of(split), store) as study:
             models = {key: Slow(model) for key, model in study.models.items()}
             loop = asyncio.get_running_loop()
             started, computing = loop.time(), time.process_time()
-            verified = await verify(replace(study, models=models), allocation)
+            await verify(replace(study, models=models), allocation)
             seconds, computing = loop.time() - started, time.process_time() - computing
-        assert not verified.unfinished
         total = sum(second for model in models.values() for second in model.seconds)
         path_length = critical_path(store, name)
         ideal = max(total / PLACES, path_length)
@@ -175,7 +174,7 @@ def critical_path(store: Store, allocation: str) -> float:
 
 async def collected(path: Path, split: str) -> None:
     with Store.open(path) as store:
-        async with open_study(config_of(split), Path(), store, "collect") as study:
+        async with open_study(config_of(split), store) as study:
             await collect(study)
 
 

@@ -19,23 +19,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-from recompact.execution.schedule import run_units
 
 from recompact.chat import Message, Reply, Request, ToolCall, ToolSpec, Usage, system, user
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import Observation, Opening, Task
 from recompact.execution.episodes import run_episode
+from recompact.execution.executor import InProcess, Unit
+from recompact.execution.scheduler import run_units
 from recompact.models.journal import UnitCalls
+from recompact.progress import SILENT, Silent
 from recompact.rollout import Agent
 from recompact.store.records import write_trajectory
 from recompact.store.store import Store
 from recompact.tokens import counter
-from recompact.trajectory import Action, Score
+from recompact.trajectory import Action, Score, Trajectory
 
 OBSERVATION = json.dumps([{"id": n, "sender": f"person-{n}", "amount": n * 7.5} for n in range(8)])
 
@@ -72,6 +72,16 @@ class TrivialEnvironment:
     def close(self) -> None: ...
 
 
+class Marks(Silent):
+    """The time of every step."""
+
+    def __init__(self, marks: list[float]) -> None:
+        self._marks = marks
+
+    def step(self) -> None:
+        self._marks.append(time.perf_counter())
+
+
 def memory() -> float:
     """Megabytes resident at the most, so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -87,21 +97,26 @@ def measure(concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
     marks: list[float] = []
     with tempfile.TemporaryDirectory() as scratch, Store.open(Path(scratch) / "bench.db") as store:
 
-        async def one(number: int) -> None:
-            unit = f"bench/{number}"
-            calls = UnitCalls(store, unit)
-            trajectory = await run_episode(
-                Task(str(number), "Read them all."),
-                InProcessEpisode(TrivialEnvironment(), str(number)),
-                Agent(calls.bound(InstantModel(), "agent")),
-                count=count,
-                step_limit=steps,
-                on_step=lambda: marks.append(time.perf_counter()) if number == 0 else None,
-            )
-            write_trajectory(store, unit, trajectory, phase="bench", run=0, groups={}, seconds=0.0)
+        def unit(number: int) -> Unit[Trajectory]:
+            name = f"bench/{number}"
+
+            async def play(calls: UnitCalls) -> Trajectory:
+                return await run_episode(
+                    Task(str(number), "Read them all."),
+                    InProcessEpisode(TrivialEnvironment(), str(number)),
+                    Agent(calls.bound(InstantModel(), "agent")),
+                    count=count,
+                    step_limit=steps,
+                    progress=Marks(marks) if number == 0 else SILENT,
+                )
+
+            def record(trajectory: Trajectory, seconds: float) -> None:
+                write_trajectory(store, name, trajectory, phase="bench", run=0, groups={}, seconds=0.0)
+
+            return Unit(name, play, record)
 
         started = time.perf_counter()
-        asyncio.run(run_units(((str(n), partial(one, n)) for n in range(episodes)), concurrency))
+        asyncio.run(run_units(map(unit, range(episodes)), InProcess(store), concurrency))
         seconds = time.perf_counter() - started
     return {
         "steps": episodes * steps,

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from recompact.adaptation.adapt import Adapted, adapt
+from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.adaptation.result import write_result
 from recompact.config import Config, parse_config
 from recompact.evaluation.arm_runs import ArmRuns, find_arm, read_arms
@@ -42,8 +42,8 @@ def config_of(scope: str, method: str = "pair") -> Config:
     return parse_config(text, Path("methods.toml"))
 
 
-async def adapt_with(config: Config, store: Store) -> tuple[Study, Adapted]:
-    async with open_study(config, Path(), store, "adapt") as study:
+async def adapt_with(config: Config, store: Store) -> tuple[Study, Adaptation]:
+    async with open_study(config, store) as study:
         return study, await adapt(study)
 
 
@@ -68,7 +68,7 @@ def adapted(place: Path, scope: str, method: str) -> dict[str, Any]:
 async def measured(place: Path, scope: str, runs: int) -> tuple[tuple[ArmRuns, ...], tuple[Arm, ...]]:
     config = with_split(config_of(scope), "test")
     with Store.open(place / f"evaluate-{scope}.db") as store:
-        async with open_evaluation(config, Path(), store) as study:
+        async with open_evaluation(config, store) as study:
             texts = ["none", "fifo", "prompting", *(f"{m}={(place / f'{scope}-{m}')}" for m in METHODS)]
             arms = parse_arms(texts, config.compressor, study.template)
             await evaluate(study, arms, runs)

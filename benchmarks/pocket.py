@@ -37,7 +37,7 @@ ARMS = {
 async def run(path: Path, compressor: str, split: str, seed: int) -> list[Any]:
     text = f'[suite]\nuse = "pocket"\nsplit = "{split}"\n[compressor]\n{compressor}\n[run]\nseed = {seed}\n'
     with Store.open(path) as store:
-        async with open_study(parse_config(text, Path("pocket.toml")), Path(), store, "collect") as study:
+        async with open_study(parse_config(text, Path("pocket.toml")), store) as study:
             await collect(study)
         return list(trajectories(store))
 
@@ -74,7 +74,7 @@ def main() -> None:
         asyncio.run(run(train, ARMS["prompted"], "train", 0))
         report["train_seconds"] = time.perf_counter() - started
         if args.truth:
-            truths = run_truth(train, args.truth, lambda total, done: None, lambda: None)
+            truths = run_truth(train, args.truth)
             report["truth"] = summarized(truths, args.truth)
     print(json.dumps(report, indent=2)) if args.json else show(report)
 

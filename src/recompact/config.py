@@ -135,7 +135,6 @@ class AdaptConfig:
     fit_runs: Count = 1  # of each candidate on each of them
     redraws: Count = 3  # of a diagnosis or a candidate that breaks a rule
     evidence_tokens: Count = 60_000  # of all boundaries together; for ACON, of one call
-    samples: Count = 30  # ACON: feedback entries per candidate
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 from acon_support import CONFIG, TASKS, Killed, Killing, adapted, calls, study_run
-from recompact.adaptation.units import Silent
 
-from recompact.adaptation.acon import acon_ut, acon_utco
 from recompact.adaptation.acon_feedback import BASELINE, contrast
-from recompact.adaptation.adapt import Adapted, adapt
-from recompact.adaptation.candidates import Drawn
-from recompact.adaptation.lock import PARTS, broken_rules, unusable
-from recompact.adaptation.selection import ORIGINAL
+from recompact.adaptation.adapt import Adaptation, adapt
+from recompact.adaptation.lock import broken_rules, unusable
+from recompact.adaptation.registry import load_method
+from recompact.candidate import ORIGINAL, PARTS, Candidate
 from recompact.collection import collect
 from recompact.store.runs import boundary_rows, trajectories
 from recompact.store.store import Store
@@ -22,7 +20,7 @@ from recompact.study import Study
 from recompact.template import default_template, placeholders
 
 METHODS = ("acon-ut", "acon-ut-locked", "acon-utco")
-Run = tuple[Path, Mapping[str, Adapted]]
+Run = tuple[Path, Mapping[str, Adaptation]]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +53,6 @@ def test_the_methods_share_what_they_have_in_common_and_nothing_is_verified(run:
 def test_each_method_ends_in_a_selection_of_usable_templates(run: Run, method: str) -> None:
     result = run[1][method]
     original = default_template()
-    assert not result.unfinished
     assert result.selection is not None
     names = {fit.name for fit in result.selection.fits}
     assert names == {ORIGINAL, *(c.name for c in result.candidates)}
@@ -65,7 +62,7 @@ def test_each_method_ends_in_a_selection_of_usable_templates(run: Run, method: s
         assert candidate.template is not None
         assert candidate.template != original
         assert unusable(candidate.template) == ()
-        assert candidate.rules
+        assert candidate.clauses
         for part in PARTS:
             assert sorted(placeholders(candidate.template.part(part))) == sorted(placeholders(original.part(part)))
 
@@ -97,11 +94,11 @@ def only(*tasks: str) -> str:
 
 
 def test_failures_serve_where_there_is_no_regression(tmp_path: Path) -> None:
-    async def work(study: Study) -> Drawn:
+    async def work(study: Study) -> tuple[Candidate, ...]:
         await collect(study)
-        return await acon_ut(study, Silent())
+        return await load_method("acon-ut").propose(study)
 
-    candidates, _ = study_run(tmp_path / "run.db", work, text=only("pocket-train-005"))  # it fails either way
+    candidates = study_run(tmp_path / "run.db", work, text=only("pocket-train-005"))  # it fails either way
     with Store.read(tmp_path / "run.db") as store:
         found = contrast(store)
     assert (found.tasks, found.regressions) == (("pocket-train-005",), False)
@@ -116,19 +113,18 @@ def test_without_failures_there_is_no_candidate_and_that_is_said(tmp_path: Path)
     assert result.template == default_template()
     (told,) = result.candidates
     assert (told.name, told.template) == ("acon-ut", None)
-    assert told.refused == ("None of 1 training tasks failed with compaction: there is nothing to learn from.",)
+    assert told.objections == ("None of 1 training tasks failed with compaction: there is nothing to learn from.",)
 
 
 def test_utco_starts_from_the_original_where_ut_has_no_winner(tmp_path: Path) -> None:
     """Then the runs that were collected serve again: they are not paid for twice."""
     path = tmp_path / "run.db"
 
-    async def work(study: Study) -> Drawn:
+    async def work(study: Study) -> tuple[Candidate, ...]:
         await collect(study)
-        return await acon_utco(study, Silent())
+        return await load_method("acon-utco").propose(study)
 
-    candidates, left = study_run(path, work, text=only("pocket-train-002"))
-    assert not left
+    candidates = study_run(path, work, text=only("pocket-train-002"))
     assert [c.name for c in candidates] == ["acon-ut", "acon-utco-1", "acon-utco-2", "acon-utco-3"]
     assert [c.template is not None for c in candidates] == [False, True, True, True]
     assert units(path, "compress/") == set()
@@ -136,13 +132,13 @@ def test_utco_starts_from_the_original_where_ut_has_no_winner(tmp_path: Path) ->
 
 
 def test_without_successes_nothing_is_shortened_and_that_is_said(tmp_path: Path) -> None:
-    async def work(study: Study) -> Drawn:
+    async def work(study: Study) -> tuple[Candidate, ...]:
         await collect(study)
-        return await acon_utco(study, Silent())
+        return await load_method("acon-utco").propose(study)
 
-    candidates, _ = study_run(tmp_path / "run.db", work, text=only("pocket-train-003"))  # too short to be compacted
+    candidates = study_run(tmp_path / "run.db", work, text=only("pocket-train-003"))  # too short to be compacted
     assert [(c.name, c.template) for c in candidates] == [("acon-ut", None), ("acon-utco", None)]
-    assert "nothing can be shortened" in candidates[1].refused[0]
+    assert "nothing can be shortened" in candidates[1].objections[0]
 
 
 KILLS = (

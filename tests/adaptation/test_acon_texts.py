@@ -12,7 +12,7 @@ from acon_support import study_run
 
 from recompact.adaptation.acon_feedback import PROMPT, RunPair, give_feedback, run_pair
 from recompact.adaptation.acon_rewriting import Assignment, rewrite, sampled
-from recompact.adaptation.acon_shortening import AIM, Analysis, Spare, analyse, compactions, told
+from recompact.adaptation.acon_shortening import AIM, Analysis, Spare, analyse, compactions, introduction
 from recompact.adaptation.acon_texts import in_segments, segments, shown_turns, summaries, without_middle
 from recompact.adaptation.evidence import MARK
 from recompact.adaptation.optimizer import Optimizer
@@ -151,7 +151,7 @@ def test_only_the_sample_and_only_its_lessons_reach_the_optimizer() -> None:
         assert "remedy of a" not in prompt
         assert template.first in prompt
         assert ("Every heading stays" in prompt) == locked
-    shorter = Assignment(template, entries, told([Analysis("x#1", 1000), Analysis("x#2", 2000)]), AIM)
+    shorter = Assignment(template, entries, introduction([Analysis("x#1", 1000), Analysis("x#2", 2000)]), AIM)
     model = Scripted(answer)
     asyncio.run(rewrite(Optimizer(model), "c", shorter, ["a"]))
     assert "1500 characters on average" in model.requests[0].messages[-1].content
@@ -170,10 +170,10 @@ def test_an_analysis_quotes_its_summary_or_is_redrawn(compacted: Trajectory) -> 
     analysis = asyncio.run(analyse(Optimizer(model), made))
     assert analysis.remove == (Spare("pages", "less"),)
     assert [len(request.messages) for request in model.requests] == [2, 4, 6, 8]
-    assert ["nothing to keep" in analysis.refused[0], "never said" in analysis.refused[1]] == [True, True]
+    assert ["nothing to keep" in analysis.objections[0], "never said" in analysis.objections[1]] == [True, True]
     assert Analysis.from_json(json.loads(json.dumps(analysis.to_json()))) == analysis
     refused = asyncio.run(analyse(Optimizer(Scripted(*["no"] * 4)), made))
-    assert (refused.remove, refused.keep, len(refused.refused)) == ((), (), 4)
+    assert (refused.remove, refused.keep, len(refused.objections)) == ((), (), 4)
 
 
 # --- the simulated optimizer
@@ -235,7 +235,7 @@ def test_simulated_shortening_weakens_what_was_not_needed() -> None:
 def test_feedback_of_the_simulated_optimizer_passes_its_own_check(compacted: Trajectory) -> None:
     pair: RunPair = run_pair(TASK, compacted, compacted, 60_000, COUNT)
     feedback = asyncio.run(give_feedback(Optimizer(SimulatedOptimizer()), pair))
-    assert feedback.refused == ()
+    assert feedback.objections == ()
     assert feedback.remedies
     assert feedback.reduced()["findings"]
     assert "quote" not in json.dumps(feedback.reduced())

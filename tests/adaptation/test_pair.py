@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from run_files import select_rows
 
-from recompact.adaptation.adapt import Adapted, adapt
+from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.adaptation.evidence import MARK, BoundaryEvidence, gather
-from recompact.adaptation.lock import broken_rules, instances_in, tells_agent
+from recompact.adaptation.lock import broken_rules, instances_in
 from recompact.adaptation.result import write_result
-from recompact.adaptation.selection import ORIGINAL, fit_tasks
+from recompact.adaptation.selection import fit_tasks
+from recompact.candidate import ORIGINAL, Clause
 from recompact.config import Config, parse_config
 from recompact.embedded.pocket import PocketSuite
 from recompact.store.runs import trajectories
@@ -34,9 +35,9 @@ fit_tasks = 4
 """
 
 
-def run(path: Path, text: str = CONFIG, **changes: object) -> tuple[Study, Adapted]:
-    async def work(store: Store) -> tuple[Study, Adapted]:
-        async with open_study(parse_config(text, Path("c.toml")), Path(), store, "adapt") as study:
+def run(path: Path, text: str = CONFIG, **changes: object) -> tuple[Study, Adaptation]:
+    async def work(store: Store) -> tuple[Study, Adaptation]:
+        async with open_study(parse_config(text, Path("c.toml")), store) as study:
             return study, await adapt(study, **changes)  # type: ignore[arg-type]
 
     with Store.open(path) as store:
@@ -90,16 +91,15 @@ def test_candidates_keep_the_lock_and_cite_their_boundaries(adapted_run: Path) -
     original = default_template()
     ids = {str(e.id) for e in evidence_in(adapted_run)}
     for candidate in adapted.candidates:
-        assert candidate.template is not None, candidate.refused
+        assert candidate.template is not None, candidate.objections
         assert broken_rules(original, candidate.template) == ()
-        assert candidate.rules
-        for rule in candidate.rules:
-            assert set(rule.boundaries) <= ids
+        assert candidate.clauses
+        for clause in candidate.clauses:
+            assert set(clause.answers) <= ids
     assert len({c.template.hash for c in adapted.candidates if c.template}) > 1
     assert adapted.selection is not None
     assert {fit.name for fit in adapted.selection.fits} == {ORIGINAL, *(c.name for c in adapted.candidates)}
     assert adapted.winner in {fit.name for fit in adapted.selection.fits}
-    assert not adapted.unfinished
     assert study.template == original
 
 
@@ -197,8 +197,8 @@ def test_guidance_may_change_and_old_words_may_name_anything() -> None:
 def test_instances_and_clauses_for_the_agent() -> None:
     found = instances_in(["ann.miller@post.example paid 12.50 on 2025-03-01, see pay-7f3a9c21 and account 52834"])
     assert {"ann.miller@post.example", "12.50", "2025-03-01", "pay-7f3a9c21", "52834"} <= found
-    assert tells_agent("Before any irreversible action, verify the target set.")
-    assert not tells_agent("Keep every condition of the task exactly.")
+    assert Clause("Before any irreversible action, verify the target set.", "", ()).tells_agent
+    assert not Clause("Keep every condition of the task exactly.", "", ()).tells_agent
 
 
 def test_methods_and_defaults() -> None:

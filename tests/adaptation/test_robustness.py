@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 from acon_support import Changed, edited, refusal, study_run
-from recompact.adaptation.units import Silent
 
-from recompact.adaptation.acon import acon_ut
-from recompact.adaptation.adapt import METHODS, adapt
-from recompact.adaptation.candidates import Drawn
+from recompact.adaptation.adapt import adapt
 from recompact.adaptation.evidence import gather
 from recompact.adaptation.lock import instances_in, unusable
 from recompact.adaptation.optimizer import read_json
-from recompact.adaptation.selection import ORIGINAL
+from recompact.adaptation.registry import load_method
+from recompact.candidate import ORIGINAL, Candidate
 from recompact.chat import Reply, Request
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import seed_of
@@ -40,7 +38,7 @@ def verified(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def work(study: Study) -> None:
         await adapt(study, until="verify")
-        await acon_ut(study, Silent())
+        await load_method("acon-ut").propose(study)
 
     study_run(path, work, "pair")
     with Store.open(path) as store:
@@ -54,11 +52,10 @@ def drawn(verified: Path, tmp_path: Path, method: str, change: Callable[[Request
     shutil.copy(verified, path)
     optimizer = Changed(change)
 
-    async def work(study: Study) -> Drawn:
-        return await METHODS[method](study, Silent())
+    async def work(study: Study) -> tuple[Candidate, ...]:
+        return await load_method(method).propose(study)
 
-    candidates, unfinished = study_run(path, work, method, models=optimizer.models)
-    assert not unfinished
+    candidates = study_run(path, work, method, models=optimizer.models)
     return candidates, optimizer.requests, path
 
 
@@ -119,8 +116,8 @@ def test_a_bad_revision_is_redrawn_then_reported(verified: Path, tmp_path: Path,
     assert len(candidates) == 3
     for candidate in candidates:
         assert candidate.template is None
-        assert len(candidate.refused) == 1 + REDRAWS
-        assert all(reason in said for said in candidate.refused), candidate.refused
+        assert len(candidate.objections) == 1 + REDRAWS
+        assert all(reason in said for said in candidate.objections), candidate.objections
     assert told(requests, reason)
 
 
@@ -145,7 +142,7 @@ def test_instances_of_the_evidence_are_refused(verified: Path, tmp_path: Path, m
     )
     for candidate in candidates:
         assert candidate.template is None
-        assert f"names {literal!r}, which belongs to one task only" in candidate.refused[0]
+        assert f"names {literal!r}, which belongs to one task only" in candidate.objections[0]
     assert told(requests, literal)
 
 
@@ -170,7 +167,7 @@ def test_the_other_candidates_go_on(verified: Path, tmp_path: Path, method: str)
         verified, tmp_path, method, lambda request, text: "{" if request.decoding.seed in second else text
     )
     assert [candidate.template is not None for candidate in candidates] == [True, False, True]
-    assert candidates[1].refused
+    assert candidates[1].objections
     for candidate in (candidates[0], candidates[2]):
         assert unusable(candidate.template) == ()
 
@@ -186,7 +183,7 @@ def test_one_slip_costs_one_redraw(verified: Path, tmp_path: Path, method: str) 
     candidates, _, _ = drawn(verified, tmp_path, method, slips)
     for candidate in candidates:
         assert candidate.template is not None
-        assert len(candidate.refused) == 1
+        assert len(candidate.objections) == 1
         assert "{{ history }}" in candidate.template.first
 
 
@@ -237,7 +234,7 @@ def test_bad_feedback_is_redrawn_then_reported(verified: Path, tmp_path: Path, f
     candidates, requests, path = drawn(verified, tmp_path, "acon-ut", lambda request, text: spoil(text))
     (report,) = candidates
     assert (report.name, report.template) == ("acon-ut", None)
-    assert "gave no usable feedback" in report.refused[0]
+    assert "gave no usable feedback" in report.objections[0]
     assert told(requests, reason)
     with Store.read(path) as store:
         made = [store.result(unit) for unit in store.finished("feedback")]
@@ -277,7 +274,7 @@ def test_a_request_that_no_server_takes_is_reported(
 
     candidates, _, _ = drawn(verified, tmp_path, method, fails)
     assert [c.template for c in candidates] == [None] * 3
-    assert all(str(failure) in c.refused[-1] for c in candidates)
+    assert all(str(failure) in c.objections[-1] for c in candidates)
 
 
 def test_a_free_rewriting_may_change_headings_and_the_locked_one_may_not(verified: Path, tmp_path: Path) -> None:
@@ -298,8 +295,7 @@ def test_an_optimizer_that_never_answers_leaves_the_original(verified: Path, tmp
     shutil.copy(verified, path)
     result = study_run(path, adapt, method, models=Changed(lambda request, text: refusal()).models)
     assert (result.winner, result.template, result.selection) == (ORIGINAL, default_template(), None)
-    assert not result.unfinished
-    assert all(candidate.template is None and candidate.refused for candidate in result.candidates)
+    assert all(candidate.template is None and candidate.objections for candidate in result.candidates)
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = Config(suite=SuiteConfig(split="train", limit=36), compressor=CompressorConfig(budget=2048))
 
     async def work(store: Store) -> None:
-        async with open_study(config, path.parent, store, "collect") as study:
+        async with open_study(config, store) as study:
             await collect(study)
 
     with open_run(path) as store:

@@ -18,13 +18,14 @@ from recompact.attribution.findings import findings
 from recompact.attribution.forecast import forecast
 from recompact.attribution.halving import Halving
 from recompact.attribution.uniform import Uniform
-from recompact.attribution.verify import boundary_named, digest, known, retry_left_out, verify
+from recompact.attribution.verify import RunOutcomes, boundary_named, digest, outcomes_in, retry_left_out, verify
 from recompact.chat import Reply, Request
 from recompact.collection import collect
 from recompact.config import ConfigError, VerifyConfig
 from recompact.environments.functions import FunctionEnvironment
 from recompact.environments.protocol import Suite
 from recompact.errors import InputError
+from recompact.execution.scheduler import Unfinished
 from recompact.models.failures import Overloaded
 from recompact.outcome import ARMS, BoundaryId
 from recompact.store.records import read_boundary, read_trajectory
@@ -42,7 +43,7 @@ def collected_run(directory: Path, suite: Suite) -> Path:
 
     path = directory / "books.db"
     with Store.open(path) as store:
-        assert not asyncio.run(collect(study_of(store, suite))).unfinished
+        assert asyncio.run(collect(study_of(store, suite)))
     return path
 
 
@@ -74,10 +75,10 @@ async def test_each_draw_is_a_unit_with_its_record_and_its_whole_trajectory(coll
             start = boundary.pre if row.arm == "PRE" else boundary.post
             assert whole.context.messages[: len(start.messages)] == start.messages
         assert phase_digest(store, "trajectory") == before
-        assert verified.known == known(store)
-        outcomes = verified.known.outcomes[BoundaryId(made[0].unit, made[0].index)]
+        assert RunOutcomes(verified.outcomes, verified.left_out) == outcomes_in(store)
+        outcomes = verified.outcomes[BoundaryId(made[0].unit, made[0].index)]
         assert outcomes.pre[0].tokens == sum(usage.total for usage in made[0].usage.values()) > 0
-        assert {o.value for k in verified.known.outcomes.values() for o in k.post.values()} == {0.0, 1.0}
+        assert {o.value for k in verified.outcomes.values() for o in k.post.values()} == {0.0, 1.0}
 
 
 async def test_the_digest_is_the_same_for_one_at_a_time_and_for_32(collected: Path, tmp_path: Path) -> None:
@@ -134,12 +135,12 @@ async def test_a_boundary_whose_replay_differs_is_left_out_with_its_reason(tmp_p
     for concurrency in (1, 32):
         with Store.open(copied(path, tmp_path, str(concurrency))) as store:
             verified = await verify(study_of(store, suite, concurrency=concurrency))
-            left_out = verified.known.left_out
+            left_out = verified.left_out
             assert {id.unit for id in left_out} == {"collect/book-001"}
             assert len(left_out) == sum(row.task == "book-001" for row in boundary_rows(store))
             assert all("replay differs at action 1 (look)" in reason for reason in left_out.values())
-            assert not left_out.keys() & verified.known.outcomes.keys()
-            assert known(store) == verified.known
+            assert not left_out.keys() & verified.outcomes.keys()
+            assert outcomes_in(store) == RunOutcomes(verified.outcomes, verified.left_out)
             digests.add(digest(store))
             found = findings(store)
             assert {f.id for f in found.boundaries if f.left_out} == left_out.keys()
@@ -165,11 +166,11 @@ async def test_what_was_left_out_can_be_tried_again_once_its_environment_is_mend
     with Store.open(copied(collected, tmp_path)) as store:
         monkeypatch.setattr(FunctionEnvironment, "restore", out_of_order)
         verified = await verify(study_of(store, books(6)))
-        assert {id.unit for id in verified.known.left_out} == {"collect/book-002"}
+        assert {id.unit for id in verified.left_out} == {"collect/book-002"}
         monkeypatch.undo()
-        assert retry_left_out(store) == len(verified.known.left_out)
+        assert retry_left_out(store) == len(verified.left_out)
         again = await verify(study_of(store, books(6)))
-        assert not again.known.left_out
+        assert not again.left_out
         assert digest(store) == whole
         assert retry_left_out(store) == 0
 
@@ -185,12 +186,15 @@ async def test_what_could_not_be_finished_is_told_and_finished_the_next_time(col
         await verify(study_of(store, books(6)))
         whole = digest(store)
     with Store.open(copied(collected, tmp_path)) as store:
-        verified = await verify(study_of(store, books(6), models={"reader": Moody()}, concurrency=16))
-        assert verified.unfinished
-        assert not verified.retained
+        with pytest.raises(Unfinished) as stopped:
+            await verify(study_of(store, books(6), models={"reader": Moody()}, concurrency=16))
+        units = {unit.name for unit in stopped.value.units}
+        assert all(name.startswith("continue/") for name in units)
+        assert not units & store.finished("continuation")
+        assert store.finished("continuation")  # the others are recorded
+        assert {unit.failure.kind for unit in stopped.value.units} == {"overload"}
         assert "verified" not in store.meta
-        verified = await verify(study_of(store, books(6)))
-        assert not verified.unfinished
+        await verify(study_of(store, books(6)))
         assert digest(store) == whole
         assert store.meta["verified"]["allocation"] == "halving"
 
@@ -266,6 +270,6 @@ def test_allocations_have_names(collected: Path) -> None:
         with pytest.raises(ConfigError, match=r"\[verify\] allocation = 'uniform:0' must be halving"):
             config_of(more='[verify]\nallocation = "uniform:0"')
         chained = allocation_of(store, VerifyConfig(allocation="chained"))
-        nothing: Any = known(store).outcomes
+        nothing: Any = outcomes_in(store).outcomes
         free = outcomes_seen_by(chained, nothing)
         assert sum(len(o.post) for o in free.values()) == 6  # the last boundary of each book

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from commands import recompact, served
 from evaluation_support import ROOT
-from recompact.execution.schedule import Unfinished
 from replay_support import CODE, CONFIG, HERE, KEEP, Keeper, Opener, told
 
 from recompact.chat import Message, ToolCall, Usage, user
@@ -21,6 +20,7 @@ from recompact.context import Context, Turn
 from recompact.evaluation import replay as replaying
 from recompact.evaluation.arms import note_arms, parse_arms
 from recompact.evaluation.evaluate import unit_of
+from recompact.execution.scheduler import UnfinishedUnit
 from recompact.models.failures import Overloaded
 from recompact.store.records import write_trajectory
 from recompact.store.runs import boundary_rows
@@ -170,8 +170,8 @@ def test_replay_that_is_stopped_or_unfinished_says_how_to_go_on(home: Path, monk
 
     async def unfinished(*arguments: Any, **more: Any) -> replaying.Replay:
         found = await whole(*arguments, **more)
-        failed = Unfinished("replay/some/unit", Overloaded("busy"))
-        return replace(found, unfinished=(failed,), left_out={"replay/other": "gone\x1b[2J"})
+        failed = UnfinishedUnit("replay/some/unit", Overloaded("busy"))
+        raise replaying.UnfinishedReplay([failed], replace(found, left_out={"replay/other": "gone\x1b[2J"}))
 
     monkeypatch.setattr(replaying, "replay", unfinished)
     done = recompact(*command)

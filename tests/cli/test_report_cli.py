@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from report_support import Page, adapted_template, arm, claim, make_evaluation, make_verified
 
-from recompact.adaptation.adapt import Adapted
-from recompact.adaptation.revision import Candidate, Rule
+from recompact.adaptation.adapt import Adaptation
+from recompact.adaptation.pair import PAIR
+from recompact.candidate import Candidate, Clause
 from recompact.cli.demo import _print_story
 from recompact.evaluation.arms import Arm, note_arms
 from recompact.evaluation.summary import evaluation
@@ -82,7 +83,8 @@ def test_released_records_make_a_page_too(home: Path) -> None:
 
 def test_the_demo_speaks_in_the_words_of_the_report(capsys: pytest.CaptureFixture[str]) -> None:
     """A cost of minus two points, or a gain that is within noise, is not told as a fact."""
-    adapted = Adapted(default_template(), "a", (Candidate("a", None, (Rule("Keep it.", "Goal", ("t#1",)),)),), None)
+    candidate = Candidate("a", None, (Clause("Keep it.", "Goal", ("t#1",)),))
+    adapted = Adaptation(PAIR, default_template(), "a", (candidate,), None)
     page = {
         "answer": ["There is no evidence.", "1 of 9 examined compactions did harm."],
         "numbers": [["a against b: −2.0 points"], ["11.1 %."]],

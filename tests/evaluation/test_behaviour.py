@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from progress_support import Heard
 
 from recompact.chat import Message, ToolCall
 from recompact.config import parse_config
@@ -120,17 +121,10 @@ def test_figures_by_hand(tmp_path: Path) -> None:
     assert values["held.calls"] == (2 / 4, 4)
     assert values["documentation_calls"] == (2 / 3, 3)
     assert (found.says_behaviour, found.says_literals, found.left_out) == (True, True, 0)
-    heard: list[object] = []
+    heard = Heard()
     with Store.read(tmp_path / "run.db") as store:
-        told = behaviours(
-            store,
-            InProcessSuite(PAINTING),
-            10,
-            on_begin=lambda total, done: heard.append((total, done)),
-            on_done=lambda: heard.append("done"),
-        )
-        asyncio.run(told)
-    assert heard == [(3, 0), "done", "done", "done"]
+        asyncio.run(behaviours(store, InProcessSuite(PAINTING), 10, progress=heard))
+    assert heard.events == [("stage", "behaviour", 3, 0), *[("done",)] * 3]
 
 
 def test_intervals_resample_tasks_whole(tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from progress_support import Heard
 from replay_support import (
     CODE,
     FIRST,
@@ -35,10 +36,11 @@ from recompact.context import Context, Summary, Turn
 from recompact.environments.protocol import Suite
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import digest
-from recompact.evaluation.replay import Replay, needed_facts, replay
+from recompact.evaluation.replay import Replay, UnfinishedReplay, needed_facts, replay
 from recompact.evaluation.replay_tables import condition_table, fact_table
 from recompact.models.failures import Overloaded
 from recompact.models.protocol import ChatModel
+from recompact.progress import SILENT, Progress
 from recompact.store.records import read_trajectory
 from recompact.store.store import Store
 from recompact.template import Template
@@ -53,9 +55,9 @@ def collected(path: Path, suite: Suite = vault, *, draws: int | None = 3, more: 
 
     async def work(store: Store) -> None:
         study = study_of(store, suite, more=more)
-        assert not (await collect(study)).unfinished
+        await collect(study)
         if draws != 0:
-            assert not (await verify(study, Uniform(draws) if draws else None)).unfinished
+            await verify(study, Uniform(draws) if draws else None)
 
     with Store.open(path) as store:
         asyncio.run(work(store))
@@ -71,11 +73,11 @@ def replayed(
     models: dict[str, ChatModel] | None = None,
     more: str = "",
     concurrency: int = 4,
-    on_done: Callable[[], None] = lambda: None,
+    progress: Progress = SILENT,
 ) -> tuple[Replay, str]:
     with Store.open(path) as store:
-        study = study_of(store, suite, models=models, more=more, concurrency=concurrency)
-        found = asyncio.run(replay(study, FIRST, templates, draws, on_done=on_done))
+        study = study_of(store, suite, models=models, more=more, concurrency=concurrency, progress=progress)
+        found = asyncio.run(replay(study, FIRST, templates, draws))
         return found, digest(store, found.units)
 
 
@@ -124,17 +126,11 @@ def test_a_burden_is_judged_by_steps(tmp_path: Path) -> None:
 
 def test_draws_are_made_once_and_known_by_the_template(tmp_path: Path) -> None:
     path = collected(tmp_path / "run.db")
-    made = 0
-
-    def on_done() -> None:
-        nonlocal made
-        made += 1
 
     def more(templates: Mapping[str, Template], draws: int) -> int:
-        nonlocal made
-        made = 0
-        replayed(path, templates, draws, on_done=on_done)
-        return made
+        heard = Heard()
+        replayed(path, templates, draws, progress=heard)
+        return heard.count("done")
 
     assert more({"keeping": KEEPING}, 1) == 2
     assert more({"keeping": KEEPING}, 1) == 0
@@ -223,12 +219,13 @@ class Overworked(Keeper):
 
 def test_a_model_that_fails_leaves_draws_to_be_made_later(tmp_path: Path) -> None:
     path = collected(tmp_path / "run.db")
-    found, _ = replayed(path, models={"noter": Overworked()}, draws=2)
-    assert [u.failure.kind for u in found.unfinished] == ["overload"] * 2
+    with pytest.raises(UnfinishedReplay) as stopped:
+        replayed(path, models={"noter": Overworked()}, draws=2)
+    found = stopped.value.replay
+    assert [u.failure.kind for u in stopped.value.units] == ["overload"] * 2
     assert [len(c.draws) for c in found.conditions] == [3, 3, 2, 0]
     assert found.verdicts[0].words.startswith("not judged: keeping has no draw")
     again, _ = replayed(path, draws=2)
-    assert not again.unfinished
     assert again.verdicts[0].closed
 
 
@@ -275,9 +272,8 @@ def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
                 asyncio.run(replay(study, FIRST, {name: KEEPING}))
         with pytest.raises(InputError, match="the run's own"):
             asyncio.run(replay(study, FIRST, {"mine": study.template}))
-        fifo = replace(study.config, compressor=replace(study.config.compressor, kind="fifo"))
         with pytest.raises(InputError, match="compressed by fifo"):
-            asyncio.run(replay(replace(study, config=fifo), FIRST, {"k": KEEPING}))
+            asyncio.run(replay(study.compressing("fifo"), FIRST, {"k": KEEPING}))
         document = select_rows(store, "SELECT document FROM boundaries WHERE unit = ?", (FIRST.unit,))[0]["document"]
         with store.transaction():
             bare = store.put(store.text(document).replace('"snapshot":[', '"was":['))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from recompact.adaptation.adapt import Adapted, adapt
+from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.chat import Reply, Request, Usage, assistant
 from recompact.config import parse_config
 from recompact.models.protocol import ChatModel
@@ -45,15 +45,15 @@ def study_run(
 
     async def run(store: Store) -> T:
         config = parse_config(text, Path("c.toml"))
-        config = replace(config, adapt=replace(config.adapt, method=method))  # type: ignore[arg-type]
-        async with open_study(config, Path(), store, "adapt") as study:
+        config = replace(config, adapt=replace(config.adapt, method=method))
+        async with open_study(config, store) as study:
             return await work(replace(study, models=models(study.models)))
 
     with Store.open(path) as store:
         return asyncio.run(run(store))
 
 
-def adapted(path: Path, method: str, models: Callable[[Models], Models] = lambda models: models) -> Adapted:
+def adapted(path: Path, method: str, models: Callable[[Models], Models] = lambda models: models) -> Adaptation:
     return study_run(path, adapt, method, models=models)
 
 

@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from recompact.chat import Message, Reply, Request, ToolCall, Usage, assistant
+from recompact.compressors.registry import load_compressor
 from recompact.config import parse_config
 from recompact.environments.functions import FunctionEnvironment, FunctionSuite, function_suite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import Environment, Observation, Suite, Task
+from recompact.execution.executor import InProcess
 from recompact.models.limits import Spending
 from recompact.models.protocol import ChatModel
 from recompact.outcome import BoundaryId
+from recompact.progress import SILENT, Progress
 from recompact.store.store import Store
 from recompact.study import Study
 from recompact.template import Template, default_template
@@ -184,6 +187,7 @@ def study_of(
     models: dict[str, ChatModel] | None = None,
     more: str = "",
     concurrency: int = 4,
+    progress: Progress = SILENT,
 ) -> Study:
     """A study with models of this process."""
     text = CONFIG.replace("concurrency = 4", f"concurrency = {concurrency}")
@@ -191,7 +195,18 @@ def study_of(
     if "identity" not in store.meta:
         store.set_meta(identity=config.identity(), command="collect")
     chosen: dict[str, ChatModel] = {"agent": Opener(), "noter": Keeper(), **(models or {})}
-    return Study(config, InProcessSuite(suite), chosen, OWN, store, Spending(), counter(config.run.counter))
+    return Study(
+        config=config,
+        episodes=InProcessSuite(suite),
+        models=chosen,
+        compressor_kind=load_compressor(config.compressor.kind, {}, HERE.parent),
+        template=OWN,
+        store=store,
+        spending=Spending(),
+        count=counter(config.run.counter),
+        executor=InProcess(store, config.run.seed),
+        progress=progress,
+    )
 
 
 FIRST = BoundaryId("collect/vault-0", 1)

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 from recompact.attribution.continuations import continuation_unit
+from recompact.candidate import ORIGINAL, Candidate, Fit, Selection
 from recompact.chat import Message, Reply, ToolCall, Usage, assistant, canonical, system, user
 from recompact.config import Config, SuiteConfig, VerifyConfig
 from recompact.context import Context, Summary, Turn
@@ -17,6 +18,7 @@ from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.evaluation.arms import Arm, note_arms
 from recompact.evaluation.evaluate import PHASE, unit_of
 from recompact.outcome import ARMS
+from recompact.store.adaptations import AdaptationRecord, write_adaptation
 from recompact.store.records import write_continuation, write_trajectory
 from recompact.store.store import Store
 from recompact.template import Template, default_template
@@ -67,8 +69,10 @@ def adapted_template() -> Template:
 
 def claim(store: Store, command: str, model: str = "sim-agent") -> None:
     """What a run says of itself."""
-    identity = {**Config(suite=SuiteConfig(use="office")).identity(), "template": default_template().hash}
-    store.set_meta(command=command, suite="office", version="0.1.0", identity=identity)
+    own = default_template()
+    identity = {**Config(suite=SuiteConfig(use="office")).identity(), "template": own.hash}
+    templates = {own.hash: own.parts()}
+    store.set_meta(command=command, suite="office", version="0.1.0", identity=identity, templates=templates)
     reply = Reply(assistant("hello"), Usage(100, 10, 0, 0, 1), model=model)
     store.journal("claim", 0, "agent", model, "00" * 32, reply, 0.0)
 
@@ -154,6 +158,17 @@ def add_boundary(store: Store, text: str, draws: int = 2, steps: int = 12) -> No
     found = {"boundary": f"{task}#1", "channel": "both", "findings": [cause, cause], "refused": []}
     with store.transaction():
         store.finish(f"diagnose/{task}#1", "diagnosis", canonical({**found, "unit": unit, "index": 1}), 0.0)
+
+
+def note_adaptation(store: Store, candidate: Candidate, selection: Selection | None = None) -> None:
+    """What `recompact adapt` records of PAIR with one candidate."""
+    write_adaptation(store, AdaptationRecord("pair", "compaction", default_template().hash, (candidate,), selection))
+
+
+def selected(candidate: Candidate, tasks: Sequence[str] = ("a", "b")) -> Selection:
+    """The candidate passed on all fit tasks, and the original on none."""
+    fits = (Fit(ORIGINAL, len(tasks), 0, 0.0), Fit(candidate.name, len(tasks), len(tasks), 0.0))
+    return Selection(fits, candidate.name, tuple(tasks))
 
 
 def _turn(number: int, text: str) -> Turn:

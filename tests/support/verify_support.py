@@ -12,10 +12,12 @@ from random import Random
 from typing import Any
 
 from recompact.chat import Message, Reply, Request, ToolCall, Usage, assistant
+from recompact.compressors.registry import load_compressor
 from recompact.config import Config, parse_config
 from recompact.environments.functions import FunctionEnvironment, FunctionSuite, function_suite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import Environment, Observation, Suite, Task
+from recompact.execution.executor import InProcess
 from recompact.models.limits import Spending
 from recompact.models.protocol import ChatModel
 from recompact.store.store import Store
@@ -154,5 +156,14 @@ def study_of(
     if "identity" not in store.meta:
         store.set_meta(identity=config.identity())
     chosen: dict[str, ChatModel] = {"reader": ShakyReader(), "noter": FickleNoter(), **(models or {})}
-    template = resolve("default", HERE.parent)
-    return Study(config, InProcessSuite(suite), chosen, template, store, Spending(), counter(config.run.counter))
+    return Study(
+        config=config,
+        episodes=InProcessSuite(suite),
+        models=chosen,
+        compressor_kind=load_compressor(config.compressor.kind, {}, HERE.parent),
+        template=resolve("default", HERE.parent),
+        store=store,
+        spending=Spending(),
+        count=counter(config.run.counter),
+        executor=InProcess(store, config.run.seed),
+    )

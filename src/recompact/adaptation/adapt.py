@@ -45,23 +45,23 @@ async def adapt(study: Study, until: Stage = "select") -> Adaptation:
         await verify(study)  # step 2
     if "revise" in stages:
         candidates = await method.propose(study)  # step 3
+        write_adaptation(study.store, _record(study, method, candidates, None))  # a stop in step 4 loses nothing
     if "select" in stages and any(candidate.template for candidate in candidates):
         selection = await select(study, candidates)  # step 4
+        write_adaptation(study.store, _record(study, method, candidates, selection))
     winner = selection.winner if selection else ORIGINAL
     template = {c.name: c.template for c in candidates}.get(winner) or study.template
-    adaptation = Adaptation(method, template, winner, candidates, selection)
-    if "revise" in stages:
-        write_adaptation(study.store, _record(adaptation, study))
-    return adaptation
+    return Adaptation(method, template, winner, candidates, selection)
 
 
-def _record(adaptation: Adaptation, study: Study) -> AdaptationRecord:
-    method, selection = adaptation.method, adaptation.selection
+def _record(
+    study: Study, method: Method, candidates: tuple[Candidate, ...], selection: Selection | None
+) -> AdaptationRecord:
     return AdaptationRecord(
         method=method.name,
         cites=method.cites,
         original=study.template.hash,
-        candidates=adaptation.candidates,
+        candidates=candidates,
         selection=selection,
         reasons=dict(method.reasons(study.store)),
     )

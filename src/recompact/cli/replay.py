@@ -88,16 +88,15 @@ async def _replay(
     config: Config, store: Store, id: BoundaryId, templates: dict[str, Template], draws: int, *, quiet: bool
 ) -> tuple[Replay, tuple[UnfinishedUnit, ...]]:
     from recompact.cli.progress import watched
-    from recompact.evaluation.replay import recorded_replay, replay
-    from recompact.execution.scheduler import Unfinished
+    from recompact.evaluation.replay import UnfinishedReplay, replay
     from recompact.study import open_study
 
     async with open_study(config, store) as study:
         with watched(study, "replay", quiet=quiet) as shown:
             try:
                 return await replay(shown, id, templates, draws), ()
-            except Unfinished as unfinished:
-                return await recorded_replay(study, id, templates, draws), unfinished.units
+            except UnfinishedReplay as unfinished:
+                return unfinished.replay, unfinished.units
 
 
 def _report(

@@ -6,7 +6,7 @@ unit of the same run, named by its template's hash.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 from typing import Any
@@ -27,6 +27,7 @@ from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.replay_verdict import Facts, ReplayVerdict, verdict
 from recompact.execution.episodes import with_differences
 from recompact.execution.executor import Unit
+from recompact.execution.scheduler import Unfinished, UnfinishedUnit
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
 from recompact.outcome import BoundaryId, Outcome, Outcomes
@@ -116,27 +117,36 @@ class _Case:
         return f"{PHASE}/{self.task.id}/{self.id.index}/{condition}/{draw}"
 
 
+class UnfinishedReplay(Unfinished):
+    """Some draws could not be finished this time; `replay` is what the others came to."""
+
+    def __init__(self, units: Iterable[UnfinishedUnit], replay: Replay) -> None:
+        super().__init__(units)
+        self.replay = replay
+
+
 async def replay(study: Study, id: BoundaryId, templates: Mapping[str, Template], draws: int = 3) -> Replay:
     """Compress the boundary's history anew with each template, continue, and judge. What the run has is not done again.
 
-    PRE draws are those of the run's verification and, where they are fewer than `draws`, further ones.
+    PRE draws are those of the run's verification and, where they are fewer than `draws`, further ones. Raises
+    `UnfinishedReplay` where a model's failure stopped some.
     """
     case = await _case(study, id)
     arms = _arms(study, templates)
     plan = _plan(case, arms, draws)
     failed: dict[str, str] = {}
+    unfinished: tuple[UnfinishedUnit, ...] = ()
     if not plan.keys() <= study.store.finished("trajectory"):
         opening = await _restored(case)
         units = [_unit(case, unit, arm, opening, failed) for unit, arm in plan.items()]
-        await study.complete("replay", "trajectory", units)
-    return replace(_judged(case, arms, plan), left_out=dict(sorted(failed.items())))
-
-
-async def recorded_replay(study: Study, id: BoundaryId, templates: Mapping[str, Template], draws: int = 3) -> Replay:
-    """What the run has of such a replay, with nothing drawn."""
-    case = await _case(study, id)
-    arms = _arms(study, templates)
-    return _judged(case, arms, _plan(case, arms, draws))
+        try:
+            await study.complete("replay", "trajectory", units)
+        except Unfinished as error:
+            unfinished = error.units
+    judged = replace(_judged(case, arms, plan), left_out=dict(sorted(failed.items())))
+    if unfinished:
+        raise UnfinishedReplay(unfinished, judged)
+    return judged
 
 
 def _plan(case: _Case, arms: Sequence[Arm], draws: int) -> dict[str, Arm | None]:

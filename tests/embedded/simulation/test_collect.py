@@ -21,9 +21,8 @@ from recompact.study import open_study
 
 def collected(path: Path, config: str) -> str:
     async def run(store: Store) -> None:
-        async with open_study(parse_config(config, Path("c.toml")), Path(), store, "collect") as study:
-            done = await collect(study)
-            assert not done.unfinished
+        async with open_study(parse_config(config, Path("c.toml")), store) as study:
+            await collect(study)
 
     with Store.open(path) as store:
         asyncio.run(run(store))

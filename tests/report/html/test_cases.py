@@ -8,20 +8,23 @@ import time
 from pathlib import Path
 
 import pytest
-from report_support import adapted_template, add_boundary, claim, make_evaluation, make_verified
+from report_support import (
+    adapted_template,
+    add_boundary,
+    claim,
+    make_evaluation,
+    make_verified,
+    note_adaptation,
+    selected,
+)
 
-from recompact.adaptation.candidates import candidate_to_json
-from recompact.adaptation.revision import Candidate, Rule
-from recompact.chat import canonical
-from recompact.context import Context
+from recompact.candidate import Candidate, Clause
 from recompact.errors import InputError
 from recompact.report.content import Report, read_report
 from recompact.report.content.boundaries import STEPS, Case, Piece
 from recompact.report.html import render
-from recompact.store.records import write_trajectory
 from recompact.store.store import Store
-from recompact.template import Template, default_template, save
-from recompact.trajectory import Score, Trajectory
+from recompact.template import save
 
 
 @pytest.fixture(scope="module")
@@ -121,25 +124,15 @@ def test_a_text_without_an_end_takes_no_time(tmp_path: Path) -> None:
 # --- prompts
 
 
-def note_candidate(store: Store, template: Template, rules: tuple[Rule, ...]) -> None:
-    with store.transaction():
-        data = candidate_to_json(Candidate("pair-1", template, rules))
-        store.finish("revise/pair/pair-1", "candidate", canonical(data), 0.0)
-    for hash, won in ((default_template().hash, False), (template.hash, True)):
-        for task in ("a", "b"):
-            fit = Trajectory(task, (), (), "finished", Score.of(won), Context(()))
-            unit = f"select/{hash[:16]}/{task}/0"
-            write_trajectory(store, unit, fit, phase="select", run=0, groups={}, seconds=0.0)
-
-
 CLAUSE = "Keep every condition of the task exactly."
 
 
 def test_an_adaptation_alone_gives_the_change_and_the_selection(tmp_path: Path) -> None:
     run = make_verified(tmp_path / "adapt.db", ["red"])
-    rules = (Rule(CLAUSE, "Goal", ("task red#1", "gone#9")), Rule("Said nowhere.", "Goal", ("task red#1",)))
+    rules = (Clause(CLAUSE, "Goal", ("task red#1", "gone#9")), Clause("Said nowhere.", "Goal", ("task red#1",)))
     with Store.open(run) as store:
-        note_candidate(store, adapted_template(), rules)
+        candidate = Candidate("pair-1", adapted_template(), rules)
+        note_adaptation(store, candidate, selected(candidate))
     report = read_report([str(run)], tmp_path)
     (change,) = report.prompts
     assert (change.before, change.after) == ("original", "pair-1")
@@ -169,7 +162,7 @@ def test_given_templates_come_first_and_their_manifest_tells_why(tmp_path: Path)
     report = read_report([str(run)], tmp_path, prompt=(Path("default"), tmp_path / "after"))
     (change,) = report.prompts
     assert change.before == "default"
-    cited = [rule.boundaries for part in change.parts for s in part.sections for m in s.lines for rule in m.rules]
+    cited = [rule.answers for part in change.parts for s in part.sections for m in s.lines for rule in m.rules]
     assert cited == [("t#1",)]
     (tmp_path / "after" / "manifest.json").write_text("[1, 2")  # then it tells nothing, and that is all
     assert read_report([str(run)], tmp_path, prompt=(Path("default"), tmp_path / "after")).prompts

@@ -8,11 +8,9 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from report_support import Page, arm, claim, make_evaluation, make_verified
+from report_support import Page, arm, claim, make_evaluation, make_verified, note_adaptation, selected
 
-from recompact.adaptation.candidates import candidate_to_json
-from recompact.adaptation.revision import Candidate
-from recompact.chat import canonical
+from recompact.candidate import Candidate
 from recompact.context import Context
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns
@@ -235,13 +233,9 @@ def test_a_selection_that_is_under_way_has_no_winner_yet(tmp_path: Path) -> None
     run = make_verified(tmp_path / "v.db")
     own = default_template()
     other = Template(own.system, own.first + "Keep it.\n", own.update + "Keep it.\n")
+    candidate = Candidate("pair-1", other)
     with Store.open(run) as store:
-        with store.transaction():
-            data = candidate_to_json(Candidate("pair-1", other, ()))
-            store.finish("revise/pair/pair-1", "candidate", canonical(data), 0.0)
-        for task in ("a", "b"):
-            _fit(store, own, task)
-        _fit(store, other, "a")
+        note_adaptation(store, candidate)
     report = read_report([str(run)], tmp_path)
     assert [made.statement for made in report.selected] == [
         "The candidates have not all been run on the fit tasks yet."
@@ -249,19 +243,13 @@ def test_a_selection_that_is_under_way_has_no_winner_yet(tmp_path: Path) -> None
     assert report.prompts == ()
     assert "There is nothing to set side by side" in render(report)
     with Store.open(run) as store:
-        _fit(store, other, "b")
+        note_adaptation(store, candidate, selected(candidate))
     done = read_report([str(run)], tmp_path)
     assert done.selected[0].table
     assert "has not seen" in done.next[0].text
     assert (done.prompts[0].parts[0].like, done.prompts[0].parts[1].like) == ("", "first")
     assert "The same changes as in first.md." in render(done)
     assert done.made[0].kind == "a verified and adapted run"
-
-
-def _fit(store: Store, template: Template, task: str) -> None:
-    made = Trajectory(task, (), (), "finished", Score.of(template != default_template()), Context(()))
-    unit = f"select/{template.hash[:16]}/{task}/0"
-    write_trajectory(store, unit, made, phase="select", run=0, groups={}, seconds=0.0)
 
 
 def test_a_run_in_which_nothing_was_compacted_says_so(tmp_path: Path) -> None:
@@ -277,9 +265,7 @@ def test_a_run_whose_config_is_gone_is_reported_all_the_same(tmp_path: Path) -> 
     run = make_verified(tmp_path / "here" / "v.db")
     with Store.open(run) as store:
         store.set_meta(config_file="../nowhere.toml")
-        with store.transaction():
-            data = candidate_to_json(Candidate("pair-1", Template("a", "b", "c"), ()))
-            store.finish("revise/pair/pair-1", "candidate", canonical(data), 0.0)
+        note_adaptation(store, Candidate("pair-1", Template("a", "b", "c")))
     shutil.move(tmp_path / "here", tmp_path / "there")
     report = read_report([str(tmp_path / "there" / "v.db")], tmp_path)
     assert report.lead[0].said == "1 of 1 examined compaction did harm."

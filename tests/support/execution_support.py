@@ -1,0 +1,24 @@
+"""An executor that plays units here and writes nothing down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from recompact.chat import Reply
+from recompact.execution.executor import InProcess
+
+
+class NoJournal:
+    """Knows of no call and keeps none."""
+
+    def journaled(self, unit: str) -> Mapping[int, tuple[str, Reply]]:
+        return {}
+
+    def journal(
+        self, unit: str, ordinal: int, role: str, configured: str, request: str, reply: Reply, seconds: float
+    ) -> None: ...
+
+    def forget(self, unit: str, ordinal: int) -> None: ...
+
+
+HERE = InProcess(NoJournal())
