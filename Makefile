@@ -1,4 +1,4 @@
-# Every target sets up $(VENV) by itself. Another Python: make test PYTHON=python3.13 VENV=.venv-3.13
+# Every target sets up $(VENV) by itself. Another Python: make test PYTHON=python3.12 VENV=.venv-3.12
 PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= 2
