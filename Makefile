@@ -1,33 +1,48 @@
-# Two commands for a newcomer: `make demo` and `make test`. Both set up .venv by themselves.
+# Every target sets up $(VENV) by itself. Another Python: make test PYTHON=python3.12 VENV=.venv-3.12
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
+WORKERS ?= 2
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 RECOMPACT_TEST_MODEL ?= http://127.0.0.1:18150/v1
 RECOMPACT_TEST_MODEL_ID ?= 1.5b
 
-.PHONY: demo test check unit browser test-model test-harnesses bench clean
+.DEFAULT_GOAL := help
+.PHONY: help demo test check unit test-slow test-harnesses test-model browser bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(READY)
+demo: $(READY) ## run the whole method on the embedded world, without a key
 	$(BIN)/recompact demo
 
-test: check unit
+test: check unit ## everything that has to pass before a change is merged: check and unit
 
-check: $(READY)
+check: $(READY) ## ruff, mypy --strict and the order of the layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
-unit: $(READY)
-	$(BIN)/pytest -n 2
+unit: $(READY) ## the tests, except those marked slow
+	$(BIN)/pytest -n $(WORKERS)
 
-# The report is looked at in a real browser. Without one those tests are skipped, with this as their reason.
-browser:
+# pytest exits with 5 where no test was selected, which is no failure here.
+test-slow: $(READY) ## the tests marked slow
+	@$(BIN)/pytest -n $(WORKERS) -m slow || { status=$$?; test $$status -eq 5 && echo "No test is marked slow."; }
+
+test-harnesses: $(READY) ## install OpenClaw, pi and Hermes into a scratch directory and import their prompts
+	RECOMPACT_TEST_HARNESSES=1 $(BIN)/pytest -s tests/harnesses/test_harness_prompts.py
+
+test-model: $(READY) ## a real model behind a server: see docs/local-models.md
+	RECOMPACT_TEST_MODEL=$(RECOMPACT_TEST_MODEL) RECOMPACT_TEST_MODEL_ID=$(RECOMPACT_TEST_MODEL_ID) $(BIN)/pytest -s tests/real_model
+
+browser: ## install Chromium from Debian for the tests of the report, which are skipped without it
 	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then \
 		echo "chromium and chromedriver are there."; \
 	else \
@@ -37,19 +52,11 @@ browser:
 			chromium chromium-driver fonts-dejavu-core; \
 	fi
 
-# Needs a server with a real model; see docs/local-models.md.
-test-model: $(READY)
-	RECOMPACT_TEST_MODEL=$(RECOMPACT_TEST_MODEL) RECOMPACT_TEST_MODEL_ID=$(RECOMPACT_TEST_MODEL_ID) $(BIN)/pytest -s tests/real_model
-
-# Installs OpenClaw, pi and Hermes from their package indexes into a scratch directory and imports their prompts.
-test-harnesses: $(READY)
-	RECOMPACT_TEST_HARNESSES=1 $(BIN)/pytest -s tests/harnesses/test_harness_prompts.py
-
-# The engine beside inspect-ai, which is only a yardstick and gets an environment of its own.
-bench: $(READY)
+# inspect-ai is only a yardstick, so it gets an environment of its own.
+bench: $(READY) ## measure the engine beside inspect-ai
 	test -d $(VENV)-bench || $(PYTHON) -m venv $(VENV)-bench
 	$(VENV)-bench/bin/python -m pip install --quiet --disable-pip-version-check -e . inspect-ai==0.3.285
 	$(VENV)-bench/bin/python benchmarks/engine.py
 
-clean:
+clean: ## remove the virtual environments
 	rm -rf $(VENV) $(VENV)-bench

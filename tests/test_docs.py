@@ -7,6 +7,7 @@ import doctest
 import importlib
 import io
 import re
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -16,7 +17,7 @@ import recompact
 from recompact.config import parse_config
 
 ROOT = Path(__file__).parent.parent
-FRONT = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+FRONT = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
 PAGES = [*FRONT, *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -65,3 +66,24 @@ def test_examples_in_docstrings(name: str) -> None:
     result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert result.failed == 0
     assert result.attempted > 0
+
+
+def test_the_map_of_the_house_is_the_contract_and_names_every_module() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`.*?) \|", page.partition("## The map of the house")[2], re.MULTILINE)
+    rows = [re.findall(r"`([^`]+)`", cell) for cell in cells]
+    files = {file.name for file in SOURCE.glob("*.py")} - {"__init__.py", "__main__.py"}
+    packages = {f"{file.parent.name}/" for file in SOURCE.glob("*/__init__.py")}
+    assert sorted(name for row in rows for name in row) == sorted(files | packages)
+
+    linter = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    layers = [re.findall(r"\w+", layer) for layer in linter["contracts"][0]["layers"]]
+    modules = [{name.removesuffix("/").removesuffix(".py") for name in row} for row in rows]
+    assert modules == [{name for name in layer if {f"{name}.py", f"{name}/"} & (files | packages)} for layer in layers]
+
+
+def test_one_version_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    assert citation is not None
+    assert project["version"] == citation[1] == recompact.__version__

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from fakes import Scripted, calling
+from processes import alive, gone
 
 from recompact.chat import Request
 from recompact.environments.hosted import HostedSuite
@@ -127,7 +128,7 @@ async def test_the_kill_timer_ends_what_hangs_and_all_its_children(suite: Hosted
     with pytest.raises(EnvironmentFailed, match="took longer than 2 s"):
         await episode.step(do("hang"))
     assert time.monotonic() - started < 6
-    await _gone(child)
+    await gone(child)
     with pytest.raises(EnvironmentFailed, match="its host is gone"):
         await episode.step(do("x"))
     await episode.close()
@@ -221,23 +222,10 @@ asyncio.run(main())
     process = subprocess.Popen([sys.executable, "-c", driver], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     host = int(process.stdout.readline())
-    assert _alive(host)
+    assert alive(host)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     deadline = time.monotonic() + 5
-    while _alive(host) and time.monotonic() < deadline:
+    while alive(host) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not _alive(host)
-
-
-async def _gone(pid: int) -> None:
-    async with asyncio.timeout(5):
-        while _alive(pid):
-            await asyncio.sleep(0.02)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
-    except FileNotFoundError:
-        return False
+    assert not alive(host)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from processes import linux_only
 from snapshot_suites import ROLLS, TASK, WORDS, OneTask, do, words
 
 from recompact.embedded.pocket import PocketSuite
@@ -86,6 +87,7 @@ async def test_other_strategies_hosted(kind: str, strategy: str) -> None:
     await copy.close()
 
 
+@linux_only
 @pytest.mark.parametrize("kind", ["Living", "Threaded"])
 async def test_a_forked_environment(kind: str) -> None:
     suite = hosted(kind)
@@ -95,6 +97,7 @@ async def test_a_forked_environment(kind: str) -> None:
     suite.holders.close()
 
 
+@linux_only
 async def test_numpy_goes_on_with_the_same_random_numbers() -> None:
     pytest.importorskip("numpy")
     report = await conformance(hosted("Numeric"), TASK, ROLLS[:5], branches=4)
@@ -125,6 +128,7 @@ async def test_an_unmasked_clock_fails_the_replay_and_a_mask_helps() -> None:
     assert report.passed, str(report)
 
 
+@linux_only
 async def test_threads_that_are_not_stopped_are_named() -> None:
     episode = hosted("HalfDeaf").episode(TASK)
     await episode.start()
@@ -136,6 +140,7 @@ async def test_threads_that_are_not_stopped_are_named() -> None:
     await episode.close()
 
 
+@linux_only
 async def test_an_opening_that_changes_is_refused() -> None:
     suite = hosted("Fickle")
     first = suite.episode(TASK)

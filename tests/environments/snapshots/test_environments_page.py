@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import linux_only
 
 from recompact.config import parse_config
 from recompact.environments.hosted import HostedSuite
@@ -77,6 +78,7 @@ async def test_the_function_suite_passes(place: Path) -> None:
     assert report.passed, str(report)
 
 
+@linux_only
 def test_the_forked_example_passes(place: Path) -> None:
     suite = HostedSuite("worker.py:WorkerSuite", directory=place)
     actions = [Action("write", {"text": text}) for text in "abcd"]

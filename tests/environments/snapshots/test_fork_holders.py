@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from fakes import Scripted, calling
+from processes import alive, gone, linux_only
 from snapshot_suites import ROLLS, TASK, do
 
 from recompact.environments.hosted import HostedEpisode, HostedSuite
@@ -24,6 +25,7 @@ from recompact.rollout import Agent
 from recompact.tokens import counter
 from recompact.trajectory import Snapshot
 
+pytestmark = linux_only
 SUPPORT = Path(__file__).parents[2] / "support"
 
 
@@ -288,19 +290,6 @@ def test_nothing_is_left_running_after_the_driver_was_killed() -> None:
     driver.kill()
     driver.wait()
     asyncio.run(gone(*pids))
-
-
-async def gone(*pids: int) -> None:
-    async with asyncio.timeout(5):
-        while any(map(alive, pids)):
-            await asyncio.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
-    except FileNotFoundError:
-        return False
 
 
 def _what_follows() -> dict[int, str]:

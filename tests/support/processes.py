@@ -1,0 +1,31 @@
+"""Which processes are alive, and which tests need Linux because forked snapshots do."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="snapshots by fork need Linux")
+
+
+async def gone(*pids: int) -> None:
+    """Wait until all of them have ended; five seconds are a failure."""
+    async with asyncio.timeout(5):
+        while any(map(alive, pids)):
+            await asyncio.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    """A zombie is not. Where there is no /proc, `ps` knows: a missing file must not pass for a dead process."""
+    if Path("/proc/self/stat").exists():
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+    else:
+        state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
+    return state[:1] not in ("", "Z", "X")
