@@ -205,9 +205,10 @@ class Busy(Reader):
 
 
 async def test_a_server_that_is_gone_stops_a_collection(tmp_path: Path) -> None:
-    config = parse_config(READING, tmp_path / "c.toml")
     models: dict[str, ChatModel] = {"reader": Busy(), "noter": Noter()}
-    async with open_study(config, tmp_path / "run.db", models=models, suite=SUITE) as study:
-        with pytest.raises((Overloaded, Unfinished)):
-            await collect(study)
-        assert not study.store.finished("trajectory")
+    for concurrency, error in ((3, Overloaded), (16, Unfinished)):  # five in a row are too many, or too few
+        config = parse_config(f"{READING}[run]\nconcurrency = {concurrency}\n", tmp_path / "c.toml")
+        async with open_study(config, tmp_path / "run.db", models=models, suite=SUITE) as study:
+            with pytest.raises(error):
+                await collect(study)
+            assert not study.store.finished("trajectory")

@@ -32,7 +32,7 @@ def load_method(name: str, options: Mapping[str, Any] | None = None, directory: 
         return plugin
     method = build(plugin, options or {}) if callable(plugin) else plugin
     if not isinstance(method, Method):
-        raise InputError(f"method {name!r} is no method: it must be, or give, a recompact.Method")
+        raise InputError(f"method {name!r} is no method: it must be, or give, a recompact.study.Method")
     return method
 
 
