@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recompact.config import ConfigError, config_hash, differences, load_config, parse_config
+from recompact.config import ConfigError, config_hash, differences, load_config, parse_config, unknown_models
 from recompact.errors import InputError
 
 PATH = Path("c.toml")
@@ -38,20 +38,39 @@ def test_the_defaults_are_the_papers() -> None:
             "[models.x]\nid='a'\n[models.x.price]\ninptu = 1",
             "line 4: [models.x.price] has no key 'inptu'; did you mean 'input'?",
         ),
-        ("[models.x]\napi = 'chat'", "line 1: [models.x] needs 'id'"),
         ("[run]\nstep_limit = '50'", 'line 2: [run] step_limit must be a valid integer, not "50"'),
         ("[run]\nstep_limit = 0", "line 2: [run] step_limit must be greater than 0, not 0"),
-        ("[compressor]\nkind = 'lifo'", "line 2: [compressor] kind must be 'prompted', 'fifo' or 'none', not \"lifo\""),
-        ("[agent]\nmodel = 'luna'", "line 2: [agent] model = 'luna' is not among the models (sim-agent"),
-        ("[models.luna]\nid='x'\n[agent]\nmodel = 'lunar'", "did you mean 'luna'?"),
         ("[compressor]\nrendering = 'appended'", 'set scope = "prefix"'),
-        ("[models.sim-agent]\nid = 'x'", "simulated model's name"),
+        ("[models.sim-agent]\nid = 'x'", "has the name of a built-in model: choose another"),
         ("[suite]\nmodels = {user = 'sim-agent'}", "set host = true"),
+        ("[adapt]\nsamples = 5", "line 2: [adapt] has no key 'samples'"),
         ("[run\n", "is not valid TOML"),
     ],
 )
 def test_a_mistake_is_named_with_its_place_and_the_fix(text: str, said: str) -> None:
     assert any(said in problem for problem in problems(text)), problems(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[agent]\nmodel = 'luna'", "line 2: [agent] model = 'luna' is not among the models (openai, sim-agent"),
+        ("[models.luna]\nid='x'\n[agent]\nmodel = 'lunar'", "did you mean 'luna'?"),
+        ("[suite]\nhost = true\n[suite.models]\nuser = 'luna'", "line 4: [suite.models] user = 'luna' is not among"),
+        ("[optimizer]\nmodel = 'luna'", "line 2: [optimizer] model = 'luna' is not among"),
+        ("[compressor]\nmodel = 'sim-compresor'", "did you mean 'sim-compressor'?"),
+    ],
+)
+def test_a_role_whose_model_nobody_has_is_named(text: str, said: str) -> None:
+    (problem,) = unknown_models(parse_config(text, PATH))
+    assert said in problem
+
+
+def test_ready_models_are_known_by_their_names() -> None:
+    config = parse_config("[agent]\nmodel = 'mine'\n[compressor]\nmodel = 'other'", PATH)
+    assert len(unknown_models(config)) == 2
+    assert len(unknown_models(config, ["mine"])) == 1
+    assert unknown_models(config, ["mine", "other"]) == ()
 
 
 def test_all_mistakes_are_told_at_once_and_the_error_names_the_first() -> None:

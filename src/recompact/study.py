@@ -160,7 +160,7 @@ async def open_study(
         raise ConfigError(config.file or Path("config"), problems)
     template = resolve(config.compressor.template, config.directory)
     episodes = open_suite(config) if suite is None else _episodes(suite)
-    built = _compressor(config) if compressor is None else compressor_kind(compressor, {})
+    built = compressor_in(config) if compressor is None else compressor_kind(compressor, {})
     own = {
         role: _described(thing) for role, thing in (("suite", suite), ("compressor", compressor)) if thing is not None
     }
@@ -238,7 +238,8 @@ def open_suite(config: Config) -> Episodes:
         raise config.error(str(error), "suite", "use") from None
 
 
-def _compressor(config: Config) -> CompressorKind:
+def compressor_in(config: Config) -> CompressorKind:
+    """The compressor that a config names."""
     settings = config.compressor
     try:
         return load_compressor(settings.kind, settings.options, config.directory)

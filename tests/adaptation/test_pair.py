@@ -16,8 +16,12 @@ from recompact.adaptation.lock import broken_rules, instances_in
 from recompact.adaptation.result import write_result
 from recompact.adaptation.selection import fit_tasks
 from recompact.candidate import ORIGINAL, Clause
+from recompact.chat import Reply, Request
 from recompact.config import Config, parse_config
 from recompact.embedded.pocket import PocketSuite
+from recompact.execution.scheduler import Unfinished
+from recompact.models.failures import Overloaded
+from recompact.store.adaptations import read_adaptations
 from recompact.store.runs import trajectories
 from recompact.store.store import Store
 from recompact.study import Study, open_study
@@ -132,6 +136,46 @@ def test_stages_can_be_stopped_after_and_begun_anew(tmp_path: Path) -> None:
     assert again.winner == whole.winner
     with Store.read(path) as store:
         assert store.digest() == before
+
+
+def test_a_run_records_its_adaptation_for_the_report(adapted_run: Path) -> None:
+    study, adapted = run(adapted_run)
+    with Store.read(adapted_run) as store:
+        (record,) = read_adaptations(store)
+    assert (record.method, record.cites, record.original) == ("pair", "compaction", study.template.hash)
+    assert (record.candidates, record.selection) == (adapted.candidates, adapted.selection)
+    cited = {answered for candidate in record.candidates for clause in candidate.clauses for answered in clause.answers}
+    assert cited
+    assert cited <= record.reasons.keys()
+
+
+def test_candidates_are_on_record_although_their_selection_was_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    small = CONFIG.replace("limit = 30", "limit = 12")
+    run(path, small, until="verify")
+
+    async def work(store: Store) -> None:
+        async with open_study(parse_config(small, Path("c.toml")), store) as study:
+            await adapt(replace(study, models={**study.models, "sim-agent": Down()}))
+
+    with Store.open(path) as store:
+        with pytest.raises((Unfinished, Overloaded)):
+            asyncio.run(work(store))
+        (stopped,) = read_adaptations(store)
+    assert len(stopped.candidates) == 3
+    assert stopped.selection is None
+    _, whole = run(path, small)
+    with Store.read(path) as store:
+        (record,) = read_adaptations(store)
+    assert record.selection == whole.selection
+    assert whole.selection is not None
+
+
+class Down:
+    name = "sim-agent"
+
+    async def reply(self, request: Request) -> Reply:
+        raise Overloaded("busy")
 
 
 def test_the_result_is_a_directory_that_a_person_and_a_program_can_read(adapted_run: Path, tmp_path: Path) -> None:

@@ -250,6 +250,25 @@ def test_check_tells_all_and_connects_on_request(tmp_path: Path, server: Server)
     assert len(told) == 2
 
 
+def test_check_finds_whatever_a_later_command_would_stumble_over(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(
+        "[suite]\nuse = 'poket'\n[agent]\nmodel = 'luna'\n[compressor]\nkind = 'lifo'\ntemplate = 'nowhere'\n"
+        "[adapt]\nmethod = 'par'\n[adapt.options]\nx = 1\n"
+    )
+    done = recompact("check", path, "--json")
+    assert done.returncode == 2
+    told = json.loads(done.stdout)["problems"]
+    for place in ("line 4: [agent] model", "[compressor] template", "line 2: [suite] use", "line 6: [compressor] kind"):
+        assert sum(problem.startswith(place) for problem in told) == 1, told
+    assert told[-1].startswith("line 9: [adapt] method: there is no method 'par'; did you mean 'pair'?")
+    assert len(told) == 5
+    path.write_text("[models.m]\nbase_url = 'http://127.0.0.1:9/v1'\n[agent]\nmodel = 'm'\n")
+    done = recompact("check", path)
+    assert done.returncode == 2
+    assert "line 1: [models] m: a model at a server needs its `id`" in done.stderr
+
+
 def test_keys_reach_neither_the_store_nor_the_screen(tmp_path: Path, server: Server) -> None:
     secret = {"OPENAI_API_KEY": "sk-very-secret-0123456789"}
     path = config(tmp_path, server.base_url)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from recompact.config import Config
 from recompact.errors import InputError, OptionError
 from recompact.registry import Registry, build
 from recompact.study import Method, Study
@@ -31,18 +32,21 @@ def load_method(name: str, options: Mapping[str, Any] | None = None, directory: 
         return plugin
     method = build(plugin, options or {}) if callable(plugin) else plugin
     if not isinstance(method, Method):
-        raise InputError(f"method {name!r} is no method: it must be, or give, a recompact.Method")
+        raise InputError(f"method {name!r} is no method: it must be, or give, a recompact.study.Method")
     return method
 
 
 def method_of(study: Study) -> Method:
     """The method that a study adapts with: one of the caller's own, or the one that the config names."""
-    if study.method is not None:
-        return study.method
-    settings = study.config.adapt
+    return study.method if study.method is not None else method_in(study.config)
+
+
+def method_in(config: Config) -> Method:
+    """The method that a config names."""
+    settings = config.adapt
     try:
-        return load_method(settings.method, settings.options, study.config.directory)
+        return load_method(settings.method, settings.options, config.directory)
     except OptionError as error:
-        raise study.config.error(str(error), "adapt", "options", *([error.key] if error.key else [])) from None
+        raise config.error(str(error), "adapt", "options", *([error.key] if error.key else [])) from None
     except InputError as error:
-        raise study.config.error(str(error), "adapt", "method") from None
+        raise config.error(str(error), "adapt", "method") from None

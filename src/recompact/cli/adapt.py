@@ -46,7 +46,7 @@ def command(
     Stop it as you like: the same command goes on where it was. The result is a directory with the adapted template, a
     manifest, and CHANGES.md, which says per section what changed and because of which observed failure.
     """
-    from recompact.adaptation.registry import load_method
+    from recompact.adaptation.registry import method_in
     from recompact.adaptation.result import write_result
     from recompact.cli.running import ending_early, finished
     from recompact.config import load_config
@@ -57,7 +57,7 @@ def command(
         same = method == loaded.adapt.method
         options = loaded.adapt.options if same else {}
         loaded = replace(loaded, adapt=replace(loaded.adapt, method=method, options=options))
-    chosen = load_method(loaded.adapt.method, loaded.adapt.options, loaded.directory)
+    chosen = method_in(loaded)
     path = run_path(run or config.stem, config.parent / loaded.run.directory)
     target = out or path.with_suffix("").with_name(f"{path.stem}-{chosen.name}")
     again = "recompact " + " ".join(sys.argv[1:])

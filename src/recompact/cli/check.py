@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,8 @@ import click
 from recompact.cli.console import json_option, print_json
 
 if TYPE_CHECKING:
-    from recompact.config import Config
+    from recompact.config import Config, ModelConfig
+    from recompact.environments.protocol import Episodes
 
 
 @click.command(name="check")
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 def command(config: Path, connect: bool, as_json: bool) -> None:
     """Say what is wrong with a config, where, and what would be right.
 
-    Checks keys and values, the suite and its tasks, the template, and that the keys of the models are set.
+    Checks keys and values, the suite and its tasks, the template, the compressor, the method, and the models.
     """
     from recompact.config import ConfigError, load_config
 
@@ -33,9 +36,9 @@ def command(config: Path, connect: bool, as_json: bool) -> None:
     except ConfigError as error:
         problems = list(error.problems)
     else:
-        problems = _problems(loaded, config.parent, notes)
+        problems = _problems(loaded, notes)
         if connect and not problems:
-            problems = asyncio.run(_connect(loaded, config.parent, notes))
+            problems = asyncio.run(_connect(loaded, notes))
     if as_json:
         print_json({"file": str(config), "problems": problems, "notes": notes})
     else:
@@ -49,43 +52,72 @@ def command(config: Path, connect: bool, as_json: bool) -> None:
         sys.exit(2)
 
 
-def _problems(config: Config, directory: Path, notes: list[str]) -> list[str]:
-    from recompact.errors import InputError
-    from recompact.study import open_suite
+def _problems(config: Config, notes: list[str]) -> list[str]:
+    """Everything that a command would stumble over before its first unit of work."""
+    from recompact.adaptation.registry import method_in
+    from recompact.config import unknown_models
+    from recompact.study import compressor_in, open_suite
     from recompact.template import lint, resolve
 
-    problems: list[str] = []
-    try:
-        template = resolve(config.compressor.template, directory)
-        notes.extend(f"template: {finding}" for finding in lint(template))
-    except InputError as error:
-        problems.append(f"[compressor] template: {error}")
-    try:
-        episodes = open_suite(config)
-        tasks = asyncio.run(_tasks(episodes, config.suite.split))
+    problems = list(unknown_models(config))
+    with _noting(problems, "[compressor] template: "):
+        notes.extend(f"template: {finding}" for finding in lint(resolve(config.compressor.template, config.directory)))
+    with _noting(problems, "[suite] use: "):
+        tasks = asyncio.run(_tasks(open_suite(config), config.suite.split))
         notes.append(f"suite {config.suite.use}, split {config.suite.split}: {tasks} tasks")
         if not tasks:
             problems.append(f"[suite] split = {config.suite.split!r} has no tasks")
-    except InputError as error:
-        problems.append(f"[suite] use: {error}")
-    for name in sorted(config.used_models & config.models.keys()):
-        settings = config.models[name]
-        if settings.key_env and not os.environ.get(settings.key_env) and not _local(settings.base_url):
-            problems.append(f"[models.{name}] needs its key in the environment variable {settings.key_env}: set it")
+    with _noting(problems):
+        compressor_in(config)
+    with _noting(problems):
+        method_in(config)
+    keys = [name for name in sorted(config.used_models & config.models.keys()) if _lacks_key(config.models[name])]
+    problems += [
+        f"[models.{name}] needs its key in the environment variable {config.models[name].key_env}: set it"
+        for name in keys
+    ]
+    if not problems:
+        with _noting(problems):
+            asyncio.run(_build_models(config))
     return problems
 
 
-async def _tasks(episodes: object, split: str) -> int:
+@contextmanager
+def _noting(problems: list[str], place: str = "") -> Iterator[None]:
+    """Add what is wrong to the problems; an error that does not name its place in the config gets this one."""
+    from recompact.config import ConfigError
+    from recompact.errors import InputError
+
+    try:
+        yield
+    except ConfigError as error:
+        problems.extend(error.problems)
+    except InputError as error:
+        problems.append(f"{place}{error}")
+
+
+async def _tasks(episodes: Episodes, split: str) -> int:
     from recompact.environments.protocol import EnvironmentFailed
     from recompact.errors import InputError
 
     try:
-        return len(await episodes.tasks(split))  # type: ignore[attr-defined]
+        return len(await episodes.tasks(split))
     except EnvironmentFailed as failure:
         raise InputError(str(failure)) from None
 
 
-async def _connect(config: Config, directory: Path, notes: list[str]) -> list[str]:
+async def _build_models(config: Config) -> None:
+    from recompact.study import open_clients
+
+    async with open_clients(config):
+        pass
+
+
+def _lacks_key(model: ModelConfig) -> bool:
+    return bool(model.key_env and not os.environ.get(model.key_env) and not _local(model.base_url))
+
+
+async def _connect(config: Config, notes: list[str]) -> list[str]:
     from recompact.chat import Decoding, Request, user
     from recompact.models.failures import ModelFailure
     from recompact.study import open_clients

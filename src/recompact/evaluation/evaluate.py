@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from recompact.collection import trajectory_unit
-from recompact.compressors.registry import load_compressor
 from recompact.config import CompressorConfig, Config, load_config
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.errors import InputError
@@ -20,7 +19,7 @@ from recompact.evaluation.arms import Arm, note_arms
 from recompact.models.journal import seed_of
 from recompact.store.runs import phase_digest, trajectories
 from recompact.store.store import Store
-from recompact.study import EVALUATION, Study, open_study
+from recompact.study import EVALUATION, Study, compressor_in, open_study
 from recompact.template import resolve
 from recompact.trajectory import Ending
 
@@ -78,8 +77,7 @@ async def open_evaluation(
         raise InputError(f"{run.path} is a run of `recompact {begun}`: give the evaluation its own --run NAME")
     async with open_study(same, run, evaluation=True, **objects) as study:
         own = resolve(config.compressor.template, config.directory)
-        kind = load_compressor(config.compressor.kind, config.compressor.options, config.directory)
-        yield replace(study, config=config, template=own, compressor_kind=kind)
+        yield replace(study, config=config, template=own, compressor_kind=compressor_in(config))
 
 
 def with_split(config: Config, split: str, limit: int | None = None) -> Config:

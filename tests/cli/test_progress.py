@@ -1,0 +1,82 @@
+"""The bar: what it counts, and what it says in a log."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from recompact.chat import Usage
+from recompact.cli import progress
+from recompact.cli.progress import Bar, open_bar
+from recompact.models.limits import Price, Spending
+from recompact.progress import SILENT, Progress
+
+
+class Log:
+    """A bar as it is where there is no terminal."""
+
+    def __init__(self, floor: int = 0) -> None:
+        self._out = io.StringIO()
+        self.spending = Spending()
+        self.bar: Progress = Bar("start", self.spending, None, Console(file=self._out, width=200), floor)
+
+    @property
+    def lines(self) -> list[str]:
+        return self._out.getvalue().splitlines()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line at every move."""
+    monkeypatch.setattr(progress, "EVERY", -1.0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_log_tells_the_stage_its_units_and_what_was_spent() -> None:
+    log = Log()
+    log.bar.stage("collect", 3, 1)
+    log.bar.done()
+    log.spending.add(Usage(1000, 500, 0, 0, 1), Price(1000.0, 0.0))
+    log.bar.step()
+    log.bar.stage("verify")
+    log.bar.done()
+    assert log.lines == [
+        "collect: 2 of 3",
+        "collect: 2 of 3, 1 steps, 1,500 tokens, 1.00 spent",
+        "verify: 1 done, 1 steps, 1,500 tokens, 1.00 spent",
+    ]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_forecast_stands_in_for_what_is_not_due_yet() -> None:
+    log = Log(floor=10)
+    log.bar.stage("verify", None, 2)
+    log.bar.expect(6)
+    log.bar.done()
+    log.bar.expect(14)
+    log.bar.done()
+    log.bar.expect(4)  # all that is due is done: then the forecast was too high
+    log.bar.step()
+    assert [line.partition(",")[0] for line in log.lines] == ["verify: 3 of 10", "verify: 4 of 14", "verify: 4 of 4"]
+
+
+def test_lines_are_seldom_and_a_quiet_bar_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    log = Log()
+    log.bar.stage("collect", 100)
+    for _ in range(100):
+        log.bar.done()
+    assert log.lines == []
+    with open_bar("collect", Spending(), quiet=True) as bar:
+        bar.stage("collect", 1)
+        bar.done()
+    assert capsys.readouterr().err == ""
+
+
+def test_silence_is_a_progress_too() -> None:
+    nobody: Progress = SILENT
+    nobody.stage("collect", 3)
+    nobody.expect(4)
+    nobody.step()
+    nobody.done()
