@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from fakes import Noter, Reader, pages_suite
 from progress_support import Heard
+from run_files import select_rows
 
 from recompact.adaptation.registry import method_of
 from recompact.candidate import Candidate
@@ -162,8 +163,8 @@ async def test_a_ready_compressor_compresses(tmp_path: Path) -> None:
     models: dict[str, ChatModel] = {"reader": Reader(), "noter": Noter()}
     async with open_study(config, tmp_path / "run.db", models=models, suite=SUITE, compressor=Fifo()) as study:
         await collect(study)
-        roles = {row["role"] for row in study.store.rows("SELECT DISTINCT role FROM calls")}
-        compactions = study.store.rows("SELECT sum(compactions) AS n FROM trajectories")[0]["n"]
+        roles = {row["role"] for row in select_rows(study.store, "SELECT DISTINCT role FROM calls")}
+        compactions = select_rows(study.store, "SELECT sum(compactions) AS n FROM trajectories")[0]["n"]
     assert roles == {"agent"}
     assert compactions > 0
 
