@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from recompact.adaptation.adapt import Adapted
+from recompact.adaptation.fit_table import fit_table
 from recompact.adaptation.revision import Candidate, Rule
 from recompact.adaptation.selection import ORIGINAL
 from recompact.config import config_hash
 from recompact.store.store import Store
 from recompact.study import Study
+from recompact.tables import markdown
 from recompact.template import Template, headings, save
 from recompact.version import __version__
 
@@ -95,7 +97,7 @@ def changes(study: Study, adapted: Adapted, winner: Candidate | None) -> str:
     """What changed and because of which observed failure, section by section."""
     lines = ["# What changed, and why", ""]
     if adapted.selection:
-        lines += [adapted.selection.statement, "", *_selection_table(adapted), ""]
+        lines += [adapted.selection.statement, "", *markdown(fit_table(adapted.selection)).splitlines(), ""]
     if adapted.winner == ORIGINAL or winner is None or winner.template is None:
         lines += ["The template is the original one, unchanged.", ""]
         lines += _refused(adapted)
@@ -111,13 +113,6 @@ def changes(study: Study, adapted: Adapted, winner: Candidate | None) -> str:
             lines.append(f"  - {boundary}: {why.get(boundary, 'no diagnosis on record')}")
     lines += ["", *_refused(adapted)]
     return "\n".join(lines)
-
-
-def _selection_table(adapted: Adapted) -> list[str]:
-    assert adapted.selection is not None
-    rows = ["| template | runs | passed | mean steps |", "|---|---|---|---|"]
-    rows += [f"| {f.name} | {f.runs} | {f.passed} | {f.steps:.1f} |" for f in adapted.selection.fits]
-    return rows
 
 
 def _sections(before: Template, after: Template, part: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recompact.cli.console import console, json_option, print_json
+from recompact.cli.console import json_option, print_json, print_tables, say
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adapted
@@ -137,20 +137,14 @@ def _report(store: Any, adapted: Adapted, target: Path | None, until: str, again
 
 
 def _print(adapted: Adapted, target: Path | None, until: str) -> None:
-    from rich.table import Table
+    from recompact.adaptation.fit_table import fit_table
 
     if adapted.selection:
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("template")
-        for heading in ("runs", "passed", "steps"):
-            table.add_column(heading, justify="right")
-        for fit in adapted.selection.fits:
-            table.add_row(fit.name, str(fit.runs), str(fit.passed), f"{fit.steps:.1f}")
-        console().print(table)
-        click.echo(adapted.selection.statement)
+        print_tables([fit_table(adapted.selection)])
+        say(adapted.selection.statement)
     for candidate in adapted.candidates:
         if candidate.template is None:
-            click.echo(f"{candidate.name} could not be used: {'; '.join(candidate.refused)}")
+            say(f"{candidate.name} could not be used: {'; '.join(candidate.refused)}")
     if not adapted.unfinished and not adapted.selection:
         if until != "select":
             click.echo(f"Stopped after {until}, as asked.")

@@ -6,14 +6,18 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
-from recompact.cli.console import json_option, print_json
-
-if TYPE_CHECKING:
-    from recompact.config import Config
+from recompact.chat import Decoding, Request, user
+from recompact.cli.console import json_option, print_json, say
+from recompact.config import Config, ConfigError, load_config
+from recompact.environments.protocol import EnvironmentFailed, Episodes
+from recompact.errors import InputError
+from recompact.models.failures import ModelFailure
+from recompact.study import episodes_of, open_clients
+from recompact.template import lint, resolve
 
 
 @click.command(name="check")
@@ -25,8 +29,6 @@ def command(config: Path, connect: bool, as_json: bool) -> None:
 
     Checks keys and values, the suite and its tasks, the template, and that the keys of the models are set.
     """
-    from recompact.config import ConfigError, load_config
-
     notes: list[str] = []
     try:
         loaded = load_config(config)
@@ -40,20 +42,16 @@ def command(config: Path, connect: bool, as_json: bool) -> None:
         print_json({"file": str(config), "problems": problems, "notes": notes})
     else:
         for problem in problems:
-            click.echo(f"{config}: {problem}", err=True)
+            say(f"{config}: {problem}", err=True)
         for note in notes:
-            click.echo(note)
+            say(note)
         if not problems:
-            click.echo(f"{config} is fine.")
+            say(f"{config} is fine.")
     if problems:
         sys.exit(2)
 
 
 def _problems(config: Config, directory: Path, notes: list[str]) -> list[str]:
-    from recompact.errors import InputError
-    from recompact.study import episodes_of
-    from recompact.template import lint, resolve
-
     problems: list[str] = []
     try:
         template = resolve(config.compressor.template, directory)
@@ -75,21 +73,14 @@ def _problems(config: Config, directory: Path, notes: list[str]) -> list[str]:
     return problems
 
 
-async def _tasks(episodes: object, split: str) -> int:
-    from recompact.environments.protocol import EnvironmentFailed
-    from recompact.errors import InputError
-
+async def _tasks(episodes: Episodes, split: str) -> int:
     try:
-        return len(await episodes.tasks(split))  # type: ignore[attr-defined]
+        return len(await episodes.tasks(split))
     except EnvironmentFailed as failure:
         raise InputError(str(failure)) from None
 
 
 async def _connect(config: Config, directory: Path, notes: list[str]) -> list[str]:
-    from recompact.chat import Decoding, Request, user
-    from recompact.models.failures import ModelFailure
-    from recompact.study import open_clients
-
     problems = []
     async with open_clients(config, attempts=1) as clients:
         for name, client in clients.items():
@@ -102,6 +93,4 @@ async def _connect(config: Config, directory: Path, notes: list[str]) -> list[st
 
 
 def _local(base_url: str | None) -> bool:
-    from urllib.parse import urlsplit
-
     return base_url is not None and urlsplit(base_url).hostname in ("127.0.0.1", "localhost", "::1")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from recompact.cli.console import console, json_option, print_json
+from recompact.cli.console import json_option, print_json, print_tables
 
 
 @click.command(name="collect")
@@ -50,7 +50,7 @@ async def _collect(config: Any, file: Path, store: Any, quiet: bool) -> list[Any
 
 def _report(store: Any, unfinished: list[Any], again: str, as_json: bool) -> None:
     from recompact.cli.running import tell_unfinished, unfinished_json
-    from recompact.cli.tables import overview_table
+    from recompact.report.content.overview import overview_table
     from recompact.store.runs import overview
 
     summary = overview(store)
@@ -58,7 +58,7 @@ def _report(store: Any, unfinished: list[Any], again: str, as_json: bool) -> Non
     if as_json:
         print_json({**summary.to_json(), "unfinished": unfinished_json(unfinished), "digest": digest})
     else:
-        console().print(overview_table([summary]))
+        print_tables([overview_table([summary])])
         if not unfinished:
             click.echo(f"Look at it: recompact show {store.path} [TASK]")
     tell_unfinished(unfinished, "episodes", again)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recompact.cli.console import json_option, print_json
+from recompact.cli.console import json_option, print_json, print_tables
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adapted
@@ -127,8 +127,8 @@ def _joined(*digests: str) -> str:
 
 def _print_story(adapted: Adapted, shown: Evaluation, page: dict[str, Any]) -> None:
     """What was found and learned, the table, and what it means: in the words of the report."""
-    from recompact.cli.evaluate import print_tables
-    from recompact.evaluation.summary import arm_table, counted
+    from recompact.evaluation.summary import arm_table
+    from recompact.texts import counted
 
     *meaning, harm = zip(page["answer"], page["numbers"], strict=True)
     click.echo(" ".join([harm[0], *harm[1]]))
@@ -141,7 +141,7 @@ def _print_story(adapted: Adapted, shown: Evaluation, page: dict[str, Any]) -> N
                 flag = "  (tells the agent how to act)" if rule.tells_agent else ""
                 click.echo(f"  + {rule.clause}  [{counted(len(rule.boundaries), 'compaction')}]{flag}")
     click.echo("")
-    print_tables([replace(arm_table(shown), notes=())], "terminal")
+    print_tables([replace(arm_table(shown), notes=())])
     click.echo("")
     for said, numbers in meaning:
         click.echo(said)

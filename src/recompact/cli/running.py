@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from recompact.cli.console import say
+
 if TYPE_CHECKING:
     from recompact.execution.schedule import Unfinished
 
@@ -32,16 +34,16 @@ def ending_early(path: Path, again: str) -> Iterator[None]:
         click.echo(f"recompact: stopped at its ceiling: {reached}", err=True)
         sys.exit(3)
     except ModelFailure as failure:
-        click.echo(f"recompact: {failure}", err=True)
+        say(f"recompact: {failure}", err=True)
         sys.exit(2)
 
 
 def tell_unfinished(unfinished: Sequence[Unfinished], what: str, again: str) -> None:
     """Say which units are not finished, the first few by name; nothing where there are none."""
     for entry in unfinished[:5]:
-        click.echo(f"not finished: {entry.unit} ({entry.failure.kind}): {entry.failure}", err=True)
+        say(f"not finished: {entry.unit} ({entry.failure.kind}): {entry.failure}", err=True)
     if unfinished:
-        click.echo(f"recompact: {len(unfinished)} {what} are not finished; try them again with: {again}", err=True)
+        say(f"recompact: {len(unfinished)} {what} are not finished; try them again with: {again}", err=True)
 
 
 def unfinished_json(unfinished: Sequence[Unfinished]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recompact.cli.console import console, json_option, print_json
+from recompact.cli.console import json_option, print_json, print_tables, say
 
 if TYPE_CHECKING:
     from recompact.attribution.forecast import Forecast
@@ -122,8 +122,8 @@ async def _verify(config: Config, file: Path, store: Store, partial: bool, quiet
 def _report(store: Store, verified: Verified, config: Config, again: str, as_json: bool) -> None:
     from recompact.attribution.findings import findings
     from recompact.attribution.verify import digest as digest_of
-    from recompact.cli.boundaries import boundary_table
     from recompact.cli.running import tell_unfinished, unfinished_json
+    from recompact.report.content.boundaries import brief_boundary_table
     from recompact.store.runs import overview
 
     retained = [finding for finding in findings(store, config.verify).boundaries if finding.retained]
@@ -141,11 +141,11 @@ def _report(store: Store, verified: Verified, config: Config, again: str, as_jso
         )
     else:
         if retained:
-            console().print(boundary_table(retained[:TOP]))
+            print_tables([brief_boundary_table(retained[:TOP])])
         if not verified.unfinished:
             _tell(summary, store)
         for id, reason in sorted(verified.known.left_out.items()):
-            click.echo(f"left out: {id}: {reason}", err=True)
+            say(f"left out: {id}: {reason}", err=True)
         if verified.known.left_out:
             click.echo("To try those again, with what broke mended: recompact verify --retry", err=True)
     tell_unfinished(verified.unfinished, "continuations", again)

@@ -14,8 +14,9 @@ from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import label
 from recompact.evaluation.intervals import RELATIVE, Estimate, Estimates, estimates, none_of
 from recompact.evaluation.metrics import metric
-from recompact.evaluation.summary import STAR, Evaluation, counted, percentage
+from recompact.evaluation.summary import STAR, Evaluation, percentage
 from recompact.tables import Cell, Column, Number, Table
+from recompact.texts import counted
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,19 @@ from typing import Any
 from recompact.evaluation.intervals import RELATIVE, Estimate
 from recompact.evaluation.summary import counted
 from recompact.evaluation.sweep import Line, Point, Sweep, sweep_table
-from recompact.report.figures.drawn import Figure
-from recompact.report.figures.style import INK, NAME, WIDE, Look, drawing, grid, legend, legend_height, powers, shown
+from recompact.report.figures.figure import Figure
+from recompact.report.figures.style import (
+    INK,
+    NAME,
+    WIDE,
+    Look,
+    drawing,
+    grid,
+    legend,
+    legend_height,
+    powers,
+    short_label,
+)
 
 DODGE = 0.08  # of an octave, between arms at one budget
 DOTS = (0, (1, 1.6))
@@ -22,7 +33,7 @@ DOTS = (0, (1, 1.6))
 def sweep_figure(found: Sweep, colors: Mapping[str, Look], simulated: bool = False) -> Figure:
     relative = RELATIVE in found.lines[0].points[0].figures
     count = 3 if found.runs > 1 else 2
-    names = [*(shown(line.label, NAME) for line in found.lines), "none"]
+    names = [*(short_label(line.label, NAME) for line in found.lines), "none"]
     width = WIDE * count / 3
     with drawing(width, 2.45 + legend_height(names, width)) as figure:
         panels = list(figure.subplots(1, count, squeeze=False)[0])
@@ -109,7 +120,7 @@ def _caption(found: Sweep) -> str:
     words = f"{size}; bars are 95 % intervals over tasks. "
     line = next((one for one in found.lines if one.scope), found.lines[0])
     small, large = line.points[0], line.points[-1]
-    words += f"For {shown(line.label)}, from {large.budget:,} to {small.budget:,} tokens Acc goes from"
+    words += f"For {short_label(line.label)}, from {large.budget:,} to {small.budget:,} tokens Acc goes from"
     words += f" {_from_to(large, small, 'acc')} %"
     if found.runs > 1:
         words += f", {powers(f'Pass^{found.runs}')} from {_from_to(large, small, f'pass^{found.runs}')} %"

@@ -13,7 +13,7 @@ from recompact.evaluation.arms import label
 from recompact.evaluation.intervals import Estimates, none_of
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.summary import Evaluation, counted
-from recompact.report.figures.drawn import Figure
+from recompact.report.figures.figure import Figure
 from recompact.report.figures.labels import Named, place
 from recompact.report.figures.style import (
     FINE,
@@ -27,7 +27,7 @@ from recompact.report.figures.style import (
     looks,
     note,
     powers,
-    shown,
+    short_label,
 )
 from recompact.tables import Cell, Column, Number, Table
 
@@ -64,7 +64,7 @@ def arms_figure(evaluated: Evaluation, found: Estimates) -> Figure:
         panels = figure.subplots(1, len(keys), sharey=True, squeeze=False)[0]
         for axes, key in zip(panels, keys, strict=True):
             _dots(axes, evaluated, found, key)
-        panels[0].set_yticks(range(len(arms)), [shown(arm.label, 30) for arm in arms])
+        panels[0].set_yticks(range(len(arms)), [short_label(arm.label, 30) for arm in arms])
         panels[0].set_ylim(len(arms) - 0.4, -0.6)
     return Figure(
         "arms",
@@ -116,7 +116,7 @@ def _best(arms: Sequence[ArmRuns], found: Estimates, key: str) -> list[ArmRuns]:
 
 def _and(arms: Sequence[ArmRuns]) -> str:
     """Their names, three at the most."""
-    names = [shown(arm.label) for arm in arms]
+    names = [short_label(arm.label) for arm in arms]
     names = names if len(names) <= 3 else [*names[:2], f"{len(names) - 2} others"]
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
@@ -143,7 +143,7 @@ def tokens_figure(evaluated: Evaluation, found: Estimates) -> Figure:
     key = reliability(evaluated.shared.runs)
     arms = [arm for arm in evaluated.arms if "tokens" in found[arm.label]]
     families = _families(arms)
-    names = [shown(label(made[0].base, made[0].scope), NAME) for made in families]
+    names = [short_label(label(made[0].base, made[0].scope), NAME) for made in families]
     with drawing(5.4, 3.6 + (legend_height(names, 5.4) if names else 0)) as figure:
         axes = figure.subplots()
         colors = arm_looks(evaluated)
@@ -179,7 +179,7 @@ def _named(arm: ArmRuns, found: Estimates, key: str, look: Look, families: Seque
     """A point by its arm's label, or by its budget alone where a line and the legend say which arm it is."""
     x, y = found[arm.label]["tokens"].value / 1000, 100 * found[arm.label][key].value
     swept = any(arm is other for budgets in families for other in budgets)
-    return Named(x, y, f"{arm.settings['budget']:,}" if swept else shown(arm.label, 30), look.color)
+    return Named(x, y, f"{arm.settings['budget']:,}" if swept else short_label(arm.label, 30), look.color)
 
 
 def _family_legend(figure: Any, families: Sequence[Sequence[ArmRuns]], colors: dict[str, Look]) -> None:
@@ -214,7 +214,7 @@ def _tokens_caption(evaluated: Evaluation, arms: Sequence[ArmRuns], found: Estim
     best = min(highest, key=lambda arm: found[arm.label]["tokens"].value, default=None)
     said = []
     if best:
-        said.append(f"{shown(best.label)} reaches {_point(found, best, key)}")
+        said.append(f"{short_label(best.label)} reaches {_point(found, best, key)}")
     if whole:
         said.append(f"no compaction {_point(found, whole, key)}")
     return words + (f" {'; '.join(said)}." if said else "") + simulated_words(evaluated)

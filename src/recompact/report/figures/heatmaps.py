@@ -14,8 +14,8 @@ from typing import Any, Literal
 from recompact.attribution.analyses import counts
 from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.posterior import Thresholds
-from recompact.report.figures.drawn import Figure
-from recompact.report.figures.style import FINE, INK, WIDE, drawing, shown
+from recompact.report.figures.figure import Figure
+from recompact.report.figures.style import FINE, INK, WIDE, drawing, short_label
 from recompact.tables import Cell, Column, Number, Table
 
 FAILED, SUCCESSFUL, BURDEN = 30, 10, 15  # trajectories at the most in each panel; the last two are the paper's
@@ -114,7 +114,7 @@ def _names(names: Sequence[str]) -> tuple[str, list[str]]:
     first, last = min(names), max(names)
     alike = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
     cut = max(first.rfind(mark, 0, alike) for mark in "-_/.") + 1
-    return shown(first[:cut], 24), [shown(name[cut:], 18) for name in names]
+    return short_label(first[:cut], 24), [short_label(name[cut:], 18) for name in names]
 
 
 def _limit(panel: Panel, found: Findings) -> float:

@@ -19,7 +19,7 @@ from recompact.attribution.stability import (
     sensitivity_to_thresholds,
 )
 from recompact.outcome import BoundaryId, Outcomes
-from recompact.report.figures.drawn import Figure
+from recompact.report.figures.figure import Figure
 from recompact.report.figures.style import FINE, HARM, WIDE, drawing, grid
 from recompact.tables import Cell, Column, Number, Table
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from recompact.evaluation.metrics import Metrics, metric
 from recompact.evaluation.transfer import Transfer, Transferred, said, transfer_table
-from recompact.report.figures.drawn import Figure
+from recompact.report.figures.figure import Figure
 from recompact.report.figures.style import (
     FINE,
     INK,
@@ -22,9 +22,8 @@ from recompact.report.figures.style import (
     legend_height,
     looks,
     powers,
-    shown,
+    short_label,
 )
-from recompact.tables import clean
 
 DASHES = (0, (3, 2))
 
@@ -44,7 +43,7 @@ def transfer_figure(found: Transfer) -> Figure:
     across = wide * len(found.keys) <= WIDE  # side by side, or one below the other
     shape = (1, len(found.keys)) if across else (len(found.keys), 1)
     width = wide * shape[1]
-    names = [*(shown(name, NAME) for name in drawn), "no compaction"]
+    names = [*(short_label(name, NAME) for name in drawn), "no compaction"]
     with drawing(width, high * shape[0] + legend_height(names, width)) as figure:
         panels = figure.subplots(*shape, sharey=across, squeeze=False).flat
         for axes, key in zip(panels, found.keys, strict=True):
@@ -71,10 +70,10 @@ def _title(group: Transferred, groups: Sequence[Group]) -> str:
     models = said(group.models)
     alike = {other.setting for other, _ in groups if said(other.models) == models}
     unclear = group.models is None or len(alike) > 1
-    lines = [group.setting] if unclear else clean(models).replace(", compressor ", "\n+ ").split("\n")
+    lines = [group.setting] if unclear else models.replace(", compressor ", "\n+ ").split("\n")
     lines += [group.scope] if group.scope else []
     lines += [f"{group.budget:,}"] if len({other.budget for other, _ in groups}) > 1 and group.budget else []
-    return "\n".join(shown(line, 18) for line in lines)
+    return "\n".join(short_label(line, 18) for line in lines)
 
 
 def _looks(rows: Sequence[Transferred]) -> dict[str, tuple[str, str]]:
@@ -115,7 +114,7 @@ def _legend(figure: Any, found: Transfer, drawn: Mapping[str, tuple[str, str]]) 
     from matplotlib.lines import Line2D
 
     entries = [
-        Line2D([], [], color=color, marker=marker, ls="none", markersize=5, label=shown(name, NAME))
+        Line2D([], [], color=color, marker=marker, ls="none", markersize=5, label=short_label(name, NAME))
         for name, (color, marker) in drawn.items()
     ]
     if any(row.none for row in found.rows):
@@ -126,12 +125,12 @@ def _legend(figure: Any, found: Transfer, drawn: Mapping[str, tuple[str, str]]) 
 def _caption(found: Transfer) -> str:
     words = "Bars: standard deviation of Acc across runs; dashed: no compaction."
     adapted = sorted({said(row.adapted_with) for row in found.rows if row.adapted_with})
-    words += f" Adapted with {'; '.join(shown(name, 60) for name in adapted)}." if adapted else ""
+    words += f" Adapted with {'; '.join(short_label(name, 60) for name in adapted)}." if adapted else ""
     key = found.keys[-1]
     for row in found.rows[:4]:
         d = row.comparison.of(key)
         where = said(row.models) if row.models else row.setting
-        words += f" {shown(where, 60)}{f', {row.scope}' if row.scope else ''}: {shown(row.arm)} changes"
+        words += f" {short_label(where, 60)}{f', {row.scope}' if row.scope else ''}: {short_label(row.arm)} changes"
         words += (
             f" {powers(metric(key).title)} by {100 * d.delta:+.1f} points ({100 * d.low:+.1f} to {100 * d.high:+.1f})."
         )
