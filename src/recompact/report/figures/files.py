@@ -1,7 +1,4 @@
-"""Figures as bytes: SVG for files and for pages, PNG; the same bytes each time.
-
-Comes in: a figure. Goes out: text or bytes, or files. For a page there is an inline form (`inline`).
-"""
+"""Figures as files and inline drawings: SVG, PNG and CSV, with the same bytes each time."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ class FigureSet:
     gaps: Mapping[str, str]
 
 
-def evaluation_set(source: str, evaluation: Evaluation, known: Estimates | None = None) -> FigureSet:
-    figures = evaluation_figures(evaluation, known) if available() else ()
+def evaluation_set(source: str, evaluation: Evaluation, estimated: Estimates | None = None) -> FigureSet:
+    figures = evaluation_figures(evaluation, estimated) if available() else ()
     return FigureSet(source, tuple(figures), evaluation_gaps(evaluation))
 
 
@@ -54,12 +54,12 @@ def figure_estimates(evaluation: Evaluation) -> Estimates:
     )
 
 
-def evaluation_figures(evaluation: Evaluation, known: Estimates | None = None) -> list[Figure]:
-    """The figures of an evaluation: budget sweep, arms, reliability against tokens. `known` are `figure_estimates`."""
+def evaluation_figures(evaluation: Evaluation, estimated: Estimates | None = None) -> list[Figure]:
+    """Budget sweep, arms, and reliability against tokens; `estimated` are `figure_estimates` where they are at hand."""
     require_matplotlib()
     if not evaluation.shared.tasks:
         return []
-    estimated = known if known is not None else figure_estimates(evaluation)
+    estimated = figure_estimates(evaluation) if estimated is None else estimated
     figures = []
     if (swept := sweep(evaluation, estimated)) is not None:
         figures.append(sweep_figure(swept, arm_looks(evaluation), evaluation.simulated))

@@ -148,11 +148,11 @@ _OTHERS = ("#0B8F6A", "#A9780A", "#8E6BBF", "#B8558F", "#7A8A1E", "#C0504D", "#4
 def looks(names: Iterable[str]) -> dict[str, Look]:
     """A look for each arm by its name without budget and scope: the usual ones always the same, others in order."""
     wanted = list(dict.fromkeys(names))
-    found = {name: _KNOWN[name.lower()] for name in wanted if name.lower() in _KNOWN}
-    free = [color for color in _OTHERS if color not in found.values()] or list(_OTHERS)
-    others = [name for name in wanted if name not in found]
-    found |= {name: free[n % len(free)] for n, name in enumerate(others)}
-    return {name: Look(found[name]) for name in wanted}
+    colours = {name: _KNOWN[name.lower()] for name in wanted if name.lower() in _KNOWN}
+    free = [color for color in _OTHERS if color not in colours.values()] or list(_OTHERS)
+    others = [name for name in wanted if name not in colours]
+    colours |= {name: free[n % len(free)] for n, name in enumerate(others)}
+    return {name: Look(colours[name]) for name in wanted}
 
 
 def grid(axes: Axes, axis: str = "y") -> None:
