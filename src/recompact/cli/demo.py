@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recompact.cli.console import json_option, print_json, print_tables
+from recompact.cli.console import json_option, print_json, print_tables, say
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adapted
@@ -133,13 +133,13 @@ def _print_story(adapted: Adapted, shown: Evaluation, page: dict[str, Any]) -> N
     *meaning, harm = zip(page["answer"], page["numbers"], strict=True)
     click.echo(" ".join([harm[0], *harm[1]]))
     if adapted.selection:
-        click.echo(adapted.selection.statement)
+        say(adapted.selection.statement)
     for candidate in adapted.candidates:
         if candidate.name == adapted.winner:
             click.echo("What it asks the compressor to keep, from the failures that were observed:")
             for rule in candidate.rules:
                 flag = "  (tells the agent how to act)" if rule.tells_agent else ""
-                click.echo(f"  + {rule.clause}  [{counted(len(rule.boundaries), 'compaction')}]{flag}")
+                say(f"  + {rule.clause}  [{counted(len(rule.boundaries), 'compaction')}]{flag}")
     click.echo("")
     print_tables([replace(arm_table(shown), notes=())])
     click.echo("")

@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from recompact.cli.console import say
 
 if TYPE_CHECKING:
@@ -28,10 +26,10 @@ def ending_early(path: Path, again: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(f"\nrecompact: stopped. {path} keeps what was done; go on with: {again}", err=True)
+        say(f"\nrecompact: stopped. {path} keeps what was done; go on with: {again}", err=True)
         sys.exit(130)
     except CeilingReached as reached:
-        click.echo(f"recompact: stopped at its ceiling: {reached}", err=True)
+        say(f"recompact: stopped at its ceiling: {reached}", err=True)
         sys.exit(3)
     except ModelFailure as failure:
         say(f"recompact: {failure}", err=True)

@@ -81,7 +81,7 @@ def test_continuations_stand_side_by_side_with_their_marks(case: Case) -> None:
     assert text_of(pair.post.steps[0].action) == 'look(page=0, note="blue")'
     assert text_of(pair.post.steps[0].observation).startswith('{"id": "rec-077"')
     assert text_of(pair.post.answer) == "answer blue"
-    assert [other.text for other in case.others] == [
+    assert [other.title for other in case.others] == [
         "PRE, draw 2: success, finished after 4 steps, 3 actions done before",
         "POST, draw 2: failure, finished after 12 steps, 6 actions done before",
     ]

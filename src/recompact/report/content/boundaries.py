@@ -10,6 +10,10 @@ from recompact.attribution.posterior import Thresholds
 from recompact.report.content.harm import is_harmful, with_effect
 from recompact.tables import Column, Number, Row, Table, columns, signed
 
+BOUNDARY_COLUMNS = (
+    Column("boundary", "boundary", fold=True),
+    *columns("step", "H", "H_interval", "B", "B_interval", "draws", "channel", H_interval="95 %", B_interval="95 %"),
+)
 LISTED = 300  # boundaries in the list of a page
 
 
@@ -36,10 +40,13 @@ def counts_table(findings: Findings, success: Mapping[str, bool]) -> Table:
 def boundary_table(findings: Findings) -> Table:
     """Every boundary with an effect, most harmful first, for a page."""
     known = with_effect(findings)
-    heads = columns(
-        *("boundary", "step", "H", "H_interval", "B", "B_interval", "P(harmful)", "draws", "channel", "verdict"),
-        H_interval="95 %",
-        B_interval="95 %",
+    rows = tuple(
+        (
+            *_row(f, 2, 1),
+            Number(f.effect.harmful, 2) if f.effect else None,
+            "harmful" if is_harmful(findings, f) else None,
+        )
+        for f in known[:LISTED]
     )
     notes = [f"The first {LISTED:,} of {len(known):,}."] * (len(known) > LISTED)
     notes += [
@@ -47,56 +54,34 @@ def boundary_table(findings: Findings) -> Table:
         "P(harmful) is the probability, after these draws, that H or B reaches its threshold. The verdict goes by the"
         " estimates, so with few draws a boundary can be called harmful although P(harmful) is low.",
     ]
-    rows = tuple(_row(finding, is_harmful(findings, finding)) for finding in known[:LISTED])
+    heads = (*BOUNDARY_COLUMNS, *columns("P(harmful)", "verdict"))
     return Table("All boundaries, most harmful first", heads, rows, tuple(notes))
 
 
-def _row(finding: Finding, harmful: bool) -> Row:
-    effect = finding.effect
-    assert effect is not None
+def brief_boundary_table(boundaries: Sequence[Finding]) -> Table:
+    """Boundaries in 80 columns, also those without draws, with a star at those retained as harmful."""
+    rows = (_row(finding, 1, 0) for finding in boundaries)
+    marked = ((f"{row[0]}{' *' * f.retained}", *row[1:]) for row, f in zip(rows, boundaries, strict=True))
+    return Table("", BOUNDARY_COLUMNS, tuple(marked))
+
+
+def _row(finding: Finding, hazard_digits: int, burden_digits: int) -> Row:
+    """The intervals of H and B have so many digits."""
+    effect, outcomes = finding.effect, finding.outcomes
+    draws = f"{len(outcomes.pre)}+{len(outcomes.post)}"
+    if effect is None:
+        return str(finding.id), finding.row.step, None, "", None, "", draws, "left out" if finding.left_out else None
+    h, b = effect.hazard_interval, effect.burden_interval
     return (
         str(finding.id),
         finding.row.step,
-        *_effects(finding, 2, 1),
-        Number(effect.harmful, 2),
-        _draws(finding),
-        effect.channel if effect.channel != "none" else None,
-        "harmful" if harmful else None,
-    )
-
-
-def brief_boundary_table(boundaries: Sequence[Finding]) -> Table:
-    """The same in 80 columns, with a star at those that were retained as harmful; also boundaries without draws."""
-    heads = columns(
-        "step", "H", "H_interval", "B", "B_interval", "draws", "channel", H_interval="95 %", B_interval="95 %"
-    )
-    return Table("", (Column("boundary", "boundary", fold=True), *heads), tuple(map(_brief_row, boundaries)))
-
-
-def _brief_row(finding: Finding) -> Row:
-    name = f"{finding.id}{' *' * finding.retained}"
-    if finding.effect is None:
-        missing = "left out" if finding.left_out else None
-        return name, finding.row.step, None, "", None, "", _draws(finding), missing
-    channel = finding.effect.channel if finding.effect.channel != "none" else None
-    return name, finding.row.step, *_effects(finding, 1, 0), _draws(finding), channel
-
-
-def _effects(finding: Finding, hazard_digits: int, burden_digits: int) -> Row:
-    """H and B, each followed by its interval with so many digits."""
-    effect = finding.effect
-    assert effect is not None
-    h, b = effect.hazard_interval, effect.burden_interval
-    return (
         Number(effect.hazard, 2, signed=True),
         f"{signed(h.low, hazard_digits)} to {signed(h.high, hazard_digits)}",
         Number(effect.burden, 1, signed=True),
         f"{signed(b.low, burden_digits)} to {signed(b.high, burden_digits)}",
+        draws,
+        effect.channel if effect.channel != "none" else None,
     )
-
-
-def _draws(finding: Finding) -> str:
-    return f"{len(finding.outcomes.pre)}+{len(finding.outcomes.post)}"
 
 
 def exact_boundary_table(findings: Findings) -> Table:

@@ -70,7 +70,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a context: a summary, or a turn."""
+    """A titled text: a summary, a turn, or a continuation on one line with its last action."""
 
     title: str
     pieces: tuple[Piece, ...]
@@ -119,14 +119,6 @@ class PairView:
 
 
 @dataclass(frozen=True)
-class ContinuationLine:
-    """A continuation on one line, with the action that it ended with."""
-
-    text: str
-    last: tuple[Piece, ...]
-
-
-@dataclass(frozen=True)
 class Case:
     """One boundary in full."""
 
@@ -144,7 +136,7 @@ class Case:
     lines: tuple[str, ...]
     more_lines: int
     pairs: tuple[PairView, ...]
-    others: tuple[ContinuationLine, ...]
+    others: tuple[Block, ...]
     diagnosis: Diagnosis | None
 
     @property
@@ -159,18 +151,14 @@ class Case:
         return f"harmful: {channel}" if channel != "none" else "harmful"
 
 
-def worst(findings: Findings, top: int) -> list[Finding]:
-    """Those to show in full: the harmful ones, or the three with the largest effects where none is."""
-    known = with_effect(findings)
-    return [finding for finding in known if is_harmful(findings, finding)][:top] or known[: min(3, top)]
-
-
 def worst_cases(store: Store, findings: Findings, top: int, prefix: str) -> tuple[Case, ...]:
-    """The most harmful boundaries in full; anchors begin with `prefix`."""
-    diagnoses = diagnoses_of(store)
+    """The most harmful boundaries in full, or the three with the largest effects where none is harmful; anchors begin
+    with `prefix`."""
+    known, diagnoses = with_effect(findings), diagnoses_of(store)
+    chosen = [f for f in known if is_harmful(findings, f)][:top] or known[: min(3, top)]
     return tuple(
         case_of(evidence_of(store, f.id, f), is_harmful(findings, f), PAGE, diagnoses.get(f.id), f"{prefix}{n}")
-        for n, f in enumerate(worst(findings, top), 1)
+        for n, f in enumerate(chosen, 1)
     )
 
 
@@ -393,8 +381,8 @@ def _title(continuation: Continuation) -> str:
     return f"{row.arm}, draw {row.draw + 1}: {outcome(row.success)}, {row.ending} after {counted(row.steps, 'step')}"
 
 
-def _line(continuation: Continuation, limits: Limits) -> ContinuationLine:
+def _line(continuation: Continuation, limits: Limits) -> Block:
     text, actions = _title(continuation), continuation.actions
     if continuation.repeated:
         text += f", {counted(len(continuation.repeated), 'action')} done before"
-    return ContinuationLine(text, _shortened(action_line(actions[-1]), limits.last) if actions else ())
+    return Block(text, _shortened(action_line(actions[-1]), limits.last) if actions else ())
