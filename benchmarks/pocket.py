@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from recompact.cli.truth import summarized
+from recompact.cli.truth import truth_summary
 from recompact.collection import collect
 from recompact.config import parse_config
 from recompact.embedded.simulation.truth import run_truth
@@ -75,7 +75,7 @@ def main() -> None:
         report["train_seconds"] = time.perf_counter() - started
         if args.truth:
             truths = run_truth(train, args.truth)
-            report["truth"] = summarized(truths, args.truth)
+            report["truth"] = truth_summary(truths, args.truth)
     print(json.dumps(report, indent=2)) if args.json else show(report)
 
 

@@ -6,7 +6,8 @@ import csv
 import io
 import json
 
-from recompact.tables import Column, Number, Table, joined, render
+from recompact.tables import Column, Number, Table, render, render_all
+from recompact.texts import visible
 
 NASTY = 'a|b <script>alert(1)</script> [bold]x[/bold] \x1b[31m_50%_ & $x^2$ \\ "q", z'
 
@@ -56,15 +57,15 @@ def test_latex_escapes_commands() -> None:
 
 def test_csv_and_json_carry_whole_numbers() -> None:
     (first, second) = csv.DictReader(io.StringIO(render(TABLE, "csv")))
-    assert first["arm"] == NASTY
+    assert first["arm"] == visible(NASTY)
     assert (first["acc"], first["acc_sd"], first["delta_low"], first["n"]) == ("80.8333", "7.6376", "3.0", "1680")
     assert (second["acc_sd"], second["delta"]) == ("", "")
     data = json.loads(render(TABLE, "json"))
     assert data["rows"][0]["delta_high"] == 15.5
     assert data["rows"][1]["delta"] is None
     assert data["columns"][2] == {"key": "delta", "title": "Δ Pass^3"}
-    assert len(json.loads(joined([TABLE, TABLE], "json"))) == 2
-    assert joined([TABLE, TABLE], "markdown").count("**arms**") == 2
+    assert len(json.loads(render_all([TABLE, TABLE], "json"))) == 2
+    assert render_all([TABLE, TABLE], "markdown").count("**arms**") == 2
 
 
 def test_a_p_value_is_never_zero() -> None:

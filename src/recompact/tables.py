@@ -1,17 +1,19 @@
-"""One table, five ways to show it: terminal, Markdown, LaTeX, CSV, JSON.
+"""A table of plain values, and its renderings for the terminal, Markdown, LaTeX, CSV and JSON.
 
-Comes in: a `Table` of plain values. Goes out: text (or a Rich table). Numbers are rounded for people and whole for
-programs; texts are shown as they are, whatever they contain.
+Numbers are rounded for people and exact for programs; text is made visible, and escaped where it could be markup.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
+
+from recompact.texts import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 Format = Literal["terminal", "markdown", "latex", "csv", "json"]
 FORMATS: tuple[Format, ...] = ("terminal", "markdown", "latex", "csv", "json")
 NOTHING = "-"
+COLOURS = {"success": "green", "failure": "red"}  # of cells that hold just this word
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,11 @@ class Number:
     interval: tuple[float, float] | None = None
     signed: bool = False
     positive: bool = False  # never shown as zero: a p-value is less than 0.001 instead
-    best: bool = False  # of those that it competes with, which the table knows: papers set it in bold
+    best: bool = False  # among those it competes with, which the table knows: papers set it in bold
 
     @property
     def strong(self) -> bool:
-        """It is a difference whose interval excludes zero."""
+        """Whether it is a difference whose interval excludes zero."""
         return self.signed and self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
 
     @property
@@ -43,16 +46,17 @@ class Number:
         least = 10**-self.digits
         if self.positive and self.value < least / 2:
             return f"<{least:.{self.digits}f}"
-        shown = _fixed(self.value, self.digits, self.signed)
+        text = _fixed(self.value, self.digits, self.signed)
         if self.spread is not None:
-            shown += f" ± {_fixed(self.spread, self.digits)}"
+            text += f" ± {_fixed(self.spread, self.digits)}"
         if self.interval is not None:
             low, high = (_fixed(end, self.digits, self.signed) for end in self.interval)
-            shown += f" [{low}, {high}]{'*' * self.strong}"
-        return shown
+            text += f" [{low}, {high}]{'*' * self.strong}"
+        return text
 
 
 Cell = str | int | Number | None
+Row = tuple[Cell, ...]
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,16 @@ class Column:
 
     key: str
     title: str
+    fold: bool = False  # may be broken over several lines on a narrow terminal
+
+
+def columns(*keys: str, **titles: str) -> tuple[Column, ...]:
+    """Columns whose headings are their keys, except for those with a title of their own.
+
+    >>> columns("arm", "steps", steps="mean steps")[1]
+    Column(key='steps', title='mean steps', fold=False)
+    """
+    return tuple(Column(key, titles.get(key, key)) for key in keys)
 
 
 @dataclass(frozen=True)
@@ -69,9 +83,20 @@ class Table:
 
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     bold: str = ""
+
+    def select(self, kept: Sequence[int]) -> Table:
+        """The table with only these columns, by number."""
+        rows = tuple(tuple(row[n] for n in kept) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[n] for n in kept), rows=rows)
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """The notes, with the meaning of bold where something is bold."""
+        bold = any(isinstance(cell, Number) and cell.best for row in self.rows for cell in row)
+        return (*self.notes, self.bold) if bold and self.bold else self.notes
 
 
 def render(table: Table, form: Format) -> str:
@@ -79,10 +104,15 @@ def render(table: Table, form: Format) -> str:
     if form == "terminal":
         return _plain_terminal(table)
     if form == "json":
-        import json
-
-        return json.dumps(as_json(table), indent=2, ensure_ascii=False) + "\n"
+        return _json_text(as_json(table))
     return {"markdown": markdown, "latex": latex, "csv": as_csv}[form](table)
+
+
+def render_all(tables: Sequence[Table], form: Format) -> str:
+    """Several tables one after the other; for JSON a list of them."""
+    if form == "json":
+        return _json_text([as_json(table) for table in tables])
+    return "\n".join(render(table, form) for table in tables)
 
 
 def terminal(table: Table) -> RichTable:
@@ -90,15 +120,15 @@ def terminal(table: Table) -> RichTable:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    shown = RichTable(box=None, header_style="bold", pad_edge=False, title_justify="left")
+    rich = RichTable(box=None, header_style="bold", pad_edge=False, title_justify="left")
     if table.title:
-        shown.title = Text(clean(table.title), "bold not italic")
+        rich.title = Text(visible_line(table.title), "bold not italic")
     for column, texts in zip(table.columns, text_columns(table), strict=True):
         justify: Literal["left", "right"] = "left" if texts else "right"
-        shown.add_column(Text(clean(column.title)), justify=justify, no_wrap=True)
+        rich.add_column(Text(visible_line(column.title)), justify=justify, no_wrap=not column.fold, overflow="fold")
     for row in table.rows:
-        shown.add_row(*(Text(cell_text(cell)) for cell in row))
-    return shown
+        rich.add_row(*(Text(cell_text(cell), COLOURS.get(str(cell), "")) for cell in row))
+    return rich
 
 
 def markdown(table: Table) -> str:
@@ -106,15 +136,15 @@ def markdown(table: Table) -> str:
     lines.append(_pipes(_markdown(column.title) for column in table.columns))
     lines.append(_pipes("---" if texts else "---:" for texts in text_columns(table)))
     lines += [_pipes(_markdown_cell(cell) for cell in row) for row in table.rows]
-    words = said(table)
-    lines += ["", *(f"{_markdown(note)}  " for note in words)] if words else []
+    notes = table.all_notes
+    lines += ["", *(f"{_markdown(note)}  " for note in notes)] if notes else []
     return "\n".join(lines) + "\n"
 
 
 def latex(table: Table) -> str:
     """A booktabs tabular inside a table, ready for a paper."""
     kinds = "".join("l" if texts else "r" for texts in text_columns(table))
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(' '.join([table.title, *said(table)]))}}}"]
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(' '.join([table.title, *table.all_notes]))}}}"]
     lines += [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule"]
     lines.append(" & ".join(_latex(column.title) for column in table.columns) + r" \\")
     lines.append(r"\midrule")
@@ -124,13 +154,14 @@ def latex(table: Table) -> str:
 
 
 def as_csv(table: Table) -> str:
-    """Whole numbers, one to a field: a spread and the ends of an interval get columns of their own."""
-    fields = _fields(table)
+    """Exact numbers, one per field: a spread and the ends of an interval get columns of their own."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(fields)
+    fields = _fields(table)
+    writer.writerow(map(visible, fields))
     for row in _flat_rows(table):
-        writer.writerow([row.get(name, "") for name in fields])
+        cells = (row.get(name, "") for name in fields)
+        writer.writerow([visible(cell) if isinstance(cell, str) else cell for cell in cells])
     return out.getvalue()
 
 
@@ -144,47 +175,44 @@ def as_json(table: Table) -> dict[str, Any]:
     }
 
 
+def _json_text(value: Any) -> str:
+    return visible_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n"
+
+
 def _plain_terminal(table: Table) -> str:
     from rich.console import Console
 
     out = io.StringIO()
-    shown = terminal(table)
-    Console(file=out, width=max(80, wide(shown)), color_system=None, highlight=False).print(shown)
+    rich = terminal(table)
+    Console(file=out, width=max(80, needed_width(rich)), color_system=None, highlight=False).print(rich)
     lines = [line.rstrip() for line in out.getvalue().splitlines()]
-    return "\n".join([*lines, *map(clean, table.notes)]) + "\n"
+    return "\n".join([*lines, *map(visible_line, table.notes)]) + "\n"
 
 
-def wide(shown: RichTable) -> int:
+def needed_width(rich: RichTable) -> int:
     """How many characters a Rich table needs so that nothing of it is cut."""
     from rich.console import Console
     from rich.measure import Measurement
 
     console = Console(width=10_000, file=io.StringIO())
-    return Measurement.get(console, console.options, shown).maximum
-
-
-def said(table: Table) -> tuple[str, ...]:
-    """The notes, with what bold means where something is bold."""
-    bold = any(isinstance(cell, Number) and cell.best for row in table.rows for cell in row)
-    return (*table.notes, table.bold) if bold and table.bold else table.notes
+    return Measurement.get(console, console.options, rich).maximum
 
 
 def text_columns(table: Table) -> list[bool]:
-    """For each column whether it holds texts (and so stands to the left)."""
+    """For each column whether it holds text, and so is aligned to the left."""
     return [any(isinstance(row[n], str) for row in table.rows) for n in range(len(table.columns))]
 
 
 def _fields(table: Table) -> list[str]:
     """The names of all fields; those of a spread or an interval follow their column's."""
-    found: list[str] = []
+    fields: dict[str, None] = {}
     for n, column in enumerate(table.columns):
-        cells = [row[n] for row in table.rows]
-        found.append(column.key)
-        if any(isinstance(cell, Number) and cell.spread is not None for cell in cells):
-            found.append(f"{column.key}_sd")
-        if any(isinstance(cell, Number) and cell.interval is not None for cell in cells):
-            found += [f"{column.key}_low", f"{column.key}_high"]
-    return found
+        names = [name for row in table.rows for name, _ in _flat(column.key, row[n])]
+        fields |= dict.fromkeys([column.key, *(f"{column.key}{end}" for end in _ENDS if f"{column.key}{end}" in names)])
+    return list(fields)
+
+
+_ENDS = ("_sd", "_low", "_high")
 
 
 def _flat_rows(table: Table) -> list[dict[str, str | int | float | None]]:
@@ -201,12 +229,9 @@ def _flat_rows(table: Table) -> list[dict[str, str | int | float | None]]:
 def _flat(key: str, cell: Cell) -> list[tuple[str, str | int | float | None]]:
     if not isinstance(cell, Number):
         return [(key, cell)]
-    found: list[tuple[str, str | int | float | None]] = [(key, cell.value)]
-    if cell.spread is not None:
-        found.append((f"{key}_sd", cell.spread))
-    if cell.interval is not None:
-        found += [(f"{key}_low", cell.interval[0]), (f"{key}_high", cell.interval[1])]
-    return found
+    values = (cell.value, cell.spread, *(cell.interval or (None, None)))
+    named = zip(("", *_ENDS), values, strict=True)
+    return [(f"{key}{end}", value) for end, value in named if value is not None]
 
 
 def cell_text(cell: Cell) -> str:
@@ -215,13 +240,13 @@ def cell_text(cell: Cell) -> str:
         return NOTHING
     if isinstance(cell, Number):
         return cell.text
-    return f"{cell:,}" if isinstance(cell, int) else clean(cell)
+    return f"{cell:,}" if isinstance(cell, int) else visible_line(cell)
 
 
 def _fixed(value: float, digits: int, signed: bool = False) -> str:
-    shown = f"{value:{'+' if signed else ''},.{digits}f}"
+    text = f"{value:{'+' if signed else ''},.{digits}f}"
     # A rounded zero has no sign.
-    return shown.lstrip("+-") if not shown.strip("+-0.") else shown
+    return text.lstrip("+-") if not text.strip("+-0.") else text
 
 
 def signed(value: float, digits: int) -> str:
@@ -233,23 +258,18 @@ def signed(value: float, digits: int) -> str:
     return _fixed(value, digits, signed=True).replace("-", "−")
 
 
-def clean(text: str) -> str:
-    """One line, without the characters by which a text could take over a terminal."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+", " ", text)
-
-
-def _pipes(cells: Any) -> str:
+def _pipes(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
 def _markdown(text: str) -> str:
     """Nothing in a text is markup."""
-    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", clean(text))
+    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", visible_line(text))
 
 
 def _markdown_cell(cell: Cell) -> str:
-    shown = _markdown(cell_text(cell))
-    return f"**{shown}**" if isinstance(cell, Number) and cell.best else shown
+    text = _markdown(cell_text(cell))
+    return f"**{text}**" if isinstance(cell, Number) and cell.best else text
 
 
 _LATEX = {
@@ -266,7 +286,7 @@ _LATEX = {
 
 def _latex(text: str) -> str:
     """Nothing in a text is a command; a power such as Pass^3 is set as one."""
-    escaped = "".join(_LATEX.get(character, character) for character in clean(text))
+    escaped = "".join(_LATEX.get(character, character) for character in visible_line(text))
     return re.sub(r"\^(\w+)|\^", lambda m: f"$^{{{m[1]}}}$" if m[1] else r"\textasciicircum{}", escaped)
 
 
@@ -281,14 +301,5 @@ def _latex_cell(cell: Cell) -> str:
     if cell.interval is not None:
         low, high = (fixed(end, cell.signed) for end in cell.interval)
         body += rf"\ [{low},\,{high}]"
-    shown = rf"$\mathbf{{{body}}}$" if cell.strong or cell.best else f"${body}$"
-    return shown if cell.spread is None else rf"{shown}{{\scriptsize\,$\pm${fixed(cell.spread)}}}"
-
-
-def joined(tables: Sequence[Table], form: Format) -> str:
-    """Several tables one after the other; for JSON a list of them."""
-    if form == "json":
-        import json
-
-        return json.dumps([as_json(table) for table in tables], indent=2, ensure_ascii=False) + "\n"
-    return "\n".join(render(table, form) for table in tables)
+    formula = rf"$\mathbf{{{body}}}$" if cell.strong or cell.best else f"${body}$"
+    return formula if cell.spread is None else rf"{formula}{{\scriptsize\,$\pm${fixed(cell.spread)}}}"

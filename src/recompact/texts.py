@@ -1,7 +1,7 @@
-"""Texts that models and environments wrote, made fit to be shown: cut where they are long, and with nothing hidden.
+"""Text from models, environments, run files and users, made safe to look at.
 
-Comes in: any text, also one that was written to deceive. Goes out: plain text for a terminal or a page. Escaping for
-HTML is not done here but by the page, for everything.
+`visible` is the only function that does this; every terminal command and the page use it. Escaping for HTML, Markdown
+or LaTeX is up to whoever renders.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ import re
 
 from recompact.trajectory import Action
 
-SLACK = 40  # a cut that saves less than this is not worth its mark
+SLACK = 40  # a cut that saves fewer characters than this is not worth its mark
 
 _HIDDEN = re.compile(
     "["
-    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, but for tab and line feed
-    "\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # invisible, or reordering
-    "\ud800-\udfff"  # half a character, which no encoding can carry
-    "\ufdd0-\ufdef\ufffe\uffff"  # no characters at all
-    "\U000e0000-\U000e007f"  # tags: text that is not seen
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters except tab and line feed
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e"  # invisible,
+    "\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"  # or reordering
+    "\ud800-\udfff"  # surrogates, which no encoding can carry
+    "\ufdd0-\ufdef\ufffe\uffff"  # not characters
+    "\U000e0000-\U000e0fff"  # tags and selectors, which can smuggle text
     "]"
 )
 
 
 def visible(text: str) -> str:
-    """With a visible mark in place of each character that is not seen, or that changes the order of others.
+    """The text with a visible mark in place of each character that is invisible or reorders its neighbours.
 
     >>> visible("rm -rf /\\x00 \\u202egnp.exe")
     'rm -rf /␀ ⟨U+202E⟩gnp.exe'
@@ -33,21 +34,49 @@ def visible(text: str) -> str:
     return _HIDDEN.sub(_mark, text.replace("\r\n", "\n"))
 
 
-def _mark(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def visible_line(text: str) -> str:
+    """The same on one line.
+
+    >>> visible_line("one\\n\\ttwo\\x1b[0m")
+    'one two␛[0m'
+    """
+    return re.sub(r"[\t\n]+", " ", visible(text))
+
+
+def visible_json(document: str) -> str:
+    """A JSON document with the same characters escaped, so that its values stay exactly what they were.
+
+    >>> visible_json('"\\u202e"')
+    '"\\\\u202e"'
+    """
+    return _HIDDEN.sub(lambda match: json.dumps(match[0])[1:-1], document)
+
+
+def _mark(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if code < 0x20:
         return chr(0x2400 + code)
     return "␡" if code == 0x7F else f"⟨U+{code:04X}⟩"
 
 
-def cut(text: str, limit: int) -> tuple[str, int]:
-    """The beginning of a text, and how many characters were left out: none where it is about as short as the limit.
+def cut(text: str, limit: int | None) -> tuple[str, int]:
+    """The beginning of a text and the number of characters left out: none if it barely exceeds the limit.
 
-    >>> cut("a" * 1000, 100)[1], cut("a" * 120, 100)[1]
-    (900, 0)
+    >>> cut("a" * 1000, 100)[1], cut("a" * 120, 100)[1], cut("a" * 1000, None)[1]
+    (900, 0, 0)
     """
-    more = len(text) - limit
+    more = 0 if limit is None else len(text) - limit
     return (text, 0) if more < SLACK else (text[:limit], more)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "trajectory"), counted(1200, "trajectory"), counted(2, "task")
+    ('1 trajectory', '1,200 trajectories', '2 tasks')
+    """
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def action_line(action: Action) -> str:
@@ -58,5 +87,7 @@ def action_line(action: Action) -> str:
     """
     if not action.name:
         return action.text.replace("\n", " ") or "(no action)"
-    given = action.text or ", ".join(f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in action.arguments.items())
-    return f"{action.name}({given})".replace("\n", " ")
+    arguments = action.text or ", ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in action.arguments.items()
+    )
+    return f"{action.name}({arguments})".replace("\n", " ")

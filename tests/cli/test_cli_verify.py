@@ -108,12 +108,12 @@ def test_boundary_shows_contexts_losses_and_continuations_as_plain_text(project:
     narrow = recompact("boundary", "books", first["boundary"], columns=80, cwd=project).stdout
     assert not any("PRE, " in line and "POST, " in line for line in narrow.splitlines())
     for said in (wide, narrow):
-        assert "H +" in said
+        assert "H: +" in said
         assert "95 %" in said
         assert "The last page read was page" in said
         assert "dropped: " in said
-        assert "PRE 0: " in said
-        assert "POST 2: " in said
+        assert "PRE, draw 1: " in said
+        assert "POST, draw 3: " in said
     marked = [pair for pair in whole["pairs"] if pair["first_divergence"] is not None]
     assert (wide.count("≠") > 1) == bool(marked)
     repeats = sum(len(pair[arm]["repeated"]) for pair in whole["pairs"] for arm in ("PRE", "POST"))
@@ -192,7 +192,7 @@ def test_a_boundary_that_cannot_be_replayed_is_named_and_left_out(tmp_path: Path
     shown = recompact("boundaries", tmp_path / "runs" / "books.db", "--all")
     assert "left out" in shown.stdout
     one = recompact("boundary", tmp_path / "runs" / "books.db", "book-001#1")
-    assert "left out: replay differs" in one.stdout
+    assert "Left out: replay differs" in one.stdout
 
 
 def test_a_ceiling_and_ctrl_c_stop_cleanly_and_the_same_command_goes_on(tmp_path: Path, server: Server) -> None:

@@ -176,7 +176,6 @@ def test_without_matplotlib_it_says_what_to_install(home: Path) -> None:
         [sys.executable, "-c", code, "transfer", "here", "there"], capture_output=True, text=True, cwd=home
     )
     assert everything_else.returncode == 0, everything_else.stderr
-    asked = (
-        "import sys; sys.modules['matplotlib'] = None; from recompact.report import figures as f; print(f.available())"
-    )
+    hidden = "import sys; sys.modules['matplotlib'] = None"
+    asked = f"{hidden}; from recompact.report.figures import figure; print(figure.available())"
     assert subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True).stdout == "False\n"

@@ -103,7 +103,7 @@ def test_the_demo_speaks_in_the_words_of_the_report(capsys: pytest.CaptureFixtur
         (("nobody",), "there is no run 'nobody' (runs/nobody.db); there are arms, mine"),
         (
             ("arms", "--out", "runs/arms.db"),
-            "runs/arms.db is no name for a page: give --out a name that ends with .html",
+            "runs/arms.db is not the name of a page: give --out a name that ends with .html",
         ),
         (("arms", "--out", "runs/arms.db/x.html"), "cannot be written"),
         (("arms", "--prompt", "default", "nowhere"), "nowhere is no template directory"),

@@ -21,7 +21,7 @@ from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import Behaviour, Literals, Suite
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, note_arms, parse_arms
-from recompact.evaluation.behaviour import Behaviours, Figure, behaviours
+from recompact.evaluation.behaviour import Behaviours, Ratio, behaviours
 from recompact.evaluation.behaviour_tables import behaviour_table, sentence, summary_table, to_json
 from recompact.evaluation.evaluate import unit_of
 from recompact.store.records import write_trajectory
@@ -168,7 +168,7 @@ def test_arms_are_measured_over_the_tasks_that_all_have(tmp_path: Path) -> None:
     assert [arm.label for arm in found.arms] == ["none", "fifo", "prompting/history"]
     assert {key: f.value for key, f in found.arms[0].figures.items()} == {"documentation_calls": 1}
     assert set(found.arms[1].figures) == {"documentation_first", "steps_to_change", "documentation_calls"}
-    assert found.arms[2].figures["steps_to_change"] == Figure(2, 2, 2, 1)
+    assert found.arms[2].figures["steps_to_change"] == Ratio(2, 2, 2, 1)
     table = behaviour_table(found)
     titles = [column.title for column in table.columns]
     assert titles == ["arm", "compactions", "look-up first, %", "steps to change", "colours kept, %", "look-ups a task"]

@@ -19,7 +19,7 @@ from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.transfer import Setting, models_of, read_setting, said, transfer, transfer_table
 from recompact.stats import sign_test
 from recompact.store.store import Store
-from recompact.tables import FORMATS, joined, render
+from recompact.tables import FORMATS, render, render_all
 from recompact.template import default_template, save
 
 
@@ -57,7 +57,7 @@ def test_each_evaluation_is_a_row() -> None:
 
 def test_the_table_in_every_format() -> None:
     table = transfer_table(transfer([ONE, TWO]))
-    shown = {form: joined([table], form) for form in FORMATS}
+    shown = {form: render_all([table], form) for form in FORMATS}
     for text in shown.values():
         assert "pair" in text
         assert "prompting" in text

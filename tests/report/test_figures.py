@@ -16,11 +16,18 @@ from figures_support import HOSTILE, arm, arms, found, swept
 from recompact.errors import InputError
 from recompact.evaluation.summary import evaluation
 from recompact.evaluation.transfer import Setting, transfer
-from recompact.report import figures
-from recompact.report.figures import Figure, boundary_figures, evaluation_figures, png, save, svg, transfer_figures
+from recompact.report.figures.figure import Figure
+from recompact.report.figures.files import png, save, svg
 from recompact.report.figures.heatmaps import panels
 from recompact.report.figures.sensitivity import equal_draws
-from recompact.report.figures.style import NAME, looks, shown
+from recompact.report.figures.sets import (
+    boundary_figures,
+    boundary_gaps,
+    evaluation_figures,
+    evaluation_gaps,
+    transfer_figures,
+)
+from recompact.report.figures.style import NAME, looks, short_label
 
 SVG = "{http://www.w3.org/2000/svg}"
 HARMED = (1.0, 4, 0.0, 9)  # success lost, five steps added
@@ -77,9 +84,9 @@ def test_whatever_a_name_is_the_images_are_sound(name: str) -> None:
         assert "\n" not in figure.caption
     # It is shown as it is, and nothing in it is a formula.
     first = texts(svg(named(every(name))["arms"], inline=True))
-    assert shown(f"{name}@1024/history", 30) in first
+    assert short_label(f"{name}@1024/history", 30) in first
     legend = texts(svg(named(every(name))["transfer"]))
-    assert shown(name, NAME) in [text.strip() for text in legend]
+    assert short_label(name, NAME) in [text.strip() for text in legend]
 
 
 def test_the_same_data_gives_the_same_bytes() -> None:
@@ -266,15 +273,15 @@ def test_sensitivity_needs_the_same_draws_everywhere() -> None:
 
 
 def test_gaps_say_what_to_do() -> None:
-    gaps = figures.evaluation_gaps(arms("pair"))
+    gaps = evaluation_gaps(arms("pair"))
     assert list(gaps) == ["budget-sweep"]
     assert "--budget" in gaps["budget-sweep"]
-    assert figures.evaluation_gaps(swept()) == {}
-    assert figures.boundary_gaps(found([("t", 1, True, [SAME] * 9)])) == {}
-    assert "uniform:9" in figures.boundary_gaps(found([("t", 1, True, [SAME] * 3)]))["sensitivity-draws"]
-    assert len(figures.boundary_gaps(found([("t", 1, True, [SAME])]))) == 2
-    assert "verify" in figures.boundary_gaps(found([("t", 1, True, [])]))["boundary-effects"]
-    assert "nothing was compacted" in figures.boundary_gaps(found([]))["boundary-effects"]
+    assert evaluation_gaps(swept()) == {}
+    assert boundary_gaps(found([("t", 1, True, [SAME] * 9)])) == {}
+    assert "uniform:9" in boundary_gaps(found([("t", 1, True, [SAME] * 3)]))["sensitivity-draws"]
+    assert len(boundary_gaps(found([("t", 1, True, [SAME])]))) == 2
+    assert "verify" in boundary_gaps(found([("t", 1, True, [])]))["boundary-effects"]
+    assert "nothing was compacted" in boundary_gaps(found([]))["boundary-effects"]
 
 
 def test_an_arm_has_one_colour_that_can_be_read_anywhere() -> None:

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from recompact.adaptation.adapt import Adaptation
+from recompact.adaptation.fit_table import fit_table
 from recompact.candidate import ORIGINAL, Candidate, Clause
 from recompact.config import config_hash
 from recompact.store.calls import tokens_by_phase
 from recompact.study import Study
+from recompact.tables import markdown
 from recompact.template import Template, headings, save
 from recompact.version import __version__
 
@@ -85,7 +87,7 @@ def changes(study: Study, adaptation: Adaptation, winner: Candidate | None) -> s
     """What changed and because of which observed failure, section by section."""
     lines = ["# What changed, and why", ""]
     if adaptation.selection:
-        lines += [adaptation.selection.statement, "", *_selection_table(adaptation), ""]
+        lines += [adaptation.selection.statement, "", *markdown(fit_table(adaptation.selection)).splitlines(), ""]
     if adaptation.winner == ORIGINAL or winner is None or winner.template is None:
         lines += ["The template is the original one, unchanged.", ""]
         lines += _unusable(adaptation)
@@ -101,13 +103,6 @@ def changes(study: Study, adaptation: Adaptation, winner: Candidate | None) -> s
             lines.append(f"  - {answered}: {why.get(answered, 'no diagnosis on record')}")
     lines += ["", *_unusable(adaptation)]
     return "\n".join(lines)
-
-
-def _selection_table(adaptation: Adaptation) -> list[str]:
-    assert adaptation.selection is not None
-    rows = ["| template | runs | passed | mean steps |", "|---|---|---|---|"]
-    rows += [f"| {f.name} | {f.runs} | {f.passed} | {f.steps:.1f} |" for f in adaptation.selection.fits]
-    return rows
 
 
 def _sections(before: Template, after: Template, part: str) -> list[str]:

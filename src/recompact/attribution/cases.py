@@ -1,7 +1,6 @@
 """Everything about one boundary: its finding, both contexts, what was dropped, and the continuations side by side.
 
-In goes a run and the name of a boundary, out comes its evidence. It is what a person is shown, and what a diagnosis
-starts from.
+This is what a person is shown, and what a diagnosis starts from.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ class Continuation:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """PRE and POST of one number. `divergence` is the first action (from 0) in which they differ."""
+class DrawPair:
+    """The PRE and the POST continuation of one draw. `divergence` is the first action (from 0) in which they differ."""
 
     number: int
     pre: Continuation | None
@@ -51,10 +50,10 @@ class Evidence:
     continuations: tuple[Continuation, ...]
 
     @property
-    def pairs(self) -> tuple[Comparison, ...]:
-        by_draw = {(made.row.arm, made.row.draw): made for made in self.continuations}
-        numbers = sorted({made.row.draw for made in self.continuations})
-        return tuple(Comparison(n, by_draw.get(("PRE", n)), by_draw.get(("POST", n))) for n in numbers)
+    def pairs(self) -> tuple[DrawPair, ...]:
+        by_draw = {(c.row.arm, c.row.draw): c for c in self.continuations}
+        numbers = sorted({c.row.draw for c in self.continuations})
+        return tuple(DrawPair(n, by_draw.get(("PRE", n)), by_draw.get(("POST", n))) for n in numbers)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -77,24 +76,24 @@ class Evidence:
 def evidence_of(store: Store, id: BoundaryId, finding: Finding | None = None) -> Evidence:
     """The evidence about one boundary. Whoever wants it for many gives the finding, which takes all boundaries."""
     boundary = read_boundary(store, id.unit, id.index)
-    made = []
+    continuations = []
     for row in continuation_rows(store, id.unit, id.index):
         trajectory = read_trajectory(store, row.name)
         actions = actions_of(trajectory)
-        made.append(Continuation(row, trajectory, actions, repeated(boundary.actions, actions)))
-    return Evidence(finding or by_id(findings(store))[id], boundary, dropped(boundary), tuple(made))
+        continuations.append(Continuation(row, trajectory, actions, repeated(boundary.actions, actions)))
+    return Evidence(finding or by_id(findings(store))[id], boundary, dropped(boundary), tuple(continuations))
 
 
-def _to_json(made: Continuation | None) -> dict[str, Any] | None:
-    if made is None:
+def _to_json(continuation: Continuation | None) -> dict[str, Any] | None:
+    if continuation is None:
         return None
     return {
-        "success": made.row.success,
-        "value": made.row.value,
-        "ending": made.row.ending,
-        "steps": made.row.steps,
-        "usage": {role: usage.to_json() for role, usage in made.row.usage.items()},
-        "actions": [action.to_json() for action in made.actions],
-        "repeated": list(made.repeated),
-        "error": made.row.error,
+        "success": continuation.row.success,
+        "value": continuation.row.value,
+        "ending": continuation.row.ending,
+        "steps": continuation.row.steps,
+        "usage": {role: usage.to_json() for role, usage in continuation.row.usage.items()},
+        "actions": [action.to_json() for action in continuation.actions],
+        "repeated": list(continuation.repeated),
+        "error": continuation.row.error,
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from recompact.cli.console import console, json_option, print_json
+from recompact.cli.console import json_option, print_json, print_tables, say
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adaptation, Stage
@@ -134,20 +134,14 @@ def _report(
 
 
 def _print(adaptation: Adaptation, target: Path | None, until: str) -> None:
-    from rich.table import Table
+    from recompact.adaptation.fit_table import fit_table
 
     if adaptation.selection:
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("template")
-        for heading in ("runs", "passed", "steps"):
-            table.add_column(heading, justify="right")
-        for fit in adaptation.selection.fits:
-            table.add_row(fit.name, str(fit.runs), str(fit.passed), f"{fit.steps:.1f}")
-        console().print(table)
-        click.echo(adaptation.selection.statement)
+        print_tables([fit_table(adaptation.selection)])
+        say(adaptation.selection.statement)
     for candidate in adaptation.candidates:
         if candidate.template is None:
-            click.echo(f"{candidate.name} could not be used: {'; '.join(candidate.objections)}")
+            say(f"{candidate.name} could not be used: {'; '.join(candidate.objections)}")
     if not adaptation.selection:
         if until != "select":
             click.echo(f"Stopped after {until}, as asked.")

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from recompact.cli.console import json_option, print_json
-from recompact.cli.evaluate import FORMATS, print_tables
-
-if TYPE_CHECKING:
-    from recompact.tables import Format
+from recompact.cli.console import FORMATS, json_option, print_json, print_tables, say
+from recompact.cli.progress import open_bar
+from recompact.cli.verify import located
+from recompact.config import load_config
+from recompact.errors import InputError
+from recompact.evaluation.behaviour import behaviours
+from recompact.evaluation.behaviour_tables import behaviour_table, sentence, summary_table, to_json
+from recompact.models.limits import Spending
+from recompact.store.store import Store
+from recompact.study import open_suite
+from recompact.tables import Format
 
 
 @click.command(name="behaviour")
@@ -23,22 +28,11 @@ if TYPE_CHECKING:
 @json_option
 def command(run: str, name: str | None, directory: Path, form: Format, as_json: bool) -> None:
     """Say what agents do after a compaction: how often they look something up first, how many steps they take to the
-    next change, and how many of the literals that were there the summaries keep.
+    next change, and how many of the consumed literals the summaries keep.
 
     For each arm of an evaluation, or for the trajectories of a collected run. Nothing is run: it is counted from the
     records, with two hooks of the suite that say what its actions are for (docs/environments.md).
     """
-    from recompact.cli.progress import open_bar
-    from recompact.cli.verify import located
-    from recompact.config import load_config
-    from recompact.errors import InputError
-    from recompact.evaluation.behaviour import behaviours
-    from recompact.evaluation.behaviour_tables import behaviour_table, sentence, summary_table, to_json
-    from recompact.models.limits import Spending
-    from recompact.store.store import Store
-    from recompact.study import open_suite
-    from recompact.tables import clean
-
     path, file = located(run, name, directory)
     config = load_config(file)
     with Store.read(path) as store:
@@ -47,14 +41,14 @@ def command(run: str, name: str | None, directory: Path, form: Format, as_json: 
                 f"{path} was made with the suite {suite!r}, and {file} now has {config.suite.use!r}: undo the change"
             )
         episodes = open_suite(config)
-        with open_bar("behaviour", Spending(), quiet=as_json or form != "terminal") as bar:
-            found = asyncio.run(behaviours(store, episodes, progress=bar))
+        with open_bar("behaviour", Spending(), quiet=as_json or form != "terminal") as progress:
+            every = asyncio.run(behaviours(store, episodes, progress=progress))
     if as_json or form == "json":
-        print_json({"run": str(path), **to_json(found)})
+        print_json({"run": str(path), **to_json(every)})
         return
-    held = summary_table(found) if form != "csv" else None  # one table to a file
-    print_tables([behaviour_table(found), *([held] if held else [])], form)
+    summaries = summary_table(every) if form != "csv" else None  # one table to a file
+    print_tables([behaviour_table(every), *([summaries] if summaries else [])], form)
     if form == "terminal":
-        click.echo("")
-        for arm in found.arms:
-            click.echo(clean(sentence(arm)))
+        say("")
+        for arm in every.arms:
+            say(sentence(arm))

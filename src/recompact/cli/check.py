@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from recompact.cli.console import json_option, print_json
+from recompact.cli.console import json_option, print_json, say
 
 if TYPE_CHECKING:
     from recompact.config import Config, ModelConfig
@@ -43,11 +43,11 @@ def command(config: Path, connect: bool, as_json: bool) -> None:
         print_json({"file": str(config), "problems": problems, "notes": notes})
     else:
         for problem in problems:
-            click.echo(f"{config}: {problem}", err=True)
+            say(f"{config}: {problem}", err=True)
         for note in notes:
-            click.echo(note)
+            say(note)
         if not problems:
-            click.echo(f"{config} is fine.")
+            say(f"{config} is fine.")
     if problems:
         sys.exit(2)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from recompact.cli.console import console, json_option, print_json
+from recompact.cli.console import json_option, print_json, print_tables
 
 if TYPE_CHECKING:
     from recompact.config import Config
@@ -53,7 +53,7 @@ async def _collect(config: Config, store: Store, quiet: bool) -> None:
 
 def _report(store: Store, unfinished: tuple[UnfinishedUnit, ...], again: str, as_json: bool) -> None:
     from recompact.cli.running import report_unfinished
-    from recompact.cli.tables import overview_table
+    from recompact.report.content.overview import overview_table
     from recompact.store.runs import overview
 
     summary = overview(store)
@@ -61,7 +61,7 @@ def _report(store: Store, unfinished: tuple[UnfinishedUnit, ...], again: str, as
     if as_json:
         print_json({**summary.to_json(), "unfinished": [unit.to_json() for unit in unfinished], "digest": digest})
     else:
-        console().print(overview_table([summary]))
+        print_tables([overview_table([summary])])
         if not unfinished:
             click.echo(f"Look at it: recompact show {store.path} [TASK]")
     report_unfinished(unfinished, "episodes", again)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from recompact.cli.console import json_option, print_json
-from recompact.cli.evaluate import FORMATS, check_against, check_by, print_evaluation, print_tables
-
-if TYPE_CHECKING:
-    from recompact.evaluation.arm_runs import ArmRuns
-    from recompact.evaluation.summary import Evaluation
-    from recompact.tables import Format
+from recompact.cli.console import FORMATS, json_option, print_json, print_tables, say
+from recompact.cli.evaluate import check_against, check_by, print_evaluation
+from recompact.errors import InputError
+from recompact.evaluation.arm_runs import ArmRuns, common, find_arm, read_arms
+from recompact.evaluation.metrics import group_keys
+from recompact.evaluation.paired import compare_many
+from recompact.evaluation.released import is_released, read_released
+from recompact.evaluation.summary import (
+    Evaluation,
+    comparison_table,
+    evaluation,
+    group_comparison_table,
+    group_comparisons,
+    left_out,
+)
+from recompact.store.runs import find_run
+from recompact.store.store import Store
+from recompact.tables import Format
 
 
 @click.command(name="compare")
@@ -40,16 +51,14 @@ def command(
     RUN is an evaluation, or released records: a directory with run_records.jsonl files, one such file, or a CSV. RUN
     alone shows the table of all its arms. An arm is named by its label (pair/history), or by a part that is enough.
     """
-    from recompact.evaluation.metrics import group_keys
-
     form = "json" if as_json else form
     if len(what) > 1 and (against or details):
         raise click.UsageError("--against and --details are for RUN alone: two arms are shown in every metric anyway")
     if len(what) == 1:
-        shown = _all(what[0], directory, runs)
-        check_by(by, group_keys(shown.arms))
-        check_against(against, shown.arms)
-        print_evaluation(shown, form, against=against, by=by, details=details, more={})
+        every = _all(what[0], directory, runs)
+        check_by(by, group_keys(every.arms))
+        check_against(against, every.arms)
+        print_evaluation(every, form, against=against, by=by, details=details, more={})
         return
     first, second = _pair(what, directory)
     check_by(by, group_keys([first, second]))
@@ -57,44 +66,32 @@ def command(
 
 
 def _all(run: str, directory: Path, runs: int | None) -> Evaluation:
-    from recompact.errors import InputError
-    from recompact.evaluation.summary import evaluation
-
-    shown = evaluation(Path(run).stem, _arms(run, directory), None, runs)
-    if not shown.shared.tasks:
-        times = f"{shown.shared.runs or 1} times: go on with recompact evaluate, or compare fewer --runs or two arms"
+    every = evaluation(Path(run).stem, _arms(run, directory), None, runs)
+    if not every.shared.tasks:
+        times = f"{every.shared.runs or 1} times: go on with recompact evaluate, or compare fewer --runs or two arms"
         raise InputError(f"{run} has no task yet that every arm has done {times}")
-    return shown
+    return every
 
 
 def _pair(what: tuple[str, ...], directory: Path) -> tuple[ArmRuns, ArmRuns]:
-    from dataclasses import replace
-
-    from recompact.evaluation.arm_runs import find_arm
-
     if len(what) == 3:
         arms = _arms(what[0], directory)
         return find_arm(arms, what[1], what[0]), find_arm(arms, what[2], what[0])
     if len(what) != 2 or not all(":" in side for side in what):
         raise click.UsageError("give RUN A B, two arms of one evaluation, or RUN_A:ARM RUN_B:ARM, or RUN alone")
-    found = []
-    for side in what:
-        run, _, wanted = side.rpartition(":")
-        found.append(find_arm(_arms(run, directory), wanted, run))
-    if found[0].label == found[1].label:  # then the runs tell them apart
-        runs = [side.rpartition(":")[0] for side in what]
+    sides = [(run, wanted) for run, _, wanted in (side.rpartition(":") for side in what)]
+    first, second = (find_arm(_arms(run, directory), wanted, run) for run, wanted in sides)
+    if first.label == second.label:  # then the runs tell them apart
+        runs = [run for run, _ in sides]
         stems = [Path(run).stem for run in runs]
         names = runs if stems[0] == stems[1] and runs[0] != runs[1] else stems
-        found = [replace(arm, name=f"{name}:{arm.name}") for arm, name in zip(found, names, strict=True)]
-    return found[0], found[1]
+        first, second = (
+            replace(arm, name=f"{name}:{arm.name}") for arm, name in zip((first, second), names, strict=True)
+        )
+    return first, second
 
 
 def _arms(run: str, directory: Path) -> tuple[ArmRuns, ...]:
-    from recompact.evaluation.arm_runs import read_arms
-    from recompact.evaluation.released import is_released, read_released
-    from recompact.store.runs import find_run
-    from recompact.store.store import Store
-
     if is_released(run):
         return read_released(Path(run))
     with Store.read(find_run(run, directory)) as store:
@@ -102,20 +99,16 @@ def _arms(run: str, directory: Path) -> tuple[ArmRuns, ...]:
 
 
 def _compare(first: ArmRuns, second: ArmRuns, runs: int | None, by: tuple[str, ...], form: Format) -> None:
-    from recompact.evaluation.arm_runs import common
-    from recompact.evaluation.paired import compare_many
-    from recompact.evaluation.summary import comparison_table, group_comparison_table, group_comparisons, left_out
-
     shared = common([first, second], None, runs)
     comparison = compare_many([(first, second)], shared, relative=True)[0]
     simulated = first.simulated or second.simulated
     groups = {key: group_comparisons(first, second, shared, key) for key in by}
     if form == "json":
-        within = {key: {value: made.to_json() for value, made in found.items()} for key, found in groups.items()}
-        print_json({**comparison.to_json(), "left_out": shared.left_out, "simulated": simulated, "groups": within})
+        by_group = {key: {value: c.to_json() for value, c in within.items()} for key, within in groups.items()}
+        print_json({**comparison.to_json(), "left_out": shared.left_out, "simulated": simulated, "groups": by_group})
         return
     tables = [comparison_table(comparison, simulated)]
-    tables += [group_comparison_table(found, key) for key, found in groups.items()]
+    tables += [group_comparison_table(within, key) for key, within in groups.items()]
     print_tables(tables[bool(by) :][:1] if form == "csv" else tables, form)
     if shared.left_out:
-        click.echo(left_out(shared.left_out), err=True)
+        say(left_out(shared.left_out), err=True)

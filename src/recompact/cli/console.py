@@ -1,11 +1,18 @@
-"""How commands speak: people get Rich tables on standard output, programs get one JSON document."""
+"""How commands speak: people get text and tables on standard output, programs get one JSON document.
+
+Everything printed here is made visible first, so that no text can steer the terminal.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from recompact.tables import FORMATS as FORMATS, Format, Table, needed_width, render_all, terminal
+from recompact.texts import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,5 +26,27 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False)
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """A line or a paragraph of plain text."""
+    click.echo(visible(text), err=err)
+
+
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(visible_json(json.dumps(value, indent=2, ensure_ascii=False)))
+
+
+def print_tables(tables: Sequence[Table], form: Format = "terminal") -> None:
+    """Print tables: to a terminal with colours, anywhere else as plain text of any width."""
+    out = console()
+    # A table that is too wide for the terminal is left to it to wrap, because figures that are cut off help nobody.
+    if form != "terminal" or not out.is_terminal or any(_too_wide(table, out.width) for table in tables):
+        click.echo(render_all(tables, form), nl=False)
+        return
+    for number, table in enumerate(tables):
+        out.print(*[""] * bool(number), terminal(table), sep="\n")
+        for note in table.notes:
+            out.print(visible_line(note), markup=False)
+
+
+def _too_wide(table: Table, width: int) -> bool:
+    return not any(column.fold for column in table.columns) and needed_width(terminal(table)) > width

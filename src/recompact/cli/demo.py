@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recompact.cli.console import json_option, print_json
+from recompact.cli.console import json_option, print_json, print_tables, say
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adaptation
@@ -126,21 +126,21 @@ def _joined(*digests: str) -> str:
 
 def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any]) -> None:
     """What was found and learned, the table, and what it means: in the words of the report."""
-    from recompact.cli.evaluate import print_tables
-    from recompact.evaluation.summary import arm_table, counted
+    from recompact.evaluation.summary import arm_table
+    from recompact.texts import counted
 
     *meaning, harm = zip(page["answer"], page["numbers"], strict=True)
     click.echo(" ".join([harm[0], *harm[1]]))
     if adapted.selection:
-        click.echo(adapted.selection.statement)
+        say(adapted.selection.statement)
     for candidate in adapted.candidates:
         if candidate.name == adapted.winner:
             click.echo("What it asks the compressor to keep, from the failures that were observed:")
             for clause in candidate.clauses:
                 flag = "  (tells the agent how to act)" if clause.tells_agent else ""
-                click.echo(f"  + {clause.text}  [{counted(len(clause.answers), 'compaction')}]{flag}")
+                say(f"  + {clause.text}  [{counted(len(clause.answers), 'compaction')}]{flag}")
     click.echo("")
-    print_tables([replace(arm_table(shown), notes=())], "terminal")
+    print_tables([replace(arm_table(shown), notes=())])
     click.echo("")
     for said, numbers in meaning:
         click.echo(said)

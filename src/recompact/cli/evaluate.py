@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recompact.cli.console import json_option, print_json
+from recompact.cli.console import FORMATS, json_option, print_json, print_tables, say
 
 if TYPE_CHECKING:
     from recompact.compressors.protocol import Scope
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from recompact.evaluation.summary import Evaluation
     from recompact.execution.scheduler import UnfinishedUnit
     from recompact.store.store import Store
-    from recompact.tables import Format, Table
-
-FORMATS = ("terminal", "markdown", "latex", "csv", "json")
+    from recompact.tables import Format
 
 
 @click.command(name="evaluate")
@@ -165,7 +163,7 @@ def _report(
     report_unfinished(unfinished, "trajectories", again)
     if form == "terminal" and not unfinished and len(shown.arms) > 1:
         first, second = shown.arms[-1].label, shown.arms[0].label
-        click.echo(f"Compare two of them: recompact compare {store.path} {first} {second}")
+        say(f"Compare two of them: recompact compare {store.path} {first} {second}")
     if digest:
         click.echo(f"digest: {digest}", err=form != "terminal")
 
@@ -212,19 +210,3 @@ def print_evaluation(
     tables += [differences[0]] if differences else []
     tables += detail_tables(shown) if details else ()
     print_tables(tables, form)
-
-
-def print_tables(tables: list[Table], form: Format) -> None:
-    """To a terminal with what it can do; anywhere else as plain text of any width."""
-    from recompact.cli.console import console
-    from recompact.tables import clean, joined, terminal, wide
-
-    out = console()
-    # A table that is too wide for the terminal is left to it to wrap: cut off figures help nobody.
-    if form != "terminal" or not out.is_terminal or any(wide(terminal(table)) > out.width for table in tables):
-        click.echo(joined(tables, form), nl=False)
-        return
-    for number, table in enumerate(tables):
-        out.print(*[""] * bool(number), terminal(table), sep="\n")
-        for note in table.notes:
-            out.print(clean(note), markup=False)

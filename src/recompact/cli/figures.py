@@ -4,78 +4,74 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from recompact.cli.console import console, json_option, print_json
-
-if TYPE_CHECKING:
-    from recompact.evaluation.transfer import Setting
-    from recompact.report.figures import Figure
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """The figures of one source, and why others are not there."""
-
-    source: str
-    figures: list[Figure]
-    gaps: dict[str, str]
+from recompact.attribution.findings import findings
+from recompact.cli.console import console, json_option, print_json, say
+from recompact.errors import InputError
+from recompact.evaluation.evaluate import PHASE
+from recompact.evaluation.released import is_released
+from recompact.evaluation.summary import evaluation
+from recompact.evaluation.transfer import Setting, read_setting
+from recompact.report.content.transfer import across_models
+from recompact.report.figures.figure import require_matplotlib
+from recompact.report.figures.files import save
+from recompact.report.figures.sets import FigureSet, boundary_set, evaluation_set, transfer_set
+from recompact.store.runs import find_run, overview
+from recompact.store.store import Store
 
 
 @click.command(name="figures")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("figures"), show_default=True, help="Directory.")
 @click.option(
-    "--format", "formats", default="svg,png", show_default=True, help="svg, png or both; CSV is always there."
+    "--format", "formats", default="svg,png", show_default=True, help="svg, png or both; CSV is always written."
 )
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @json_option
 def command(runs: tuple[str, ...], out: Path, formats: str, directory: Path, as_json: bool) -> None:
-    """Draw what runs have to show: arms, budgets and tokens of evaluations, boundaries of verified runs.
+    """Draw the figures of runs: arms, budgets and tokens of evaluations, boundaries of verified runs.
 
     RUN is an evaluation, a run that was verified or adapted, or released records. Two or more evaluations with
     different models give a figure of transfer too. With several RUNs the names of files begin with that of the run.
     """
-    from recompact.report.figures import save
-
     wanted = _formats(formats)
+    require_matplotlib()
     with console(stderr=True).status("drawing"):
-        drawn = list(_drawn(runs, directory))
-        written = {id(f): save([f], out, (*wanted, "csv")) for d in drawn for f in d.figures}
+        sets = list(_figure_sets(runs, directory))
+        files = {id(figure): save([figure], out, (*wanted, "csv")) for group in sets for figure in group.figures}
     if as_json:
-        print_json(_json(drawn, written))
+        print_json(_json(sets, files))
     else:
-        _tell(drawn, written)
-    if not written:
+        _print(sets, files)
+    if not files:
         sys.exit(2)
 
 
 def _formats(text: str) -> list[str]:
-    from recompact.errors import InputError
-
     words = list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
     if not words or any(word not in ("svg", "png") for word in words):
         raise InputError(f"--format {text!r}: choose svg, png or both, as in svg,png")
     return words
 
 
-def _drawn(runs: Sequence[str], directory: Path) -> Iterator[Drawn]:
-    """What each run gives, and what evaluations give together."""
-    from recompact.report.figures.drawn import needed
-
-    needed()
+def _figure_sets(runs: Sequence[str], directory: Path) -> Iterator[FigureSet]:
+    """The figures of each run, and those of several evaluations together."""
     settings: list[Setting] = []
     for run, prefix in zip(runs, _prefixes(runs), strict=True):
-        setting = _setting(run, directory)
-        made = _of_evaluation(run, setting) if setting else _of_boundaries(run, directory)
-        settings += [setting] if setting else []
-        yield replace(made, figures=[replace(f, name=f"{prefix}{f.name}") for f in made.figures])
+        if setting := _setting(run, directory):
+            settings.append(setting)
+            group = evaluation_set(run, evaluation(setting.name, setting.arms))
+        else:
+            with Store.read(find_run(run, directory)) as store:
+                group = boundary_set(run, findings(store), overview(store).simulated)
+        yield replace(group, figures=tuple(replace(f, name=f"{prefix}{f.name}") for f in group.figures))
     if len(settings) > 1:
-        yield _of_transfer(settings)
+        yield transfer_set(" and ".join(setting.name for setting in settings), across_models(settings))
 
 
 def _prefixes(runs: Sequence[str]) -> list[str]:
@@ -88,12 +84,6 @@ def _prefixes(runs: Sequence[str]) -> list[str]:
 
 def _setting(run: str, directory: Path) -> Setting | None:
     """An evaluation or released records; None for a run of another kind."""
-    from recompact.evaluation.evaluate import PHASE
-    from recompact.evaluation.released import is_released
-    from recompact.evaluation.transfer import read_setting
-    from recompact.store.runs import find_run
-    from recompact.store.store import Store
-
     if not is_released(run):
         with Store.read(find_run(run, directory)) as store:
             if store.metadata.command != PHASE:
@@ -101,59 +91,27 @@ def _setting(run: str, directory: Path) -> Setting | None:
     return read_setting(run, directory)
 
 
-def _of_evaluation(run: str, setting: Setting) -> Drawn:
-    from recompact.evaluation.summary import evaluation
-    from recompact.report.figures import evaluation_figures, evaluation_gaps
-
-    shown = evaluation(setting.name, setting.arms)
-    return Drawn(run, evaluation_figures(shown), evaluation_gaps(shown))
-
-
-def _of_boundaries(run: str, directory: Path) -> Drawn:
-    from recompact.attribution.findings import findings
-    from recompact.report.figures import boundary_figures, boundary_gaps
-    from recompact.store.runs import find_run, overview
-    from recompact.store.store import Store
-
-    with Store.read(find_run(run, directory)) as store:
-        found, simulated = findings(store), overview(store).simulated
-    return Drawn(run, boundary_figures(found, simulated), boundary_gaps(found))
-
-
-def _of_transfer(settings: Sequence[Setting]) -> Drawn:
-    from recompact.report.content.transfer import across_models
-    from recompact.report.figures import transfer_figures
-
-    names = " and ".join(setting.name for setting in settings)
-    found = across_models(settings)
-    if isinstance(found, str):
-        return Drawn(names, [], {"transfer": found})
-    return Drawn(names, transfer_figures(found), {})
-
-
-def _json(drawn: Sequence[Drawn], written: dict[int, list[Path]]) -> dict[str, Any]:
+def _json(sets: Sequence[FigureSet], files: dict[int, list[Path]]) -> dict[str, Any]:
     figures = [
         {
-            "run": d.source,
-            "name": f.name,
-            "title": f.title,
-            "caption": f.caption,
-            "files": [str(path) for path in written[id(f)]],
+            "run": group.source,
+            "name": figure.name,
+            "title": figure.title,
+            "caption": figure.caption,
+            "files": [str(path) for path in files[id(figure)]],
         }
-        for d in drawn
-        for f in d.figures
+        for group in sets
+        for figure in group.figures
     ]
-    missing = [{"run": d.source, "name": name, "why": why} for d in drawn for name, why in d.gaps.items()]
+    missing = [{"run": group.source, "name": name, "why": why} for group in sets for name, why in group.gaps.items()]
     return {"figures": figures, "missing": missing}
 
 
-def _tell(drawn: Sequence[Drawn], written: dict[int, list[Path]]) -> None:
-    from recompact.tables import clean
-
-    for figure in (f for d in drawn for f in d.figures):
-        first, *others = written[id(figure)]
-        click.echo(f"{first}{''.join(f', {path.suffix}' for path in others)}: {figure.title}")
-        click.echo(f"    {figure.caption}")
-    for d in drawn:
-        for name, why in d.gaps.items():
-            click.echo(clean(f"no {name} for {d.source}: {why.replace('RUN', d.source)}"))
+def _print(sets: Sequence[FigureSet], files: dict[int, list[Path]]) -> None:
+    for figure in (figure for group in sets for figure in group.figures):
+        first, *others = files[id(figure)]
+        say(f"{first}{''.join(f', {path.suffix}' for path in others)}: {figure.title}")
+        say(f"    {figure.caption}")
+    for group in sets:
+        for name, why in group.gaps.items():
+            say(f"no {name} for {group.source}: {why.replace('RUN', group.source)}")

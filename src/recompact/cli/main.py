@@ -80,8 +80,9 @@ def main() -> None:
         sys.exit(130)
     except Exception as error:
         from recompact.errors import InputError
+        from recompact.texts import visible
 
         if not isinstance(error, InputError):
             raise
-        click.echo(f"recompact: {error}", err=True)
+        click.echo(visible(f"recompact: {error}"), err=True)
         sys.exit(2)

@@ -1,26 +1,36 @@
-"""`recompact prompts`: look at compaction prompts, check them, compare two, and bring in those of a harness.
+"""`recompact prompts`: look at compaction prompts, check them, compare two, and import those of a harness.
 
-Comes in: the names of templates or of a harness. Goes out: text for people, or one JSON document. Bad input is exit
-code 2; a template that lint finds an error in is exit code 1.
+Bad input is exit code 2; a template in which lint finds an error is exit code 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from rich.console import Console
 
-from recompact.cli.console import console, json_option, print_json
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
-
-    from recompact.harnesses.template_import import ImportedTemplate
-    from recompact.report.changes import Line
-    from recompact.template import Defect, PartDiff, SectionChange, Template
+from recompact.chat import sha256
+from recompact.cli.console import console, json_option, print_json, say
+from recompact.errors import InputError
+from recompact.harnesses.registry import HARNESSES
+from recompact.harnesses.template_import import ImportedTemplate, check_target, from_files, from_harness, write
+from recompact.report.changes import prompt_change
+from recompact.report.terminal import heading, print_change, text
+from recompact.template import (
+    DEFAULT,
+    Defect,
+    PartDiff,
+    Template,
+    diff as diff_of,
+    lint as findings_of,
+    parse_sections,
+    placeholders,
+    read,
+)
+from recompact.texts import counted
 
 ALL_PARTS = ("system", "first", "update", "frame")
 _path = click.Path(path_type=Path)
@@ -42,8 +52,6 @@ def show(template: str, part: str | None, raw: bool, as_json: bool) -> None:
         raise click.UsageError("--raw needs --part: it prints the bytes of one part.")
     value, directory = _open(template)
     if part and not value.part(part):
-        from recompact.errors import InputError
-
         raise InputError(f"{directory} has no {part}.md, or it is empty.")
     parts = [part] if part else [name for name in ALL_PARTS if value.part(name)]
     if raw and part:
@@ -64,8 +72,6 @@ def show(template: str, part: str | None, raw: bool, as_json: bool) -> None:
 @json_option
 def lint(template: str, as_json: bool) -> None:
     """Say what is wrong with a template, in which file, and what to do. Exit code 1 if it cannot be used."""
-    from recompact.template import lint as findings_of
-
     value, directory = _open(template)
     findings = findings_of(value)
     errors = sum(finding.level == "error" for finding in findings)
@@ -80,11 +86,9 @@ def lint(template: str, as_json: bool) -> None:
             }
         )
     else:
-        out = console()
-        _print_findings(out, findings, directory)
+        _print_findings(console(), findings, directory)
         verdict = "cannot be used" if errors else "can be used"
-        counts = f"{_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}"
-        out.print(f"{counts}: the template {verdict}.", soft_wrap=True)
+        say(f"{counted(errors, 'error')}, {counted(len(findings) - errors, 'warning')}: the template {verdict}.")
     if errors:
         raise SystemExit(1)
 
@@ -95,30 +99,23 @@ def lint(template: str, as_json: bool) -> None:
 @json_option
 def diff(a: str, b: str, as_json: bool) -> None:
     """Compare two templates section by section."""
-    from recompact.template import diff as diff_of
-
     before, after = _open(a)[0], _open(b)[0]
     parts = diff_of(before, after)
-    structure = any(part.structure_changed for part in parts)
     if as_json:
         print_json(
             {
                 "a": {"template": a, "hash": before.hash},
                 "b": {"template": b, "hash": after.hash},
                 "same": not parts,
-                "structure_changed": structure,
+                "structure_changed": any(part.structure_changed for part in parts),
                 "parts": {part.part: _part_diff(part) for part in parts},
             }
         )
         return
-    out = console()
     if not parts:
-        out.print(f"Nothing differs: both have the hash {before.hash}.", soft_wrap=True)
-        return
-    for part in parts:
-        _print_part_diff(out, part)
-    kept = "Headings and placeholders are the same: only guidance differs."
-    out.print("The structure differs: see above." if structure else kept, style="bold", soft_wrap=True)
+        say(f"Nothing differs: both have the hash {before.hash}.")
+    else:
+        print_change(console(), prompt_change((a, before), (b, after)))
 
 
 @command.command(name="import")
@@ -136,9 +133,6 @@ def import_(target: Path, force: bool, as_json: bool, **sources: Any) -> None:
 
     One file serves for the first summary and for later ones; with --first, --update and --system each has its own.
     """
-    from recompact.harnesses.template_import import check_target, write
-    from recompact.template import lint as findings_of
-
     check_target(target, force=force)  # before a search that may take seconds
     imported = _import(**sources)
     write(imported, target, force=force)
@@ -158,7 +152,7 @@ def import_(target: Path, force: bool, as_json: bool, **sources: Any) -> None:
     out = console()
     _print_origin(out, template, str(target))
     _print_findings(out, findings, target)
-    out.print(f"Written to {target}. Look at it with `recompact prompts show {target}`.", soft_wrap=True, markup=False)
+    say(f"Written to {target}. Look at it with `recompact prompts show {target}`.")
 
 
 def _import(
@@ -169,10 +163,6 @@ def _import(
     package: Path | None,
     python: str | None,
 ) -> ImportedTemplate:
-    from recompact.errors import InputError
-    from recompact.harnesses.registry import HARNESSES
-    from recompact.harnesses.template_import import from_files, from_harness
-
     if source in HARNESSES:
         if first or update or system:
             raise click.UsageError(f"Give either the harness {source} or files, not both.")
@@ -191,16 +181,11 @@ def _import(
 
 
 def _open(name: str) -> tuple[Template, Path]:
-    from recompact.template import DEFAULT, read
-
     directory = DEFAULT if name == "default" else Path(name)
     return read(directory), directory
 
 
 def _described(template: Template, part: str) -> dict[str, Any]:
-    from recompact.chat import sha256
-    from recompact.template import parse_sections, placeholders
-
     text = template.part(part)
     return {
         "file": f"{part}.md",
@@ -224,12 +209,10 @@ def _part_diff(part: PartDiff) -> dict[str, Any]:
 
 
 def _print_origin(out: Console, template: Template, name: str) -> None:
-    from rich.text import Text
-
     shipped = [("from", "ships with recompact")] if name == "default" else None
     lines = [("template", name), ("hash", template.hash), *(shipped or _origin_lines(template.provenance))]
     for key, value in lines:
-        out.print(Text.assemble((f"{key:<12}", "bold"), value), soft_wrap=True)
+        out.print(text(f"{key:<12}", "bold") + text(value), soft_wrap=True)
 
 
 def _origin_lines(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -263,65 +246,18 @@ def _origin_line(origin: Mapping[str, Any]) -> str:
 
 
 def _print_part(out: Console, template: Template, part: str) -> None:
-    from rich.text import Text
-
-    from recompact.template import parse_sections, placeholders
-
-    text = template.part(part)
-    used = ", ".join(dict.fromkeys(placeholders(text))) or "no placeholders"
+    content = template.part(part)
+    used = ", ".join(dict.fromkeys(placeholders(content))) or "no placeholders"
     out.print()
-    out.rule(Text(f"{part} ({len(text):,} characters; {used})", "bold"), align="left")
-    for section in parse_sections(text):
+    out.print(heading(f"{part} ({len(content):,} characters; {used})", "bold"))
+    for section in parse_sections(content):
         if section.level:
-            out.print(Text(section.heading.rstrip("\r\n"), "bold cyan"), soft_wrap=True)
+            out.print(text(section.heading.rstrip("\r\n"), "bold cyan"), soft_wrap=True)
         if section.guidance:
-            out.print(Text(section.guidance.removesuffix("\n")), soft_wrap=True)
+            out.print(text(section.guidance.removesuffix("\n")), soft_wrap=True)
 
 
 def _print_findings(out: Console, findings: tuple[Defect, ...], directory: Path) -> None:
-    from rich.text import Text
-
     for finding in findings:
-        level = Text(f"{finding.level:<8}", "bold red" if finding.level == "error" else "yellow")
-        out.print(level, Text(f"{directory / finding.file} {finding.message}: {finding.fix}."), soft_wrap=True)
-
-
-def _print_part_diff(out: Console, part: PartDiff) -> None:
-    from rich.text import Text
-
-    out.print()
-    out.rule(Text(part.part, "bold"), align="left")
-    for name, (a, b) in (("headings", part.headings), ("placeholders", part.placeholders)):
-        if a != b:
-            out.print(Text(f"The {name} differ, so the structure has changed:", "bold red"), soft_wrap=True)
-            out.print(Text(f"  a: {', '.join(a) or 'none'}\n  b: {', '.join(b) or 'none'}"), soft_wrap=True)
-    for change in part.changes:
-        _print_change(out, change)
-
-
-def _print_change(out: Console, change: SectionChange) -> None:
-    from rich.text import Text
-
-    from recompact.report.changes import changed
-
-    shown = changed(change)
-    out.print(Text.assemble((shown.heading, "bold cyan"), f"  {shown.what}"), soft_wrap=True)
-    for line in shown.lines:
-        out.print(_line(line), soft_wrap=True)
-
-
-def _line(line: Line) -> Text:
-    """A changed line with what is new or gone in it marked; one that is the same is dimmed."""
-    from rich.text import Text
-
-    if line.sign == " ":
-        return Text(f"    {line.text}", "dim")
-    colour = "green" if line.sign == "+" else "red"
-    text = Text(f"  {line.sign} ", colour)
-    for piece, marked in line.pieces:
-        text.append(piece, f"bold {colour} underline" if marked else colour)
-    return text
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+        level = text(f"{finding.level:<8}", "bold red" if finding.level == "error" else "yellow")
+        out.print(level, text(f"{directory / finding.file} {finding.message}: {finding.fix}."), soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from recompact.cli.console import console, json_option, print_json
+from recompact.cli.console import console, json_option, print_json, print_tables, say
 
 if TYPE_CHECKING:
     from recompact.config import Config
@@ -132,14 +132,13 @@ def _report(
 
 
 def _print(found: Replay, simulated: bool) -> None:
-    from recompact.cli.evaluate import print_tables
     from recompact.evaluation.replay_tables import condition_table, fact_table
 
     facts = fact_table(found)
-    print_tables([condition_table(found, simulated=simulated), *([facts] if facts else [])], "terminal")
+    print_tables([condition_table(found, simulated=simulated), *([facts] if facts else [])])
     click.echo("")
     for judged in found.verdicts:
-        click.echo(f"{judged.template}: {judged.words}")
+        say(f"{judged.template}: {judged.words}")
 
 
 def _print_summaries(found: Replay) -> None:

@@ -1,4 +1,4 @@
-"""`recompact report`: one HTML page about runs that needs nothing else, to read or to send to somebody."""
+"""`recompact report`: one self-contained HTML page about runs, to read or to send to somebody."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 
 import click
 
-from recompact.cli.console import console, json_option, print_json
+from recompact.cli.console import console, json_option, print_json, say
+from recompact.report.content.report import read_report
+from recompact.report.html.page import check_name, write
 
 
 @click.command(name="report")
@@ -25,7 +27,7 @@ from recompact.cli.console import console, json_option, print_json
 @click.option("--out", type=click.Path(path_type=Path), default=Path("report.html"), show_default=True)
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Boundaries to show in full.")
 @click.option("--title", default="", help="The heading of the page.")
-@click.option("--open", "look", is_flag=True, help="Show the page in the browser.")
+@click.option("--open", "launch", is_flag=True, help="Open the page in the browser.")
 @json_option
 def command(
     runs: tuple[str, ...],
@@ -34,7 +36,7 @@ def command(
     out: Path,
     top: int,
     title: str,
-    look: bool,
+    launch: bool,
     as_json: bool,
 ) -> None:
     """Write one self-contained HTML page about RUNs.
@@ -44,12 +46,12 @@ def command(
     are set side by side too.
     """
     with console(stderr=True).status("reading and drawing"):
-        made = write_report(runs, directory, out, prompt=prompt, top=top, title=title)
+        summary = write_report(runs, directory, out, prompt=prompt, top=top, title=title)
     if as_json:
-        print_json(made)
+        print_json(summary)
     else:
-        click.echo(f"The report: {out} ({made['bytes'] / 1e6:.1f} MB, {made['seconds']:.1f} s)")
-    if look:
+        say(f"The report: {out} ({summary['bytes'] / 1e6:.1f} MB, {summary['seconds']:.1f} s)")
+    if launch:
         click.launch(str(out.resolve()))
 
 
@@ -62,10 +64,7 @@ def write_report(
     top: int = 10,
     title: str = "",
 ) -> dict[str, Any]:
-    """Read the runs and write the page; what comes back says where it is, its size, and how long it took."""
-    from recompact.report.content import read_report
-    from recompact.report.html import check_name, write
-
+    """Read the runs and write the page; return where it is, its size, how long it took and what it says."""
     check_name(out)  # before the work
     started = time.perf_counter()
     date = datetime.now(UTC).date().isoformat()
@@ -76,9 +75,9 @@ def write_report(
         "bytes": size,
         "seconds": round(time.perf_counter() - started, 2),
         "evaluations": len(report.evaluations),
-        "boundaries": sum(made.harm.examined for made in report.verified),
-        "harmful": sum(made.harm.harmful for made in report.verified),
+        "boundaries": sum(run.harm.examined for run in report.verified),
+        "harmful": sum(run.harm.harmful for run in report.verified),
         "simulated": list(report.simulated),
-        "answer": [claim.said for claim in report.lead],
+        "answer": [claim.text for claim in report.lead],
         "numbers": [list(claim.numbers) for claim in report.lead],
     }

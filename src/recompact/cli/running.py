@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import click
+from recompact.cli.console import say
 
 if TYPE_CHECKING:
     from recompact.execution.scheduler import UnfinishedUnit
@@ -27,13 +27,13 @@ def ending_early(path: Path, again: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(f"\nrecompact: stopped. {path} keeps what was done; go on with: {again}", err=True)
+        say(f"\nrecompact: stopped. {path} keeps what was done; go on with: {again}", err=True)
         sys.exit(130)
     except CeilingReached as reached:
-        click.echo(f"recompact: stopped at its ceiling: {reached}", err=True)
+        say(f"recompact: stopped at its ceiling: {reached}", err=True)
         sys.exit(3)
     except ModelFailure as failure:
-        click.echo(f"recompact: {failure}", err=True)
+        say(f"recompact: {failure}", err=True)
         sys.exit(2)
 
 
@@ -53,6 +53,6 @@ def finished(work: Coroutine[Any, Any, Result]) -> tuple[Result | None, tuple[Un
 def report_unfinished(units: Sequence[UnfinishedUnit], what: str, again: str) -> None:
     """Say which units are not finished, the first few by name; nothing where there are none."""
     for unit in units[:5]:
-        click.echo(f"not finished: {unit.name} ({unit.failure.kind}): {unit.failure}", err=True)
+        say(f"not finished: {unit.name} ({unit.failure.kind}): {unit.failure}", err=True)
     if units:
-        click.echo(f"recompact: {len(units)} {what} are not finished; try them again with: {again}", err=True)
+        say(f"recompact: {len(units)} {what} are not finished; try them again with: {again}", err=True)

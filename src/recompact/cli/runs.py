@@ -1,4 +1,4 @@
-"""`recompact runs`: what there is."""
+"""`recompact runs`: the runs in a directory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from pathlib import Path
 
 import click
 
-from recompact.cli.console import console, json_option, print_json
+from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.errors import InputError
+from recompact.report.content.overview import overview_table
+from recompact.store.runs import SUFFIX, overview
+from recompact.store.store import Store
 
 
 @click.command(name="runs")
@@ -14,22 +18,16 @@ from recompact.cli.console import console, json_option, print_json
 @json_option
 def command(directory: Path, as_json: bool) -> None:
     """List the runs in a directory."""
-    from recompact.errors import InputError
-    from recompact.store.runs import SUFFIX, overview
-    from recompact.store.store import Store
-
-    found = []
+    runs = []
     for path in sorted(directory.glob(f"*{SUFFIX}")):
         try:
             with Store.read(path) as store:
-                found.append(overview(store))
+                runs.append(overview(store))
         except InputError as error:
-            click.echo(f"recompact: {error}", err=True)
+            say(f"recompact: {error}", err=True)
     if as_json:
-        print_json([run.to_json() for run in found])
-    elif not found:
-        click.echo(f"There are no runs in {directory}. Make one: recompact collect CONFIG")
+        print_json([run.to_json() for run in runs])
+    elif runs:
+        print_tables([overview_table(runs)])
     else:
-        from recompact.cli.tables import overview_table
-
-        console().print(overview_table(found))
+        say(f"There are no runs in {directory}. Make one: recompact collect CONFIG")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from recompact.cli.console import json_option, print_json
-from recompact.cli.evaluate import FORMATS, print_tables
+from recompact.cli.console import FORMATS, json_option, print_json, print_tables, say
 
 if TYPE_CHECKING:
     from recompact.tables import Format
@@ -40,4 +39,4 @@ def command(
         return
     print_tables([transfer_table(found)], form)
     if form == "terminal":
-        click.echo(f"Draw it: recompact figures {shlex.join(runs)} --out figures")
+        say(f"Draw it: recompact figures {shlex.join(runs)} --out figures")

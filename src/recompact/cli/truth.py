@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from recompact.cli.console import console, json_option, print_json
-
-if TYPE_CHECKING:
-    from recompact.embedded.simulation.truth import BoundaryTruth
+from recompact.cli.console import json_option, print_json, say
+from recompact.cli.progress import open_bar
+from recompact.config import load_config
+from recompact.embedded.simulation.truth import BoundaryTruth, run_truth, write_truth
+from recompact.errors import InputError
+from recompact.models.limits import Spending
+from recompact.store.runs import find_run
 
 
 @click.command(name="truth")
@@ -26,36 +29,28 @@ def command(config: Path, run: str | None, draws: int, out: Path | None, as_json
     For each boundary of a run that `collect` made with the simulated models: the facts that were lost, and H and B from
     very many continuations. Real models have no such truth; this is for testing estimators.
     """
-    from recompact.cli.progress import open_bar
-    from recompact.config import load_config
-    from recompact.embedded.simulation.truth import run_truth, write_truth
-    from recompact.errors import InputError
-    from recompact.models.limits import Spending
-    from recompact.store.runs import find_run
-
     loaded = load_config(config)
     if loaded.agent.model != "sim-agent" or loaded.suite.use != "pocket":
         raise InputError(f"{config}: truth is known for the embedded world only (suite pocket, agent sim-agent)")
     path = find_run(run or config.stem, config.parent / loaded.run.directory)
     target = out or path.with_suffix(".truth.json")
     try:
-        with open_bar("truth", Spending(), quiet=as_json) as bar:
-            truths = run_truth(path, draws, bar)
+        with open_bar("truth", Spending(), quiet=as_json) as progress:
+            truths = run_truth(path, draws, progress)
     except KeyboardInterrupt:
-        click.echo("\nrecompact: stopped. Nothing was written; the same command starts again.", err=True)
+        say("\nrecompact: stopped. Nothing was written; the same command starts again.", err=True)
         sys.exit(130)
     write_truth(truths, target)
-    summary = summarized(truths, draws)
+    summary = truth_summary(truths, draws)
     if as_json:
         print_json({"file": str(target), **summary})
         return
-    out_console = console()
     for name, value in summary.items():
-        out_console.print(f"{name.replace('_', ' ')}: {value}")
-    click.echo(f"Written to {target}")
+        say(f"{name.replace('_', ' ')}: {value}")
+    say(f"Written to {target}")
 
 
-def summarized(truths: list[BoundaryTruth], draws: int) -> dict[str, Any]:
+def truth_summary(truths: list[BoundaryTruth], draws: int) -> dict[str, Any]:
     """The picture that the paper draws of its boundaries, for these."""
     hazards = [t.hazard for t in truths]
     burdens = [t.burden for t in truths]

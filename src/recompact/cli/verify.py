@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recompact.cli.console import console, json_option, print_json
+from recompact.cli.console import json_option, print_json, print_tables, say
 
 if TYPE_CHECKING:
     from recompact.attribution.forecast import Forecast
@@ -120,8 +120,8 @@ def _report(
 ) -> None:
     from recompact.attribution.findings import findings
     from recompact.attribution.verify import digest as digest_of, outcomes_in
-    from recompact.cli.boundaries import boundary_table
     from recompact.cli.running import report_unfinished
+    from recompact.report.content.boundaries import brief_boundary_table
     from recompact.store.runs import overview
 
     known = outcomes_in(store)
@@ -141,11 +141,11 @@ def _report(
         )
     else:
         if retained:
-            console().print(boundary_table(retained[:TOP]))
+            print_tables([brief_boundary_table(retained[:TOP])])
         if verification:
             _print_summary(summary, store)
         for id, reason in sorted(known.left_out.items()):
-            click.echo(f"left out: {id}: {reason}", err=True)
+            say(f"left out: {id}: {reason}", err=True)
         if known.left_out:
             click.echo("To try those again, with what broke mended: recompact verify --retry", err=True)
     report_unfinished(unfinished, "continuations", again)

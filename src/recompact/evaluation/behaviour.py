@@ -1,8 +1,6 @@
-"""What an agent does after a compaction, and what its summaries keep: counted from records, in the suite's own terms.
+"""What an agent does after a compaction, and what its summaries keep, counted from records in the suite's own terms.
 
-Comes in: a run (its arms, or its collected trajectories) and the suite, whose hooks say what an action is for and which
-literals count. Goes out: for every arm, figures over compactions and tasks with bootstrap intervals over tasks. What a
-hook that is missing would have told is left out, and said so.
+The suite's hooks say what an action is for and which literals count; what a missing hook would have told is left out.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ ANY = "literals"  # the one kind where the suite names none: numbers, dates, ids
 
 
 @dataclass(frozen=True)
-class Figure:
+class Ratio:
     """A share or a mean with its interval, over so many compactions, literals or trajectories."""
 
     value: float
@@ -48,7 +46,7 @@ class ArmBehaviour:
     tasks: int
     trajectories: int
     compactions: int
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, Ratio]
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "figures": {key: asdict(figure) for key, figure in self.figures.items()}}
@@ -67,7 +65,7 @@ class Behaviours:
 
 
 @dataclass(frozen=True)
-class _Arm:
+class _ArmUnits:
     """The trajectories to look at: by task, the units of its runs."""
 
     label: str
@@ -84,7 +82,7 @@ class _Compaction:
 
 
 @dataclass(frozen=True)
-class _Traced:
+class _Trace:
     """What matters of one trajectory."""
 
     turns: tuple[tuple[Action, ...], ...]
@@ -102,59 +100,59 @@ async def behaviours(
     arms, left_out = _arms(store)
     progress.stage("behaviour", sum(len(units) for arm in arms for units in arm.units.values()))
 
-    def traced_unit(unit: str) -> _Traced:
+    def trace_unit(unit: str) -> _Trace:
         progress.done()
-        return _traced(read_trajectory(store, unit))
+        return _trace(read_trajectory(store, unit))
 
-    made, hooks = [], (True, True)
+    measured, hooks = [], (True, True)
     for arm in arms:  # one after the other: the texts of all at once may be large
-        traced = {task: [traced_unit(unit) for unit in units] for task, units in arm.units.items()}
-        kinds, named = await _asked(episodes, [t for runs in traced.values() for t in runs])
-        made.append(_measured(arm.label, traced, kinds, named, resamples))
+        traces = {task: [trace_unit(unit) for unit in units] for task, units in arm.units.items()}
+        kinds, named = await _ask_suite(episodes, [trace for runs in traces.values() for trace in runs])
+        measured.append(_measure(arm.label, traces, kinds, named, resamples))
         hooks = (kinds is not None, named is not None)
-    shown = overview(store)
-    return Behaviours(shown.suite, tuple(made), *hooks, left_out, shown.simulated)
+    run = overview(store)
+    return Behaviours(run.suite, tuple(measured), *hooks, left_out, run.simulated)
 
 
-def _arms(store: Store) -> tuple[list[_Arm], int]:
+def _arms(store: Store) -> tuple[list[_ArmUnits], int]:
     """The arms of an evaluation over the tasks that all have finished, or the one that a run was collected with."""
     if store.metadata.command != EVALUATE:
         rows = trajectories(store)
         if not rows:
             raise InputError(f"{store.path} has no trajectories yet: finish recompact collect or evaluate first")
-        return [_Arm(overview(store).compressor, {row.task: (row.unit,) for row in rows})], 0
-    found = [arm for arm in read_arms(store) if arm.rows]
-    shared = common(found)
+        return [_ArmUnits(overview(store).compressor, {row.task: (row.unit,) for row in rows})], 0
+    begun = [arm for arm in read_arms(store) if arm.rows]
+    shared = common(begun)
     if not shared.tasks:
         raise InputError(f"{store.path} has no task yet that every arm has finished: go on with recompact evaluate")
     return [
-        _Arm(
+        _ArmUnits(
             arm.label,
             {t: tuple(unit_of(arm.settings["key"], t, run) for run in range(shared.runs)) for t in shared.tasks},
         )
-        for arm in found
+        for arm in begun
     ], shared.left_out
 
 
-def _traced(made: Trajectory) -> _Traced:
-    turns = tuple(turn_actions(turn) for turn in made.turns)
+def _trace(trajectory: Trajectory) -> _Trace:
+    turns = tuple(turn_actions(turn) for turn in trajectory.turns)
     compactions = []
-    for boundary in made.boundaries:
+    for boundary in trajectory.boundaries:
         summary = boundary.post.summary
         texts = consumed_texts(boundary) if summary else ()
         compactions.append(_Compaction(turns[boundary.step :], texts, summary.text if summary else None))
-    return _Traced(turns, tuple(compactions))
+    return _Trace(turns, tuple(compactions))
 
 
 _Kinds = Mapping[str, Behaviour | None]
 _Named = Mapping[str, Literals]
 
 
-async def _asked(episodes: Episodes, traced: Sequence[_Traced]) -> tuple[_Kinds | None, _Named | None]:
+async def _ask_suite(episodes: Episodes, traces: Sequence[_Trace]) -> tuple[_Kinds | None, _Named | None]:
     """What the suite says of all actions and texts, each asked about once."""
-    actions = {_key(action): action for t in traced for turn in t.turns for action in turn}
+    actions = {_key(action): action for t in traces for turn in t.turns for action in turn}
     texts = dict.fromkeys(
-        text for t in traced for c in t.compactions if c.summary is not None for text in (*c.consumed, c.summary)
+        text for t in traces for c in t.compactions if c.summary is not None for text in (*c.consumed, c.summary)
     )
     try:
         kinds = await episodes.behaviours(list(actions.values()))
@@ -171,26 +169,26 @@ def _key(action: Action) -> str:
     return canonical(action.to_json())
 
 
-_Counted = dict[str, dict[str, list[tuple[float, float]]]]
+_Counts = dict[str, dict[str, list[tuple[float, float]]]]
 """Of each figure, by task: what is counted and out of how many. The figure is the quotient of their sums."""
 
 
-def _measured(
-    label: str, traced: Mapping[str, Sequence[_Traced]], kinds: _Kinds | None, named: _Named | None, resamples: int
+def _measure(
+    label: str, traces: Mapping[str, Sequence[_Trace]], kinds: _Kinds | None, named: _Named | None, resamples: int
 ) -> ArmBehaviour:
-    counted: _Counted = {}
-    for task, runs in traced.items():
-        for made in runs:
-            for key, count, of in (*_after(made, kinds), *_kept(made, named), *_calls(made, kinds)):
-                counted.setdefault(key, {}).setdefault(task, []).append((count, of))
-    every = [made for runs in traced.values() for made in runs]
-    compactions = sum(len(made.compactions) for made in every)
-    return ArmBehaviour(label, len(traced), len(every), compactions, _figures(counted, list(traced), resamples))
+    counts: _Counts = {}
+    for task, runs in traces.items():
+        for trace in runs:
+            for key, count, of in (*_after(trace, kinds), *_kept(trace, named), *_calls(trace, kinds)):
+                counts.setdefault(key, {}).setdefault(task, []).append((count, of))
+    every = [trace for runs in traces.values() for trace in runs]
+    compactions = sum(len(trace.compactions) for trace in every)
+    return ArmBehaviour(label, len(traces), len(every), compactions, _ratios(counts, list(traces), resamples))
 
 
-def _after(made: _Traced, kinds: _Kinds | None) -> Iterable[tuple[str, float, float]]:
+def _after(trace: _Trace, kinds: _Kinds | None) -> Iterable[tuple[str, float, float]]:
     """The first action after each compaction, and the steps to the next mutation, or to the end where there is none."""
-    for compaction in made.compactions if kinds is not None else ():
+    for compaction in trace.compactions if kinds is not None else ():
         assert kinds is not None
         if not compaction.after:
             continue
@@ -199,36 +197,36 @@ def _after(made: _Traced, kinds: _Kinds | None) -> Iterable[tuple[str, float, fl
         yield STEPS, next(changing, len(compaction.after)), 1
 
 
-def _kept(made: _Traced, named: _Named | None) -> Iterable[tuple[str, float, float]]:
+def _kept(trace: _Trace, named: _Named | None) -> Iterable[tuple[str, float, float]]:
     """Of the literals that each summary replaced, by kind, how many stand in it, and whether it holds any."""
-    for compaction in made.compactions:
+    for compaction in trace.compactions:
         if (summary := compaction.summary) is None:
             continue
         if named is None:
             before = {ANY: {literal for text in compaction.consumed for literal in literals(text)}}
             after = {ANY: {literal for literal in before[ANY] if occurs(literal, summary)} | set(literals(summary))}
         else:
-            before, after = {}, {kind: set(found) for kind, found in named[summary].items()}
+            before, after = {}, {kind: set(of_kind) for kind, of_kind in named[summary].items()}
             for text in compaction.consumed:
-                for kind, found in named[text].items():
-                    before.setdefault(kind, set()).update(found)
+                for kind, of_kind in named[text].items():
+                    before.setdefault(kind, set()).update(of_kind)
         for kind in dict.fromkeys([*before, *after]):
             consumed, held = before.get(kind, set()), after.get(kind, set())
             yield f"{KEPT}{kind}", len(consumed & held), len(consumed)
             yield f"{HELD}{kind}", bool(held), 1
 
 
-def _calls(made: _Traced, kinds: _Kinds | None) -> Iterable[tuple[str, float, float]]:
+def _calls(trace: _Trace, kinds: _Kinds | None) -> Iterable[tuple[str, float, float]]:
     if kinds is not None:
-        yield CALLS, sum(kinds[_key(action)] == "documentation" for turn in made.turns for action in turn), 1
+        yield CALLS, sum(kinds[_key(action)] == "documentation" for turn in trace.turns for action in turn), 1
 
 
-def _figures(counted: _Counted, tasks: Sequence[str], resamples: int) -> dict[str, Figure]:
+def _ratios(counts: _Counts, tasks: Sequence[str], resamples: int) -> dict[str, Ratio]:
     """Quotients of sums over tasks; tasks are resampled whole, so that what belongs to one stays together."""
-    made = [[counts.get(task, []) for task in tasks] for counts in counted.values()]
-    pairs = [([sum(x for x, _ in found) for found in by], [sum(y for _, y in found) for found in by]) for by in made]
+    by_task = [[by.get(task, []) for task in tasks] for by in counts.values()]
+    pairs = [([sum(x for x, _ in entry) for entry in by], [sum(y for _, y in entry) for entry in by]) for by in by_task]
     return {
-        key: Figure(found.value, found.low, found.high, round(sum(of)))
-        for key, (_, of), found in zip(counted, pairs, bootstrap_ratios(pairs, resamples), strict=True)
-        if found is not None
+        key: Ratio(estimate.value, estimate.low, estimate.high, round(sum(of)))
+        for key, (_, of), estimate in zip(counts, pairs, bootstrap_ratios(pairs, resamples), strict=True)
+        if estimate is not None
     }

@@ -1,7 +1,4 @@
-"""From records to tables: which figures stand in which column, and which words belong below.
-
-Comes in: the arms of an evaluation. Goes out: tables as values, for any format. Nothing is printed here.
-"""
+"""The tables of an evaluation: which metrics stand in which column, and which notes belong below."""
 
 from __future__ import annotations
 
@@ -24,11 +21,13 @@ from recompact.evaluation.metrics import (
 )
 from recompact.evaluation.paired import FEWEST, Comparison, Difference, compare_many, size_warnings, warnings
 from recompact.stats import Estimate
-from recompact.tables import Cell, Column, Number, Table
+from recompact.tables import Cell, Column, Number, Row, Table, columns
+from recompact.texts import counted
 
 SIMULATED = "Simulated models: these figures show how Recompact works, not how any real model behaves."
 BOLD = "Bold: the best of the arms that compress within the same scope and budget."
 STAR = "* the 95 % interval excludes zero (paired bootstrap over tasks, 10,000 resamples)"
+SIGN_TEST = columns("wins", "losses", "p", wins="win", losses="lose")
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,10 @@ class Evaluation:
     def metrics(self, arm: ArmRuns, tasks: Sequence[str] | None = None) -> Metrics:
         return measure(arm, self.shared.tasks if tasks is None else tasks, self.shared.runs, self.source)
 
+    def measured(self, tasks: Sequence[str] | None = None) -> list[tuple[ArmRuns, Metrics]]:
+        """Every arm with its metrics."""
+        return [(arm, self.metrics(arm, tasks)) for arm in self.arms]
+
     @property
     def simulated(self) -> bool:
         return any(arm.simulated for arm in self.arms)
@@ -53,46 +56,46 @@ def evaluation(
     title: str, arms: Sequence[ArmRuns], tasks: Sequence[str] | None = None, runs: int | None = None
 ) -> Evaluation:
     """Set arms side by side: those that have any rows, over what they share."""
-    made = tuple(arm for arm in arms if arm.rows)
+    begun = tuple(arm for arm in arms if arm.rows)
     waiting = tuple(arm.label for arm in arms if not arm.rows)
-    return Evaluation(title, made, common(made, tasks, runs), peak_source(made), waiting)
+    return Evaluation(title, begun, common(begun, tasks, runs), peak_source(begun), waiting)
 
 
-def notes(shown: Evaluation) -> tuple[str, ...]:
+def notes(evaluation: Evaluation) -> tuple[str, ...]:
     """What a reader of the figures should know."""
-    shared = shown.shared
-    whose = "the provider's count" if shown.source == "provider" else "our own count"
+    shared, rows = evaluation.shared, [row for arm in evaluation.arms for row in arm.rows]
     words = f"{counted(len(shared.tasks), 'task')}, {counted(shared.runs, 'run')}."
     words += " Acc ± standard deviation across runs." if shared.runs > 1 else ""
-    rows = [row for arm in shown.arms for row in arm.rows]
-    if any(row.peak_reported if shown.source == "provider" else row.peak for row in rows):
-        words += f" Peak in thousand tokens by {whose}."
+    provider = evaluation.source == "provider"
+    if any(row.peak_reported if provider else row.peak for row in rows):
+        whose = "the provider's" if provider else "our own"
+        words += f" Peak in thousand tokens by {whose} count."
     if any(row.usage.keys() & set(TOTAL) for row in rows):
         words += " Tokens: thousands per task, agent and compressor."
-    said = [words, *_missing(shown), *size_warnings(len(shared.tasks), shared.runs)]
-    return (*said, SIMULATED) if shown.simulated else tuple(said)
+    lines = (words, *_missing(evaluation), *size_warnings(len(shared.tasks), shared.runs))
+    return (*lines, SIMULATED) if evaluation.simulated else lines
 
 
-def _missing(shown: Evaluation) -> list[str]:
-    """What is not in the figures, and what is in them although it says little of the agent."""
-    said = []
-    if shown.not_begun:
-        said.append(f"Nothing is finished yet of {', '.join(shown.not_begun)}.")
-    if shown.shared.left_out:
-        said.append(left_out(shown.shared.left_out))
+def _missing(evaluation: Evaluation) -> list[str]:
+    """What is not in the figures, and what is in them although it says little about the agent."""
+    shared, lines = evaluation.shared, []
+    if evaluation.not_begun:
+        lines.append(f"Nothing is finished yet of {', '.join(evaluation.not_begun)}.")
+    if shared.left_out:
+        lines.append(left_out(shared.left_out))
     names: dict[str, list[str]] = {}
-    for arm in shown.arms:
+    for arm in evaluation.arms:
         names.setdefault(arm.settings.get("key", arm.label), []).append(arm.label)
     for same in (labels for labels in names.values() if len(labels) > 1):
-        said.append(f"{' and '.join(same)} are one arm under {len(same)} names, with the same trajectories.")
-    shared, tasks = shown.shared, set(shown.shared.tasks)
-    kept = [row for arm in shown.arms for row in arm.rows if row.task in tasks and row.run < shared.runs]
+        lines.append(f"{' and '.join(same)} are one arm under {len(same)} names, with the same trajectories.")
+    tasks = set(shared.tasks)
+    kept = [row for arm in evaluation.arms for row in arm.rows if row.task in tasks and row.run < shared.runs]
     if broken := sum(row.ending == BROKEN for row in kept):
-        said.append(
+        lines.append(
             f"In {counted(broken, 'trajectory')} the environment broke; they count as failures. Once it is mended,"
             " recompact evaluate --retry makes them anew."
         )
-    return said
+    return lines
 
 
 def left_out(tasks: int) -> str:
@@ -104,63 +107,57 @@ def left_out(tasks: int) -> str:
     return f"{counted(tasks, 'task')} {are} left out: not every arm has finished {them} in every run."
 
 
-def counted(number: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> counted(1, "trajectory"), counted(1200, "trajectory"), counted(2, "task")
-    ('1 trajectory', '1,200 trajectories', '2 tasks')
-    """
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"
-
-
-def _shown(runs: int, present: set[str], *, short: bool = False) -> list[str]:
-    """The metrics of the table of arms, in the paper's order."""
-    keys = ["acc", f"pass^{runs}", *([] if short else [f"pass@{runs}"]), "em", f"em^{runs}", "f1", "steps", "peak"]
-    keys += [] if short else ["compactions", "tokens", "cached"]
-    return [key for key in keys if key in present]
-
-
 def number(key: str, value: float, spread: float | None = None) -> Number:
     """A metric as people read it: points, thousands."""
     m = metric(key)
     return Number(value * m.scale, m.digits, None if spread is None else spread * m.scale)
 
 
-def arm_table(shown: Evaluation) -> Table:
+def _metric_columns(keys: Iterable[str], prefix: str = "") -> tuple[Column, ...]:
+    return tuple(Column(key, prefix + metric(key).title) for key in keys)
+
+
+def _arm_metrics(runs: int, measured: Sequence[tuple[ArmRuns, Metrics]], *, short: bool = False) -> list[str]:
+    """The metrics of the table of arms that some arm has, in the paper's order."""
+    keys = ["acc", f"pass^{runs}", *([] if short else [f"pass@{runs}"]), "em", f"em^{runs}", "f1", "steps", "peak"]
+    keys += [] if short else ["compactions", "tokens", "cached"]
+    return [key for key in keys if any(key in metrics.means for _, metrics in measured)]
+
+
+def arm_table(evaluation: Evaluation) -> Table:
     """The table of arms."""
-    measured = [(arm, shown.metrics(arm)) for arm in shown.arms]
-    keys = _shown(shown.shared.runs, {key for _, found in measured for key in found.means})
-    columns = (Column("arm", "arm"), Column("scope", "scope"), *(Column(key, metric(key).title) for key in keys))
+    measured = evaluation.measured()
+    keys = _arm_metrics(evaluation.shared.runs, measured)
     best = _best(measured, [key for key in keys if key not in ("compactions", "cached")])
-    rows = tuple((arm.name, arm.scope, *_figures(found, keys, best.get(arm.label, ()))) for arm, found in measured)
-    return without_empty(Table(shown.title, columns, rows, notes(shown), BOLD))
+    rows = tuple((arm.name, arm.scope, *_figures(metrics, keys, best.get(arm.label, ()))) for arm, metrics in measured)
+    heads = (*columns("arm", "scope"), *_metric_columns(keys))
+    return without_empty(Table(evaluation.title, heads, rows, notes(evaluation), BOLD))
 
 
-def _figures(found: Metrics, keys: Sequence[str], best: Collection[str] = ()) -> list[Cell]:
+def _figures(metrics: Metrics, keys: Sequence[str], best: Collection[str] = ()) -> list[Cell]:
     """The spread is shown for success only, as in the paper; the others have theirs in JSON."""
     cells: list[Cell] = []
     for key in keys:
-        spread = found.spread.get(key) if key in ("acc", "em") else None
-        cell = number(key, found.means[key], spread) if key in found.means else None
+        spread = metrics.spread.get(key) if key in ("acc", "em") else None
+        cell = number(key, metrics.means[key], spread) if key in metrics.means else None
         cells.append(replace(cell, best=True) if cell and key in best else cell)
     return cells
 
 
 def _best(measured: Sequence[tuple[ArmRuns, Metrics]], keys: Sequence[str]) -> dict[str, set[str]]:
-    """In which metrics an arm is the best of those that it competes with, by label: figures as shown, ties together.
+    """In which metrics an arm is the best of those it competes with, by label: figures as shown, ties together.
 
     Arms compete if they compress under the same budget and scope; an arm without a scope competes in every one.
     """
-    found: dict[str, set[str]] = {}
+    best: dict[str, set[str]] = {}
     for rivals in _rivals([(arm, metrics) for arm, metrics in measured if arm.compresses]):
         for key in keys:
-            shown = {arm.label: number(key, m.means[key]) for arm, m in rivals if key in m.means}
-            figures = {label: round(n.value, n.digits) for label, n in shown.items()}
+            numbers = {arm.label: number(key, m.means[key]) for arm, m in rivals if key in m.means}
+            figures = {label: round(n.value, n.digits) for label, n in numbers.items()}
             top = (max if metric(key).better == "more" else min)(figures.values(), default=None)
             for label in (label for label, figure in figures.items() if figure == top and len(figures) > 1):
-                found.setdefault(label, set()).add(key)
-    return found
+                best.setdefault(label, set()).add(key)
+    return best
 
 
 def _rivals(arms: Sequence[tuple[ArmRuns, Metrics]]) -> list[list[tuple[ArmRuns, Metrics]]]:
@@ -174,19 +171,18 @@ def _rivals(arms: Sequence[tuple[ArmRuns, Metrics]]) -> list[list[tuple[ArmRuns,
     return groups
 
 
-def group_table(shown: Evaluation, key: str) -> Table:
+def group_table(evaluation: Evaluation, key: str) -> Table:
     """The arms by one grouping of the tasks."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[Row] = []
     keys: list[str] = []
-    groups = grouped(shown.arms, shown.shared.tasks, key)
+    groups = grouped(evaluation.arms, evaluation.shared.tasks, key)
     for value, tasks in groups.items():
-        measured = [(arm, shown.metrics(arm, tasks)) for arm in shown.arms]
-        keys = keys or _shown(shown.shared.runs, {k for _, found in measured for k in found.means}, short=True)
-        rows += [(value, len(tasks), arm.name, arm.scope, *_figures(found, keys)) for arm, found in measured]
-    heads = (Column("group", key), Column("tasks", "tasks"), Column("arm", "arm"), Column("scope", "scope"))
-    columns = (*heads, *(Column(k, metric(k).title) for k in keys))
+        measured = evaluation.measured(tasks)
+        keys = keys or _arm_metrics(evaluation.shared.runs, measured, short=True)
+        rows += [(value, len(tasks), arm.name, arm.scope, *_figures(metrics, keys)) for arm, metrics in measured]
+    heads = (*columns("group", "tasks", "arm", "scope", group=key), *_metric_columns(keys))
     return without_empty(
-        Table(f"{shown.title}, by {key}", columns, tuple(rows), _group_notes(map(len, groups.values())))
+        Table(f"{evaluation.title}, by {key}", heads, tuple(rows), _group_notes(map(len, groups.values())))
     )
 
 
@@ -196,115 +192,117 @@ def _group_notes(sizes: Iterable[int]) -> tuple[str, ...]:
     return (f"Few tasks in a group say little: the smallest has {fewest}.",) if fewest < 20 else ()
 
 
-def detail_tables(shown: Evaluation) -> tuple[Table, ...]:
+def detail_tables(evaluation: Evaluation) -> tuple[Table, ...]:
     """What the table of arms has no room for: every k, tokens by role, endings."""
-    measured = [(arm, shown.metrics(arm)) for arm in shown.arms]
-    every = [f"{kind}{k}" for kind in ("pass^", "pass@", "em^") for k in range(2, shown.shared.runs + 1)]
-    keys = [key for key in every if any(key in found.means for _, found in measured)]
-    columns = (Column("arm", "arm"), Column("acc", "Acc"), *(Column(k, metric(k).title) for k in keys))
-    passes = Table(
-        "Reliability for every k", columns, tuple((a.label, *_figures(m, ["acc", *keys])) for a, m in measured)
+    measured = evaluation.measured()
+    every = [f"{kind}{k}" for kind in ("pass^", "pass@", "em^") for k in range(2, evaluation.shared.runs + 1)]
+    keys = ["acc", *(key for key in every if any(key in metrics.means for _, metrics in measured))]
+    reliability: tuple[Row, ...] = tuple((arm.label, *_figures(metrics, keys)) for arm, metrics in measured)
+    usage: tuple[Row, ...] = tuple(
+        (arm.label, role, *(Number(counts[n] / 1000) for n in ("input", "cached", "output")))
+        for arm, metrics in measured
+        for role, counts in metrics.usage.items()
     )
-    usage: list[tuple[Cell, ...]] = []
-    for arm, found in measured:
-        for role, counts in found.usage.items():
-            usage.append((arm.label, role, *(Number(counts[n] / 1000) for n in ("input", "cached", "output"))))
-    heads = ("arm", "role", "input", "cached", "output")
-    tokens = Table("Thousand tokens per task by role", tuple(Column(h, h) for h in heads), tuple(usage))
-    names = list(dict.fromkeys(ending for _, found in measured for ending in found.endings))
-    columns = (Column("arm", "arm"), *(Column(name, name or "?") for name in names))
-    endings: list[tuple[Cell, ...]] = [(a.label, *(m.endings.get(name, 0) for name in names)) for a, m in measured]
-    return passes, tokens, Table("Endings", columns, tuple(endings))
+    names = list(dict.fromkeys(ending for _, metrics in measured for ending in metrics.endings))
+    endings: tuple[Row, ...] = tuple(
+        (arm.label, *(metrics.endings.get(name, 0) for name in names)) for arm, metrics in measured
+    )
+    return (
+        Table("Reliability for every k", (*columns("arm"), *_metric_columns(keys)), reliability),
+        Table("Thousand tokens per task by role", columns("arm", "role", "input", "cached", "output"), usage),
+        Table("Endings", (*columns("arm"), *(Column(name, name or "?") for name in names)), endings),
+    )
 
 
-def references(shown: Evaluation, against: str = PROMPTING) -> list[tuple[ArmRuns, ArmRuns]]:
+def references(evaluation: Evaluation, against: str = PROMPTING) -> list[tuple[ArmRuns, ArmRuns]]:
     """Each arm with the one that it is measured against: of the same scope and budget, or the nearest to that.
 
     Where no arm has just this name, those count that have it under some budget: `prompting@1024`.
     """
-    found = [arm for arm in shown.arms if against in (arm.name, arm.label)]
-    found = found or [arm for arm in shown.arms if against == arm.base]
+    arms = [arm for arm in evaluation.arms if against in (arm.name, arm.label)]
+    arms = arms or [arm for arm in evaluation.arms if against == arm.base]
 
     def nearest(arm: ArmRuns) -> ArmRuns:
         budget = arm.settings.get("budget")
-        return min(found, key=lambda other: (other.settings.get("budget") != budget, other.scope != arm.scope))
+        return min(arms, key=lambda other: (other.settings.get("budget") != budget, other.scope != arm.scope))
 
-    return [(arm, nearest(arm)) for arm in shown.arms if found and all(arm is not other for other in found)]
+    return [(arm, nearest(arm)) for arm in evaluation.arms if arms and all(arm is not other for other in arms)]
 
 
-def difference_table(shown: Evaluation, against: str = PROMPTING) -> tuple[Table, list[Comparison]] | None:
+def difference_table(evaluation: Evaluation, against: str = PROMPTING) -> tuple[Table, list[Comparison]] | None:
     """Every arm minus a reference, with intervals and the sign test; None where there is nothing to compare."""
-    pairs = references(shown, against)
-    if not pairs or not shown.shared.tasks:
+    pairs = references(evaluation, against)
+    if not pairs or not evaluation.shared.tasks:
         return None
-    runs = shown.shared.runs
+    runs = evaluation.shared.runs
     keys = ["acc", f"pass^{runs}", "em", f"em^{runs}", "f1", "steps", "peak", "tokens"]
-    made = compare_many(pairs, shown.shared, keys=keys, source=shown.source)
-    keys = [key for key in keys if any(d.metric == key for c in made for d in c.differences)]
-    heads = (Column("arm", "arm"), Column("minus", "minus"))
-    tail = (Column("wins", "win"), Column("losses", "lose"), Column("p", "p"))
-    columns = (*heads, *(Column(key, f"Δ {metric(key).title}") for key in keys), *tail)
-    rows = tuple((c.first, c.second, *_deltas(c, keys), c.wins, c.losses, Number(c.p, 3, positive=True)) for c in made)
-    said = (STAR, f"win, lose, p: exact sign test on tasks solved in {'all runs' if runs > 1 else 'the run'}")
-    return Table("Paired differences", columns, rows, (*said, *_pooled(pairs, made))), made
+    comparisons = compare_many(pairs, evaluation.shared, keys=keys, source=evaluation.source)
+    keys = [key for key in keys if any(d.metric == key for c in comparisons for d in c.differences)]
+    heads = (*columns("arm", "minus"), *_metric_columns(keys, "Δ "), *SIGN_TEST)
+    rows = tuple((c.first, c.second, *_deltas(c, keys), *_sign_test(c)) for c in comparisons)
+    meaning = f"win, lose, p: exact sign test on tasks solved in {'all runs' if runs > 1 else 'the run'}"
+    table = Table("Paired differences", heads, rows, (STAR, meaning, *_pooled(pairs, comparisons)))
+    return table, comparisons
 
 
-def _pooled(pairs: Sequence[tuple[ArmRuns, ArmRuns]], made: Sequence[Comparison]) -> list[str]:
-    """What an arm won and lost under all its scopes and budgets together: told, but not tested."""
-    found: dict[str, list[Comparison]] = {}
-    for (arm, _), comparison in zip(pairs, made, strict=True):
-        found.setdefault(arm.base, []).append(comparison)
+def _pooled(pairs: Sequence[tuple[ArmRuns, ArmRuns]], comparisons: Sequence[Comparison]) -> list[str]:
+    """What an arm won and lost under all its scopes and budgets together: reported, but not tested."""
+    by_arm: dict[str, list[Comparison]] = {}
+    for (arm, _), comparison in zip(pairs, comparisons, strict=True):
+        by_arm.setdefault(arm.base, []).append(comparison)
     return [
         f"{name} under its {len(several)} settings together: {sum(c.wins for c in several)} wins,"
         f" {sum(c.losses for c in several)} losses. The tasks are the same ones, so this is no test."
-        for name, several in found.items()
+        for name, several in by_arm.items()
         if len(several) > 1
     ]
 
 
 def _deltas(comparison: Comparison, keys: Sequence[str]) -> list[Cell]:
-    found = {d.metric: d for d in comparison.differences}
-    return [delta(found[key], comparison.tasks) if key in found else None for key in keys]
+    differences = {d.metric: d for d in comparison.differences}
+    return [delta(differences[key], comparison.tasks) if key in differences else None for key in keys]
 
 
-def delta(found: Difference, tasks: int) -> Number:
-    """A difference as people read it. Over so few tasks that its interval tells nothing, it is not marked."""
-    m = metric(found.metric)
-    ends = (found.low * m.scale, found.high * m.scale)
-    return Number(found.delta * m.scale, m.digits, interval=ends, signed=tasks >= FEWEST)
+def _sign_test(comparison: Comparison) -> Row:
+    return comparison.wins, comparison.losses, Number(comparison.p, 3, positive=True)
 
 
-def percentage(found: Estimate, tasks: int) -> Number:
+def delta(difference: Difference, tasks: int) -> Number:
+    """A difference as people read it. Over so few tasks that its interval says nothing, it is not marked."""
+    m = metric(difference.metric)
+    ends = (difference.low * m.scale, difference.high * m.scale)
+    return Number(difference.delta * m.scale, m.digits, interval=ends, signed=tasks >= FEWEST)
+
+
+def percentage(share: Estimate, tasks: int) -> Number:
     """A relative difference in per cent, the same way."""
-    return Number(100 * found.value, 1, interval=(100 * found.low, 100 * found.high), signed=tasks >= FEWEST)
+    return Number(100 * share.value, 1, interval=(100 * share.low, 100 * share.high), signed=tasks >= FEWEST)
 
 
 def comparison_table(comparison: Comparison, simulated: bool = False) -> Table:
     """Two arms in every metric."""
-    columns = (
-        Column("metric", "metric"),
-        Column("first", comparison.first),
-        Column("second", comparison.second),
+    first, second = comparison.first, comparison.second
+    heads = (
+        *columns("metric", "first", "second", first=first, second=second),
         Column("delta", "difference [95 %]"),
         Column("relative", "in per cent [95 %]"),
     )
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[Row] = []
     for d in comparison.differences:
         share = percentage(d.relative, comparison.tasks) if d.relative else None
         figures = (number(d.metric, d.first), number(d.metric, d.second), delta(d, comparison.tasks), share)
         rows.append((metric(d.metric).title, *figures))
     p = Number(comparison.p, 3, positive=True).text
     solved = f"in all {comparison.runs} runs" if comparison.runs > 1 else "in its run"
-    won = counted(comparison.wins, "task")
-    said = (
+    lines = (
         STAR,
-        f"Solved {solved} by {comparison.first} alone: {won}; by {comparison.second} alone:"
+        f"Solved {solved} by {first} alone: {counted(comparison.wins, 'task')}; by {second} alone:"
         f" {comparison.losses}. Exact two-sided sign test: p {p if p.startswith('<') else f'= {p}'}.",
         *warnings(comparison),
         *([SIMULATED] if simulated else []),
     )
     over = f"{counted(comparison.tasks, 'task')}, {counted(comparison.runs, 'run')}"
-    return without_empty(Table(f"{comparison.first} minus {comparison.second}: {over}", columns, tuple(rows), said))
+    return without_empty(Table(f"{first} minus {second}: {over}", heads, tuple(rows), lines))
 
 
 def group_comparisons(first: ArmRuns, second: ArmRuns, shared: Common, key: str) -> dict[str, Comparison]:
@@ -316,53 +314,47 @@ def group_comparisons(first: ArmRuns, second: ArmRuns, shared: Common, key: str)
     }
 
 
-def group_comparison_table(found: Mapping[str, Comparison], key: str) -> Table:
+def group_comparison_table(comparisons: Mapping[str, Comparison], key: str) -> Table:
     """The same as a table."""
-    every = tuple(found.values())
-    keys = list(dict.fromkeys(d.metric for made in every for d in made.differences))
-    rows: list[tuple[Cell, ...]] = []
-    for value, made in found.items():
-        p = Number(made.p, 3, positive=True)
-        rows.append((value, made.tasks, *_deltas(made, keys), made.wins, made.losses, p))
-    heads = (Column("group", key), Column("tasks", "tasks"), *(Column(k, f"Δ {metric(k).title}") for k in keys))
-    tail = (Column("wins", "win"), Column("losses", "lose"), Column("p", "p"))
+    every = tuple(comparisons.values())
+    keys = list(dict.fromkeys(d.metric for c in every for d in c.differences))
+    rows = tuple((value, c.tasks, *_deltas(c, keys), *_sign_test(c)) for value, c in comparisons.items())
+    heads = (*columns("group", "tasks", group=key), *_metric_columns(keys, "Δ "), *SIGN_TEST)
     title = f"{every[0].first} minus {every[0].second}, by {key}" if every else f"by {key}"
-    return Table(title, (*heads, *tail), tuple(rows), (STAR, *_group_notes(made.tasks for made in every)))
+    return Table(title, heads, rows, (STAR, *_group_notes(c.tasks for c in every)))
 
 
-def to_json(shown: Evaluation) -> dict[str, Any]:
-    """All figures, whole."""
+def to_json(evaluation: Evaluation) -> dict[str, Any]:
+    """All figures, exact."""
     arms = []
-    for arm in shown.arms:
+    for arm in evaluation.arms:
         by_group = {
-            key: {value: shown.metrics(arm, tasks).to_json() for value, tasks in groups.items()}
-            for key in group_keys(shown.arms)
-            if (groups := grouped(shown.arms, shown.shared.tasks, key))
+            key: {value: evaluation.metrics(arm, tasks).to_json() for value, tasks in groups.items()}
+            for key in group_keys(evaluation.arms)
+            if (groups := grouped(evaluation.arms, evaluation.shared.tasks, key))
         }
         settings = {k: v for k, v in arm.settings.items() if k not in ("name", "scope")}
-        found = {"arm": arm.label, "name": arm.name, "scope": arm.scope, **settings, **shown.metrics(arm).to_json()}
-        arms.append({**found, "groups": by_group})
+        named = {"arm": arm.label, "name": arm.name, "scope": arm.scope, **settings}
+        arms.append({**named, **evaluation.metrics(arm).to_json(), "groups": by_group})
     return {
-        "title": shown.title,
-        "tasks": len(shown.shared.tasks),
-        "runs": shown.shared.runs,
-        "left_out": shown.shared.left_out,
-        "not_begun": list(shown.not_begun),
-        "simulated": shown.simulated,
+        "title": evaluation.title,
+        "tasks": len(evaluation.shared.tasks),
+        "runs": evaluation.shared.runs,
+        "left_out": evaluation.shared.left_out,
+        "not_begun": list(evaluation.not_begun),
+        "simulated": evaluation.simulated,
         "arms": arms,
-        "notes": list(notes(shown)),
+        "notes": list(notes(evaluation)),
     }
 
 
 def without_empty(table: Table) -> Table:
     """Without columns that have nothing in any row (no arm has a scope), and without a cache that was never used."""
-    kept = [
-        n
-        for n, column in enumerate(table.columns)
-        if not (table.rows and all(row[n] is None for row in table.rows))
-        and not (
-            column.key == "cached" and all(not (isinstance(c := row[n], Number) and c.value) for row in table.rows)
-        )
-    ]
-    rows = tuple(tuple(row[n] for n in kept) for row in table.rows)
-    return replace(table, columns=tuple(table.columns[n] for n in kept), rows=rows)
+
+    def empty(n: int) -> bool:
+        cells = [row[n] for row in table.rows]
+        if table.columns[n].key == "cached":
+            return not any(isinstance(cell, Number) and cell.value for cell in cells)
+        return bool(cells) and all(cell is None for cell in cells)
+
+    return table.select([n for n in range(len(table.columns)) if not empty(n)])

@@ -13,9 +13,10 @@ from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import label
 from recompact.evaluation.intervals import RELATIVE, Estimates, estimates, none_of
 from recompact.evaluation.metrics import metric
-from recompact.evaluation.summary import STAR, Evaluation, counted, percentage
+from recompact.evaluation.summary import STAR, Evaluation, percentage
 from recompact.stats import Estimate
 from recompact.tables import Cell, Column, Number, Table
+from recompact.texts import counted
 
 
 @dataclass(frozen=True)

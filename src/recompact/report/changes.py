@@ -1,27 +1,29 @@
-"""What changed in a section of a compaction prompt, line by line and word by word.
+"""What changed between two templates: section by section, line by line and word by word.
 
-Comes in: a section as it was and as it is. Goes out: lines with a sign, in pieces, of which those are marked that the
-other side does not have. The terminal and the page show the same.
+The terminal and the page render the same `PromptChange`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from recompact.template import SectionChange
+from recompact.template import PartDiff, SectionChange, Template, diff
 
-Sign = Literal["+", "-", " "]
+if TYPE_CHECKING:
+    from recompact.candidate import Clause
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line with its sign: new, gone, or the same. Each piece says whether it is what differs."""
+    """A line that is new, gone or the same. Each piece says whether it is what differs; `clauses` are those that
+    first occur in this line."""
 
-    sign: Sign
+    sign: Literal["+", "-", " "]
     pieces: tuple[tuple[str, bool], ...]
+    clauses: tuple[Clause, ...] = ()
 
     @property
     def text(self) -> str:
@@ -29,7 +31,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangedSection:
     """One section: its heading, what happened to it in a word, and its lines."""
 
     heading: str
@@ -37,22 +39,87 @@ class Changed:
     lines: tuple[Line, ...]
 
 
-def changed(change: SectionChange) -> Changed:
-    """A section's change in lines. The heading is said once and is not among them, unless it differs itself."""
+@dataclass(frozen=True)
+class ChangedPart:
+    """One part of the prompt (first, update, system) with the sections that differ."""
+
+    part: str
+    structure: tuple[tuple[str, str, str], ...]  # headings or placeholders that differ: what, before, after
+    sections: tuple[ChangedSection, ...]
+    like: str = ""  # an earlier part that differs in exactly the same lines
+
+
+@dataclass(frozen=True)
+class PromptChange:
+    """Two templates by name, what differs, and the clauses that occur in no single line."""
+
+    before: str
+    after: str
+    hashes: tuple[str, str]
+    parts: tuple[ChangedPart, ...]
+    loose: tuple[Clause, ...]
+
+    @property
+    def verdict(self) -> str:
+        if not self.parts:
+            return "Nothing differs."
+        if any(part.structure for part in self.parts):
+            return "The structure differs: headings or placeholders are not the same."
+        return "Headings and placeholders are the same: only guidance differs."
+
+
+def prompt_change(
+    before: tuple[str, Template], after: tuple[str, Template], clauses: Sequence[Clause] = ()
+) -> PromptChange:
+    """Two named templates. `clauses` are those of the second."""
+    unplaced = list(clauses)
+    parts: list[ChangedPart] = []
+    seen: dict[tuple[ChangedSection, ...], str] = {}
+    for part in diff(before[1], after[1]):
+        sections = tuple(map(changed_section, part.changes))
+        like = seen.setdefault(sections, part.part)
+        marked = tuple(_with_clauses(section, unplaced) for section in sections)
+        parts.append(ChangedPart(part.part, _structure(part), marked, like if like != part.part else ""))
+    hashes = before[1].hash, after[1].hash
+    return PromptChange(before[0], after[0], hashes, tuple(parts), tuple(unplaced))
+
+
+def _structure(part: PartDiff) -> tuple[tuple[str, str, str], ...]:
+    both = (("headings", part.headings), ("placeholders", part.placeholders))
+    return tuple((what, ", ".join(a) or "none", ", ".join(b) or "none") for what, (a, b) in both if a != b)
+
+
+def _with_clauses(section: ChangedSection, unplaced: list[Clause]) -> ChangedSection:
+    """The section with each clause at the first new line that contains it; such clauses are placed."""
+    lines = []
+    for line in section.lines:
+        here = tuple(clause for clause in unplaced if line.sign == "+" and _plain(clause.text) in _plain(line.text))
+        for clause in here:
+            unplaced.remove(clause)
+        lines.append(replace(line, clauses=here))
+    return replace(section, lines=tuple(lines))
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def changed_section(change: SectionChange) -> ChangedSection:
+    """A section's change in lines. Its heading is not among them, unless it differs itself."""
     before, after = change.before or "", change.after or ""
     what = "added" if change.before is None else "removed" if change.after is None else "changed"
     if what == "changed" and before.split() == after.split():
         what = "changed in white space only"
-    lines, others = before.splitlines(), after.splitlines()
-    if change.heading and (not lines or not others or lines[0] == others[0]):
-        lines, others = lines[1:], others[1:]
-    return Changed(change.heading or "(before the first heading)", what, tuple(line_changes(lines, others)))
+    old, new = before.splitlines(), after.splitlines()
+    if change.heading and (not old or not new or old[0] == new[0]):
+        old, new = old[1:], new[1:]
+    return ChangedSection(change.heading or "(before the first heading)", what, tuple(changed_lines(old, new)))
 
 
-def line_changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Line]:
-    """Two texts as one list of lines; where as many lines were taken as were put, words are compared.
+def changed_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[Line]:
+    """Two texts as one list of lines; where as many lines were removed as were added, words are compared.
 
-    >>> [(line.sign, line.pieces) for line in line_changes(["keep all"], ["keep nothing"])]
+    >>> [(line.sign, line.pieces) for line in changed_lines(["keep all"], ["keep nothing"])]
     [('-', (('keep ', False), ('all', True))), ('+', (('keep ', False), ('nothing', True)))]
     """
     for kind, i, i_end, j, j_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
@@ -70,8 +137,8 @@ def line_changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Line]:
 def _pieces(line: str, other: str) -> tuple[tuple[str, bool], ...]:
     """A line in pieces: which of its words the other does not have."""
     words, others = line.split(" "), other.split(" ")
-    found = []
+    pieces = []
     for kind, i, i_end, _, _ in SequenceMatcher(None, words, others, autojunk=False).get_opcodes():
         if i < i_end:
-            found.append((" ".join(words[i:i_end]) + (" " if i_end < len(words) else ""), kind != "equal"))
-    return tuple(found)
+            pieces.append((" ".join(words[i:i_end]) + (" " if i_end < len(words) else ""), kind != "equal"))
+    return tuple(pieces)

@@ -11,7 +11,14 @@ from recompact.config import VerifyConfig
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.paired import compare
 from recompact.outcome import BoundaryId, Outcome, Outcomes
-from recompact.report.content.answer import Contrast, contrast, cost_claim, gain_claim, turned, verdict
+from recompact.report.content.answer import (
+    ArmContrast,
+    arm_contrast,
+    cost_claim,
+    gain_claim,
+    metric_verdict,
+    reverse,
+)
 from recompact.report.content.harm import Harm, harm_claim, harm_details, harm_of
 from recompact.report.content.next_steps import next_steps
 from recompact.store.runs import BoundaryRow
@@ -19,14 +26,14 @@ from recompact.store.runs import BoundaryRow
 GOOD, FAIR, BAD = ["111"] * 30, ["111"] * 27 + ["000"] * 3, ["111"] * 10 + ["000"] * 20
 
 
-def of(first: ArmRuns, second: ArmRuns) -> Contrast:
-    return contrast(f"{first.label} against {second.label}", compare(first, second, resamples=500))
+def of(first: ArmRuns, second: ArmRuns) -> ArmContrast:
+    return arm_contrast(compare(first, second, resamples=500))
 
 
 def test_a_loss_is_called_one() -> None:
     found = of(arm("prompting", BAD, "history"), arm("none", GOOD))
     claim = cost_claim(found)
-    assert claim.said == "Compaction makes this agent fail more often."
+    assert claim.text == "Compaction makes this agent fail more often."
     assert claim.numbers[0].startswith("prompting/history against none: Accuracy −66.7 points, 95 % interval −8")
     accuracy = found.changes[0]
     assert (accuracy.verdict, accuracy.words) == ("worse", "Accuracy falls.")
@@ -38,33 +45,33 @@ def test_no_evidence_is_called_no_evidence() -> None:
     mixed = ["111", "000"] * 15
     found = of(arm("prompting", mixed, "history"), arm("none", ["000", "111"] * 15))
     claim = cost_claim(found)
-    assert claim.said == "There is no evidence that compaction changes how often this agent succeeds."
+    assert claim.text == "There is no evidence that compaction changes how often this agent succeeds."
     assert "interval −" in claim.numbers[0]
     assert " to +" in claim.numbers[0]
     assert found.changes[0].words == "Accuracy: no evidence of a difference."
     longer = of(arm("prompting", mixed, steps=20), arm("none", ["000", "111"] * 15, steps=10))
-    assert cost_claim(longer).said.endswith("succeeds, but it takes more steps.")
-    assert cost_claim(longer, steps=False).said == claim.said
-    assert gain_claim(turned_of(longer)).said.endswith("succeeds, and it takes fewer steps.")
+    assert cost_claim(longer).text.endswith("succeeds, but it takes more steps.")
+    assert cost_claim(longer, steps=False).text == claim.text
+    assert gain_claim(turned_of(longer)).text.endswith("succeeds, and it takes fewer steps.")
 
 
-def turned_of(found: Contrast) -> Contrast:
-    return contrast(found.title, turned(found.comparison))
+def turned_of(found: ArmContrast) -> ArmContrast:
+    return arm_contrast(reverse(found.comparison))
 
 
 def test_a_gain_is_called_one() -> None:
     found = of(arm("PAIR", GOOD, "history"), arm("prompting", BAD, "history"))
-    assert gain_claim(found).said == "With the adapted prompt the agent succeeds more often."
+    assert gain_claim(found).text == "With the adapted prompt the agent succeeds more often."
     assert found.changes[0].verdict == "better"
-    assert cost_claim(found).said == "Compaction makes this agent succeed more often."
+    assert cost_claim(found).text == "Compaction makes this agent succeed more often."
     lost = turned_of(found)
-    assert gain_claim(lost).said == "With the adapted prompt the agent succeeds less often."
+    assert gain_claim(lost).text == "With the adapted prompt the agent succeeds less often."
     assert lost.changes[0].verdict == "worse"
 
 
 def test_a_single_run_says_nothing_about_reliability() -> None:
     found = of(arm("prompting", ["0"] * 15 + ["1"] * 5), arm("none", ["1"] * 20))
-    assert cost_claim(found).said == "Compaction makes this agent fail more often."
+    assert cost_claim(found).text == "Compaction makes this agent fail more often."
     assert [change.metric for change in found.changes] == ["acc", "steps", "tokens"]
     assert any("three times" in step.text for step in next_steps([found], [], [], simulated=False))
 
@@ -73,22 +80,22 @@ def test_reliability_can_fall_where_accuracy_does_not() -> None:
     uneven = of(arm("prompting", ["110"] * 30), arm("none", ["111"] * 20 + ["000"] * 10))
     assert (uneven.verdict("acc"), uneven.verdict("pass^3")) == ("unclear", "worse")
     claim = cost_claim(uneven)
-    assert claim.said == "Compaction makes this agent less reliable: it solves fewer tasks every time."
+    assert claim.text == "Compaction makes this agent less reliable: it solves fewer tasks every time."
     assert claim.numbers[0].startswith("prompting against none: Pass^3 −66.7 points")  # what the claim is about
     back = turned_of(uneven)
-    assert cost_claim(back).said == "Compaction makes this agent more reliable: it solves more tasks every time."
-    assert gain_claim(back).said.startswith("With the adapted prompt the agent is more reliable: it solves more tasks")
+    assert cost_claim(back).text == "Compaction makes this agent more reliable: it solves more tasks every time."
+    assert gain_claim(back).text.startswith("With the adapted prompt the agent is more reliable: it solves more tasks")
 
 
 def test_equal_arms_and_few_tasks() -> None:
     same = of(arm("prompting", FAIR), arm("none", FAIR))
     assert {change.verdict for change in same.changes} == {"same"}
-    assert cost_claim(same).said == "Compaction makes no difference to how often this agent succeeds."
-    assert gain_claim(same).said == "With the adapted prompt the agent succeeds exactly as often."
+    assert cost_claim(same).text == "Compaction makes no difference to how often this agent succeeds."
+    assert gain_claim(same).text == "With the adapted prompt the agent succeeds exactly as often."
     few = of(arm("prompting", ["000"] * 3), arm("none", ["111"] * 3))
     assert few.comparison.of("acc").excludes_zero  # and yet
-    assert verdict(few.comparison.of("acc"), 3) == "too few"
-    assert cost_claim(few).said == "3 tasks cannot tell what compaction does to this agent."
+    assert metric_verdict(few.comparison.of("acc"), 3) == "too few"
+    assert cost_claim(few).text == "3 tasks cannot tell what compaction does to this agent."
     assert few.changes[0].numbers == "100.0 % became 0.0 %, on 3 tasks."
     assert few.changes[2].numbers == "11.0 in both arms, on 3 tasks."
 
@@ -104,10 +111,10 @@ def test_fewer_steps_are_better() -> None:
 def test_a_comparison_turned_round_is_the_comparison_the_other_way() -> None:
     one, other = arm("a", ["110", "000", "111", "011"] * 6), arm("b", ["000", "111", "111", "001"] * 6, steps=14)
     there, back = compare(one, other), compare(other, one)
-    for d, e in zip(turned(there).differences, back.differences, strict=True):
+    for d, e in zip(reverse(there).differences, back.differences, strict=True):
         assert (d.metric, d.first, d.second) == (e.metric, e.first, e.second)
         assert (d.delta, d.low, d.high) == pytest.approx((e.delta, e.low, e.high), abs=1e-9)
-    assert (turned(there).wins, turned(there).losses, there.p) == (back.wins, back.losses, back.p)
+    assert (reverse(there).wins, reverse(there).losses, there.p) == (back.wins, back.losses, back.p)
 
 
 # --- boundaries
@@ -132,7 +139,7 @@ def test_harm_is_counted_by_channel_with_the_interval_of_the_share() -> None:
     harm = harm_of(Findings(VerifyConfig(), True, (*bad, *fine, nothing)), trajectories=50)
     assert (harm.examined, harm.harmful, harm.without_verdict) == (40, 4, 1)
     assert (harm.error, harm.burden, harm.both, harm.neither) == (1, 1, 1, 1)
-    assert harm_claim(harm).said == "4 of 40 examined compactions did harm."
+    assert harm_claim(harm).text == "4 of 40 examined compactions did harm."
     assert harm_claim(harm).numbers == ("10.0 %, 95 % interval 4.0 to 23.1 %.",)  # Wilson's
     said = " ".join(harm_details(harm))
     assert "40 boundaries in 40 of 50 trajectories" in said
@@ -143,10 +150,10 @@ def test_harm_is_counted_by_channel_with_the_interval_of_the_share() -> None:
 def test_an_unfinished_verification_says_so() -> None:
     found = Findings(VerifyConfig(), False, (finding(0, 1.0, 0.0, retained=False), finding(1, 1, 1, retained=False)))
     harm = harm_of(found, 2)
-    assert harm_claim(harm).said == "1 of 2 examined compactions so far seem to have done harm."
+    assert harm_claim(harm).text == "1 of 2 examined compactions so far seem to have done harm."
     assert any("not finished" in text for text in harm_details(harm))
     assert next_steps([], [], [("mine", harm)], simulated=False)[0].command == "recompact verify mine"
-    assert harm_claim(harm_of(Findings(VerifyConfig(), True, ()), 3)).said == "No compaction has been examined yet."
+    assert harm_claim(harm_of(Findings(VerifyConfig(), True, ()), 3)).text == "No compaction has been examined yet."
 
 
 @pytest.mark.parametrize(
@@ -186,7 +193,7 @@ def test_next_steps_follow_from_what_was_found() -> None:
     assert "more than 30 tasks" in told([even], [], [("r", harm(3))])
     assert "recompact adapt CONFIG" in told([cost], [], [("r", harm(3))])
     assert "recompact adapt" not in told([cost], [], [("r", harm(0))])
-    assert "No compaction did harm that shows" in told([cost], [], [("r", harm(0))])
+    assert "No compaction showed harm" in told([cost], [], [("r", harm(0))])
     assert "recompact verify CONFIG" in told([cost], [], [])
     assert "recompact evaluate CONFIG --arm none --arm prompting" in told([], [], [("r", harm(3))])
     # A run that was adapted already is to be evaluated, not adapted.

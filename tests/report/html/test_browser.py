@@ -24,8 +24,8 @@ from recompact.chat import Usage
 from recompact.context import Context
 from recompact.evaluation.arms import Arm, note_arms
 from recompact.evaluation.evaluate import PHASE, unit_of
-from recompact.report.content import read_report
-from recompact.report.html import write
+from recompact.report.content.report import read_report
+from recompact.report.html.page import write
 from recompact.store.records import write_trajectory
 from recompact.store.runs import trajectories
 from recompact.store.store import Store

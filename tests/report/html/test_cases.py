@@ -20,9 +20,9 @@ from report_support import (
 
 from recompact.candidate import Candidate, Clause
 from recompact.errors import InputError
-from recompact.report.content import Report, read_report
-from recompact.report.content.boundaries import STEPS, Case, Piece
-from recompact.report.html import render
+from recompact.report.content.cases import PAGE, Case, Piece
+from recompact.report.content.report import Report, read_report
+from recompact.report.html.page import render
 from recompact.store.store import Store
 from recompact.template import save
 
@@ -44,15 +44,15 @@ def text_of(pieces: tuple[Piece, ...]) -> str:
 
 def test_top_says_how_many_are_shown(report: Report) -> None:
     assert len(report.verified[0].cases) == 1
-    assert len(report.verified[0].listed.rows) == 2
+    assert len(report.verified[0].boundaries.rows) == 2
     assert report.anchors == {str(report.verified[0].cases[0].id): "boundary-1-1"}
 
 
 def test_a_case_tells_what_happened(case: Case) -> None:
     assert case.harmful
     assert case.sentence == (
-        "With the context before, the agent succeeded in 2 of 2 continuations; with the summary in 0 of 2, and it took"
-        " 8.0 steps more on average."
+        "With the context before, the agent succeeded in 2 of 2 continuations; with the summary, in 0 of 2, and it took"
+        " 8.0 more steps on average."
     )
     assert case.notes == ("The first summary was over the budget, so a second one was asked for.",)
     assert case.diagnosis
@@ -67,23 +67,24 @@ def test_what_was_dropped_is_marked_in_pre_and_only_that(case: Case) -> None:
     assert set(marked) <= set(case.literals)
     assert [text_of(block.pieces) for block in case.after] == [
         "## Goal\nSummary: blue",
-        "1 turn after that stays word for word, in PRE as in POST",
+        "1 turn after that stays verbatim, in PRE as in POST",
     ]
 
 
 def test_continuations_stand_side_by_side_with_their_marks(case: Case) -> None:
-    assert case.pre
-    assert case.post
-    assert case.pre.title == "PRE, draw 1: success, finished after 4 steps"
-    assert case.post.title == "POST, draw 1: failure, finished after 12 steps"
-    assert case.parting == "They part at step 1."
-    assert [step.diverges for step in case.post.steps] == [True] + [False] * 11
-    assert [step.again for step in case.post.steps] == [True] * 6 + [False] * 6
-    assert [step.again for step in case.pre.steps] == [True] * 3 + [False]
-    assert text_of(case.post.steps[0].action) == 'look(page=0, note="blue")'
-    assert text_of(case.post.steps[0].observation).startswith('{"id": "rec-077"')
-    assert text_of(case.post.answer) == "answer blue"
-    assert [other.said for other in case.others] == [
+    (pair,) = case.pairs
+    assert pair.pre
+    assert pair.post
+    assert pair.pre.title == "PRE, draw 1: success, finished after 4 steps"
+    assert pair.post.title == "POST, draw 1: failure, finished after 12 steps"
+    assert pair.parting == "They part at step 1."
+    assert [step.diverges for step in pair.post.steps] == [True] + [False] * 11
+    assert [step.again for step in pair.post.steps] == [True] * 6 + [False] * 6
+    assert [step.again for step in pair.pre.steps] == [True] * 3 + [False]
+    assert text_of(pair.post.steps[0].action) == 'look(page=0, note="blue")'
+    assert text_of(pair.post.steps[0].observation).startswith('{"id": "rec-077"')
+    assert text_of(pair.post.answer) == "answer blue"
+    assert [other.title for other in case.others] == [
         "PRE, draw 2: success, finished after 4 steps, 3 actions done before",
         "POST, draw 2: failure, finished after 12 steps, 6 actions done before",
     ]
@@ -95,11 +96,13 @@ def test_long_continuations_keep_their_beginning_and_their_end(tmp_path: Path) -
         store.set_meta(verified={"allocation": "uniform:1", "hazard": 0.5, "burden": 5.0})
         add_boundary(store, "red", draws=1, steps=60)
     (found,) = read_report([str(tmp_path / "long.db")], tmp_path).verified[0].cases
-    assert found.post
-    assert len(found.post.steps) == STEPS
-    assert found.post.hidden == 60 - STEPS - 1
-    assert found.post.last
-    assert found.post.last.number == 60
+    (pair,) = found.pairs
+    assert PAGE.steps
+    assert pair.post
+    assert len(pair.post.steps) == PAGE.steps
+    assert pair.post.hidden == 60 - PAGE.steps - 1
+    assert pair.post.last
+    assert pair.post.last.number == 60
 
 
 def test_without_harm_the_largest_effects_are_shown(tmp_path: Path) -> None:
@@ -110,7 +113,7 @@ def test_without_harm_the_largest_effects_are_shown(tmp_path: Path) -> None:
     report = read_report([str(tmp_path / "fine.db")], tmp_path)
     assert [found.harmful for found in report.verified[0].cases] == [False]
     assert "No compaction was found harmful. These had the largest effects." in render(report)
-    assert report.lead[0].said == "0 of 1 examined compaction did harm."
+    assert report.lead[0].text == "0 of 1 examined compaction did harm."
 
 
 def test_a_text_without_an_end_takes_no_time(tmp_path: Path) -> None:
@@ -138,10 +141,10 @@ def test_an_adaptation_alone_gives_the_change_and_the_selection(tmp_path: Path) 
     assert (change.before, change.after) == ("original", "pair-1")
     assert [part.part for part in change.parts] == ["first", "update"]
     assert not any(part.structure for part in change.parts)
-    lines = [(marked.line.sign, marked.line.text, marked.rules) for marked in change.parts[0].sections[0].lines]
+    lines = [(line.sign, line.text, line.clauses) for line in change.parts[0].sections[0].lines]
     assert ("+", CLAUSE, (rules[0],)) in lines
     assert change.loose == (rules[1],)
-    assert report.selected[0].statement.startswith("pair-1 was selected: 2 of 2 runs passed")
+    assert report.selections[0].statement.startswith("pair-1 was selected: 2 of 2 runs passed")
     html = render(report)
     assert f'<a href="#{report.anchors["task red#1"]}">task red#1</a>, <span class="name">gone#9</span>' in html
     assert "<ins>" in html
@@ -162,7 +165,7 @@ def test_given_templates_come_first_and_their_manifest_tells_why(tmp_path: Path)
     report = read_report([str(run)], tmp_path, prompt=(Path("default"), tmp_path / "after"))
     (change,) = report.prompts
     assert change.before == "default"
-    cited = [rule.answers for part in change.parts for s in part.sections for m in s.lines for rule in m.rules]
+    cited = [clause.answers for part in change.parts for s in part.sections for m in s.lines for clause in m.clauses]
     assert cited == [("t#1",)]
     (tmp_path / "after" / "manifest.json").write_text("[1, 2")  # then it tells nothing, and that is all
     assert read_report([str(run)], tmp_path, prompt=(Path("default"), tmp_path / "after")).prompts
@@ -200,7 +203,7 @@ def test_several_runs_are_named(tmp_path: Path) -> None:
 
 
 def test_how_it_was_made(report: Report) -> None:
-    (made,) = report.made
+    (made,) = report.provenance
     facts = dict(made.facts)
     assert len(facts) == len(made.facts)  # each is said once
     assert facts["Suite"] == "office, split train"

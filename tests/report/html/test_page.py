@@ -17,10 +17,11 @@ from report_support import (
     make_verified,
 )
 
-from recompact.report import figures
-from recompact.report.content import Report, read_report
+from recompact.report.content.report import Report, read_report
+from recompact.report.figures import sets
 from recompact.report.figures.inline import inlined
-from recompact.report.html import render
+from recompact.report.html import page as page_module
+from recompact.report.html.page import render
 from recompact.template import Template, default_template, save
 from recompact.texts import visible
 
@@ -173,7 +174,8 @@ def test_without_matplotlib_the_page_says_how_to_get_figures(
     report: Report, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "<svg" in html
-    monkeypatch.setattr(figures, "available", lambda: False)
+    monkeypatch.setattr(page_module, "available", lambda: False)
+    monkeypatch.setattr(sets, "available", lambda: False)
     page = Page(render(report))
     assert "pip install 'recompact[figures]'" in page.text
     assert "What compaction costs" in page.text

@@ -14,10 +14,10 @@ from recompact.candidate import Candidate
 from recompact.context import Context
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns
-from recompact.report.content import Report, read_report
 from recompact.report.content.arms import legend
-from recompact.report.content.boundaries import boundary_list
-from recompact.report.html import render
+from recompact.report.content.boundaries import boundary_table
+from recompact.report.content.report import Report, read_report
+from recompact.report.html.page import render
 from recompact.store.records import write_trajectory
 from recompact.store.store import Store
 from recompact.tables import cell_text
@@ -53,7 +53,7 @@ def test_evaluations_with_different_models_show_the_transfer(two: Report) -> Non
 
 
 def test_runs_of_the_same_name_are_told_apart(two: Report) -> None:
-    paths = [made.made.name for made in two.evaluations]
+    paths = [made.provenance.name for made in two.evaluations]
     assert [made.name for made in two.evaluations] == paths  # the stem alone would be the same
     assert [made.arms.title for made in two.evaluations] == [f"office, 8 tasks, 2 runs ({path})" for path in paths]
     titles = re.findall(r"<h3 id=\"figure-\d+\">([^<]+)</h3>", render(two))
@@ -83,7 +83,7 @@ def test_however_a_run_is_named_it_is_read_once(tmp_path: Path, monkeypatch: pyt
     run = make_evaluation(tmp_path / "runs" / "e.db")
     monkeypatch.chdir(tmp_path)
     report = read_report(["e", "runs/e.db", str(run)], Path("runs"))
-    assert [made.name for made in report.made] == ["runs/e.db"]
+    assert [made.name for made in report.provenance] == ["runs/e.db"]
 
 
 # --- budgets
@@ -97,12 +97,12 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 def test_a_claim_names_its_arms_where_not_all_are_alike(swept: Report) -> None:
-    costs = [claim for claim in swept.lead if "ompaction" in claim.said]
-    worse = next(claim for claim in costs if claim.said.startswith("Compaction makes this agent fail more often"))
-    assert worse.said.endswith("(prompting@100/history).")
-    unclear = next(claim for claim in costs if claim.said.startswith("There is no evidence"))
-    assert "prompting/history" in unclear.said
-    assert "prompting@7000/history" in unclear.said
+    costs = [claim for claim in swept.lead if "ompaction" in claim.text]
+    worse = next(claim for claim in costs if claim.text.startswith("Compaction makes this agent fail more often"))
+    assert worse.text.endswith("(prompting@100/history).")
+    unclear = next(claim for claim in costs if claim.text.startswith("There is no evidence"))
+    assert "prompting/history" in unclear.text
+    assert "prompting@7000/history" in unclear.text
     assert len(unclear.numbers) == 2
     assert all("against none: Accuracy" in line for line in (*worse.numbers, *unclear.numbers))
 
@@ -173,7 +173,7 @@ def test_few_arms_make_a_page_too(tmp_path: Path, arms: int) -> None:
         path.write_text("\n".join(lines))
         paths.append(str(path))
     report = read_report(paths, tmp_path)
-    assert "Accuracy" in report.lead[0].said
+    assert "Accuracy" in report.lead[0].text
     assert report.no_transfer == ("released records do not say which models made them" if arms > 1 else "")
     assert "svg" in render(report)
 
@@ -183,9 +183,10 @@ def test_few_arms_make_a_page_too(tmp_path: Path, arms: int) -> None:
 
 def test_the_list_has_the_numbers_of_recompact_boundaries(tmp_path: Path) -> None:
     report = read_report([str(make_verified(tmp_path / "v.db", ["red", "blue"]))], tmp_path)
-    table = boundary_list(report.verified[0].found)
+    table = boundary_table(report.verified[0].findings)
     row = [cell_text(cell) for cell in table.rows[0]]
-    assert row[:7] == ["task blue#1", "6", "+1.00", "+0.07 to +1.00", "+8.0", "+4.1 to +11.9", "0.90"]
+    assert row[:6] == ["task blue#1", "6", "+1.00", "+0.07 to +1.00", "+8.0", "+4.1 to +11.9"]
+    assert row[6:] == ["2+2", "both", "0.90", "harmful"]
     assert not any("*" in cell for cell in row)  # which marks retained ones in the terminal
     assert any("P(harmful) is" in note for note in table.notes)
 
@@ -204,8 +205,8 @@ def test_what_is_harmful_though_success_rose_says_so(tmp_path: Path) -> None:
 def test_a_case_says_what_the_agent_was_asked(tmp_path: Path) -> None:
     report = read_report([str(make_verified(tmp_path / "v.db"))], tmp_path)
     (case,) = report.verified[0].cases
-    assert [piece.text for piece in case.asked] == ["Do the task."]
-    assert "Asked:</span> <q>Do the task.</q>" in render(report)
+    assert [piece.text for piece in case.task] == ["Do the task."]
+    assert "Task:</span> <q>Do the task.</q>" in render(report)
 
 
 def test_figures_that_are_missing_are_named_with_what_they_need(tmp_path: Path) -> None:
@@ -218,8 +219,8 @@ def test_figures_that_are_missing_are_named_with_what_they_need(tmp_path: Path) 
 def test_what_the_page_does_not_say_has_its_command(tmp_path: Path) -> None:
     report = read_report([str(make_evaluation(tmp_path / "e.db")), str(make_verified(tmp_path / "v.db"))], tmp_path)
     by_group = "--details --by difficulty --by family"  # all tables of the page
-    assert report.made[0].commands == (f"recompact compare {tmp_path / 'e.db'} {by_group}",)
-    asked = [step.command for made in report.made for step in made.more]
+    assert report.provenance[0].commands == (f"recompact compare {tmp_path / 'e.db'} {by_group}",)
+    asked = [step.command for made in report.provenance for step in made.more]
     assert f"recompact behaviour {tmp_path / 'e.db'}" in asked
     assert f"recompact replay {tmp_path / 'v.db'} 'task all is well#1' --template NAME=DIRECTORY" in asked
     html = render(report)
@@ -237,7 +238,7 @@ def test_a_selection_that_is_under_way_has_no_winner_yet(tmp_path: Path) -> None
     with Store.open(run) as store:
         note_adaptation(store, candidate)
     report = read_report([str(run)], tmp_path)
-    assert [made.statement for made in report.selected] == [
+    assert [made.statement for made in report.selections] == [
         "The candidates have not all been run on the fit tasks yet."
     ]
     assert report.prompts == ()
@@ -245,11 +246,11 @@ def test_a_selection_that_is_under_way_has_no_winner_yet(tmp_path: Path) -> None
     with Store.open(run) as store:
         note_adaptation(store, candidate, selected(candidate))
     done = read_report([str(run)], tmp_path)
-    assert done.selected[0].table
+    assert done.selections[0].table
     assert "has not seen" in done.next[0].text
     assert (done.prompts[0].parts[0].like, done.prompts[0].parts[1].like) == ("", "first")
     assert "The same changes as in first.md." in render(done)
-    assert done.made[0].kind == "a verified and adapted run"
+    assert done.provenance[0].kind == "a verified and adapted run"
 
 
 def test_a_run_in_which_nothing_was_compacted_says_so(tmp_path: Path) -> None:
@@ -268,7 +269,7 @@ def test_a_run_whose_config_is_gone_is_reported_all_the_same(tmp_path: Path) -> 
         note_adaptation(store, Candidate("pair-1", Template("a", "b", "c")))
     shutil.move(tmp_path / "here", tmp_path / "there")
     report = read_report([str(tmp_path / "there" / "v.db")], tmp_path)
-    assert report.lead[0].said == "1 of 1 examined compaction did harm."
+    assert report.lead[0].text == "1 of 1 examined compaction did harm."
 
 
 def test_an_unfinished_evaluation_warns_with_its_name(tmp_path: Path) -> None:

@@ -1,7 +1,4 @@
-"""How many compactions did harm, in words and numbers: what was examined, what counts as harmful, how sure that is.
-
-Comes in: the findings of a verified run. Goes out: counts, and sentences about them.
-"""
+"""How many compactions did harm: what was examined, what counts as harmful, and how sure that is."""
 
 from __future__ import annotations
 
@@ -9,9 +6,9 @@ from dataclasses import dataclass
 
 from recompact.attribution.findings import Finding, Findings
 from recompact.config import VerifyConfig
-from recompact.evaluation.summary import counted
 from recompact.report.content.answer import Claim
 from recompact.stats import wilson
+from recompact.texts import counted
 
 ALLOCATIONS = {
     "uniform": "every boundary gets the same number",
@@ -19,7 +16,7 @@ ALLOCATIONS = {
     "racing": "they go where the verdict is least settled",
     "chained": "the first one from POST is read off the trajectory",
 }
-"""What a reader who has never heard of an allocation needs to know of it."""
+"""What a reader who has never heard of an allocation needs to know about it."""
 
 
 @dataclass(frozen=True)
@@ -57,29 +54,34 @@ def rule_of(settings: VerifyConfig) -> str:
     return f"H ≥ {settings.hazard:g} or B ≥ {settings.burden:g}"
 
 
-def harm_of(found: Findings, trajectories: int) -> Harm:
-    """The counts. Until a verification is finished, those count whose estimates reach a threshold."""
-    known = [finding for finding in found.boundaries if finding.effect is not None]
-    bad = [finding for finding in known if harmful(found, finding)]
-    channels = [finding.effect.channel for finding in bad if finding.effect]
+def with_effect(findings: Findings) -> list[Finding]:
+    """The boundaries with draws in both arms, most harmful first."""
+    return [finding for finding in findings.boundaries if finding.effect is not None]
+
+
+def is_harmful(findings: Findings, finding: Finding) -> bool:
+    """Whether a boundary counts as harmful: by the allocation, or by its estimate as long as draws are missing."""
+    return finding.retained if findings.settled else finding.effect is not None and finding.effect.selected
+
+
+def harm_of(findings: Findings, trajectories: int) -> Harm:
+    """The counts. Until a verification is finished, a boundary counts if its estimate reaches a threshold."""
+    examined = with_effect(findings)
+    harmful = [finding for finding in examined if is_harmful(findings, finding)]
+    channels = [finding.effect.channel for finding in harmful if finding.effect]
     return Harm(
-        examined=len(known),
-        harmful=len(bad),
+        examined=len(examined),
+        harmful=len(harmful),
         error=channels.count("error"),
         burden=channels.count("burden"),
         both=channels.count("both"),
         neither=channels.count("none"),
         trajectories=trajectories,
-        compacted=len({finding.id.unit for finding in known}),
-        without_verdict=len(found.boundaries) - len(known),
-        settled=found.settled,
-        settings=found.settings,
+        compacted=len({finding.id.unit for finding in examined}),
+        without_verdict=len(findings.boundaries) - len(examined),
+        settled=findings.settled,
+        settings=findings.settings,
     )
-
-
-def harmful(found: Findings, finding: Finding) -> bool:
-    """Whether a boundary counts as harmful: by the allocation, or by its estimate as long as draws are missing."""
-    return finding.retained if found.settled else finding.effect is not None and finding.effect.selected
 
 
 def harm_claim(harm: Harm) -> Claim:
@@ -94,7 +96,7 @@ def harm_claim(harm: Harm) -> Claim:
 
 def harm_details(harm: Harm) -> tuple[str, ...]:
     """What else belongs to the counts."""
-    said = [
+    sentences = [
         f"A boundary is where a compaction was made. From each, the same agent was continued with the context before it"
         f" (PRE) and with the one after it (POST); a continuation is a draw. {counted(harm.examined, 'boundary')} in"
         f" {harm.compacted:,} of {counted(harm.trajectories, 'trajectory')} have draws in both.",
@@ -107,17 +109,17 @@ def harm_details(harm: Harm) -> tuple[str, ...]:
             f"{harm.both} did both" * bool(harm.both),
             f"{harm.neither} reached neither threshold" * bool(harm.neither),
         ]
-        others = " The others did no harm that shows." * (harm.harmful < harm.examined)
-        said.append(f"Of the harmful ones, {', '.join(filter(None, kinds))}.{others}")
+        others = " The others showed no harm." * (harm.harmful < harm.examined)
+        sentences.append(f"Of the harmful ones, {', '.join(filter(None, kinds))}.{others}")
     if not harm.settled:
-        said.append("The verification is not finished: these counts may still change.")
+        sentences.append("The verification is not finished: these counts may still change.")
     if harm.without_verdict:
         are = "boundary has" if harm.without_verdict == 1 else "boundaries have"
-        said.append(f"{harm.without_verdict:,} more {are} no verdict: an arm without a draw, or left out.")
-    said.append(
-        "The interval of the share is Wilson's: it takes boundaries as independent, also those of one trajectory."
+        sentences.append(f"{harm.without_verdict:,} more {are} no verdict: an arm without a draw, or left out.")
+    sentences.append(
+        "The interval of the share is Wilson's: it treats boundaries as independent, even those of one trajectory."
     )
-    return tuple(said)
+    return tuple(sentences)
 
 
 def _meaning(harm: Harm) -> str:

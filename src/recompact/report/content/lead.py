@@ -1,7 +1,7 @@
-"""The first lines of a report: the claims that answer the question, and the numbers that a reader takes home.
+"""The first lines of a report: the claims that answer the question, and the key figures.
 
-Comes in: evaluations and verified runs. Goes out: claims and key figures. Comparisons that say the same make one claim;
-where they do not (a small budget does harm, a large one does none), each claim names its arms.
+Comparisons that say the same make one claim; where they differ (a small budget does harm, a large one does none), each
+claim names its arms.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from dataclasses import dataclass, replace
 
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.intervals import none_of
-from recompact.evaluation.summary import Evaluation, counted
+from recompact.evaluation.summary import Evaluation
 from recompact.report.content.answer import (
+    ArmContrast,
     Claim,
-    Contrast,
-    adapted,
-    compacted,
+    adapted_arms,
+    compacting_arms,
     cost_claim,
-    figure,
     gain_claim,
+    metric_text,
     with_unit,
 )
 from recompact.report.content.harm import harm_claim
-from recompact.report.content.runs import Evaluated, Verified
+from recompact.report.content.runs import EvaluationReport, VerificationReport
+from recompact.texts import counted
 
 NAMED = 4  # comparisons whose numbers stand below a claim
 
@@ -37,50 +38,52 @@ class KeyFigure:
     note: str
 
 
-def lead(evaluations: Sequence[Evaluated], verified: Sequence[Verified]) -> tuple[Claim, ...]:
-    """What there is to say first; where there are several runs of a kind, with their names."""
+def lead(evaluations: Sequence[EvaluationReport], verified: Sequence[VerificationReport]) -> tuple[Claim, ...]:
+    """What to say first; where there are several runs of a kind, with their names."""
     several = len(evaluations) > 1
-    costs = [(made.name if several else "", found) for made in evaluations for found in made.costs]
-    gains = [(made.name if several else "", found) for made in evaluations for found in made.gains]
-    alone = [made for made in evaluations if not made.costs and not made.gains]
+    costs = [(run.name if several else "", contrast) for run in evaluations for contrast in run.costs]
+    gains = [(run.name if several else "", contrast) for run in evaluations for contrast in run.gains]
+    alone = [run for run in evaluations if not run.costs and not run.gains]
     return (
         *_claims(costs, cost_claim),
         *_claims(gains, gain_claim),
-        *(_named(_accuracies(made), made.name, several) for made in alone),
-        *(_named(harm_claim(run.harm), run.name, len(verified) > 1) for run in verified),
+        *(_named(_accuracies(run), run.name if several else "") for run in alone),
+        *(_named(harm_claim(run.harm), run.name if len(verified) > 1 else "") for run in verified),
     )
 
 
-def _claims(found: Sequence[tuple[str, Contrast]], claim: Callable[[Contrast, bool], Claim]) -> list[Claim]:
-    """One claim for all comparisons that say the same, whatever they say of steps; each is given with its run."""
-    alike: dict[str, list[tuple[str, Contrast]]] = {}
-    for run, one in found:
-        alike.setdefault(claim(one, False).said, []).append((run, one))
-    made = []
+def _claims(contrasts: Sequence[tuple[str, ArmContrast]], claim: Callable[[ArmContrast, bool], Claim]) -> list[Claim]:
+    """One claim for all comparisons that say the same, whatever they say of steps; each comes with its run."""
+    alike: dict[str, list[tuple[str, ArmContrast]]] = {}
+    for run, contrast in contrasts:
+        alike.setdefault(claim(contrast, False).text, []).append((run, contrast))
+    claims = []
     for shorter, same in alike.items():
-        longer = {claim(one, True).said for _, one in same}
-        said = longer.pop() if len(longer) == 1 else shorter
-        arms = ", ".join(f"{run} {one.comparison.first}".strip() for run, one in same)
-        told = [line for run, one in same for line in _named(claim(one, True), run, bool(run)).numbers]
-        more = (f"{len(told) - NAMED} more, below.",) if len(told) > NAMED + 1 else tuple(told[NAMED:])
-        made.append(Claim(said if len(alike) == 1 else f"{said[:-1]} ({arms}).", (*told[:NAMED], *more)))
-    return made
+        longer = {claim(contrast, True).text for _, contrast in same}
+        text = longer.pop() if len(longer) == 1 else shorter
+        arms = ", ".join(f"{run} {contrast.comparison.first}".strip() for run, contrast in same)
+        lines = [line for run, contrast in same for line in _named(claim(contrast, True), run).numbers]
+        more = (f"{len(lines) - NAMED} more, below.",) if len(lines) > NAMED + 1 else tuple(lines[NAMED:])
+        claims.append(Claim(text if len(alike) == 1 else f"{text[:-1]} ({arms}).", (*lines[:NAMED], *more)))
+    return claims
 
 
-def _accuracies(made: Evaluated) -> Claim:
-    """Where nothing is to be compared: every arm by itself."""
-    accs = [f"{arm.label} {with_unit('acc', _accuracy(made.shown, arm))}" for arm in made.shown.arms]
-    return Claim(f"Accuracy: {', '.join(accs)}.", (f"{made.shown.title}.",))
+def _accuracies(run: EvaluationReport) -> Claim:
+    """Where there is nothing to compare: every arm by itself."""
+    accuracies = [f"{arm.label} {with_unit('acc', _accuracy(run.evaluation, arm))}" for arm in run.evaluation.arms]
+    return Claim(f"Accuracy: {', '.join(accuracies)}.", (f"{run.evaluation.title}.",))
 
 
-def _named(claim: Claim, name: str, several: bool) -> Claim:
-    return replace(claim, numbers=tuple(f"{name}: {line}" for line in claim.numbers)) if several else claim
+def _named(claim: Claim, name: str) -> Claim:
+    return replace(claim, numbers=tuple(f"{name}: {line}" for line in claim.numbers)) if name else claim
 
 
-def key_figures(evaluations: Sequence[Evaluated], verified: Sequence[Verified]) -> tuple[tuple[KeyFigure, ...], ...]:
+def key_figures(
+    evaluations: Sequence[EvaluationReport], verified: Sequence[VerificationReport]
+) -> tuple[tuple[KeyFigure, ...], ...]:
     """Accuracy without compaction, with it, and with adapted prompts; how many compactions did harm. Several
     evaluations have a row each."""
-    rows = [_accuracies_of(made, f" of {made.name}" if len(evaluations) > 1 else "") for made in evaluations]
+    rows = [_accuracy_figures(run, f" of {run.name}" if len(evaluations) > 1 else "") for run in evaluations]
     harms = []
     for run in verified:
         where = f", {run.name}" if len(verified) > 1 else ""
@@ -91,26 +94,26 @@ def key_figures(evaluations: Sequence[Evaluated], verified: Sequence[Verified]) 
     return (*map(tuple, rows), *([tuple(harms)] if harms else []))
 
 
-def _accuracies_of(made: Evaluated, where: str) -> list[KeyFigure]:
-    none = none_of(made.shown)
+def _accuracy_figures(run: EvaluationReport, where: str) -> list[KeyFigure]:
+    evaluation, none = run.evaluation, none_of(run.evaluation)
     kinds = (
         ("without compaction", [none] if none else []),
-        ("with compaction", compacted(made.shown)),
-        ("with the adapted prompt", [arm for arm, _ in adapted(made.shown)]),
+        ("with compaction", compacting_arms(evaluation)),
+        ("with the adapted prompt", [arm for arm, _ in adapted_arms(evaluation)]),
     )
-    return [_accuracy_of(label, made.shown, arms, where) for label, arms in kinds if arms]
+    return [_accuracy_figure(label, evaluation, arms, where) for label, arms in kinds if arms]
 
 
-def _accuracy_of(label: str, shown: Evaluation, arms: Sequence[ArmRuns], where: str) -> KeyFigure:
+def _accuracy_figure(label: str, evaluation: Evaluation, arms: Sequence[ArmRuns], where: str) -> KeyFigure:
     """Of one arm, or from the lowest to the highest of several."""
-    ordered = sorted(arms, key=lambda arm: _accuracy(shown, arm))
+    ordered = sorted(arms, key=lambda arm: _accuracy(evaluation, arm))
     low, high = ordered[0], ordered[-1]
-    value = with_unit("acc", _accuracy(shown, high))
+    value = with_unit("acc", _accuracy(evaluation, high))
     if low is high:
         return KeyFigure(f"Accuracy {label}", value, f"arm {low.label}{where}")
     note = f"{counted(len(arms), 'arm')}{where}, {low.label} to {high.label}"
-    return KeyFigure(f"Accuracy {label}", f"{figure('acc', _accuracy(shown, low))} to {value}", note)
+    return KeyFigure(f"Accuracy {label}", f"{metric_text('acc', _accuracy(evaluation, low))} to {value}", note)
 
 
-def _accuracy(shown: Evaluation, arm: ArmRuns) -> float:
-    return shown.metrics(arm).means["acc"]
+def _accuracy(evaluation: Evaluation, arm: ArmRuns) -> float:
+    return evaluation.metrics(arm).means["acc"]

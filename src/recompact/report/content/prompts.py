@@ -1,158 +1,74 @@
-"""What changed in the prompt, section by section, and which boundaries each new clause answers.
-
-Comes in: two templates, from directories, from the arms of an evaluation, or from a run of `recompact adapt` with its
-candidates. Goes out: changed sections as lines, each with the clauses that stand in it.
-"""
+"""The templates that a report sets side by side, and the clauses that explain what is new in them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from recompact.candidate import Candidate, Clause, Selection
+from recompact.candidate import Clause
 from recompact.evaluation.summary import Evaluation
-from recompact.report.changes import Changed, Line, changed
-from recompact.report.content.answer import adapted
-from recompact.store.adaptations import read_adaptations, recorded_templates
-from recompact.store.store import Store
-from recompact.tables import Cell, Column, Number, Table
-from recompact.template import Template, default_template, diff, read
+from recompact.report.changes import PromptChange, prompt_change
+from recompact.report.content.adaptation import Adaptation
+from recompact.report.content.answer import adapted_arms
+from recompact.template import Template, default_template, read
+
+NamedTemplate = tuple[str, Template]
 
 
-@dataclass(frozen=True)
-class Marked:
-    """A line of a changed section, and the clauses that stand in it for the first time."""
-
-    line: Line
-    rules: tuple[Clause, ...]
-
-
-@dataclass(frozen=True)
-class ChangedSection:
-    heading: str
-    what: str
-    lines: tuple[Marked, ...]
-
-
-@dataclass(frozen=True)
-class ChangedPart:
-    """One part of the prompt (first, update, system) with the sections that differ."""
-
-    part: str
-    structure: bool  # headings or placeholders differ too
-    sections: tuple[ChangedSection, ...]
-    like: str = ""  # the part before it that differs in the very same lines
-
-
-@dataclass(frozen=True)
-class PromptChange:
-    """Two templates: their names and hashes, what differs, and the clauses that stand in no single line."""
-
-    before: str
-    after: str
-    hashes: tuple[str, str]
-    parts: tuple[ChangedPart, ...]
-    loose: tuple[Clause, ...]
+def prompt_changes(
+    directories: tuple[Path, Path] | None,
+    evaluations: Sequence[tuple[Evaluation, Mapping[str, Template]]],
+    adapted: Sequence[Adaptation],
+) -> tuple[PromptChange, ...]:
+    """The changes between the templates that a person gave, or else between those of arms, or else between those of
+    an adaptation. Evaluations come with their templates by hash."""
+    clauses: dict[str, Sequence[Clause]] = {
+        candidate.template.hash: candidate.clauses
+        for adaptation in adapted
+        for candidate in adaptation.candidates
+        if candidate.template
+    }
+    if directories:
+        clauses |= manifest_clauses(directories[1])
+        pairs = [(_named(directories[0]), _named(directories[1]))]
+    else:
+        pairs = [pair for evaluation in evaluations for pair in _between_arms(*evaluation)]
+        pairs = pairs or [pair for adaptation in adapted for pair in _selected(adaptation)]
+    distinct = {(before[1].hash, after[1].hash): (before, after) for before, after in reversed(pairs)}
+    return tuple(
+        prompt_change(before, after, clauses.get(after[1].hash, ())) for before, after in reversed(distinct.values())
+    )
 
 
-@dataclass(frozen=True)
-class Adaptation:
-    """What a run of `recompact adapt` holds for one method: its candidates and how the fit runs chose among them."""
-
-    method: str
-    original: Template | None
-    candidates: tuple[Candidate, ...]
-    selection: Selection | None
-
-    @property
-    def winner(self) -> Candidate | None:
-        if self.selection is None:
-            return None
-        return next((c for c in self.candidates if c.name == self.selection.winner and c.template), None)
+def _named(directory: Path) -> NamedTemplate:
+    return str(directory), default_template() if str(directory) == "default" else read(directory)
 
 
-def prompt_change(
-    before: tuple[str, Template], after: tuple[str, Template], rules: Mapping[str, Sequence[Clause]]
-) -> PromptChange:
-    """Two named templates. `rules` are the clauses of templates, by their hash."""
-    left = list(rules.get(after[1].hash, ()))
-    parts: list[ChangedPart] = []
-    seen: dict[tuple[Changed, ...], str] = {}
-    for found in diff(before[1], after[1]):
-        changes = tuple(map(changed, found.changes))
-        sections = tuple(_section(change, left) for change in changes)
-        like = seen.setdefault(changes, found.part)
-        parts.append(ChangedPart(found.part, found.structure_changed, sections, like if like != found.part else ""))
-    hashes = before[1].hash, after[1].hash
-    return PromptChange(before[0], after[0], hashes, tuple(parts), tuple(left))
-
-
-def _section(found: Changed, left: list[Clause]) -> ChangedSection:
-    """With each clause at the first line that holds it; it is taken from those that are left."""
-    lines = []
-    for line in found.lines:
-        here = [clause for clause in left if line.sign == "+" and _plain(clause.text) in _plain(line.text)]
-        for clause in here:
-            left.remove(clause)
-        lines.append(Marked(line, tuple(here)))
-    return ChangedSection(found.heading, found.what, tuple(lines))
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())
-
-
-# --- where templates come from
-
-
-def given(before: Path, after: Path) -> tuple[tuple[str, Template], tuple[str, Template]]:
-    """Two templates as a person names them: directories, or `default`."""
-    return _named(before), _named(after)
-
-
-def _named(name: Path) -> tuple[str, Template]:
-    return str(name), default_template() if str(name) == "default" else read(name)
-
-
-def manifest_rules(directory: Path) -> dict[str, tuple[Clause, ...]]:
-    """The clauses that a manifest beside a template tells of; nothing where there is none of ours."""
-    try:
-        found = json.loads((directory / "manifest.json").read_text(encoding="utf-8"))
-        rules = tuple(
-            Clause(str(r["clause"]), str(r["section"]), tuple(map(str, r["boundaries"]))) for r in found["rules"]
-        )
-        return {str(found["hash"]): rules}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-
-
-def between_arms(
-    shown: Evaluation, templates: Mapping[str, Template]
-) -> Iterator[tuple[tuple[str, Template], tuple[str, Template]]]:
-    """Each arm with another template than the prompting arm that it is measured against."""
-    for arm, original in adapted(shown):
+def _between_arms(
+    evaluation: Evaluation, templates: Mapping[str, Template]
+) -> Iterator[tuple[NamedTemplate, NamedTemplate]]:
+    """Each arm whose template differs from that of the prompting arm that it is measured against."""
+    for arm, original in adapted_arms(evaluation):
         hashes = original.settings.get("template"), arm.settings.get("template")
         before, after = (templates.get(str(hash)) for hash in hashes)
         if before and after and before != after:
             yield (original.label, before), (arm.label, after)
 
 
-def adaptations(store: Store) -> tuple[Adaptation, ...]:
-    """What a run of `recompact adapt` holds, method by method."""
-    templates = recorded_templates(store)
-    return tuple(
-        Adaptation(record.method, templates.get(record.original), record.candidates, record.selection)
-        for record in read_adaptations(store)
-    )
+def _selected(adaptation: Adaptation) -> Iterator[tuple[NamedTemplate, NamedTemplate]]:
+    winner = adaptation.winner
+    if adaptation.original and winner and winner.template:
+        yield ("original", adaptation.original), (winner.name, winner.template)
 
 
-def fit_table(selection: Selection) -> Table:
-    """How the candidates did on the fit tasks."""
-    columns = tuple(Column(name, name) for name in ("template", "runs", "passed", "mean steps"))
-    rows: tuple[tuple[Cell, ...], ...] = tuple((f.name, f.runs, f.passed, Number(f.steps)) for f in selection.fits)
-    said = (
-        "Training tasks with the most compactions. A template is selected here, so this is no evidence that it helps.",
-    )
-    return Table("Selection on the fit tasks", columns, rows, said)
+def manifest_clauses(directory: Path) -> dict[str, tuple[Clause, ...]]:
+    """The clauses in the manifest beside a template, by its hash; nothing where there is no manifest of ours."""
+    try:
+        manifest = json.loads((directory / "manifest.json").read_text(encoding="utf-8"))
+        clauses = tuple(
+            Clause(str(r["clause"]), str(r["section"]), tuple(map(str, r["boundaries"]))) for r in manifest["rules"]
+        )
+        return {str(manifest["hash"]): clauses}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}

@@ -1,8 +1,4 @@
-"""Everything that a report says, as one value: read from runs, before anything of it becomes a page.
-
-Comes in: the names of runs (evaluations, verified or adapted runs, released records). Goes out: a `Report` with the
-answer, tables, cases, prompt changes and facts. Only records are read; no model is asked and nothing is written.
-"""
+"""Everything that a report says, as one value read from the records of runs."""
 
 from __future__ import annotations
 
@@ -12,29 +8,22 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recompact.candidate import Clause
+from recompact.adaptation.fit_table import fit_table
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.released import is_released
 from recompact.evaluation.transfer import Transfer
+from recompact.report.changes import PromptChange
+from recompact.report.content.adaptation import Adaptation, adaptations
 from recompact.report.content.answer import Claim
 from recompact.report.content.arms import legend
 from recompact.report.content.lead import KeyFigure, key_figures, lead
-from recompact.report.content.next_steps import Next, next_steps
-from recompact.report.content.prompts import (
-    Adaptation,
-    PromptChange,
-    adaptations,
-    between_arms,
-    fit_table,
-    given,
-    manifest_rules,
-    prompt_change,
-)
-from recompact.report.content.provenance import Made, adapted_made
+from recompact.report.content.next_steps import NextStep, next_steps
+from recompact.report.content.prompts import prompt_changes
+from recompact.report.content.provenance import Provenance, adapted_provenance
 from recompact.report.content.runs import (
-    Evaluated,
-    Verified,
+    EvaluationReport,
+    VerificationReport,
     evaluated_run,
     released_run,
     short_names,
@@ -51,7 +40,7 @@ MANY = 20  # intervals from which on some exclude zero by chance
 
 
 @dataclass(frozen=True)
-class Selected:
+class SelectionReport:
     """How an adaptation chose its template; no table where it has not chosen yet."""
 
     method: str
@@ -68,30 +57,30 @@ class Report:
     lead: tuple[Claim, ...]
     figures: tuple[tuple[KeyFigure, ...], ...]  # in rows
     warnings: tuple[str, ...]
-    next: tuple[Next, ...]
-    evaluations: tuple[Evaluated, ...]
+    next: tuple[NextStep, ...]
+    evaluations: tuple[EvaluationReport, ...]
     legend: tuple[str, ...]  # what arms and columns are
     transfer: Transfer | None
     no_transfer: str  # why several evaluations make none
-    verified: tuple[Verified, ...]
+    verified: tuple[VerificationReport, ...]
     prompts: tuple[PromptChange, ...]
-    selected: tuple[Selected, ...]
-    made: tuple[Made, ...]
+    selections: tuple[SelectionReport, ...]
+    provenance: tuple[Provenance, ...]
     simulated: tuple[str, ...]  # the runs whose models are simulated
     anchors: Mapping[str, str]  # boundary -> where it is shown
     version: str = __version__
 
 
 @dataclass
-class _Read:
+class _Runs:
     """What was read so far, run by run."""
 
     names: Mapping[str, str]  # short ones, by path
     several: bool  # there is more than one evaluation, so each is named
-    evaluations: list[Evaluated] = field(default_factory=list)
-    verified: list[Verified] = field(default_factory=list)
+    evaluations: list[EvaluationReport] = field(default_factory=list)
+    verified: list[VerificationReport] = field(default_factory=list)
     adapted: list[Adaptation] = field(default_factory=list)
-    made: list[Made] = field(default_factory=list)
+    unverified: list[Provenance] = field(default_factory=list)  # adapted runs without continuations
     simulated: list[str] = field(default_factory=list)
 
 
@@ -104,7 +93,7 @@ def read_report(
     title: str = "",
     date: str = "",
 ) -> Report:
-    """Read all that a report needs. `directory` is where runs are that are named without a path."""
+    """Read all that a report needs. Runs that are named without a path are in `directory`."""
     released = [run for run in dict.fromkeys(runs) if is_released(run)]
     paths: dict[Path, Path] = {}
     for path in (find_run(run, directory) for run in runs if run not in released):
@@ -112,30 +101,31 @@ def read_report(
     with ExitStack() as opened:
         stores = [opened.enter_context(Store.read(path)) for path in paths.values()]
         names = short_names([*released, *(str(store.path) for store in stores)])
-        read = _Read(names, len(released) + sum(map(_evaluates, stores)) > 1)
+        read = _Runs(names, len(released) + sum(map(_is_evaluation, stores)) > 1)
         for run in released:
             read.evaluations.append(released_run(run, names[run], read.several))
-        for store in sorted(stores, key=lambda store: not _evaluates(store)):
+        for store in sorted(stores, key=lambda store: not _is_evaluation(store)):
             _read_run(store, read, top)
-    return _report(read, _prompts(read, prompt), title, date)
+    templates = [(run.evaluation, run.templates) for run in read.evaluations]
+    return _report(read, prompt_changes(prompt, templates, read.adapted), title, date)
 
 
-def _evaluates(store: Store) -> bool:
-    return store.metadata.command == EVALUATE
+def _is_evaluation(store: Store) -> bool:
+    return bool(store.metadata.command == EVALUATE)
 
 
-def _read_run(store: Store, read: _Read, top: int) -> None:
+def _read_run(store: Store, read: _Runs, top: int) -> None:
     path = str(store.path)
-    if _evaluates(store):
+    if _is_evaluation(store):
         read.evaluations.append(evaluated_run(store, read.names[path], read.several))
         return
-    found = adaptations(store)
-    read.adapted += found
+    adapted = adaptations(store)
+    read.adapted += adapted
     if continuation_rows(store):
         prefix = f"boundary-{len(read.verified) + 1}-"
-        read.verified.append(verified_run(store, read.names[path], top, prefix, adapted=bool(found)))
-    elif found:
-        read.made.append(adapted_made(store, path))
+        read.verified.append(verified_run(store, read.names[path], top, prefix, adapted=bool(adapted)))
+    elif adapted:
+        read.unverified.append(adapted_provenance(store, path))
         read.simulated += [path] * overview(store).simulated
     else:
         raise InputError(f"{path} has nothing to report yet: {_way_out(store)}")
@@ -149,79 +139,55 @@ def _way_out(store: Store) -> str:
     return f"give an evaluation, or verify its compactions with `{verify}`"
 
 
-def _report(read: _Read, prompts: tuple[PromptChange, ...], title: str, date: str) -> Report:
-    costs = [found for made in read.evaluations for found in made.costs]
-    gains = [found for made in read.evaluations for found in made.gains]
-    harms = [(made.made.name, made.harm) for made in read.verified]
-    simulated = [made.made.name for made in read.evaluations if made.shown.simulated]
-    simulated += [made.made.name for made in read.verified if made.simulated]
-    together = across_models([made.setting for made in read.evaluations]) if read.several else ""
+def _report(read: _Runs, prompts: tuple[PromptChange, ...], title: str, date: str) -> Report:
+    costs = [contrast for run in read.evaluations for contrast in run.costs]
+    gains = [contrast for run in read.evaluations for contrast in run.gains]
+    harms = [(run.provenance.name, run.harm) for run in read.verified]
+    simulated = [run.provenance.name for run in read.evaluations if run.evaluation.simulated]
+    simulated += [run.provenance.name for run in read.verified if run.simulated]
+    adapted = any(adaptation.winner for adaptation in read.adapted)
+    across = across_models([run.setting for run in read.evaluations]) if read.several else ""
     return Report(
         title=title or TITLE,
         date=date,
         lead=lead(read.evaluations, read.verified),
         figures=key_figures(read.evaluations, read.verified),
         warnings=_warnings(read),
-        next=next_steps(costs, gains, harms, simulated=bool(simulated), adapted=_chosen(read)),
+        next=next_steps(costs, gains, harms, simulated=bool(simulated), adapted=adapted),
         evaluations=tuple(read.evaluations),
-        legend=legend([made.shown for made in read.evaluations]) if read.evaluations else (),
-        transfer=together if isinstance(together, Transfer) else None,
-        no_transfer=together if isinstance(together, str) else "",
+        legend=legend([run.evaluation for run in read.evaluations]) if read.evaluations else (),
+        transfer=across if isinstance(across, Transfer) else None,
+        no_transfer=across if isinstance(across, str) else "",
         verified=tuple(read.verified),
         prompts=prompts,
-        selected=tuple(map(_selected, read.adapted)),
-        made=(*(made.made for made in read.evaluations), *(made.made for made in read.verified), *read.made),
+        selections=tuple(map(_selection, read.adapted)),
+        provenance=(
+            *(run.provenance for run in read.evaluations),
+            *(run.provenance for run in read.verified),
+            *read.unverified,
+        ),
         simulated=tuple(dict.fromkeys([*simulated, *read.simulated])),
-        anchors={str(case.id): case.anchor for made in read.verified for case in made.cases},
+        anchors={str(case.id): case.anchor for run in read.verified for case in run.cases},
     )
 
 
-def _chosen(read: _Read) -> bool:
-    """Whether an adaptation chose a template of its own."""
-    return any(made.winner for made in read.adapted)
-
-
-def _warnings(read: _Read) -> tuple[str, ...]:
+def _warnings(read: _Runs) -> tuple[str, ...]:
     """What to be careful about; with the evaluation's name where it does not hold for all of them."""
-    found: dict[str, list[str]] = {}
-    for made in read.evaluations:
-        for text in made.warnings:
-            found.setdefault(text, []).append(made.name)
-    said = [
-        text if len(names) == len(read.evaluations) else f"{', '.join(names)}: {text}" for text, names in found.items()
+    names: dict[str, list[str]] = {}
+    for run in read.evaluations:
+        for text in run.warnings:
+            names.setdefault(text, []).append(run.name)
+    warnings = [
+        text if len(runs) == len(read.evaluations) else f"{', '.join(runs)}: {text}" for text, runs in names.items()
     ]
-    contrasts = [one for made in read.evaluations for one in (*made.costs, *made.gains, *made.others)]
-    intervals = sum(len(one.changes) for one in contrasts)
+    contrasts = [contrast for run in read.evaluations for contrast in (*run.costs, *run.gains, *run.others)]
+    intervals = sum(len(contrast.changes) for contrast in contrasts)
     many = f"{intervals} differences are shown: one in twenty excludes zero by chance, even between equals."
-    return (*said, many) if intervals > MANY else tuple(said)
+    return (*warnings, many) if intervals > MANY else tuple(warnings)
 
 
-# --- the prompt
-
-
-def _prompts(read: _Read, prompt: tuple[Path, Path] | None) -> tuple[PromptChange, ...]:
-    """The templates that a person gave, or else those of arms, or else those that an adaptation chose."""
-    rules: dict[str, Sequence[Clause]] = {
-        candidate.template.hash: candidate.clauses
-        for made in read.adapted
-        for candidate in made.candidates
-        if candidate.template
-    }
-    if prompt:
-        before, after = given(*prompt)
-        return (prompt_change(before, after, {**rules, **manifest_rules(prompt[1])}),)
-    found = [pair for made in read.evaluations for pair in between_arms(made.shown, made.templates)]
-    if not found:
-        found = [
-            (("original", made.original), (made.winner.name, made.winner.template))
-            for made in read.adapted
-            if made.original and made.winner and made.winner.template
-        ]
-    distinct = {(before[1].hash, after[1].hash): (before, after) for before, after in reversed(found)}
-    return tuple(prompt_change(before, after, rules) for before, after in reversed(distinct.values()))
-
-
-def _selected(made: Adaptation) -> Selected:
-    if made.selection is None:
-        return Selected(made.method, "The candidates have not all been run on the fit tasks yet.", None)
-    return Selected(made.method, made.selection.statement, fit_table(made.selection))
+def _selection(adaptation: Adaptation) -> SelectionReport:
+    if adaptation.selection is None:
+        statement = "The candidates have not all been run on the fit tasks yet."
+        return SelectionReport(adaptation.method, statement, None)
+    return SelectionReport(adaptation.method, adaptation.selection.statement, fit_table(adaptation.selection))

@@ -1,8 +1,4 @@
-"""What a report reads of each run: an evaluation with its tables and comparisons, a verified run with its boundaries.
-
-Comes in: an open run, or released records. Goes out: values from which the answer, the tables, the figures and the
-cases of a page are made. Only records are read; no model is asked and nothing is written.
-"""
+"""What a report reads from each run: an evaluation with its tables and comparisons, a verified run with its cases."""
 
 from __future__ import annotations
 
@@ -10,19 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from recompact.adaptation.diagnosis import Diagnosis
 from recompact.attribution.findings import Findings, findings
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, read_arms
 from recompact.evaluation.arms import PROMPTING
 from recompact.evaluation.intervals import Estimates, none_of
 from recompact.evaluation.metrics import group_keys
-from recompact.evaluation.paired import Comparison
 from recompact.evaluation.released import read_released
 from recompact.evaluation.summary import (
     Evaluation,
     arm_table,
-    counted,
     detail_tables,
     difference_table,
     evaluation,
@@ -30,52 +23,64 @@ from recompact.evaluation.summary import (
 )
 from recompact.evaluation.sweep import sweep, sweep_table, swept_arms
 from recompact.evaluation.transfer import Setting, models_of
-from recompact.outcome import BoundaryId
-from recompact.report.content.answer import Contrast, adapted, compacted, compared, contrast
-from recompact.report.content.arms import cautions, without
-from recompact.report.content.boundaries import Case, boundary_list, cases, counts_table
+from recompact.report.content.answer import (
+    ArmContrast,
+    adapted_arms,
+    arm_contrast,
+    compacting_arms,
+    compare_pairs,
+)
+from recompact.report.content.arms import cautions, without_notes
+from recompact.report.content.boundaries import boundary_table, counts_table
+from recompact.report.content.cases import Case, worst_cases
 from recompact.report.content.harm import Harm, harm_of
-from recompact.report.content.provenance import Made, evaluation_made, released_made, verified_made
-from recompact.report.figures import figure_estimates
+from recompact.report.content.provenance import (
+    Provenance,
+    evaluation_provenance,
+    released_provenance,
+    verified_provenance,
+)
+from recompact.report.figures.sets import figure_estimates
 from recompact.store.adaptations import recorded_templates
 from recompact.store.runs import overview, trajectories
 from recompact.store.store import Store
 from recompact.tables import Table
 from recompact.template import Template
+from recompact.texts import counted
 
 
 @dataclass(frozen=True)
-class Evaluated:
-    """An evaluation: its tables, and its arms in words. `name` is short, `made.name` what a command takes."""
+class EvaluationReport:
+    """An evaluation: its tables, and its arms in words. `name` is short, `provenance.name` what a command takes."""
 
     name: str
     setting: Setting
-    shown: Evaluation
+    evaluation: Evaluation
     arms: Table
     differences: Table | None
     sweep: Table | None
     estimates: Estimates | None  # where the table of budgets had to be resampled, so that figures need not again
     details: tuple[Table, ...]
-    costs: tuple[Contrast, ...]
-    gains: tuple[Contrast, ...]
-    others: tuple[Contrast, ...]
+    costs: tuple[ArmContrast, ...]
+    gains: tuple[ArmContrast, ...]
+    others: tuple[ArmContrast, ...]
     warnings: tuple[str, ...]
-    made: Made
+    provenance: Provenance
     templates: Mapping[str, Template] = field(repr=False)
 
 
 @dataclass(frozen=True)
-class Verified:
+class VerificationReport:
     """A verified run: its counts, its list of boundaries, and the most harmful of them."""
 
     name: str
-    found: Findings
+    findings: Findings
     harm: Harm
     counts: Table
-    listed: Table
+    boundaries: Table
     cases: tuple[Case, ...]
     simulated: bool
-    made: Made
+    provenance: Provenance
 
 
 def short_names(runs: Sequence[str]) -> dict[str, str]:
@@ -91,94 +96,89 @@ def short_names(runs: Sequence[str]) -> dict[str, str]:
 # --- evaluations
 
 
-def released_run(path: str, name: str, several: bool) -> Evaluated:
-    """Released records. `several`: there are other evaluations, so tables say which one they are of."""
+def released_run(path: str, name: str, several: bool) -> EvaluationReport:
+    """Released records. `several`: there are other evaluations, so tables say which one they belong to."""
     setting = Setting(name, read_released(Path(path)))
-    shown = _side_by_side(path, Path(path).stem, setting, several)
-    return _evaluated(setting, shown, released_made(path, shown), {})
+    compared = _side_by_side(path, Path(path).stem, setting, several)
+    return _evaluation_report(setting, compared, released_provenance(path, compared), {})
 
 
-def evaluated_run(store: Store, name: str, several: bool) -> Evaluated:
+def evaluated_run(store: Store, name: str, several: bool) -> EvaluationReport:
     """An evaluation of ours."""
     path, suite = str(store.path), store.metadata.suite or "?"
     setting = Setting(name, read_arms(store), suite, models_of(store))
-    shown = _side_by_side(path, suite, setting, several)
-    return _evaluated(setting, shown, evaluation_made(store, path, shown), recorded_templates(store))
+    compared = _side_by_side(path, suite, setting, several)
+    return _evaluation_report(
+        setting, compared, evaluation_provenance(store, path, compared), recorded_templates(store)
+    )
 
 
 def _side_by_side(path: str, suite: str, setting: Setting, several: bool) -> Evaluation:
-    shown = evaluation(suite, setting.arms)
-    if not shown.shared.tasks:
+    compared = evaluation(suite, setting.arms)
+    if not compared.shared.tasks:
         raise InputError(f"{path} has no task yet that every arm has finished: go on with the same recompact evaluate")
-    size = f"{counted(len(shown.shared.tasks), 'task')}, {counted(shown.shared.runs, 'run')}"
-    return replace(shown, title=f"{suite}, {size}" + (f" ({setting.name})" if several else ""))
+    size = f"{counted(len(compared.shared.tasks), 'task')}, {counted(compared.shared.runs, 'run')}"
+    return replace(compared, title=f"{suite}, {size}" + (f" ({setting.name})" if several else ""))
 
 
-def _evaluated(setting: Setting, shown: Evaluation, made: Made, templates: Mapping[str, Template]) -> Evaluated:
-    warnings = cautions(shown)
-    present, none = compacted(shown), none_of(shown)
-    differences = difference_table(shown, _against(shown, present))
-    known = differences[1] if differences else []
-    estimates = figure_estimates(shown) if swept_arms(shown) else None
-    budgets = sweep(shown, estimates)
-    cost_pairs = [(arm, none) for arm in present] if none else []
-    pairs = [*cost_pairs, *adapted(shown)]
-    told = [contrast(_title(c), c) for c in compared(shown, pairs, known)]
-    return Evaluated(
+def _evaluation_report(
+    setting: Setting, evaluation: Evaluation, provenance: Provenance, templates: Mapping[str, Template]
+) -> EvaluationReport:
+    warnings = cautions(evaluation)
+    compacting, none = compacting_arms(evaluation), none_of(evaluation)
+    differences = difference_table(evaluation, _reference(evaluation, compacting))
+    tabled = differences[1] if differences else []
+    estimates = figure_estimates(evaluation) if swept_arms(evaluation) else None
+    budgets = sweep(evaluation, estimates)
+    cost_pairs = [(arm, none) for arm in compacting] if none else []
+    pairs = [*cost_pairs, *adapted_arms(evaluation)]
+    contrasts = tuple(map(arm_contrast, compare_pairs(evaluation, pairs, tabled)))
+    return EvaluationReport(
         name=setting.name,
         setting=setting,
-        shown=shown,
-        arms=without(arm_table(shown), warnings),
+        evaluation=evaluation,
+        arms=without_notes(arm_table(evaluation), warnings),
         differences=differences[0] if differences else None,
         sweep=sweep_table(budgets) if budgets else None,
         estimates=estimates,
-        details=_details(shown),
-        costs=tuple(told[: len(cost_pairs)]),
-        gains=tuple(told[len(cost_pairs) :]),
-        others=() if told else tuple(contrast(_title(c), c) for c in known),
+        details=_details(evaluation),
+        costs=contrasts[: len(cost_pairs)],
+        gains=contrasts[len(cost_pairs) :],
+        others=() if contrasts else tuple(map(arm_contrast, tabled)),
         warnings=warnings,
-        made=made,
+        provenance=provenance,
         templates=templates,
     )
 
 
-def _details(shown: Evaluation) -> tuple[Table, ...]:
-    """The tables that are folded; one with nothing in it (records that do not count tokens) is left out."""
-    found = (*(group_table(shown, key) for key in group_keys(shown.arms)), *detail_tables(shown))
-    return tuple(table for table in found if table.rows)
+def _details(evaluation: Evaluation) -> tuple[Table, ...]:
+    """The tables that are folded, without empty ones (records that do not count tokens)."""
+    groups = (group_table(evaluation, key) for key in group_keys(evaluation.arms))
+    return tuple(table for table in (*groups, *detail_tables(evaluation)) if table.rows)
 
 
-def _against(shown: Evaluation, present: Sequence[ArmRuns]) -> str:
+def _reference(evaluation: Evaluation, compacting: Sequence[ArmRuns]) -> str:
     """What the table measures the others against: prompting in each scope, or else the arm that stands for it."""
-    if any(arm.base == PROMPTING for arm in present):
+    if any(arm.base == PROMPTING for arm in compacting):
         return PROMPTING
-    return (present or shown.arms)[0].label
-
-
-def _title(comparison: Comparison) -> str:
-    return f"{comparison.first} against {comparison.second}"
+    return (compacting or evaluation.arms)[0].label
 
 
 # --- verified runs
 
 
-def verified_run(store: Store, name: str, top: int, prefix: str, *, adapted: bool) -> Verified:
-    """A verified run. The anchors of its cases begin with `prefix`; `adapted`: it holds candidates too."""
-    found = findings(store)
-    rows = trajectories(store)
-    shown = cases(store, found, top, _diagnoses(store), prefix)
-    return Verified(
+def verified_run(store: Store, name: str, top: int, prefix: str, *, adapted: bool) -> VerificationReport:
+    """A verified run. The anchors of its cases begin with `prefix`; `adapted`: it has candidates too."""
+    every, rows = findings(store), trajectories(store)
+    cases = worst_cases(store, every, top, prefix)
+    worst = str(cases[0].id) if cases else ""
+    return VerificationReport(
         name=name,
-        found=found,
-        harm=harm_of(found, len(rows)),
-        counts=counts_table(found, {row.unit: row.success for row in rows}),
-        listed=boundary_list(found),
-        cases=shown,
+        findings=every,
+        harm=harm_of(every, len(rows)),
+        counts=counts_table(every, {row.unit: row.success for row in rows}),
+        boundaries=boundary_table(every),
+        cases=cases,
         simulated=overview(store).simulated,
-        made=verified_made(store, str(store.path), found, str(shown[0].id) if shown else "", adapted=adapted),
+        provenance=verified_provenance(store, str(store.path), every, worst, adapted=adapted),
     )
-
-
-def _diagnoses(store: Store) -> dict[BoundaryId, Diagnosis]:
-    made = [Diagnosis.from_json(store.result(unit)) for unit in sorted(store.finished("diagnosis"))]
-    return {diagnosis.id: diagnosis for diagnosis in made}

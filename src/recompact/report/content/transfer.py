@@ -1,8 +1,4 @@
-"""What evaluations with different models say together: does a template help models that it was not adapted with?
-
-Comes in: evaluations as settings. Goes out: their transfer, or in words why there is none, and its table for a page.
-Pages and figures ask here, so that both show the same.
-"""
+"""What evaluations with different models say together: does a template help models that it was not adapted with?"""
 
 from __future__ import annotations
 
@@ -13,11 +9,11 @@ from recompact.errors import InputError
 from recompact.evaluation.transfer import Setting, Transfer, said, transfer, transfer_table
 from recompact.tables import Table, cell_text
 
-ALIKE = ("models", "adapted_with", "scope", "budget", "arm", "against", "tasks")  # columns, if in all rows
+SHARED = ("models", "adapted_with", "scope", "budget", "arm", "against", "tasks")  # columns that may be alike
 
 
 def across_models(settings: Sequence[Setting]) -> Transfer | str:
-    """The transfer between evaluations, or why there is none. Those whose models are not known take no part."""
+    """The transfer between evaluations, or why there is none. Those whose models are unknown take no part."""
     known = [setting for setting in settings if setting.models]
     if len(known) < 2:
         return "released records do not say which models made them"
@@ -30,19 +26,13 @@ def across_models(settings: Sequence[Setting]) -> Transfer | str:
         return str(error)
 
 
-def narrow_table(found: Transfer) -> Table:
-    """The table of a transfer, narrow enough for a page: what is the same in all rows stands below it."""
-    table = transfer_table(found)
-    same = [
-        n
-        for n, column in enumerate(table.columns)
-        if column.key in ALIKE and len(table.rows) > 1 and len({row[n] for row in table.rows}) == 1
-    ]
-    kept = [n for n in range(len(table.columns)) if n not in same]
+def narrow_table(across: Transfer) -> Table:
+    """The table of a transfer, narrow enough for a page: what is the same in all rows becomes a note."""
+    table = transfer_table(across)
+    numbers = range(len(table.columns))
+    same = [n for n in numbers if table.columns[n].key in SHARED and len({row[n] for row in table.rows}) == 1]
+    if len(table.rows) < 2 or not same:
+        return table
     shared = "; ".join(f"{table.columns[n].title} {cell_text(table.rows[0][n])}" for n in same)
-    return replace(
-        table,
-        columns=tuple(table.columns[n] for n in kept),
-        rows=tuple(tuple(row[n] for n in kept) for row in table.rows),
-        notes=(*([f"In all rows: {shared}."] if same else []), *table.notes),
-    )
+    narrow = table.select([n for n in numbers if n not in same])
+    return replace(narrow, notes=(f"In all rows: {shared}.", *table.notes))

@@ -1,7 +1,4 @@
-"""Figures of an evaluation: the arms with their intervals, and reliability against what it costs in tokens.
-
-Comes in: arms side by side with their estimates. Goes out: figures. Colours are those of the arms everywhere.
-"""
+"""Figures of an evaluation: the arms with their intervals, and reliability against its cost in tokens."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import label
 from recompact.evaluation.intervals import Estimates, none_of
 from recompact.evaluation.metrics import metric
-from recompact.evaluation.summary import Evaluation, counted
-from recompact.report.figures.drawn import Figure
+from recompact.evaluation.summary import Evaluation
+from recompact.report.figures.figure import Figure
 from recompact.report.figures.labels import Named, place
 from recompact.report.figures.style import (
     FINE,
@@ -27,9 +24,10 @@ from recompact.report.figures.style import (
     looks,
     note,
     powers,
-    shown,
+    short_label,
 )
 from recompact.tables import Cell, Column, Number, Table
+from recompact.texts import counted
 
 FEW = 8  # arms up to which intervals do not get into each other's way
 
@@ -39,49 +37,49 @@ def reliability(runs: int) -> str:
     return f"pass^{runs}" if runs > 1 else "acc"
 
 
-def size_words(evaluated: Evaluation) -> str:
-    return f"{counted(len(evaluated.shared.tasks), 'task')}, {counted(evaluated.shared.runs, 'run')} each"
+def size_words(evaluation: Evaluation) -> str:
+    return f"{counted(len(evaluation.shared.tasks), 'task')}, {counted(evaluation.shared.runs, 'run')} each"
 
 
-def simulated_words(evaluated: Evaluation) -> str:
-    return " Simulated models." if evaluated.simulated else ""
+def simulated_words(evaluation: Evaluation) -> str:
+    return " Simulated models." if evaluation.simulated else ""
 
 
-def arm_looks(evaluated: Evaluation) -> dict[str, Look]:
+def arm_looks(evaluation: Evaluation) -> dict[str, Look]:
     """By an arm's name without its budget."""
-    return looks(arm.base if arm.compresses else "none" for arm in evaluated.arms)
+    return looks(arm.base if arm.compresses else "none" for arm in evaluation.arms)
 
 
-def look_of(arm: ArmRuns, found: dict[str, Look]) -> Look:
-    return found[arm.base if arm.compresses else "none"]
+def look_of(arm: ArmRuns, by_name: dict[str, Look]) -> Look:
+    return by_name[arm.base if arm.compresses else "none"]
 
 
-def arms_figure(evaluated: Evaluation, found: Estimates) -> Figure:
+def arms_figure(evaluation: Evaluation, estimates: Estimates) -> Figure:
     """Acc and Pass^k of each arm as a dot with its interval."""
-    keys = list(dict.fromkeys(("acc", reliability(evaluated.shared.runs))))
-    arms = evaluated.arms
+    keys = list(dict.fromkeys(("acc", reliability(evaluation.shared.runs))))
+    arms = evaluation.arms
     with drawing(2.5 + 1.9 * len(keys), 0.75 + 0.27 * len(arms)) as figure:
         panels = figure.subplots(1, len(keys), sharey=True, squeeze=False)[0]
         for axes, key in zip(panels, keys, strict=True):
-            _dots(axes, evaluated, found, key)
-        panels[0].set_yticks(range(len(arms)), [shown(arm.label, 30) for arm in arms])
+            _dots(axes, evaluation, estimates, key)
+        panels[0].set_yticks(range(len(arms)), [short_label(arm.label, 30) for arm in arms])
         panels[0].set_ylim(len(arms) - 0.4, -0.6)
     return Figure(
         "arms",
         "Success and reliability of each arm",
-        _arms_caption(evaluated, found, keys),
+        _arms_caption(evaluation, estimates, keys),
         figure,
-        figures_table("arms", evaluated, found, keys),
+        figures_table("arms", evaluation, estimates, keys),
     )
 
 
-def _dots(axes: Any, evaluated: Evaluation, found: Estimates, key: str) -> None:
-    colors = arm_looks(evaluated)
-    whole = none_of(evaluated)
+def _dots(axes: Any, evaluation: Evaluation, estimates: Estimates, key: str) -> None:
+    colors = arm_looks(evaluation)
+    whole = none_of(evaluation)
     if whole:
-        axes.axvline(100 * found[whole.label][key].value, color=INK, alpha=0.6, lw=0.8, ls=(0, (4, 3)))
-    for n, arm in enumerate(evaluated.arms):
-        e = found[arm.label][key]
+        axes.axvline(100 * estimates[whole.label][key].value, color=INK, alpha=0.6, lw=0.8, ls=(0, (4, 3)))
+    for n, arm in enumerate(evaluation.arms):
+        e = estimates[arm.label][key]
         look = look_of(arm, colors)
         axes.plot([100 * e.low, 100 * e.high], [n, n], color=look.color, lw=1.6, solid_capstyle="round")
         axes.plot([100 * e.value], [n], look.marker(arm.scope), color=look.color, markersize=5.5)
@@ -94,62 +92,62 @@ def _dots(axes: Any, evaluated: Evaluation, found: Estimates, key: str) -> None:
     axes.set_xlim(max(low, -2), min(high, 102))
 
 
-def _arms_caption(evaluated: Evaluation, found: Estimates, keys: Sequence[str]) -> str:
+def _arms_caption(evaluation: Evaluation, estimates: Estimates, keys: Sequence[str]) -> str:
     key = keys[-1]
-    best = _best([arm for arm in evaluated.arms if arm.compresses], found, key)
-    words = f"Dots: means over {size_words(evaluated)}; lines: 95 % intervals over tasks."
-    whole = none_of(evaluated)
+    best = _best([arm for arm in evaluation.arms if arm.compresses], estimates, key)
+    words = f"Dots: means over {size_words(evaluation)}; lines: 95 % intervals over tasks."
+    whole = none_of(evaluation)
     words += " Dashed: no compaction." if whole else ""
     if best:
-        e = found[best[0].label][key]
+        e = estimates[best[0].label][key]
         words += f" The highest {powers(metric(key).title)} under compaction is that of {_and(best)},"
         words += f" {100 * e.value:.1f} %" + (f" ({100 * e.low:.1f} to {100 * e.high:.1f})" if len(best) == 1 else "")
-        words += f"; without compaction it is {100 * found[whole.label][key].value:.1f} %." if whole else "."
-    return words + simulated_words(evaluated)
+        words += f"; without compaction it is {100 * estimates[whole.label][key].value:.1f} %." if whole else "."
+    return words + simulated_words(evaluation)
 
 
-def _best(arms: Sequence[ArmRuns], found: Estimates, key: str) -> list[ArmRuns]:
+def _best(arms: Sequence[ArmRuns], estimates: Estimates, key: str) -> list[ArmRuns]:
     """The arms with the highest figure, as it is shown."""
-    values = {arm.label: round(100 * found[arm.label][key].value, 1) for arm in arms}
+    values = {arm.label: round(100 * estimates[arm.label][key].value, 1) for arm in arms}
     return [arm for arm in arms if values[arm.label] == max(values.values())]
 
 
 def _and(arms: Sequence[ArmRuns]) -> str:
     """Their names, three at the most."""
-    names = [shown(arm.label) for arm in arms]
+    names = [short_label(arm.label) for arm in arms]
     names = names if len(names) <= 3 else [*names[:2], f"{len(names) - 2} others"]
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def figures_table(title: str, evaluated: Evaluation, found: Estimates, keys: Sequence[str]) -> Table:
+def figures_table(title: str, evaluation: Evaluation, estimates: Estimates, keys: Sequence[str]) -> Table:
     """These figures of all arms, whole, with their intervals."""
     heads = (Column("arm", "arm"), Column("scope", "scope"), Column("budget", "budget"))
     rows: list[tuple[Cell, ...]] = []
-    for arm in evaluated.arms:
-        cells = [_number(found, arm, key) for key in keys]
+    for arm in evaluation.arms:
+        cells = [_number(estimates, arm, key) for key in keys]
         rows.append((arm.name, arm.scope, arm.settings.get("budget"), *cells))
     return Table(title, (*heads, *(Column(key, metric(key).title) for key in keys)), tuple(rows))
 
 
-def _number(found: Estimates, arm: ArmRuns, key: str) -> Cell:
-    if key not in found[arm.label]:
+def _number(estimates: Estimates, arm: ArmRuns, key: str) -> Cell:
+    if key not in estimates[arm.label]:
         return None
-    e, m = found[arm.label][key], metric(key)
+    e, m = estimates[arm.label][key], metric(key)
     return Number(e.value * m.scale, m.digits, interval=(e.low * m.scale, e.high * m.scale))
 
 
-def tokens_figure(evaluated: Evaluation, found: Estimates) -> Figure:
+def tokens_figure(evaluation: Evaluation, estimates: Estimates) -> Figure:
     """Pass^k against thousand tokens per task, the compressor's included."""
-    key = reliability(evaluated.shared.runs)
-    arms = [arm for arm in evaluated.arms if "tokens" in found[arm.label]]
+    key = reliability(evaluation.shared.runs)
+    arms = [arm for arm in evaluation.arms if "tokens" in estimates[arm.label]]
     families = _families(arms)
-    names = [shown(label(made[0].base, made[0].scope), NAME) for made in families]
+    names = [short_label(label(family[0].base, family[0].scope), NAME) for family in families]
     with drawing(5.4, 3.6 + (legend_height(names, 5.4) if names else 0)) as figure:
         axes = figure.subplots()
-        colors = arm_looks(evaluated)
-        lines = [_trace(axes, budgets, found, key, look_of(budgets[0], colors)) for budgets in families]
+        colors = arm_looks(evaluation)
+        lines = [_trace(axes, budgets, estimates, key, look_of(budgets[0], colors)) for budgets in families]
         for arm in arms:
-            x, y = found[arm.label]["tokens"].value / 1000, found[arm.label][key]
+            x, y = estimates[arm.label]["tokens"].value / 1000, estimates[arm.label][key]
             look = look_of(arm, colors)
             if len(arms) <= FEW:
                 ends = [Named(x, 100 * y.low, ""), Named(x, 100 * y.high, "")]
@@ -165,21 +163,23 @@ def tokens_figure(evaluated: Evaluation, found: Estimates) -> Figure:
         grid(axes, "both")
         if families:
             _family_legend(figure, families, colors)
-        place(axes, [_named(arm, found, key, look_of(arm, colors), families) for arm in arms], avoid=lines)
+        place(axes, [_named(arm, estimates, key, look_of(arm, colors), families) for arm in arms], avoid=lines)
     return Figure(
         "reliability-tokens",
         "Reliability against tokens",
-        _tokens_caption(evaluated, arms, found, key),
+        _tokens_caption(evaluation, arms, estimates, key),
         figure,
-        figures_table("reliability-tokens", evaluated, found, [key, "tokens"]),
+        figures_table("reliability-tokens", evaluation, estimates, [key, "tokens"]),
     )
 
 
-def _named(arm: ArmRuns, found: Estimates, key: str, look: Look, families: Sequence[Sequence[ArmRuns]] = ()) -> Named:
+def _named(
+    arm: ArmRuns, estimates: Estimates, key: str, look: Look, families: Sequence[Sequence[ArmRuns]] = ()
+) -> Named:
     """A point by its arm's label, or by its budget alone where a line and the legend say which arm it is."""
-    x, y = found[arm.label]["tokens"].value / 1000, 100 * found[arm.label][key].value
+    x, y = estimates[arm.label]["tokens"].value / 1000, 100 * estimates[arm.label][key].value
     swept = any(arm is other for budgets in families for other in budgets)
-    return Named(x, y, f"{arm.settings['budget']:,}" if swept else shown(arm.label, 30), look.color)
+    return Named(x, y, f"{arm.settings['budget']:,}" if swept else short_label(arm.label, 30), look.color)
 
 
 def _family_legend(figure: Any, families: Sequence[Sequence[ArmRuns]], colors: dict[str, Look]) -> None:
@@ -189,38 +189,39 @@ def _family_legend(figure: Any, families: Sequence[Sequence[ArmRuns]], colors: d
 
 def _families(arms: Sequence[ArmRuns]) -> list[list[ArmRuns]]:
     """Arms of the same name and scope under several budgets, by budget."""
-    found: dict[tuple[str, str | None], list[ArmRuns]] = {}
+    by_name: dict[tuple[str, str | None], list[ArmRuns]] = {}
     for arm in arms:
         if arm.settings.get("budget"):
-            found.setdefault((arm.base, arm.scope), []).append(arm)
-    return [sorted(made, key=lambda arm: int(arm.settings["budget"])) for made in found.values() if len(made) > 1]
+            by_name.setdefault((arm.base, arm.scope), []).append(arm)
+    return [
+        sorted(budgets, key=lambda arm: int(arm.settings["budget"])) for budgets in by_name.values() if len(budgets) > 1
+    ]
 
 
-def _trace(axes: Any, arms: Sequence[ArmRuns], found: Estimates, key: str, look: Look) -> list[Named]:
+def _trace(axes: Any, arms: Sequence[ArmRuns], estimates: Estimates, key: str, look: Look) -> list[Named]:
     """A thin line from budget to budget."""
-    points = [_named(arm, found, key, look) for arm in arms]
+    points = [_named(arm, estimates, key, look) for arm in arms]
     axes.plot(
         [p.x for p in points], [p.y for p in points], look.line(arms[0].scope), color=look.color, lw=0.8, alpha=0.6
     )
     return points
 
 
-def _tokens_caption(evaluated: Evaluation, arms: Sequence[ArmRuns], found: Estimates, key: str) -> str:
+def _tokens_caption(evaluation: Evaluation, arms: Sequence[ArmRuns], estimates: Estimates, key: str) -> str:
     title = powers(metric(key).title)
     words = f"{title} against tokens per task, compressor included; up and to the left is better"
-    words += f" ({size_words(evaluated)}{'; pale lines: 95 % intervals over tasks' if len(arms) <= FEW else ''})."
+    words += f" ({size_words(evaluation)}{'; pale lines: 95 % intervals over tasks' if len(arms) <= FEW else ''})."
     whole = next((arm for arm in arms if not arm.compresses), None)
-    highest = _best([arm for arm in arms if arm.compresses], found, key)
-    best = min(highest, key=lambda arm: found[arm.label]["tokens"].value, default=None)
-    said = []
+    highest = _best([arm for arm in arms if arm.compresses], estimates, key)
+    best = min(highest, key=lambda arm: estimates[arm.label]["tokens"].value, default=None)
+    points = []
     if best:
-        said.append(f"{shown(best.label)} reaches {_point(found, best, key)}")
+        points.append(f"{short_label(best.label)} reaches {_point(estimates, best, key)}")
     if whole:
-        said.append(f"no compaction {_point(found, whole, key)}")
-    return words + (f" {'; '.join(said)}." if said else "") + simulated_words(evaluated)
+        points.append(f"no compaction {_point(estimates, whole, key)}")
+    return words + (f" {'; '.join(points)}." if points else "") + simulated_words(evaluation)
 
 
-def _point(found: Estimates, arm: ArmRuns, key: str) -> str:
-    return (
-        f"{100 * found[arm.label][key].value:.1f} % for {found[arm.label]['tokens'].value / 1000:.1f} thousand tokens"
-    )
+def _point(estimates: Estimates, arm: ArmRuns, key: str) -> str:
+    of_arm = estimates[arm.label]
+    return f"{100 * of_arm[key].value:.1f} % for {of_arm['tokens'].value / 1000:.1f} thousand tokens"

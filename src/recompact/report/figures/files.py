@@ -1,7 +1,4 @@
-"""Figures as bytes: SVG for files and for pages, PNG; the same bytes each time.
-
-Comes in: a figure. Goes out: text or bytes, or files. For a page there is an inline form (`inline`).
-"""
+"""Figures as files and inline drawings: SVG, PNG and CSV, with the same bytes each time."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from recompact.errors import InputError
-from recompact.report.figures.drawn import Figure, needed
+from recompact.report.figures.figure import Figure, require_matplotlib
 from recompact.report.figures.inline import inlined
-from recompact.report.figures.style import shown, styled
+from recompact.report.figures.style import short_label, styled
 from recompact.tables import as_csv
 
 FORMATS = ("svg", "png", "csv")
@@ -22,7 +19,7 @@ FORMATS = ("svg", "png", "csv")
 def svg(figure: Figure, inline: bool = False) -> str:
     """The figure as SVG: a whole document, or with `inline` one element for an HTML page, whose ids begin with the
     figure's name."""
-    needed()
+    require_matplotlib()
     import matplotlib
 
     out = io.StringIO()
@@ -30,7 +27,7 @@ def svg(figure: Figure, inline: bool = False) -> str:
     with styled(), matplotlib.rc_context({"svg.hashsalt": figure.name}):
         paper = "none" if inline else "auto"
         figure.drawing.savefig(out, format="svg", facecolor=paper, metadata={"Date": None, "Creator": "Recompact"})
-    return inlined(out.getvalue(), slug(figure.name), shown(figure.title, 200)) if inline else out.getvalue()
+    return inlined(out.getvalue(), slug(figure.name), short_label(figure.title, 200)) if inline else out.getvalue()
 
 
 def png(figure: Figure, dpi: int = 200) -> bytes:

@@ -1,22 +1,22 @@
 """Maps of boundaries: which compaction of which trajectory did harm, as in the paper's third figure.
 
-Comes in: findings about the boundaries of a run. Goes out: one figure with up to three panels, the hazard in failed and
-in successful trajectories and the burden in all. A number stands in each cell that is not zero (where cells are narrow,
-a sign in those that matter), so that nothing hangs on colour alone.
+A number stands in each cell that is not zero (where cells are narrow, a sign in those that matter), so that nothing
+depends on colour alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from recompact.attribution.counts import counts
 from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.posterior import Thresholds
-from recompact.report.figures.drawn import Figure
-from recompact.report.figures.style import FINE, INK, WIDE, drawing, shown
-from recompact.tables import Cell, Column, Number, Table
+from recompact.report.content.boundaries import exact_boundary_table
+from recompact.report.figures.figure import Figure
+from recompact.report.figures.style import FINE, INK, WIDE, drawing, short_label
+from recompact.tables import Table, columns
 
 FAILED, SUCCESSFUL, BURDEN = 30, 10, 15  # trajectories at the most in each panel; the last two are the paper's
 ROW = 0.165  # inches
@@ -45,20 +45,20 @@ class Panel:
         return max(index for _, cells in self.rows for index in cells)
 
 
-def panels(found: Findings) -> list[Panel]:
+def panels(findings: Findings) -> list[Panel]:
     """What is shown: all failed trajectories up to a limit, and of the others those with the largest effects."""
     units: dict[str, dict[int, Finding]] = {}
-    for finding in found.boundaries:
+    for finding in findings.boundaries:
         units.setdefault(finding.id.unit, {})[finding.id.index] = finding
-    known = {unit: cells for unit, cells in units.items() if any(f.effect for f in cells.values())}
-    failed = {unit: cells for unit, cells in known.items() if not _passed(cells)}
-    passed = {unit: cells for unit, cells in known.items() if _passed(cells)}
-    made = [
+    judged = {unit: cells for unit, cells in units.items() if any(f.effect for f in cells.values())}
+    failed = {unit: cells for unit, cells in judged.items() if not _passed(cells)}
+    passed = {unit: cells for unit, cells in judged.items() if _passed(cells)}
+    every = [
         _panel("H, failed", "failed", "hazard", failed, FAILED),
         _panel("H, successful", "successful", "hazard", passed, SUCCESSFUL),
-        _panel("B, all", "", "burden", known, BURDEN),
+        _panel("B, all", "", "burden", judged, BURDEN),
     ]
-    return [panel for panel in made if panel.rows]
+    return [panel for panel in every if panel.rows]
 
 
 def _passed(cells: Mapping[int, Finding]) -> bool:
@@ -80,33 +80,31 @@ def _value(finding: Finding, channel: Channel) -> float | None:
     return finding.effect.hazard if channel == "hazard" else finding.effect.burden
 
 
-def heatmap_figure(found: Findings) -> Figure | None:
+def heatmap_figure(findings: Findings) -> Figure | None:
     """None where no boundary has draws in both arms."""
-    shown_panels = panels(found)
-    if not shown_panels:
+    chosen = panels(findings)
+    if not chosen:
         return None
-    names = [_names([name for name, _ in panel.rows]) for panel in shown_panels]
+    names = [_names([name for name, _ in panel.rows]) for panel in chosen]
     margins = [MARGIN + max(len(name) for name in short) * LETTER for _, short in names]
     free = WIDE - sum(margins) - GAP * (len(margins) - 1) - 2 * EDGE
-    cell = min(CELL[1], max(CELL[0], free / sum(panel.columns for panel in shown_panels)))
-    widths = [max(cell * panel.columns, 1.15 - margin) for panel, margin in zip(shown_panels, margins, strict=True)]
-    height = TOP + BOTTOM + ROW * max(len(panel.rows) for panel in shown_panels)
+    cell = min(CELL[1], max(CELL[0], free / sum(panel.columns for panel in chosen)))
+    widths = [max(cell * panel.columns, 1.15 - margin) for panel, margin in zip(chosen, margins, strict=True)]
+    height = TOP + BOTTOM + ROW * max(len(panel.rows) for panel in chosen)
     total = max(KEYS, sum(widths) + sum(margins) + GAP * (len(margins) - 1) + 2 * EDGE)
     with drawing(total, height, constrained=False) as figure:
         left = EDGE
-        for letter, panel, (prefix, short), margin, width in zip(
-            "abc", shown_panels, names, margins, widths, strict=False
-        ):
+        for letter, panel, (prefix, short), margin, width in zip("abc", chosen, names, margins, widths, strict=False):
             deep = ROW * len(panel.rows)
             place = ((left + margin) / total, 1 - (TOP + deep) / height, cell * panel.columns / total, deep / height)
             axes = figure.add_axes(place)
-            _draw(axes, panel, short, _limit(panel, found), cell)
+            _draw(axes, panel, short, _limit(panel, findings), cell)
             axes.set_title(f"({letter}) {panel.title}", x=-margin / (cell * panel.columns), pad=14)
             if len(prefix) * LETTER <= deep:
                 axes.set_ylabel(prefix, fontsize=FINE, labelpad=5)
             left += margin + width + GAP
-        _keys(figure, shown_panels, found, total, height)
-    return Figure("boundary-effects", "What each compaction did", _caption(found, shown_panels), figure, _data(found))
+        _keys(figure, chosen, findings, total, height)
+    return Figure("boundary-effects", "What each compaction did", _caption(findings, chosen), figure, _data(findings))
 
 
 def _names(names: Sequence[str]) -> tuple[str, list[str]]:
@@ -114,12 +112,12 @@ def _names(names: Sequence[str]) -> tuple[str, list[str]]:
     first, last = min(names), max(names)
     alike = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
     cut = max(first.rfind(mark, 0, alike) for mark in "-_/.") + 1
-    return shown(first[:cut], 24), [shown(name[cut:], 18) for name in names]
+    return short_label(first[:cut], 24), [short_label(name[cut:], 18) for name in names]
 
 
-def _limit(panel: Panel, found: Findings) -> float:
+def _limit(panel: Panel, findings: Findings) -> float:
     """The effect at which the colour is full."""
-    return 1.0 if panel.channel == "hazard" else 2 * found.settings.burden
+    return 1.0 if panel.channel == "hazard" else 2 * findings.settings.burden
 
 
 def _draw(axes: Any, panel: Panel, names: Sequence[str], limit: float, cell: float) -> None:
@@ -176,15 +174,15 @@ def _box(axes: Any, index: int, row: int, color: Any, inset: float = 0.02, **opt
     axes.add_patch(Rectangle(corner, side, side, facecolor=color, **options))
 
 
-def _keys(figure: Any, made: Sequence[Panel], found: Findings, total: float, height: float) -> None:
+def _keys(figure: Any, chosen: Sequence[Panel], findings: Findings, total: float, height: float) -> None:
     """A scale of colours for each channel, and what the other marks mean."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
     left = EDGE + 0.1
-    for channel in dict.fromkeys(panel.channel for panel in made):
-        limit = _limit(next(panel for panel in made if panel.channel == channel), found)
+    for channel in dict.fromkeys(panel.channel for panel in chosen):
+        limit = _limit(next(panel for panel in chosen if panel.channel == channel), findings)
         axes = figure.add_axes((left / total, 0.26 / height, 1.2 / total, 0.09 / height))
         bar = figure.colorbar(
             ScalarMappable(Normalize(-limit, limit), colormaps["RdBu_r"]), cax=axes, orientation="horizontal"
@@ -199,7 +197,7 @@ def _keys(figure: Any, made: Sequence[Panel], found: Findings, total: float, hei
         ("#808080", 0.22, None, "no boundary"),
         ("none", 1.0, None, "retained as harmful"),
     ]
-    if any(f.effect is None for panel in made for _, cells in panel.rows for f in cells.values()):
+    if any(f.effect is None for panel in chosen for _, cells in panel.rows for f in cells.values()):
         marks.append(("#808080", 0.22, "////", "no verdict"))
     _marks(figure, marks, (left + 0.05) / total)
 
@@ -220,30 +218,27 @@ def _marks(figure: Any, marks: Sequence[tuple[str, float, str | None, str]], x: 
     )  # fmt: skip
 
 
-def _caption(found: Findings, made: Sequence[Panel]) -> str:
-    effects = {f.id: f.effect for f in found.boundaries if f.effect is not None}
-    passed = {f.id.unit: f.row.trajectory_success for f in found.boundaries if f.id in effects}
-    all_of, *_ = counts(effects, passed, Thresholds(found.settings.hazard, found.settings.burden))
-    draws = sorted({n for f in found.boundaries if f.effect for n in (len(f.outcomes.pre), len(f.outcomes.post))})
+def _caption(findings: Findings, chosen: Sequence[Panel]) -> str:
+    effects = {f.id: f.effect for f in findings.boundaries if f.effect is not None}
+    passed = {f.id.unit: f.row.trajectory_success for f in findings.boundaries if f.id in effects}
+    all_of, *_ = counts(effects, passed, Thresholds(findings.settings.hazard, findings.settings.burden))
+    draws = sorted({n for f in findings.boundaries if f.effect for n in (len(f.outcomes.pre), len(f.outcomes.post))})
     often = f"{draws[0]}" if draws[0] == draws[-1] else f"{draws[0]} to {draws[-1]}"
     words = "Rows are trajectories, columns their compactions in order; red is harm, blue improvement, white no change,"
-    words += f" grey no boundary, outlined what {found.settings.allocation} retained as harmful."
+    words += f" grey no boundary, outlined what {findings.settings.allocation} retained as harmful."
     words += f" Of {all_of.boundaries} boundaries in {all_of.trajectories} trajectories"
     words += f" ({often} draws in each arm), {all_of.unchanged} leave success as it was, {all_of.severe_hazard} have"
-    words += f" H ≥ {found.settings.hazard:g} and {all_of.severe_burden} B ≥ {found.settings.burden:g}."
-    said = [
+    words += f" H ≥ {findings.settings.hazard:g} and {all_of.severe_burden} B ≥ {findings.settings.burden:g}."
+    parts = [
         f"in ({letter}) {len(panel.rows)} of {panel.of} {panel.outcome or 'of either outcome'}"
-        for letter, panel in zip("abc", made, strict=False)
+        for letter, panel in zip("abc", chosen, strict=False)
     ]
-    return f"{words} Shown are the trajectories with the largest effects: {', '.join(said)}."
+    return f"{words} Shown are the trajectories with the largest effects: {', '.join(parts)}."
 
 
-def _data(found: Findings) -> Table:
-    """Every boundary, shown or not."""
-    rows = [{"boundary": str(f.id), "success": f.row.trajectory_success, **f.flat()} for f in found.boundaries]
-    cells: list[tuple[Cell, ...]] = [tuple(_cell(value) for value in row.values()) for row in rows]
-    return Table("boundary-effects", tuple(Column(name, name) for name in rows[0]), tuple(cells))
-
-
-def _cell(value: Any) -> Cell:
-    return Number(value) if isinstance(value, float) else value
+def _data(findings: Findings) -> Table:
+    """Every boundary, shown or not, with the outcome of its trajectory."""
+    table = exact_boundary_table(findings)
+    outcomes = [finding.row.trajectory_success for finding in findings.boundaries]
+    rows = tuple((row[0], success, *row[1:]) for row, success in zip(table.rows, outcomes, strict=True))
+    return replace(table, columns=(table.columns[0], *columns("success"), *table.columns[1:]), rows=rows)

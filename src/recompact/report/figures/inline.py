@@ -1,7 +1,7 @@
-"""Drawings that can stand inside a page: taken apart and put together again with nothing in them but shapes and text.
+"""Drawings for a page: one `<svg>` with nothing in it but shapes and text.
 
-Comes in: SVG text. Goes out: one `<svg>` that takes its ink and font from the page, styles nothing but itself, shares
-no id with its neighbours, and has no style sheets, scripts, foreign content or links that lead out of it.
+It takes its ink and font from the page, styles nothing but itself, shares no id with its neighbours, and has no style
+sheets, scripts, foreign content or links that lead out of it.
 """
 
 from __future__ import annotations
@@ -72,19 +72,19 @@ def _attribute(name: str, value: str, prefix: str) -> str | None:
     targets = _REFERENCE.findall(value)
     if not targets or not all(target.startswith("#") for target in targets):
         return None
-    return _REFERENCE.sub(lambda found: f"url(#{prefix}{found[1][1:]})", value)
+    return _REFERENCE.sub(lambda match: f"url(#{prefix}{match[1][1:]})", value)
 
 
 def _presentation(style: str) -> dict[str, str]:
     """A style as attributes. The font's family is left to the page."""
-    found: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for name, value in (entry.split(":", 1) for entry in style.split(";") if ":" in entry):
-        key, said = name.strip(), value.strip()
+        key, setting = name.strip(), value.strip()
         if key != "font":
-            found |= {key: said} if key != "font-family" else {}
+            attributes |= {key: setting} if key != "font-family" else {}
             continue
-        if size := re.search(r"[\d.]+px", said):
-            found["font-size"] = size[0]
-            found |= {"font-weight": "bold"} if re.search(r"\b(bold|[6-9]00)\b", said[: size.start()]) else {}
-            found |= {"font-style": "italic"} if "italic" in said[: size.start()] else {}
-    return found
+        if size := re.search(r"[\d.]+px", setting):
+            attributes["font-size"] = size[0]
+            attributes |= {"font-weight": "bold"} if re.search(r"\b(bold|[6-9]00)\b", setting[: size.start()]) else {}
+            attributes |= {"font-style": "italic"} if "italic" in setting[: size.start()] else {}
+    return attributes

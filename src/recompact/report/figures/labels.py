@@ -1,8 +1,4 @@
-"""Names beside points, none on top of another.
-
-Comes in: axes whose data is drawn, points and their names. Goes out: the names in place; one that had to move away from
-its point has a thin line to it.
-"""
+"""Names beside points, none on top of another; one that had to move away has a thin line to its point."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How far the verdicts hang on the number of draws and on the thresholds: the paper's two sensitivity figures.
-
-Comes in: findings of a run whose boundaries all have the same draws (`uniform:N`). Goes out: a figure each.
-"""
+"""How far the verdicts depend on the number of draws and on the thresholds: the paper's sensitivity figures."""
 
 from __future__ import annotations
 
@@ -18,10 +15,10 @@ from recompact.attribution.sensitivity import (
     sensitivity_to_thresholds,
 )
 from recompact.outcome import BoundaryId, Outcomes
-from recompact.report.figures.drawn import Figure
+from recompact.report.figures.figure import Figure
 from recompact.report.figures.style import FINE, HARM, WIDE, drawing, grid
 from recompact.stats import Estimate
-from recompact.tables import Cell, Column, Number, Table
+from recompact.tables import Cell, Number, Table, columns
 
 PAIRS = 3  # the paper's cap, and what its thresholds are judged at
 DRAWS = (1, 3, 5, 9)
@@ -30,27 +27,27 @@ DASHES = (0, (4, 3))
 BLUE = "#1F7FC4"
 
 
-def equal_draws(found: Findings) -> tuple[int, dict[BoundaryId, Outcomes]]:
+def equal_draws(findings: Findings) -> tuple[int, dict[BoundaryId, Outcomes]]:
     """How many draws in each arm every boundary has, and these very draws; those that were left out do not count."""
-    judged = [f for f in found.boundaries if not f.left_out]
+    judged = [f for f in findings.boundaries if not f.left_out]
     most = min((min(len(f.outcomes.pre), len(f.outcomes.post)) for f in judged), default=0)
-    known = {}
+    outcomes = {}
     for finding in judged:
         arms = first_draws(finding.outcomes, most)
         if not most or arms is None:
             return 0, {}
-        known[finding.id] = Outcomes(dict(enumerate(arms[0])), dict(enumerate(arms[1])))
-    return most, known
+        outcomes[finding.id] = Outcomes(dict(enumerate(arms[0])), dict(enumerate(arms[1])))
+    return most, outcomes
 
 
-def sensitivity_figures(found: Findings) -> list[Figure]:
+def sensitivity_figures(findings: Findings) -> list[Figure]:
     """Both figures, where every boundary has at least three draws in each arm."""
-    most, known = equal_draws(found)
+    most, outcomes = equal_draws(findings)
     if most < PAIRS:
         return []
-    thresholds = Thresholds(found.settings.hazard, found.settings.burden)
+    thresholds = Thresholds(findings.settings.hazard, findings.settings.burden)
     varied = sensitivity_to_thresholds(
-        known,
+        outcomes,
         [round(f * thresholds.hazard, 6) for f in AROUND],
         [round(f * thresholds.burden, 6) for f in AROUND],
         draws=PAIRS,
@@ -59,8 +56,8 @@ def sensitivity_figures(found: Findings) -> list[Figure]:
     figures = []
     if most > PAIRS:  # subsampling takes seconds
         draws = [m for m in DRAWS if m < most] + [most]
-        figures.append(_draws_figure(sensitivity_to_draws(known, draws, thresholds=thresholds), most, len(known)))
-    return [*figures, _thresholds_figure(varied, thresholds, len(known))]
+        figures.append(_draws_figure(sensitivity_to_draws(outcomes, draws, thresholds=thresholds), most, len(outcomes)))
+    return [*figures, _thresholds_figure(varied, thresholds, len(outcomes))]
 
 
 def _draws_figure(points: Sequence[DrawsPoint], most: int, boundaries: int) -> Figure:
@@ -70,10 +67,10 @@ def _draws_figure(points: Sequence[DrawsPoint], most: int, boundaries: int) -> F
     lowest = min(s.low for values in spreads for s in values if s is not None)
     with drawing(WIDE, 2.2) as figure:
         for axes, title, values in zip(figure.subplots(1, 3, sharey=True), titles, spreads, strict=True):
-            drawn = [(p.draws, s) for p, s in zip(points, values, strict=True) if s is not None]
+            present = [(p.draws, s) for p, s in zip(points, values, strict=True) if s is not None]
             axes.axvline(PAIRS, color=HARM, lw=0.9, ls=DASHES, zorder=1)
-            axes.plot([m for m, _ in drawn], [s.value for _, s in drawn], "o-", color=BLUE, lw=1.2, markersize=4)
-            for m, s in drawn:
+            axes.plot([m for m, _ in present], [s.value for _, s in present], "o-", color=BLUE, lw=1.2, markersize=4)
+            for m, s in present:
                 axes.plot([m, m], [s.low, s.high], color=BLUE, lw=1.1, zorder=3)
                 axes.annotate(f"{s.value:.2f}", (m, s.value), (5, -8), textcoords="offset points", fontsize=FINE)
             axes.set_title(title)
@@ -84,7 +81,7 @@ def _draws_figure(points: Sequence[DrawsPoint], most: int, boundaries: int) -> F
             grid(axes)
     return Figure(
         "sensitivity-draws",
-        "How far the verdicts hang on the number of draws",
+        "How far the verdicts depend on the number of draws",
         _draws_caption(points, most, boundaries),
         figure,
         _draws_table(points),
@@ -98,21 +95,21 @@ def _draws_caption(points: Sequence[DrawsPoint], most: int, boundaries: int) -> 
     words += f" {most}. Dots: means; bars: 2.5 to 97.5 percentiles; dashed: three pairs, the default."
     at = next((p for p in points if p.draws == PAIRS), None)
     if at:
-        said = [f"H {at.hazard.value:.2f}"] if at.hazard else []
-        said += [f"B {at.burden.value:.2f}"] if at.burden else []
-        ranked = f"rank correlations are {' and '.join(said)}, and " if said else ""
+        correlations = [f"H {at.hazard.value:.2f}"] if at.hazard else []
+        correlations += [f"B {at.burden.value:.2f}"] if at.burden else []
+        ranked = f"rank correlations are {' and '.join(correlations)}, and " if correlations else ""
         words += f" With three, {ranked}the selections overlap by {at.jaccard.value:.2f} (Jaccard)."
     return words
 
 
 def _draws_table(points: Sequence[DrawsPoint]) -> Table:
-    heads = ("draws", "hazard_correlation", "burden_correlation", "jaccard")
+    heads = columns("draws", "hazard_correlation", "burden_correlation", "jaccard")
     rows = tuple((p.draws, _spread(p.hazard), _spread(p.burden), _spread(p.jaccard)) for p in points)
-    return Table("sensitivity-draws", tuple(Column(h, h) for h in heads), rows)
+    return Table("sensitivity-draws", heads, rows)
 
 
-def _spread(found: Estimate | None) -> Cell:
-    return Number(found.value, 2, interval=(found.low, found.high)) if found else None
+def _spread(spread: Estimate | None) -> Cell:
+    return Number(spread.value, 2, interval=(spread.low, spread.high)) if spread else None
 
 
 def _thresholds_figure(points: Sequence[ThresholdPoint], thresholds: Thresholds, boundaries: int) -> Figure:
@@ -120,22 +117,22 @@ def _thresholds_figure(points: Sequence[ThresholdPoint], thresholds: Thresholds,
         panels = figure.subplots(1, 2, sharey=True)
         kinds = (("hazard", thresholds.hazard, "H"), ("burden", thresholds.burden, "B"))
         for letter, axes, (kind, default, sign) in zip("ab", panels, kinds, strict=True):
-            drawn = [point for point in points if point.threshold == kind]
+            varied = [point for point in points if point.threshold == kind]
             axes.axvline(default, color=HARM, lw=0.9, ls=DASHES)
-            axes.plot([p.value for p in drawn], [p.jaccard for p in drawn], "o-", color=BLUE, lw=1.2, markersize=4)
-            for n, p in enumerate(drawn):
-                before, after = (drawn[max(n - 1, 0)].jaccard, drawn[min(n + 1, len(drawn) - 1)].jaccard)
+            axes.plot([p.value for p in varied], [p.jaccard for p in varied], "o-", color=BLUE, lw=1.2, markersize=4)
+            for n, p in enumerate(varied):
+                before, after = (varied[max(n - 1, 0)].jaccard, varied[min(n + 1, len(varied) - 1)].jaccard)
                 axes.annotate(f"{p.selected}", (p.value, p.jaccard), **_beside(before, p.jaccard, after))
             axes.set_title(f"({letter}) Threshold of {sign}")
             axes.set_xlabel(f"{sign} ≥")
-            axes.set_xticks([p.value for p in drawn], [f"{p.value:g}" for p in drawn])
+            axes.set_xticks([p.value for p in varied], [f"{p.value:g}" for p in varied])
             axes.margins(x=0.1)
             axes.set_ylim(-0.05, 1.16)
             grid(axes)
         panels[0].set_ylabel("Jaccard overlap")
     return Figure(
         "sensitivity-thresholds",
-        "How far the selection hangs on the thresholds",
+        "How far the selection depends on the thresholds",
         _thresholds_caption(points, thresholds, boundaries),
         figure,
         _thresholds_table(points),
@@ -160,6 +157,6 @@ def _thresholds_caption(points: Sequence[ThresholdPoint], thresholds: Thresholds
 
 
 def _thresholds_table(points: Sequence[ThresholdPoint]) -> Table:
-    heads = ("threshold", "value", "selected", "jaccard")
-    rows: list[tuple[Cell, ...]] = [(p.threshold, Number(p.value, 2), p.selected, Number(p.jaccard, 2)) for p in points]
-    return Table("sensitivity-thresholds", tuple(Column(h, h) for h in heads), tuple(rows))
+    heads = columns("threshold", "value", "selected", "jaccard")
+    rows = tuple((p.threshold, Number(p.value, 2), p.selected, Number(p.jaccard, 2)) for p in points)
+    return Table("sensitivity-thresholds", heads, rows)

@@ -1,12 +1,9 @@
-"""Which figures there are of which data, and why one that might be expected is not there.
-
-Comes in: an evaluation, findings about boundaries, or a transfer. Goes out: a list of figures, each only where its data
-is there; the gaps say in words what would have to be done for the others.
-"""
+"""Which figures each kind of data has, and why one that might be expected is missing."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from recompact.attribution.findings import Findings
 from recompact.evaluation.intervals import Estimates, estimates
@@ -14,69 +11,97 @@ from recompact.evaluation.metrics import TOTAL
 from recompact.evaluation.summary import Evaluation
 from recompact.evaluation.sweep import sweep, sweep_keys, swept_arms
 from recompact.evaluation.transfer import Transfer
+from recompact.report.content.harm import with_effect
 from recompact.report.figures.budgets import sweep_figure
-from recompact.report.figures.drawn import Figure, needed
 from recompact.report.figures.evaluations import arm_looks, arms_figure, reliability, tokens_figure
+from recompact.report.figures.figure import Figure, available, require_matplotlib
 from recompact.report.figures.heatmaps import heatmap_figure
 from recompact.report.figures.sensitivity import PAIRS, equal_draws, sensitivity_figures
 from recompact.report.figures.transfers import transfer_figure
 
 
-def figure_estimates(shown: Evaluation) -> Estimates:
+@dataclass(frozen=True)
+class FigureSet:
+    """The figures of one source (none without matplotlib), and by name why others are missing and what to do."""
+
+    source: str
+    figures: tuple[Figure, ...]
+    gaps: Mapping[str, str]
+
+
+def evaluation_set(source: str, evaluation: Evaluation, estimated: Estimates | None = None) -> FigureSet:
+    figures = evaluation_figures(evaluation, estimated) if available() else ()
+    return FigureSet(source, tuple(figures), evaluation_gaps(evaluation))
+
+
+def boundary_set(source: str, findings: Findings, simulated: bool) -> FigureSet:
+    figures = boundary_figures(findings, simulated) if available() else ()
+    return FigureSet(source, tuple(figures), boundary_gaps(findings))
+
+
+def transfer_set(source: str, transfer: Transfer | str) -> FigureSet:
+    """Of a transfer, or of the reason why there is none."""
+    if isinstance(transfer, str):
+        return FigureSet(source, (), {"transfer": transfer})
+    return FigureSet(source, tuple(transfer_figures(transfer)) if available() else (), {})
+
+
+def figure_estimates(evaluation: Evaluation) -> Estimates:
     """The estimates that the figures of an evaluation show. Resampling takes the time, so it is these and no others."""
-    runs = shown.shared.runs
-    return estimates(shown, (*(sweep_keys(runs) if swept_arms(shown) else ("acc", reliability(runs))), "tokens"))
+    runs = evaluation.shared.runs
+    return estimates(
+        evaluation, (*(sweep_keys(runs) if swept_arms(evaluation) else ("acc", reliability(runs))), "tokens")
+    )
 
 
-def evaluation_figures(shown: Evaluation, known: Estimates | None = None) -> list[Figure]:
-    """The figures of an evaluation: budget sweep, arms, reliability against tokens. `known` are `figure_estimates`."""
-    needed()
-    if not shown.shared.tasks:
+def evaluation_figures(evaluation: Evaluation, estimated: Estimates | None = None) -> list[Figure]:
+    """Budget sweep, arms, and reliability against tokens; `estimated` are `figure_estimates` where they are at hand."""
+    require_matplotlib()
+    if not evaluation.shared.tasks:
         return []
-    found = known if known is not None else figure_estimates(shown)
+    estimated = figure_estimates(evaluation) if estimated is None else estimated
     figures = []
-    if (swept := sweep(shown, found)) is not None:
-        figures.append(sweep_figure(swept, arm_looks(shown), shown.simulated))
-    figures.append(arms_figure(shown, found))
-    if any("tokens" in figures_of for figures_of in found.values()):
-        figures.append(tokens_figure(shown, found))
+    if (swept := sweep(evaluation, estimated)) is not None:
+        figures.append(sweep_figure(swept, arm_looks(evaluation), evaluation.simulated))
+    figures.append(arms_figure(evaluation, estimated))
+    if any("tokens" in of_arm for of_arm in estimated.values()):
+        figures.append(tokens_figure(evaluation, estimated))
     return figures
 
 
-def boundary_figures(found: Findings, simulated: bool = False) -> list[Figure]:
+def boundary_figures(findings: Findings, simulated: bool = False) -> list[Figure]:
     """The figures of a verified run: maps of the boundaries, and how far the verdicts hang on draws and thresholds."""
-    needed()
-    maps = heatmap_figure(found)
-    figures = [*([maps] if maps else []), *sensitivity_figures(found)]
+    require_matplotlib()
+    maps = heatmap_figure(findings)
+    figures = [*([maps] if maps else []), *sensitivity_figures(findings)]
     return [replace(f, caption=f"{f.caption} Simulated models.") for f in figures] if simulated else figures
 
 
-def transfer_figures(found: Transfer) -> list[Figure]:
+def transfer_figures(transfer: Transfer) -> list[Figure]:
     """The figure of a transfer."""
-    needed()
-    return [transfer_figure(found)] if found.rows else []
+    require_matplotlib()
+    return [transfer_figure(transfer)] if transfer.rows else []
 
 
-def evaluation_gaps(shown: Evaluation) -> dict[str, str]:
+def evaluation_gaps(evaluation: Evaluation) -> dict[str, str]:
     """The figures of an evaluation that its data is not enough for: name -> why, and what to do."""
-    if not shown.shared.tasks:
+    if not evaluation.shared.tasks:
         return {"arms": "there is no task yet that every arm has finished"}
-    found = {}
-    if not swept_arms(shown):
-        found["budget-sweep"] = "it needs an arm under two budgets: recompact evaluate CONFIG --budget 1024,2048 ..."
-    if not any(row.usage.keys() & set(TOTAL) for arm in shown.arms for row in arm.rows):
-        found["reliability-tokens"] = "the records do not say how many tokens agent and compressor took"
-    return found
+    gaps = {}
+    if not swept_arms(evaluation):
+        gaps["budget-sweep"] = "it needs an arm under two budgets: recompact evaluate CONFIG --budget 1024,2048 ..."
+    if not any(row.usage.keys() & set(TOTAL) for arm in evaluation.arms for row in arm.rows):
+        gaps["reliability-tokens"] = "the records do not say how many tokens agent and compressor took"
+    return gaps
 
 
-def boundary_gaps(found: Findings) -> dict[str, str]:
+def boundary_gaps(findings: Findings) -> dict[str, str]:
     """The figures of boundaries that a run's draws are not enough for: name -> why, and what to do."""
-    known = [finding for finding in found.boundaries if finding.effect is not None]
-    if not found.boundaries:
+    if not findings.boundaries:
         return {"boundary-effects": "nothing was compacted, so there are no boundaries"}
-    if not known:
+    if not with_effect(findings):
         return {"boundary-effects": "no boundary has draws in both arms: recompact verify RUN"}
-    most, _ = equal_draws(found)
+    most, _ = equal_draws(findings)
     more = "recompact verify RUN --allocation uniform:9"
     if most >= PAIRS:
         return {} if most > PAIRS else {"sensitivity-draws": f"it needs more than three draws in each arm: {more}"}

@@ -1,8 +1,4 @@
-"""How all figures look: sizes, colours, and texts that are shown as they are.
-
-Comes in: names of arms, texts from anywhere. Goes out: drawings to fill, a colour and marker for each arm that is the
-same in every figure, and texts without anything that an image cannot hold.
-"""
+"""How all figures look: sizes, colours, a look for each arm, and labels from any text."""
 
 from __future__ import annotations
 
@@ -13,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from recompact.report.figures.drawn import needed
-from recompact.tables import clean
+from recompact.report.figures.figure import require_matplotlib
+from recompact.texts import visible_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +63,7 @@ RC: Any = {
 @contextmanager
 def styled() -> Iterator[None]:
     """Draw in here: our settings, and afterwards matplotlib's own again."""
-    needed()
+    require_matplotlib()
     import matplotlib
 
     with matplotlib.rc_context(RC), warnings.catch_warnings():
@@ -90,13 +86,13 @@ def drawing(width: float, height: float, *, constrained: bool = True) -> Iterato
         figure.set_layout_engine("none")
 
 
-def shown(text: str, most: int = 40) -> str:
+def short_label(text: str, most: int = 40) -> str:
     """A text from anywhere as one short line that every image format can hold.
 
-    >>> shown("a\\x00b$x$\\ud800"), shown("a-very-long-name-of-a-task", 12)
-    ('a b$x$�', 'a-ver…a-task')
+    >>> short_label("a\\x00b$x$\\ud800"), short_label("a-very-long-name-of-a-task", 12)
+    ('a␀b$x$⟨U+D800⟩', 'a-ver…a-task')
     """
-    line = re.sub("[\\ud800-\\udfff\\ufdd0-\\ufdef\\ufffe\\uffff]", "\N{REPLACEMENT CHARACTER}", clean(text)).strip()
+    line = visible_line(text).strip()
     if len(line) <= most:
         return line
     kept = most - 1
@@ -131,8 +127,8 @@ class Look:
         """Its line in a legend."""
         from matplotlib.lines import Line2D
 
-        drawn: Any = {"color": self.color, "ls": self.line(scope), "lw": 1.2, "marker": self.marker(scope)}
-        return Line2D([], [], **drawn, markersize=4, label=shown(name, NAME))
+        style: Any = {"color": self.color, "ls": self.line(scope), "lw": 1.2, "marker": self.marker(scope)}
+        return Line2D([], [], **style, markersize=4, label=short_label(name, NAME))
 
 
 # After Okabe and Ito, whose colours people with any colour vision tell apart. Names stand in the colour of their arm,
@@ -152,11 +148,11 @@ _OTHERS = ("#0B8F6A", "#A9780A", "#8E6BBF", "#B8558F", "#7A8A1E", "#C0504D", "#4
 def looks(names: Iterable[str]) -> dict[str, Look]:
     """A look for each arm by its name without budget and scope: the usual ones always the same, others in order."""
     wanted = list(dict.fromkeys(names))
-    found = {name: _KNOWN[name.lower()] for name in wanted if name.lower() in _KNOWN}
-    free = [color for color in _OTHERS if color not in found.values()] or list(_OTHERS)
-    others = [name for name in wanted if name not in found]
-    found |= {name: free[n % len(free)] for n, name in enumerate(others)}
-    return {name: Look(found[name]) for name in wanted}
+    colours = {name: _KNOWN[name.lower()] for name in wanted if name.lower() in _KNOWN}
+    free = [color for color in _OTHERS if color not in colours.values()] or list(_OTHERS)
+    others = [name for name in wanted if name not in colours]
+    colours |= {name: free[n % len(free)] for n, name in enumerate(others)}
+    return {name: Look(colours[name]) for name in wanted}
 
 
 def grid(axes: Axes, axis: str = "y") -> None:

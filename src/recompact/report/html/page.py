@@ -1,8 +1,7 @@
-"""From a report to a page: one HTML file that needs nothing else and runs nothing.
+"""A report as one HTML file that needs nothing else and runs nothing.
 
-Comes in: a `Report`. Goes out: the text of the page. Every value that a template prints is made visible and escaped on
-its way out, whoever wrote it; only the drawings and the style sheet of our own are not. A content security policy
-forbids scripts and every request.
+Every value that a template prints is made visible and escaped, whoever wrote it, except our own drawings and style
+sheet. A content security policy forbids scripts and every request.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -21,20 +20,22 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from recompact.errors import InputError
-from recompact.evaluation.summary import counted
-from recompact.report.content import Report
-from recompact.report.content.arms import without
+from recompact.report.content.arms import without_notes
 from recompact.report.content.harm import harm_details
+from recompact.report.content.report import Report
 from recompact.report.content.transfer import narrow_table
-from recompact.tables import Cell, Number, Table, cell_text, said, signed, text_columns
-from recompact.texts import cut, visible
+from recompact.report.figures.figure import available
+from recompact.report.figures.files import svg
+from recompact.report.figures.sets import FigureSet, boundary_set, evaluation_set, transfer_set
+from recompact.tables import Cell, Number, Table, cell_text, text_columns
+from recompact.texts import counted, cut, visible
 
 QUOTE = 400  # characters of a quote, or of a cell, that are shown
 WRAPPED = 28  # characters of a cell from which on it may be wrapped
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PageFigure:
     """A figure on the page."""
 
     title: str
@@ -44,10 +45,8 @@ class Drawn:
 
 def render(report: Report) -> str:
     """The page as text."""
-    from recompact.report import figures
-
     style = (files("recompact.report.html") / "page.css").read_text(encoding="utf-8")
-    drawable = figures.available()
+    sets = tuple(_figure_sets(report))
     return (
         _environment()
         .get_template("page.html.jinja")
@@ -55,10 +54,10 @@ def render(report: Report) -> str:
             report=report,
             style=Markup(style),
             policy=policy(style),
-            drawable=drawable,
-            drawn=tuple(_drawn(report)) if drawable else (),
-            gaps=tuple(_gaps(report)),
-            transferred=_transferred(report),
+            drawable=available(),
+            figures=tuple(_figures(sets)),
+            gaps=tuple(_gaps(sets)),
+            transfer_table=_transfer_table(report),
         )
     )
 
@@ -80,7 +79,7 @@ def write(report: Report, path: Path) -> int:
 def check_name(path: Path) -> None:
     """Refuse a name that is no page's: a run or a config must not be written over by mistake."""
     if path.suffix not in (".html", ".htm"):
-        raise InputError(f"{path} is no name for a page: give --out a name that ends with .html")
+        raise InputError(f"{path} is not the name of a page: give --out a name that ends with .html")
 
 
 def policy(style: str) -> str:
@@ -89,65 +88,61 @@ def policy(style: str) -> str:
     return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
-def _drawn(report: Report) -> Iterator[Drawn]:
-    """The figures of all runs, in order; where there are several of a kind, with the run's name."""
-    from recompact.report import figures
+def _figure_sets(report: Report) -> Iterator[tuple[str, FigureSet]]:
+    """The figures of all runs, in order; where there are several runs of a kind, with the short name of each."""
+    for run in report.evaluations:
+        name = run.name if len(report.evaluations) > 1 else ""
+        yield name, evaluation_set(run.provenance.name, run.evaluation, run.estimates)
+    if report.transfer or report.no_transfer:
+        yield "", transfer_set("", report.transfer or report.no_transfer)
+    for verified in report.verified:
+        name = verified.name if len(report.verified) > 1 else ""
+        yield name, boundary_set(verified.provenance.name, verified.findings, verified.simulated)
 
-    found: list[tuple[str, figures.Figure]] = []
-    for made in report.evaluations:
-        name = made.name if len(report.evaluations) > 1 else ""
-        found += [(name, figure) for figure in figures.evaluation_figures(made.shown, made.estimates)]
-    if report.transfer:
-        found += [("", figure) for figure in figures.transfer_figures(report.transfer)]
-    for run in report.verified:
-        name = run.name if len(report.verified) > 1 else ""
-        found += [(name, figure) for figure in figures.boundary_figures(run.found, run.simulated)]
-    for number, (name, figure) in enumerate(found, 1):
+
+def _figures(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[PageFigure]:
+    named = [(name, figure) for name, group in sets for figure in group.figures]
+    for number, (name, figure) in enumerate(named, 1):
         title = f"{figure.title}: {name}" if name else figure.title
-        svg = figures.svg(replace(figure, name=f"figure-{number}", title=title), inline=True)
-        yield Drawn(title, figure.caption, Markup(visible(svg)))
+        drawing = svg(replace(figure, name=f"figure-{number}", title=title), inline=True)
+        yield PageFigure(title, figure.caption, Markup(visible(drawing)))
 
 
-def _transferred(report: Report) -> Table | None:
-    return without(narrow_table(report.transfer), report.warnings) if report.transfer else None
+def _gaps(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[tuple[str, str]]:
+    """The figures that are missing: which, of which run, and what they need."""
+    for _, group in sets:
+        for why in dict.fromkeys(group.gaps.values()):
+            missing = " and ".join(figure for figure, reason in group.gaps.items() if reason == why)
+            whose = f", {group.source}" if group.source else ""
+            yield f"{missing}{whose}", why.replace("RUN", shlex.quote(group.source))
 
 
-def _gaps(report: Report) -> Iterator[tuple[str, str]]:
-    """The figures that are not there: which, of which run, and what they need."""
-    from recompact.report import figures
-
-    found = [(made.made.name, figures.evaluation_gaps(made.shown)) for made in report.evaluations]
-    found += [(run.made.name, figures.boundary_gaps(run.found)) for run in report.verified]
-    for name, gaps in found:
-        for why in dict.fromkeys(gaps.values()):
-            missing = " and ".join(figure for figure, reason in gaps.items() if reason == why)
-            yield f"{missing}, {name}", why.replace("RUN", shlex.quote(name))
-    if report.no_transfer:
-        yield "transfer", report.no_transfer
+def _transfer_table(report: Report) -> Table | None:
+    return without_notes(narrow_table(report.transfer), report.warnings) if report.transfer else None
 
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("recompact.report.html", "."),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_shown,
+        finalize=_printed,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(cell=_cell, cell_class=_cell_class, interval=_interval, short=_short, tidy=_tidy)
-    made.globals.update(counted=counted, harm_details=harm_details, text_columns=text_columns, said=said, signed=signed)
-    return made
+    environment.filters.update(cell=_cell, cell_class=_cell_class, interval=_interval, short=_short, tidy=_tidy)
+    environment.globals.update(counted=counted, harm_details=harm_details, text_columns=text_columns)
+    return environment
 
 
-def _shown(value: Any) -> Any:
-    """What every expression of a template goes through before it is escaped."""
+def _printed(value: Any) -> Any:
+    """What every expression of a template passes through before it is escaped."""
     return value if isinstance(value, Markup) else "" if value is None else visible(str(value))
 
 
 def _cell(cell: Cell) -> str:
-    """A text, cut where it is very long, or a number as tables show it, but for its interval."""
+    """A text, cut where it is very long, or a number as tables show it, without its interval."""
     if cell is None:
         return "–"
     if isinstance(cell, str):

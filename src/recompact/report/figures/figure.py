@@ -1,7 +1,4 @@
-"""A figure as a value: its name, its words, its drawing, and the numbers it shows.
-
-matplotlib is an optional extra: it is looked for here, and imported only by what draws.
-"""
+"""A figure as a value: its name, its words, its matplotlib drawing, and the numbers it shows."""
 
 from __future__ import annotations
 
@@ -25,11 +22,11 @@ class Figure:
 
 
 def available() -> bool:
-    """Whether matplotlib is there."""
+    """Whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
-def needed() -> None:
-    """Say how to get matplotlib, where it is not there."""
+def require_matplotlib() -> None:
+    """Refuse with the way to install matplotlib, where it is missing."""
     if not available():
         raise InputError("figures are drawn with matplotlib, which is not installed: pip install 'recompact[figures]'")
