@@ -326,7 +326,7 @@ def test_show_refuses_in_words(home: Path, arguments: tuple[str, ...], said: str
     assert said in done.stderr
     collected = recompact("show", run(home), "pocket-train-001", "--arm", "pair")
     assert collected.returncode == 2
-    assert "is no evaluation" in collected.stderr
+    assert "is not an evaluation" in collected.stderr
 
 
 def test_show_lets_no_text_steer_the_terminal(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def boundary_table(findings: Findings) -> Table:
     known = with_effect(findings)
     rows = tuple(
         (
-            *_row(f, 2, 1),
+            *_row(f),
             Number(f.effect.harmful, 2) if f.effect else None,
             "harmful" if is_harmful(findings, f) else None,
         )
@@ -60,13 +60,13 @@ def boundary_table(findings: Findings) -> Table:
 
 def brief_boundary_table(boundaries: Sequence[Finding]) -> Table:
     """Boundaries in 80 columns, also those without draws, with a star at those retained as harmful."""
-    rows = (_row(finding, 1, 0) for finding in boundaries)
+    rows = (_row(finding, brief=True) for finding in boundaries)
     marked = ((f"{row[0]}{' *' * f.retained}", *row[1:]) for row, f in zip(rows, boundaries, strict=True))
     return Table("", BOUNDARY_COLUMNS, tuple(marked))
 
 
-def _row(finding: Finding, hazard_digits: int, burden_digits: int) -> Row:
-    """The intervals of H and B have so many digits."""
+def _row(finding: Finding, *, brief: bool = False) -> Row:
+    """A brief row has a digit less in its intervals."""
     effect, outcomes = finding.effect, finding.outcomes
     draws = f"{len(outcomes.pre)}+{len(outcomes.post)}"
     if effect is None:
@@ -76,12 +76,17 @@ def _row(finding: Finding, hazard_digits: int, burden_digits: int) -> Row:
         str(finding.id),
         finding.row.step,
         Number(effect.hazard, 2, signed=True),
-        f"{signed(h.low, hazard_digits)} to {signed(h.high, hazard_digits)}",
+        _interval(h.low, h.high, 1 if brief else 2, brief),
         Number(effect.burden, 1, signed=True),
-        f"{signed(b.low, burden_digits)} to {signed(b.high, burden_digits)}",
+        _interval(b.low, b.high, 0 if brief else 1, brief),
         draws,
         effect.channel if effect.channel != "none" else None,
     )
+
+
+def _interval(low: float, high: float, digits: int, brief: bool) -> str:
+    text = f"{signed(low, digits)} to {signed(high, digits)}"
+    return text.replace("−", "-") if brief else text  # a terminal's numbers have a hyphen
 
 
 def exact_boundary_table(findings: Findings) -> Table:
