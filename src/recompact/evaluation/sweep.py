@@ -69,6 +69,19 @@ def swept_arms(evaluation: Evaluation) -> dict[tuple[str, str | None], dict[int,
     return {place: arms for place, arms in groups.items() if len(arms) > 1}
 
 
+def reliability(runs: int) -> str:
+    """The metric that says how reliable an arm is."""
+    return f"pass^{runs}" if runs > 1 else "acc"
+
+
+def figure_estimates(evaluation: Evaluation) -> Estimates:
+    """The estimates that the figures of an evaluation show. Resampling takes the time, so it is these and no others."""
+    runs = evaluation.shared.runs
+    return estimates(
+        evaluation, (*(sweep_keys(runs) if swept_arms(evaluation) else ("acc", reliability(runs))), "tokens")
+    )
+
+
 def sweep(evaluation: Evaluation, by_arm: Estimates | None = None) -> Sweep | None:
     """The sweep in an evaluation; None where no arm was run under two budgets. `by_arm` where estimates are at hand."""
     swept = swept_arms(evaluation)

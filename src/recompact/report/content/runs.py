@@ -21,7 +21,7 @@ from recompact.evaluation.summary import (
     evaluation,
     group_table,
 )
-from recompact.evaluation.sweep import sweep, sweep_table, swept_arms
+from recompact.evaluation.sweep import figure_estimates, sweep, sweep_table, swept_arms
 from recompact.evaluation.transfer import Setting, models_of
 from recompact.report.content.answer import (
     ArmContrast,
@@ -40,7 +40,6 @@ from recompact.report.content.provenance import (
     released_provenance,
     verified_provenance,
 )
-from recompact.report.figures.sets import figure_estimates
 from recompact.store.adaptations import recorded_templates
 from recompact.store.runs import overview, trajectories
 from recompact.store.store import Store

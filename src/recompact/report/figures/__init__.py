@@ -7,7 +7,6 @@ from recompact.report.figures.sets import (
     boundary_gaps,
     evaluation_figures,
     evaluation_gaps,
-    figure_estimates,
     transfer_figures,
 )
 
@@ -18,7 +17,6 @@ __all__ = [
     "boundary_gaps",
     "evaluation_figures",
     "evaluation_gaps",
-    "figure_estimates",
     "png",
     "save",
     "svg",

@@ -10,6 +10,7 @@ from recompact.evaluation.arms import label
 from recompact.evaluation.intervals import Estimates, none_of
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.summary import Evaluation
+from recompact.evaluation.sweep import reliability
 from recompact.report.figures.figure import Figure
 from recompact.report.figures.labels import Named, place
 from recompact.report.figures.style import (
@@ -30,11 +31,6 @@ from recompact.tables import Cell, Column, Number, Table
 from recompact.texts import counted
 
 FEW = 8  # arms up to which intervals do not get into each other's way
-
-
-def reliability(runs: int) -> str:
-    """The metric that says how reliable an arm is."""
-    return f"pass^{runs}" if runs > 1 else "acc"
 
 
 def size_words(evaluation: Evaluation) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from recompact.attribution.findings import Findings
-from recompact.evaluation.intervals import Estimates, estimates
+from recompact.evaluation.intervals import Estimates
 from recompact.evaluation.metrics import TOTAL
 from recompact.evaluation.summary import Evaluation
-from recompact.evaluation.sweep import sweep, sweep_keys, swept_arms
+from recompact.evaluation.sweep import figure_estimates, sweep, swept_arms
 from recompact.evaluation.transfer import Transfer
 from recompact.report.content.harm import with_effect
 from recompact.report.figures.budgets import sweep_figure
-from recompact.report.figures.evaluations import arm_looks, arms_figure, reliability, tokens_figure
+from recompact.report.figures.evaluations import arm_looks, arms_figure, tokens_figure
 from recompact.report.figures.figure import Figure, available, require_matplotlib
 from recompact.report.figures.heatmaps import heatmap_figure
 from recompact.report.figures.sensitivity import PAIRS, equal_draws, sensitivity_figures
@@ -44,14 +44,6 @@ def transfer_set(source: str, transfer: Transfer | str) -> FigureSet:
     if isinstance(transfer, str):
         return FigureSet(source, (), {"transfer": transfer})
     return FigureSet(source, tuple(transfer_figures(transfer)) if available() else (), {})
-
-
-def figure_estimates(evaluation: Evaluation) -> Estimates:
-    """The estimates that the figures of an evaluation show. Resampling takes the time, so it is these and no others."""
-    runs = evaluation.shared.runs
-    return estimates(
-        evaluation, (*(sweep_keys(runs) if swept_arms(evaluation) else ("acc", reliability(runs))), "tokens")
-    )
 
 
 def evaluation_figures(evaluation: Evaluation, estimated: Estimates | None = None) -> list[Figure]:
