@@ -34,7 +34,7 @@ READING = '[agent]\nmodel = "reader"\n[compressor]\nmodel = "noter"\nbudget = 50
 
 async def opened(config: Config | Path | str, run: Path | str | None = None) -> tuple[Path, str]:
     async with open_study(config, run) as study:
-        return study.store.path, study.store.meta["command"]
+        return study.store.path, study.store.metadata.command
 
 
 def config_file(directory: Path, text: str = "[suite]\nlimit = 2\n") -> Path:
@@ -64,7 +64,7 @@ def test_an_evaluation_is_another_kind_of_run(tmp_path: Path) -> None:
     async def work() -> None:
         async with open_evaluation(file) as study:
             assert study.store.path == tmp_path / "runs" / "mine-evaluate.db"
-            assert study.store.meta["command"] == "evaluate"
+            assert study.store.metadata.command == "evaluate"
 
     asyncio.run(work())
 
@@ -155,7 +155,7 @@ async def test_ready_objects_take_the_place_of_what_the_config_names(tmp_path: P
         assert study.spending.tokens > 0
         await collect(replace(study, progress=(again := Heard())))
         assert again.events == [("stage", "collect", len(units), len(units))]
-        assert "objects" in study.store.meta["identity"]
+        assert "objects" in study.store.metadata.identity
 
 
 async def test_a_ready_compressor_compresses(tmp_path: Path) -> None:

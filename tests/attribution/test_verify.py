@@ -193,10 +193,11 @@ async def test_what_could_not_be_finished_is_told_and_finished_the_next_time(col
         assert not units & store.finished("continuation")
         assert store.finished("continuation")  # the others are recorded
         assert {unit.failure.kind for unit in stopped.value.units} == {"overload"}
-        assert "verified" not in store.meta
+        assert store.metadata.verified is None
         await verify(study_of(store, books(6)))
         assert digest(store) == whole
-        assert store.meta["verified"]["allocation"] == "halving"
+        assert store.metadata.verified is not None
+        assert store.metadata.verified["allocation"] == "halving"
 
 
 async def test_the_forecast_asks_nobody_and_is_right_about_numbers(collected: Path, tmp_path: Path) -> None:

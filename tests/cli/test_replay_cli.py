@@ -339,7 +339,7 @@ def test_show_lets_no_text_steer_the_terminal(tmp_path: Path) -> None:
     )
     path = tmp_path / "evil.db"
     with Store.open(path) as store:
-        store.set_meta(command="evaluate", identity={}, suite="evil")
+        store.set_metadata(replace(store.metadata, command="evaluate", identity={}, suite="evil"))
         note_arms(store, [arm])
         made = replace(made, usage={"agent": Usage(1, 1, 0, 0, 1)})
         write_trajectory(store, unit_of(arm.key, made.task, 0), made, phase="evaluate", run=0, groups={}, seconds=0)

@@ -56,7 +56,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _spoil(run: Path) -> None:
     """What a run file can hold besides what models and environments wrote."""
     with Store.open(run) as store:
-        store.set_meta(suite=NAME, version=NAME)
+        store.set_metadata(replace(store.metadata, suite=NAME, version=NAME))
     with sqlite3.connect(run) as db:
         db.execute("UPDATE trajectories SET ending = ?", (NAME,))
         db.execute("UPDATE continuations SET ending = ?, error = ?", (NAME, NAME))
@@ -77,10 +77,10 @@ def _behaviour_run(directory: Path) -> None:
     (directory / "pocket.toml").write_text('[suite]\nuse = "pocket"\n')
     with Store.open(directory / "runs" / "pocket.db") as store:
         claim(store, "collect")
-        store.set_meta(suite="pocket", config_file="../pocket.toml")
-        identity = json.loads(json.dumps(store.meta["identity"]))
+        store.set_metadata(replace(store.metadata, suite="pocket", config_file="../pocket.toml"))
+        identity = json.loads(json.dumps(dict(store.metadata.identity)))
         identity["compressor"]["kind"] = NAME
-        store.set_meta(identity=identity)
+        store.set_metadata(replace(store.metadata, identity=identity))
         add_boundary(store, HIDDEN)
 
 

@@ -79,7 +79,11 @@ def run_of(path: Path, made: dict[str, list[tuple[Arm | None, int, Trajectory]]]
     entries = [(task, *entry) for task, found in made.items() for entry in found]
     arms = list({arm.label: arm for _, arm, _, _ in entries if arm}.values())
     with Store.open(path) as store:
-        store.set_meta(identity=CONFIG.identity(), command="evaluate" if arms else "collect", suite="painting")
+        store.set_metadata(
+            replace(
+                store.metadata, identity=CONFIG.identity(), command="evaluate" if arms else "collect", suite="painting"
+            )
+        )
         note_arms(store, arms)
         for task, arm, run, one in entries:
             unit = unit_of(arm.key, task, run) if arm else f"collect/{task}"

@@ -258,7 +258,7 @@ def test_answers_are_read_from_the_details_of_a_score(tmp_path: Path) -> None:
     ]
     with Store.open(tmp_path / "qa.db") as store:
         note_arms(store, arms("none"))
-        store.set_meta(command="evaluate")
+        store.set_metadata(replace(store.metadata, command="evaluate"))
         for number, (ending, score) in enumerate(scores):
             trajectory = Trajectory("q", (), (), ending, score, Context(()))
             unit = unit_of("none", "q", number)

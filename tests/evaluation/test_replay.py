@@ -281,7 +281,7 @@ def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
             store._db.execute("UPDATE boundaries SET document = ? WHERE unit = ? AND idx = 1", (bare, FIRST.unit))
         with pytest.raises(InputError, match="vault-0#1 has no snapshot"):
             asyncio.run(replay(study, FIRST, {"k": KEEPING}))
-        store.set_meta(command="evaluate")
+        store.set_metadata(replace(store.metadata, command="evaluate"))
         with pytest.raises(InputError, match="is an evaluation"):
             asyncio.run(replay(study, FIRST, {"k": KEEPING}))
 

@@ -138,7 +138,11 @@ def test_refusals(settings: list[Setting], arms: tuple[str, ...], against: str, 
 
 def test_models_are_those_that_answered(tmp_path: Path) -> None:
     with Store.open(tmp_path / "r.db") as store:
-        store.set_meta(command="evaluate", suite="s", identity={"models": {"mine": {"id": "vendor/model-7"}}})
+        store.set_metadata(
+            replace(
+                store.metadata, command="evaluate", suite="s", identity={"models": {"mine": {"id": "vendor/model-7"}}}
+            )
+        )
         reply = Reply(Message("assistant", "x"), Usage(1, 1), "stop", "m")
         for n, (role, name) in enumerate([("agent", "mine"), ("compressor", "sim-compressor"), ("compressor", "mine")]):
             store.journal("u", n, role, name, "00", reply, 0.1)

@@ -192,8 +192,8 @@ def study_of(
     """A study with models of this process."""
     text = CONFIG.replace("concurrency = 4", f"concurrency = {concurrency}")
     config = parse_config(text.replace("budget = 500", f"budget = 500\n{more}"), HERE)
-    if "identity" not in store.meta:
-        store.set_meta(identity=config.identity(), command="collect")
+    if not store.metadata.identity:
+        store.set_metadata(replace(store.metadata, identity=config.identity(), command="collect"))
     chosen: dict[str, ChatModel] = {"agent": Opener(), "noter": Keeper(), **(models or {})}
     return Study(
         config=config,

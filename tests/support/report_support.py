@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from random import Random
@@ -72,7 +72,11 @@ def claim(store: Store, command: str, model: str = "sim-agent") -> None:
     own = default_template()
     identity = {**Config(suite=SuiteConfig(use="office")).identity(), "template": own.hash}
     templates = {own.hash: own.parts()}
-    store.set_meta(command=command, suite="office", version="0.1.0", identity=identity, templates=templates)
+    store.set_metadata(
+        replace(
+            store.metadata, command=command, suite="office", version="0.1.0", identity=identity, templates=templates
+        )
+    )
     reply = Reply(assistant("hello"), Usage(100, 10, 0, 0, 1), model=model)
     store.journal("claim", 0, "agent", model, "00" * 32, reply, 0.0)
 
@@ -118,7 +122,7 @@ def make_verified(path: Path, texts: Sequence[str] = ("all is well",), model: st
     """A verified run with one task for each text, which stands wherever a model or an environment may write."""
     with Store.open(path) as store:
         claim(store, "verify", model)
-        store.set_meta(verified=asdict(VerifyConfig(allocation="uniform:2")))
+        store.set_metadata(replace(store.metadata, verified=asdict(VerifyConfig(allocation="uniform:2"))))
         for text in texts:
             add_boundary(store, text)
     return path

@@ -7,6 +7,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -153,8 +154,8 @@ def study_of(
 ) -> Study:
     """A study with models of this process."""
     config = config_of(concurrency, more)
-    if "identity" not in store.meta:
-        store.set_meta(identity=config.identity())
+    if not store.metadata.identity:
+        store.set_metadata(replace(store.metadata, identity=config.identity()))
     chosen: dict[str, ChatModel] = {"reader": ShakyReader(), "noter": FickleNoter(), **(models or {})}
     return Study(
         config=config,

@@ -117,11 +117,11 @@ class Store:
     @property
     def metadata(self) -> RunMetadata:
         """What the run says about itself, as it stands in the file now."""
-        return RunMetadata.from_json(self.meta)
+        return RunMetadata.from_json(self._meta())
 
     def set_metadata(self, metadata: RunMetadata) -> None:
         """Make the file say this; `replace(store.metadata, …)` is what it says now, with a change."""
-        before, after = self.meta, metadata.to_json()
+        before, after = self._meta(), metadata.to_json()
         with self.transaction():
             for key in before.keys() - after.keys():
                 self._db.execute("DELETE FROM meta WHERE key = ?", (key,))
@@ -129,15 +129,8 @@ class Store:
                 if before.get(key) != value:
                     self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, canonical(value)))
 
-    @property
-    def meta(self) -> dict[str, Any]:
+    def _meta(self) -> dict[str, Any]:
         return {key: json.loads(value) for key, value in self._db.execute("SELECT key, value FROM meta")}
-
-    def set_meta(self, **values: Any) -> None:
-        with self.transaction():
-            self._db.executemany(
-                "INSERT OR REPLACE INTO meta VALUES (?, ?)", [(k, canonical(v)) for k, v in values.items()]
-            )
 
     # -- the journal ---------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,7 +94,7 @@ def test_continuations_stand_side_by_side_with_their_marks(case: Case) -> None:
 def test_long_continuations_keep_their_beginning_and_their_end(tmp_path: Path) -> None:
     with Store.open(tmp_path / "long.db") as store:
         claim(store, "verify")
-        store.set_meta(verified={"allocation": "uniform:1", "hazard": 0.5, "burden": 5.0})
+        store.set_metadata(replace(store.metadata, verified={"allocation": "uniform:1", "hazard": 0.5, "burden": 5.0}))
         add_boundary(store, "red", draws=1, steps=60)
     (found,) = read_report([str(tmp_path / "long.db")], tmp_path).verified[0].cases
     (pair,) = found.pairs
@@ -108,7 +109,9 @@ def test_long_continuations_keep_their_beginning_and_their_end(tmp_path: Path) -
 def test_without_harm_the_largest_effects_are_shown(tmp_path: Path) -> None:
     with Store.open(tmp_path / "fine.db") as store:
         claim(store, "verify")
-        store.set_meta(verified={"allocation": "uniform:2", "hazard": 2.0, "burden": 100.0})
+        store.set_metadata(
+            replace(store.metadata, verified={"allocation": "uniform:2", "hazard": 2.0, "burden": 100.0})
+        )
         add_boundary(store, "red")
     report = read_report([str(tmp_path / "fine.db")], tmp_path)
     assert [found.harmful for found in report.verified[0].cases] == [False]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -265,7 +266,7 @@ def test_a_run_in_which_nothing_was_compacted_says_so(tmp_path: Path) -> None:
 def test_a_run_whose_config_is_gone_is_reported_all_the_same(tmp_path: Path) -> None:
     run = make_verified(tmp_path / "here" / "v.db")
     with Store.open(run) as store:
-        store.set_meta(config_file="../nowhere.toml")
+        store.set_metadata(replace(store.metadata, config_file="../nowhere.toml"))
         note_adaptation(store, Candidate("pair-1", Template("a", "b", "c")))
     shutil.move(tmp_path / "here", tmp_path / "there")
     report = read_report([str(tmp_path / "there" / "v.db")], tmp_path)
