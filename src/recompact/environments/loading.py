@@ -12,7 +12,10 @@ from typing import Any
 from recompact.environments.protocol import Suite
 from recompact.errors import InputError
 
-BUILT_IN = {"pocket": "recompact.environments.pocket.suite:PocketSuite"}
+BUILT_IN = {
+    "pocket": "recompact.environments.pocket.suite:PocketSuite",
+    "officebench": "recompact.environments.officebench.suite:OfficeBenchSuite",
+}
 
 
 def load_suite(spec: str, options: Mapping[str, Any], directory: Path) -> Suite:

@@ -1,0 +1,109 @@
+"""From one kind of document to another: by LibreOffice where it is installed, otherwise as plain text.
+
+LibreOffice gets a directory of its own for each conversion, in the sandbox where there is one: what it opens may come
+from an agent.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import tempfile
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recompact.environments.officebench import plain
+from recompact.environments.officebench.documents import (
+    active_sheet,
+    check_archive,
+    check_area,
+    document_text,
+    open_document,
+)
+from recompact.environments.officebench.errors import ActionError
+from recompact.environments.officebench.sandbox import Shell
+from recompact.environments.officebench.testbed import TESTBED
+
+if TYPE_CHECKING:
+    from openpyxl.cell.cell import Cell
+
+_OFFICE_MEMORY = 8 * 1024**3  # of address space, of which LibreOffice reserves far more than it uses
+_OFFICE_PROCESSES = 200
+_IMAGES = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}
+_COMMAND = "soffice --headless --norestore --convert-to pdf --outdir . {name} && test -s source.pdf"
+
+
+def to_pdf(data: bytes, suffix: str, shell: Shell) -> bytes:
+    """A workbook (.xlsx) or a document (.docx) as PDF."""
+    check_archive(data, "workbook" if suffix == ".xlsx" else "document")
+    if shutil.which("soffice") is None:
+        return plain.pdf(_workbook_lines(data) if suffix == ".xlsx" else document_text(open_document(data)))
+    office = replace(
+        shell, limits=replace(shell.limits, memory=_OFFICE_MEMORY, processes=_OFFICE_PROCESSES), refused=""
+    )
+    with tempfile.TemporaryDirectory(prefix="recompact-office-") as scratch:
+        directory = Path(scratch, TESTBED)
+        directory.mkdir()
+        (directory / f"source{suffix}").write_bytes(data)
+        outcome = office.run(_COMMAND.format(name=f"source{suffix}"), directory)
+        if outcome.stopped or outcome.code:
+            reason = outcome.stopped or outcome.output.strip()[-200:] or f"exit code {outcome.code}"
+            raise ActionError(f"the conversion failed: {reason}")
+        return (directory / "source.pdf").read_bytes()
+
+
+def pages_to_document(pages: list[str]) -> bytes:
+    import docx
+
+    document = docx.Document()
+    for page in pages:
+        for line in page.splitlines():
+            document.add_paragraph("".join(c if c.isprintable() else " " for c in line))
+    buffer = io.BytesIO()
+    document.save(buffer)
+    return buffer.getvalue()
+
+
+def pages_to_image(pages: list[str], name: str) -> bytes:
+    kind = _IMAGES.get(Path(name).suffix.lower())
+    if kind is None:
+        raise ActionError(f"{name} must end in one of {', '.join(_IMAGES)}")
+    return plain.image(pages[0] if pages else "", kind)
+
+
+def _workbook_lines(data: bytes) -> str:
+    """The values of the active sheet, as its number formats show them."""
+    import openpyxl
+
+    # Twice: programs that do not calculate drop a formula's last result, and then the formula is all there is.
+    values = active_sheet(openpyxl.load_workbook(io.BytesIO(data), data_only=True))
+    formulas = active_sheet(openpyxl.load_workbook(io.BytesIO(data)))
+    check_area(formulas.max_row, formulas.max_column)
+    lines = []
+    for row, other in zip(values.iter_rows(), formulas.iter_rows(), strict=True):
+        pairs = zip(row, other, strict=True)
+        lines.append("\t".join(_shown(formula if cell.value is None else cell) for cell, formula in pairs).rstrip())
+    return "\n".join(lines)
+
+
+def _shown(cell: Cell | Any) -> str:
+    value, kind = cell.value, str(cell.number_format)
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.strftime("%m/%d/%y" if not value.time().replace(microsecond=0).isoformat().strip("0:") else "%c")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    form = kind.partition(";")[0]
+    decimals = re.search(r"0\.(0+)", form)
+    places = len(decimals[1]) if decimals else 0
+    if "%" in form:
+        return f"{value * 100:.{places}f}%"
+    if "0" not in form:
+        return str(value)
+    comma = "," if "#,##0" in form else ""
+    sign = "-" if value < 0 else ""
+    return f"{sign}{'$' if '$' in form else ''}{abs(value):{comma}.{places}f}"
