@@ -8,7 +8,9 @@ processes, memory and disk of all together are watched from outside, and the com
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import select
 import selectors
 import shutil
 import signal
@@ -24,6 +26,7 @@ from recompact.environments.officebench.testbed import MOUNT, TEMPORARY, size_of
 
 _POLL = 0.02  # seconds between two looks at a running command
 _CHUNK = 65_536
+_PATIENCE = 10.0  # seconds for the kernel to end what was killed
 _VARIABLES = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "TZ": "UTC"}
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/etc/fonts")
 _INSTALL = (
@@ -79,9 +82,9 @@ class Shell:
         if self.bubblewrap is None:
             own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(temporary), "TMPDIR": str(temporary)}
             variables = _VARIABLES | own  # nothing else of ours: there may be keys
-            return _watched(limited, directory, variables, self.limits)
+            return _watched(limited, directory, variables, self.limits, sandboxed=False)
         arguments = [self.bubblewrap, *self._walls(directory, temporary), "--", *limited]
-        return _watched(arguments, directory, _VARIABLES, self.limits)
+        return _watched(arguments, directory, _VARIABLES, self.limits, sandboxed=True)
 
     def _walls(self, directory: Path, temporary: Path) -> Iterator[str]:
         yield from _UNSHARED
@@ -122,7 +125,8 @@ def find_bubblewrap() -> tuple[str | None, str]:
     program = shutil.which("bwrap")
     if program is None:
         return None, "bubblewrap (bwrap) is not installed"
-    trial = [program, *_UNSHARED, *_further(program), "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", "/bin/true"]
+    walls = [*_UNSHARED, *_further(program), "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"]
+    trial = [program, *walls, "--", "/bin/true"]
     tried = subprocess.run(trial, capture_output=True, text=True, env=dict(_VARIABLES), timeout=30, check=False)
     if tried.returncode:
         return None, f"bubblewrap is installed but cannot shut anything in here ({tried.stderr.strip()[:200]})"
@@ -142,29 +146,69 @@ def _limited(command: str, limits: Limits) -> list[str]:
     return ["/bin/sh", "-c", f'{"; ".join(given_up)}; exec "$0" -c "$1"', program, command]
 
 
-def _watched(arguments: Sequence[str], directory: Path, variables: Mapping[str, str], limits: Limits) -> Outcome:
-    process = subprocess.Popen(
-        ["nice", "-n", "10", *arguments],  # whoever watches must get its turn
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd=directory,
-        env=dict(variables),
-        start_new_session=True,
-    )
-    assert process.stdout is not None
+def _watched(
+    arguments: Sequence[str], directory: Path, variables: Mapping[str, str], limits: Limits, sandboxed: bool
+) -> Outcome:
     output = bytearray()
     reason = ""
+    with _started(arguments, directory, variables, sandboxed) as process, selectors.DefaultSelector() as selector:
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        selector.register(process.stdout, selectors.EVENT_READ)
+        reason = _follow(process, selector, output, directory.parent, limits)
+    return Outcome(output[: limits.output].decode(errors="replace"), process.returncode, reason)
+
+
+@contextlib.contextmanager
+def _started(
+    arguments: Sequence[str], directory: Path, variables: Mapping[str, str], sandboxed: bool
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The process while it is watched. Afterwards neither it nor anything that it started is alive."""
+    reader, writer = os.pipe()
+    if sandboxed:
+        arguments = [arguments[0], "--info-fd", str(writer), *arguments[1:]]
     try:
-        with selectors.DefaultSelector() as selector:
-            os.set_blocking(process.stdout.fileno(), False)
-            selector.register(process.stdout, selectors.EVENT_READ)
-            reason = _follow(process, selector, output, directory.parent, limits)
+        process = subprocess.Popen(
+            ["nice", "-n", "10", *arguments],  # whoever watches must get its turn
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=directory,
+            env=dict(variables),
+            start_new_session=True,
+            pass_fds=(writer,) if sandboxed else (),
+        )
+    except BaseException:
+        os.close(reader)
+        raise
     finally:
-        _kill(process)
+        os.close(writer)
+    first = _first_inside(reader)
+    try:
+        yield process
+    finally:
+        _end(process, first)
+        assert process.stdout is not None
         process.stdout.close()
-    text = output[: limits.output].decode(errors="replace")
-    return Outcome(text, process.returncode, reason)
+
+
+def _first_inside(reader: int) -> int | None:
+    """A handle on the first process inside the sandbox, with which all others end; bubblewrap says who it is."""
+    with os.fdopen(reader, "rb") as file, contextlib.suppress(ValueError, KeyError, OSError):
+        return os.pidfd_open(json.loads(file.read())["child-pid"])
+    return None
+
+
+def _end(process: subprocess.Popen[bytes], first: int | None) -> None:
+    """Kill it and wait until all of it is gone. Outside a sandbox the process group has to do."""
+    if first is not None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(first, signal.SIGKILL)
+        select.select([first], [], [], _PATIENCE)  # until the kernel has ended every process inside
+        os.close(first)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _follow(
@@ -194,7 +238,8 @@ def _follow(
         if now > look:
             if reason := _excess(process.pid, directory, limits):
                 return reason
-            look = time.monotonic() + _POLL
+            after = time.monotonic()
+            look = after + max(_POLL, after - now)  # at most half of the time
     return ""
 
 
@@ -221,10 +266,3 @@ def _used_by(pid: int, enough: int) -> tuple[int, int]:
             with open(f"/proc/{each}/task/{each}/children") as file:
                 pending += [int(child) for child in file.read().split()]
     return count, memory
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End it and all it started: in the sandbox the kernel sees to it, elsewhere the process group has to do."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

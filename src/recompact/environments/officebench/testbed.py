@@ -22,7 +22,7 @@ TESTBED, TEMPORARY = "testbed", "tmp"
 
 FILE_LIMIT = 32 * 1024 * 1024
 _LINKS = 40  # as many as the kernel follows
-_ENTRY_COST = 1024  # so that a million empty files are no way around a limit
+_ENTRY_COST = 16_384  # bytes, so that a million empty files are no way around a limit
 
 
 @dataclass(frozen=True)
