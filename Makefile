@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 RECOMPACT_TEST_MODEL ?= http://127.0.0.1:18150/v1
 RECOMPACT_TEST_MODEL_ID ?= 1.5b
 
-.PHONY: demo test check unit browser test-model test-harnesses bench clean
+.PHONY: demo test check unit browser sandbox test-model test-harnesses bench clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -35,6 +35,16 @@ browser:
 		$$as apt-get update -qq && \
 		$$as env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 			chromium chromium-driver fonts-dejavu-core; \
+	fi
+
+# The shell of OfficeBench runs in bubblewrap. Without it those tests are skipped, with this as their reason.
+sandbox:
+	@if command -v bwrap >/dev/null; then \
+		echo "bubblewrap is there."; \
+	else \
+		as=$$(test "$$(id -u)" = 0 || echo sudo); \
+		$$as apt-get update -qq && \
+		$$as env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends bubblewrap; \
 	fi
 
 # Needs a server with a real model; see docs/local-models.md.

@@ -40,15 +40,20 @@ def act(app: str, action: str, **arguments: Any) -> Action:
     return Action("act", {"app": app, "action": action, "arguments": arguments})
 
 
+def dotted(name: str, **arguments: Any) -> Action:
+    """An action that opens its app by itself."""
+    return Action("act", {"action": name, "arguments": arguments})
+
+
 class Player:
-    """One episode, driven by hand. Dotted actions open their app by themselves."""
+    """One episode, driven by hand, by dotted actions."""
 
     def __init__(self, environment: OfficeBenchEnvironment) -> None:
         self.environment = environment
         self.testbed = environment.directory / "testbed"
 
     def do(self, name: str, **arguments: Any) -> Observation:
-        return self.environment.step(Action("act", {"action": name, "arguments": arguments}))
+        return self.environment.step(dotted(name, **arguments))
 
     def ok(self, name: str, **arguments: Any) -> str:
         observation = self.do(name, **arguments)

@@ -77,8 +77,8 @@ def test_killing_everything_kills_only_itself(player: Player) -> None:
     [
         "for n in $(seq 1000); do head -c 20M /dev/zero > data/fill$n; done",
         "for n in $(seq 1000); do head -c 20M /dev/zero > /tmp/fill$n; done",
-        "cd data; seq 1 100000 | split -l 1 -a 5 -",
-        "mkdir -p data/deep; cd data/deep; for n in $(seq 100); do cp -r . ../copy$n; head -c 9M /dev/zero > f; done",
+        pytest.param("cd data; seq 1 100000 | split -l 1 -a 5 -", marks=pytest.mark.slow),
+        pytest.param("mkdir -p data/deep/{1..9}/{1..9}/{1..9}/{1..9}", marks=pytest.mark.slow),
     ],
 )
 def test_filling_the_disk_ends_the_episode(player: Player, text: str) -> None:
@@ -102,7 +102,7 @@ def test_a_file_has_a_largest_size(player: Player) -> None:
 
 
 def test_memory_is_limited(player: Player) -> None:
-    text = player.refused("shell.command", command="head -c 3G /dev/zero | tail -n 1 | wc -c; exit ${PIPESTATUS[1]}")
+    text = player.refused("shell.command", command="head -c 1500M /dev/zero | tail -n 1 | wc -c; exit ${PIPESTATUS[1]}")
     assert "failed with exit code" in text or "it used more than" in text  # whoever notices first
 
 
@@ -179,9 +179,10 @@ def test_links_to_the_outside_lead_nowhere(player: Player, tmp_path: Path) -> No
     assert command(player, f"ln {secret} data/hard").startswith("Error")
 
 
-def test_ignoring_signals_does_not_help(player: Player) -> None:
-    text = player.refused("shell.command", command="trap '' TERM INT HUP; while :; do sleep 0.1; done")
-    assert "took longer than 5 s" in text
+def test_ignoring_signals_does_not_help() -> None:
+    with playing("1-4/0", shell_timeout=1.0) as player:
+        text = player.refused("shell.command", command="trap '' TERM INT HUP; while :; do sleep 0.1; done")
+        assert "took longer than 1 s" in text
 
 
 def test_a_shell_without_bubblewrap_is_refused(
