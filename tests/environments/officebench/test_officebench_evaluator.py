@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from officebench_states import finish_none, synthesize
 from officebench_support import TREE, needs_tree, tree
-from synthetic import finish_none, synthesize
 
 from recompact.environments.officebench.evaluator import Case, allowed_values, evaluate
 from recompact.environments.officebench.testbed import Files

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from officebench_solutions import SOLUTIONS
 from officebench_support import TREE, act, dotted, needs_bubblewrap, needs_tree, playing, task_named
-from solutions import SOLUTIONS
 
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from officebench_solutions import SOLUTIONS, Step
 from officebench_support import needs_bubblewrap, needs_tree, playing, tree
-from solutions import SOLUTIONS, Step
 
 pytestmark = [needs_tree, needs_bubblewrap]
 
