@@ -13,7 +13,7 @@ import pytest
 from recompact.environments.officebench.environment import OfficeBenchEnvironment
 from recompact.environments.officebench.sandbox import find_bubblewrap
 from recompact.environments.officebench.suite import OfficeBenchSuite
-from recompact.environments.officebench.tree import SPLITS, VARIABLE, TaskTree
+from recompact.environments.officebench.tree import VARIABLE, TaskTree
 from recompact.environments.protocol import Observation, Task
 from recompact.trajectory import Action
 
@@ -32,8 +32,8 @@ def tree() -> TaskTree:
 
 
 def task_named(name: str) -> Task:
-    suite = OfficeBenchSuite(TREE)
-    return next(task for split in SPLITS for task in suite.tasks(split) if task.id == name)
+    template, number = name.split("/")
+    return Task(name, tree().subtask(template, number).text, data={"template": template, "subtask": number})
 
 
 def act(app: str, action: str, **arguments: Any) -> Action:

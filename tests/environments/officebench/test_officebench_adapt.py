@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from officebench_models import CLAUSE, serving
 from officebench_solutions import SOLUTIONS
 from officebench_support import TREE, needs_bubblewrap, needs_tree, tree
@@ -46,6 +47,7 @@ fit_tasks = 4
 """
 
 
+@pytest.mark.slow
 def test_adapt_on_twelve_train_tasks(tmp_path: Path) -> None:
     train = {f"{template}/{number}" for template, number in tree().split("train")}
     scripts = {name: solution for name, solution in SOLUTIONS.items() if name in train}

@@ -27,23 +27,28 @@ def test_every_subtask_of_the_splits_has_an_expected_verdict() -> None:
     assert set(named) == set(expected())
 
 
-@pytest.mark.parametrize("state", ["untouched", "finish_none", "synthetic"])
-def test_verdicts_equal_those_expected(state: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("apps", ["1", "2", "3"])
+def test_verdicts_equal_those_expected(apps: str, tmp_path: Path) -> None:
     differences = {}
-    for name, known in expected().items():
+    subtasks = {name: known for name, known in expected().items() if name.startswith(f"{apps}-")}
+    for name, known in subtasks.items():
         template, number = name.split("/")
         testbed = tmp_path / template / number
         testbed.mkdir(parents=True)
         tree().lay_out(template, testbed)
         items = list(tree().subtask(template, number).items)
-        if state == "finish_none":
-            finish_none(testbed)
-        elif state == "synthetic":
-            synthesize(items, testbed, tree().template(template))
-        verdicts = evaluate(items, Case(Files(testbed), tree().template(template)))
-        if verdicts != known[state]["items"]:
-            differences[name] = (verdicts, known[state]["items"])
-        assert known[state]["pass"] == all(verdict is True for verdict in known[state]["items"])
+        case = Case(Files(testbed), tree().template(template))
+        verdicts = {"untouched": evaluate(items, case)}
+        finish_none(testbed)
+        verdicts["finish_none"] = evaluate(items, case)
+        (testbed / "data" / "answer.txt").unlink()
+        synthesize(items, testbed, case.template)
+        verdicts["synthetic"] = evaluate(items, case)
+        for state, verdict in verdicts.items():
+            if verdict != known[state]["items"]:
+                differences[name, state] = (verdict, known[state]["items"])
+            assert known[state]["pass"] == all(each is True for each in known[state]["items"])
+    assert subtasks
     assert differences == {}
 
 

@@ -101,6 +101,7 @@ def test_a_file_has_a_largest_size(player: Player) -> None:
     assert "alive" in player.ok("shell.command", command="rm data/big; echo alive")
 
 
+@pytest.mark.slow
 def test_memory_is_limited(player: Player) -> None:
     text = player.refused("shell.command", command="head -c 1500M /dev/zero | tail -n 1 | wc -c; exit ${PIPESTATUS[1]}")
     assert "failed with exit code" in text or "it used more than" in text  # whoever notices first

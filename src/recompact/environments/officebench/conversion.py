@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from recompact.environments.officebench import plain
 from recompact.environments.officebench.documents import (
+    DOCUMENT,
+    WORKBOOK,
     active_sheet,
     check_archive,
     check_area,
@@ -38,7 +40,7 @@ _COMMAND = "soffice --headless --norestore --convert-to pdf --outdir . {name} &&
 
 def to_pdf(data: bytes, suffix: str, shell: Shell) -> bytes:
     """A workbook (.xlsx) or a document (.docx) as PDF."""
-    check_archive(data, "workbook" if suffix == ".xlsx" else "document")
+    check_archive(data, WORKBOOK if suffix == ".xlsx" else DOCUMENT)
     if shutil.which("soffice") is None:
         return plain.pdf(_workbook_lines(data) if suffix == ".xlsx" else document_text(open_document(data)))
     office = replace(

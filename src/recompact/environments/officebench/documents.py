@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from openpyxl.worksheet.worksheet import Worksheet
 
 EMPTY_CELL = "[Empty Cell]"
+WORKBOOK, DOCUMENT = "workbook", "document"
 CELL_LIMIT = 100_000
 _ARCHIVE_LIMIT = 64 * 1024 * 1024
 _XML_LIMIT = 4 * 1024 * 1024
@@ -37,7 +38,7 @@ _SPREADING = ("mergeCell", "hyperlink")  # elements that a reader turns into one
 def open_workbook(data: bytes) -> Workbook:
     import openpyxl
 
-    check_archive(data, "workbook")
+    check_archive(data, WORKBOOK)
     return openpyxl.load_workbook(io.BytesIO(data))
 
 
@@ -72,7 +73,7 @@ def check_area(rows: int, columns: int) -> None:
 def open_document(data: bytes) -> Document:
     import docx
 
-    check_archive(data, "document")
+    check_archive(data, DOCUMENT)
     return docx.Document(io.BytesIO(data))
 
 
@@ -187,7 +188,8 @@ class _XmlGuard:
         self._cells = 0
         self._parser = expat.ParserCreate()
         self._parser.StartDoctypeDeclHandler = self._doctype
-        self._parser.StartElementHandler = self._element
+        if what == WORKBOOK:
+            self._parser.StartElementHandler = self._element
 
     def feed(self, chunk: bytes) -> bool:
         """False once it turns out not to be XML."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+from functools import cache
 
 from recompact.environments.officebench.apps.spec import App, AppAction, Arguments, Desk, text, without_quotes
 from recompact.environments.officebench.conversion import to_pdf
@@ -47,6 +48,7 @@ def _convert_to_pdf(desk: Desk, arguments: Arguments) -> str:
     return f"{source} is converted to {target}."
 
 
+@cache
 def new_document() -> bytes:
     import docx
 
