@@ -7,6 +7,7 @@ from an agent.
 from __future__ import annotations
 
 import io
+import logging
 import re
 import shutil
 import tempfile
@@ -26,35 +27,50 @@ from recompact.environments.officebench.documents import (
     open_document,
 )
 from recompact.environments.officebench.errors import ActionError
-from recompact.environments.officebench.sandbox import Shell
-from recompact.environments.officebench.testbed import TESTBED
+from recompact.environments.officebench.sandbox import Limits, Shell
+from recompact.environments.officebench.testbed import TESTBED, Files
 
 if TYPE_CHECKING:
     from openpyxl.cell.cell import Cell
 
-_OFFICE_MEMORY = 8 * 1024**3  # of address space, of which LibreOffice reserves far more than it uses
-_OFFICE_PROCESSES = 200
 _IMAGES = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}
-_COMMAND = "soffice --headless --norestore --convert-to pdf --outdir . {name} && test -s source.pdf"
+_COMMAND = (
+    "soffice -env:UserInstallation=file://$HOME/office --headless --norestore --convert-to pdf --outdir . source{suffix}"
+    " && test -s source.pdf"
+)
+_OFFICE = Limits(seconds=60.0, cpu=60, memory=8 * 1024**3, processes=200)  # it reserves far more than it uses
+_log = logging.getLogger(__name__)
 
 
-def to_pdf(data: bytes, suffix: str, shell: Shell) -> bytes:
+def office_of(shell: Shell) -> Shell | None:
+    """Where LibreOffice may run: it opens what an agent wrote, so as the shell does or not at all."""
+    if shell.refused or shutil.which("soffice") is None:
+        return None
+    return replace(shell, limits=_OFFICE)
+
+
+def to_pdf(data: bytes, suffix: str, office: Shell | None) -> bytes:
     """A workbook (.xlsx) or a document (.docx) as PDF."""
     check_archive(data, WORKBOOK if suffix == ".xlsx" else DOCUMENT)
-    if shutil.which("soffice") is None:
-        return plain.pdf(_workbook_lines(data) if suffix == ".xlsx" else document_text(open_document(data)))
-    office = replace(
-        shell, limits=replace(shell.limits, memory=_OFFICE_MEMORY, processes=_OFFICE_PROCESSES), refused=""
-    )
+    converted = _by_office(data, suffix, office) if office is not None else None
+    if converted is not None:
+        return converted
+    return plain.pdf(_workbook_lines(data) if suffix == ".xlsx" else document_text(open_document(data)))
+
+
+def _by_office(data: bytes, suffix: str, office: Shell) -> bytes | None:
+    """None where LibreOffice does not work as it is installed: that is no fault of an agent's."""
     with tempfile.TemporaryDirectory(prefix="recompact-office-") as scratch:
         directory = Path(scratch, TESTBED)
         directory.mkdir()
         (directory / f"source{suffix}").write_bytes(data)
-        outcome = office.run(_COMMAND.format(name=f"source{suffix}"), directory)
-        if outcome.stopped or outcome.code:
-            reason = outcome.stopped or outcome.output.strip()[-200:] or f"exit code {outcome.code}"
-            raise ActionError(f"the conversion failed: {reason}")
-        return (directory / "source.pdf").read_bytes()
+        outcome = office.run(_COMMAND.format(suffix=suffix), directory)
+        if outcome.stopped:
+            raise ActionError(f"the conversion was stopped: {outcome.stopped}")
+        if outcome.code:
+            _log.warning("LibreOffice failed, so a plain PDF is written: %s", outcome.output.strip()[-300:])
+            return None
+        return Files(directory).read("source.pdf")
 
 
 def pages_to_document(pages: list[str]) -> bytes:

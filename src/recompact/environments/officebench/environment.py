@@ -45,14 +45,21 @@ class OfficeBenchEnvironment:
     mask = VOLATILE
 
     def __init__(
-        self, tree: TaskTree, subtask: Subtask, shell: Shell, *, form: ActionForm = "tool", reminders: bool = True
+        self,
+        tree: TaskTree,
+        subtask: Subtask,
+        shell: Shell,
+        office: Shell | None = None,
+        *,
+        form: ActionForm = "tool",
+        reminders: bool = True,
     ) -> None:
         self._tree, self._subtask, self._form, self._reminders = tree, subtask, form, reminders
         self._shell = shell
         self.directory = Path(tempfile.mkdtemp(prefix="recompact-officebench-"))
         self._remove = weakref.finalize(self, remove, self.directory)
         self._files = Files(self.directory / TESTBED)
-        self._desk = Desk(self._files, subtask.now, shell)
+        self._desk = Desk(self._files, subtask.now, shell, office)
         self._open: App | None = None
         self._ended = False
         self._misuse = ""

@@ -28,7 +28,10 @@ _POLL = 0.02  # seconds between two looks at a running command
 _CHUNK = 65_536
 _PATIENCE = 10.0  # seconds for the kernel to end what was killed
 _VARIABLES = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "TZ": "UTC"}
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/etc/fonts")
+_SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
+    *("/etc/alternatives", "/etc/ld.so.cache", "/etc/fonts", "/etc/libreoffice"),
+)
 _INSTALL = (
     "install it (Debian: apt-get install bubblewrap; make sandbox), or set unsafe_shell = true in [suite.options]"
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import get_args
 
 from recompact.environments.officebench.behaviour import behaviour_of, literals_in
+from recompact.environments.officebench.conversion import office_of
 from recompact.environments.officebench.environment import OfficeBenchEnvironment
 from recompact.environments.officebench.prompt import ActionForm
 from recompact.environments.officebench.sandbox import Limits, Shell
@@ -36,6 +37,7 @@ class OfficeBenchSuite:
         shell_timeout: float = 30.0,
         actions: ActionForm = "tool",
         reminders: bool = True,
+        libreoffice: bool = True,
     ) -> None:
         missing = [name for name in _LIBRARIES if find_spec(name) is None]
         if missing:
@@ -49,6 +51,7 @@ class OfficeBenchSuite:
         limits = replace(Limits(), seconds=float(shell_timeout))
         hidden = (self._tree.root, Path(__file__).resolve().parents[2])
         self._shell = Shell.of_this_machine(unsafe_shell, limits, hidden)
+        self._office = office_of(self._shell) if libreoffice else None
         self._form: ActionForm = actions
         self._reminders = reminders
         if self._shell.refused:
@@ -68,7 +71,9 @@ class OfficeBenchSuite:
 
     def environment(self, task: Task) -> OfficeBenchEnvironment:
         subtask = self._tree.subtask(task.data["template"], task.data["subtask"])
-        return OfficeBenchEnvironment(self._tree, subtask, self._shell, form=self._form, reminders=self._reminders)
+        return OfficeBenchEnvironment(
+            self._tree, subtask, self._shell, self._office, form=self._form, reminders=self._reminders
+        )
 
     def behaviour(self, action: Action) -> Behaviour | None:
         return behaviour_of(action)

@@ -57,7 +57,7 @@ def _create_new_file(desk: Desk, arguments: Arguments) -> str:
 
 def _convert_to_pdf(desk: Desk, arguments: Arguments) -> str:
     source, target = text(arguments, "excel_file_path"), text(arguments, "pdf_file_path")
-    desk.files.write(target, to_pdf(desk.files.read(source), ".xlsx", desk.shell))
+    desk.files.write(target, to_pdf(desk.files.read(source), ".xlsx", desk.office))
     return f"{source} is converted to {target}."
 
 

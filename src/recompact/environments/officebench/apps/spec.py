@@ -25,6 +25,7 @@ class Desk:
     files: Files
     now: datetime
     shell: Shell
+    office: Shell | None  # where LibreOffice runs; None: conversions are plain
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def _read_file(desk: Desk, arguments: Arguments) -> str:
 
 def _convert_to_pdf(desk: Desk, arguments: Arguments) -> str:
     source, target = text(arguments, "word_file_path"), text(arguments, "pdf_file_path")
-    desk.files.write(target, to_pdf(desk.files.read(source), ".docx", desk.shell))
+    desk.files.write(target, to_pdf(desk.files.read(source), ".docx", desk.office))
     return f"{source} is converted to {target}."
 
 
