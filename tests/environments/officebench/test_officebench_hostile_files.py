@@ -342,6 +342,15 @@ def test_a_sheet_does_not_grow_without_limit(player: Player) -> None:
         assert "too large" in text
 
 
+def test_a_long_document_is_shown_in_part(player: Player) -> None:
+    place = player.testbed / "data" / "own.docx"
+    text = b"<w:p><w:r><w:t>" + b"long " * 100_000 + b"</w:t></w:r></w:p>"
+    place.write_bytes(repacked(place.read_bytes(), {DOCUMENT: inserted(b"<w:sectPr", text)}))
+    shown = player.ok("word.read_file", file_path="data/own.docx")
+    assert len(shown) < 52_000
+    assert "more characters]" in shown
+
+
 def test_mail_nested_without_end_is_an_error_at_most(player: Player) -> None:
     text = "From: a\n" + "".join(f'Content-Type: multipart/mixed; boundary="{n}"\n\n--{n}\n' for n in range(1500))
     (player.testbed / "emails" / "Bob").mkdir()

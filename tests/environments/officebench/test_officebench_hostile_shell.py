@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from officebench_support import TREE, Player, needs_bubblewrap, needs_tree, playing
 
+from recompact.environments.officebench.sandbox import Limits, Shell
+
 pytestmark = [needs_tree, needs_bubblewrap]
 
 
@@ -147,6 +149,19 @@ def test_the_answers_and_the_grader_are_not_there(player: Player) -> None:
     assert "evaluator.py" not in found
     assert command(player, f"ls {TREE.resolve()}").startswith("Error")
     assert command(player, f"ls {Path(__file__).resolve().parent}").startswith("Error")
+
+
+def test_a_place_among_the_programs_can_be_hidden(tmp_path: Path) -> None:
+    """As the tree and recompact itself are, where they are installed below /usr."""
+    (tmp_path / "testbed").mkdir()
+    shell = Shell.of_this_machine(False, Limits(), [Path("/usr/share")])
+    outcome = shell.run("ls /usr/share; touch /usr/share/new", tmp_path / "testbed")
+    assert outcome.output.startswith("touch:")
+    assert outcome.code
+
+
+def test_a_command_that_is_too_long_is_refused(player: Player) -> None:
+    assert "at most 100,000 bytes" in player.refused("shell.command", command="#" + "x" * 100_000)
 
 
 def test_no_variable_of_ours_is_seen(player: Player, monkeypatch: pytest.MonkeyPatch) -> None:

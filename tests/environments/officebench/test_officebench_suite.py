@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import doctest
+import importlib
 import json
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import load_suite
 from recompact.environments.officebench.suite import OfficeBenchSuite
 from recompact.environments.officebench.tree import VARIABLE
+from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.snapshots.conformance import conformance
 from recompact.errors import InputError
 from recompact.trajectory import Action
@@ -211,6 +215,16 @@ async def test_episodes_in_a_host_come_back_as_they_were() -> None:
     await copy.close()
 
 
+@needs_bubblewrap
+async def test_what_no_snapshot_can_hold_is_a_reason_and_no_crash() -> None:
+    episode = InProcessSuite(OfficeBenchSuite(TREE)).episode(task_named("1-4/0"))
+    await episode.start()
+    await episode.step(dotted("shell.command", command="mkfifo data/pipe"))
+    with pytest.raises(EnvironmentFailed, match="testbed/data/pipe is a pipe"):
+        await episode.snapshot()
+    await episode.close()
+
+
 def test_an_episode_leaves_no_directory_behind() -> None:
     with playing("1-4/0") as player:
         directory = player.environment.directory
@@ -240,3 +254,21 @@ def test_literals_of_what_an_agent_reads() -> None:
     assert "(5, 2): Xihozun" in literals["cells"]
     assert "data/CS161_Class_Roster.xlsx" in literals["paths"]
     assert "excel.read_file" in literals["signatures"]
+
+
+def test_literals_are_found_in_any_text_in_no_time() -> None:
+    suite = OfficeBenchSuite(TREE)
+    for text in ("data/ " * 20_000, "a." * 50_000, "a@" * 50_000, "excel.read_file(" * 10_000, "(1, 2): " * 20_000):
+        started = time.monotonic()
+        suite.literals(text)
+        assert time.monotonic() - started < 5
+
+
+MODULES = ("actions", "behaviour", "evaluator", "apps.calculator", "apps.excel")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_the_code_are_true(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(f"recompact.environments.officebench.{name}"))
+    assert result.attempted
+    assert not result.failed

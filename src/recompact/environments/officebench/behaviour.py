@@ -13,8 +13,8 @@ from recompact.environments.officebench.prompt import SWITCH, SYSTEM_APP
 from recompact.environments.protocol import Behaviour, Literals
 from recompact.trajectory import Action
 
-_PATH = re.compile(r"\b(?:data|emails|calendar)/[\w./ -]*?\w\.(?:xlsx|docx?|pdf|txt|eml|ics|jpg|png)\b")
-_ADDRESS = re.compile(r"\b[\w.+-]+@[\w-]+\.[\w.-]*\w")
+_PATH = re.compile(r"\b(?:data|emails|calendar)/[\w./ -]{0,120}?\w\.(?:xlsx|docx?|pdf|txt|eml|ics|jpg|png)\b")
+_ADDRESS = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,64}\.[\w.-]{0,64}\w")
 _CELL = re.compile(r"\(\d+, \d+\): (?!\[Empty Cell\])[^\t\n]+")
 _NAMED_CALL = re.compile(rf"\b({'|'.join(APPS)})\.(\w+)\(([^()]*)\)")
 _CHANGING = re.compile(r">|\b(?:cp|mv|rm|mkdir|rmdir|touch|ln|tee|chmod|unzip|zip|tar|sed\s+-i|dd|install)\b")

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 _IMAGES = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}
 _COMMAND = (
-    "soffice -env:UserInstallation=file://$HOME/office --headless --norestore --convert-to pdf --outdir . source{suffix}"
-    " && test -s source.pdf"
+    "soffice -env:UserInstallation=file://$HOME/office --headless --norestore"
+    " --convert-to pdf --outdir . source{suffix} && test -s source.pdf"
 )
 _OFFICE = Limits(seconds=60.0, cpu=60, memory=8 * 1024**3, processes=200)  # it reserves far more than it uses
 _log = logging.getLogger(__name__)

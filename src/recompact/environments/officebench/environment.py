@@ -15,7 +15,7 @@ from recompact.chat import system, user
 from recompact.environments.officebench.actions import Intent, intent_of
 from recompact.environments.officebench.apps import APPS
 from recompact.environments.officebench.apps.shell import SHELL
-from recompact.environments.officebench.apps.spec import App, Desk, check_arguments, without_quotes
+from recompact.environments.officebench.apps.spec import App, Desk, check_arguments, shortened, without_quotes
 from recompact.environments.officebench.errors import ActionError
 from recompact.environments.officebench.evaluator import Case, evaluate
 from recompact.environments.officebench.prompt import (
@@ -36,6 +36,8 @@ from recompact.environments.snapshots.masking import VOLATILE
 from recompact.trajectory import Action, Score
 
 ANSWER = "data/answer.txt"
+SHOWN = 50_000
+"""Characters of an observation that an agent is shown: about three times what the largest document of the data has."""
 
 
 class OfficeBenchEnvironment:
@@ -84,7 +86,7 @@ class OfficeBenchEnvironment:
         try:
             intent = intent_of(action)
             name = intent.app
-            observation = self._do(intent)
+            observation = shortened(self._do(intent), SHOWN)
             failed = False
         except ActionError as error:
             observation, failed = f"Error: [{name[:40]}] {error}", True

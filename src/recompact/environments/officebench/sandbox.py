@@ -146,7 +146,7 @@ def _limited(command: str, limits: Limits) -> list[str]:
         "ulimit -n 256",
     ]
     program = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
-    return ["/bin/sh", "-c", f'{"; ".join(given_up)}; exec "$0" -c "$1"', program, command]
+    return ["/bin/sh", "-c", f'{{ {"; ".join(given_up)}; }} 2>/dev/null; exec "$0" -c "$1"', program, command]
 
 
 def _watched(

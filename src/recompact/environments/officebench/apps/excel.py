@@ -15,6 +15,8 @@ from recompact.environments.officebench.errors import ActionError
 if TYPE_CHECKING:
     from openpyxl.workbook import Workbook
 
+_EXACT = 1e15  # whole numbers up to here are written and read back digit by digit
+
 
 def _read_file(desk: Desk, arguments: Arguments) -> str:
     path = text(arguments, "file_path")
@@ -83,7 +85,7 @@ def cell_value(given: Any) -> Any:
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
-        return int(value) if value.is_integer() else value
+        return int(value) if value.is_integer() and abs(value) < _EXACT else value
     raise ActionError(f"a cell holds one text or number, not {str(given)[:80]}; write numbers without separators")
 
 

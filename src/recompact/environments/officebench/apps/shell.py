@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from recompact.environments.officebench.apps.spec import App, AppAction, Arguments, Desk, text
+from recompact.environments.officebench.apps.spec import App, AppAction, Arguments, Desk, shortened, text
 from recompact.environments.officebench.errors import ActionError
 from recompact.environments.officebench.testbed import MOUNT
 
 SHOWN = 10_000
 """Characters of a command's output that an agent is shown."""
 
+_LONGEST = 100_000  # bytes; the kernel takes little more
+
 
 def _command(desk: Desk, arguments: Arguments) -> str:
     command = text(arguments, "command")
-    if "\0" in command:
-        raise ActionError("a command cannot have a zero byte in it")
+    if "\0" in command or len(command.encode()) > _LONGEST:
+        raise ActionError(f"a command has at most {_LONGEST:,} bytes, none of them zero")
     outcome = desk.shell.run(command, desk.files.root)
-    output = outcome.output
-    if len(output) > SHOWN:
-        output = f"{output[:SHOWN]}\n[cut: {len(output) - SHOWN:,} more characters]"
+    output = shortened(outcome.output, SHOWN)
     if outcome.stopped:
         raise ActionError(f"the command was stopped: {outcome.stopped}. Its output:\n{output}")
     if outcome.code:

@@ -81,5 +81,9 @@ def index(arguments: Arguments, name: str) -> int:
     return number
 
 
+def shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}\n[cut: {len(text) - limit:,} more characters]"
+
+
 def without_quotes(value: str) -> str:
     return value.replace("'", "").replace('"', "")
