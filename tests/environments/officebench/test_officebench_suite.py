@@ -220,7 +220,7 @@ async def test_what_no_snapshot_can_hold_is_a_reason_and_no_crash() -> None:
     episode = InProcessSuite(OfficeBenchSuite(TREE)).episode(task_named("1-4/0"))
     await episode.start()
     await episode.step(dotted("shell.command", command="mkfifo data/pipe"))
-    with pytest.raises(EnvironmentFailed, match="testbed/data/pipe is a pipe"):
+    with pytest.raises(EnvironmentFailed, match="testbed/data/pipe is a named pipe"):
         await episode.snapshot()
     await episode.close()
 
