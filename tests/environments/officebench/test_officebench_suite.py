@@ -197,6 +197,21 @@ async def test_episodes_come_back_as_they_were() -> None:
     assert report.strategy == "directory"
 
 
+def test_the_same_actions_give_the_same_workbook() -> None:
+    """Also an hour later: its size is seen by ls, and a replay must see the same."""
+
+    def made() -> list[bytes]:
+        with playing("1-4/0") as player:
+            player.ok("excel.create_new_file", file_path="data/new.xlsx")
+            for name in ("new", "score", "company_budget"):
+                player.ok("excel.set_cell", file_path=f"data/{name}.xlsx", row_idx=3, column_idx=2, text="17")
+            return [path.read_bytes() for path in sorted((player.testbed / "data").glob("*.xlsx"))]
+
+    first = made()
+    time.sleep(2.1)  # the times in an archive count two seconds
+    assert made() == first
+
+
 @needs_bubblewrap
 async def test_episodes_in_a_host_come_back_as_they_were() -> None:
     suite = HostedSuite("officebench", {"tasks": str(TREE)})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import io
-from datetime import datetime
+import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recompact.environments.officebench.apps.spec import App, AppAction, Arguments, Desk, index, text
@@ -64,10 +65,25 @@ def _convert_to_pdf(desk: Desk, arguments: Arguments) -> str:
 
 
 def _save(desk: Desk, path: str, workbook: Workbook) -> None:
+    """Write it with the task's time in it and no other: the same actions must give the same file, its size included."""
+    from openpyxl.writer.excel import ExcelWriter
+
     buffer = io.BytesIO()
-    workbook.properties.modified = workbook.properties.created = datetime(desk.now.year, desk.now.month, desk.now.day)
-    workbook.save(buffer)
+    workbook.properties.created = workbook.properties.modified = desk.now
+    ExcelWriter(workbook, _TimelessArchive(buffer, "w", zipfile.ZIP_DEFLATED)).save()
     desk.files.write(path, buffer.getvalue())
+
+
+class _TimelessArchive(zipfile.ZipFile):
+    """Whatever is written into it is of the first day of 1980."""
+
+    def writestr(self, zinfo_or_arcname: Any, data: Any, *_: Any, **__: Any) -> None:
+        member = zipfile.ZipInfo(zinfo_or_arcname)
+        member.compress_type = self.compression
+        super().writestr(member, data)
+
+    def write(self, filename: Any, arcname: Any = None, *_: Any, **__: Any) -> None:
+        self.writestr(arcname, Path(filename).read_bytes())
 
 
 def cell_value(given: Any) -> Any:
