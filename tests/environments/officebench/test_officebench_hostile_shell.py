@@ -18,7 +18,7 @@ pytestmark = [needs_tree, needs_bubblewrap]
 
 @pytest.fixture
 def player() -> Iterator[Player]:
-    with playing("1-4/0", shell_timeout=5.0) as player:
+    with playing("1-4/0") as player:
         yield player
 
 
