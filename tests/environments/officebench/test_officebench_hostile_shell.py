@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from officebench_support import TREE, Player, needs_bubblewrap, needs_tree, playing
 
-from recompact.environments.officebench.sandbox import Limits, Shell
+from recompact.environments.officebench.sandbox import Limits, Shell, find_bubblewrap
 
 pytestmark = [needs_tree, needs_bubblewrap]
 
@@ -199,6 +199,16 @@ def test_ignoring_signals_does_not_help() -> None:
     with playing("1-4/0", shell_timeout=1.0) as player:
         text = player.refused("shell.command", command="trap '' TERM INT HUP; while :; do sleep 0.1; done")
         assert "took longer than 1 s" in text
+
+
+def test_a_bubblewrap_that_does_not_work_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    found, problem = find_bubblewrap.__wrapped__()
+    assert found is None
+    assert "cannot shut anything in here (No permissions to create new namespace)" in problem
 
 
 def test_a_shell_without_bubblewrap_is_refused(

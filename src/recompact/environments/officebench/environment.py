@@ -6,6 +6,7 @@ All state is files but the open app and how the episode ended, which go with the
 from __future__ import annotations
 
 import json
+import logging
 import tempfile
 import weakref
 from collections.abc import Sequence
@@ -34,6 +35,8 @@ from recompact.environments.officebench.tree import Subtask, TaskTree
 from recompact.environments.protocol import Observation, Opening
 from recompact.environments.snapshots.masking import VOLATILE
 from recompact.trajectory import Action, Score
+
+_log = logging.getLogger(__name__)
 
 ANSWER = "data/answer.txt"
 SHOWN = 50_000
@@ -82,18 +85,7 @@ class OfficeBenchEnvironment:
     def step(self, action: Action) -> Observation:
         if self._ended:
             return Observation("Error: the task is ended already.", done=True, error=True)
-        name = self._open.name if self._open else SYSTEM_APP
-        try:
-            intent = intent_of(action)
-            name = intent.app
-            observation = shortened(self._do(intent), SHOWN)
-            failed = False
-        except ActionError as error:
-            observation, failed = f"Error: [{name[:40]}] {error}", True
-        except (
-            Exception
-        ) as error:  # a library, at what an agent gave it: the agent's mistake, and not the episode's end
-            observation, failed = f"Error: [{name[:40]}] this failed ({type(error).__name__})", True
+        observation, failed = self._attempt(action)
         if size_of(self.directory, self._shell.limits.disk) > self._shell.limits.disk:
             return self._end_for(f"the testbed has more than {self._shell.limits.disk:,} bytes in it")
         if self._ended:
@@ -125,6 +117,19 @@ class OfficeBenchEnvironment:
         self._remove()
 
     # -- one action -----------------------------------------------------------------------------------------------
+
+    def _attempt(self, action: Action) -> tuple[str, bool]:
+        """What comes back, and whether it is an error."""
+        name = self._open.name if self._open else SYSTEM_APP
+        try:
+            intent = intent_of(action)
+            name = intent.app[:40]
+            return shortened(self._do(intent), SHOWN), False
+        except ActionError as error:
+            return shortened(f"Error: [{name}] {error}", SHOWN), True
+        except Exception as error:  # what a library makes of an agent's file: a mistake, and no end of the episode
+            _log.info("task %s/%s: %s", self._subtask.template, self._subtask.number, action, exc_info=True)
+            return f"Error: [{name}] this failed ({type(error).__name__})", True
 
     def _do(self, intent: Intent) -> str:
         if intent.app == SYSTEM_APP:

@@ -15,6 +15,7 @@ import selectors
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from functools import cache
 from pathlib import Path
 
 from recompact.environments.officebench.errors import ActionError
-from recompact.environments.officebench.testbed import MOUNT, TEMPORARY, size_of
+from recompact.environments.officebench.testbed import MOUNT, TEMPORARY, TESTBED, size_of
 
 _POLL = 0.02  # seconds between two looks at a running command
 _CHUNK = 65_536
@@ -103,9 +104,7 @@ class Shell:
         # To the kernel a root that is shut in still owns its settings: without this line it could change them in /proc.
         yield from ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev")
         yield from ("--bind", str(temporary), "/tmp", "--bind", str(directory), MOUNT)
-        yield from ("--remount-ro", "/", "--chdir", MOUNT, "--clearenv")
-        for name, value in _VARIABLES.items():
-            yield from ("--setenv", name, value)
+        yield from ("--remount-ro", "/", "--chdir", MOUNT)
 
 
 _UNSHARED = (
@@ -128,11 +127,13 @@ def find_bubblewrap() -> tuple[str | None, str]:
     program = shutil.which("bwrap")
     if program is None:
         return None, "bubblewrap (bwrap) is not installed"
-    walls = [*_UNSHARED, *_further(program), "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"]
-    trial = [program, *walls, "--", "/bin/true"]
-    tried = subprocess.run(trial, capture_output=True, text=True, env=dict(_VARIABLES), timeout=30, check=False)
-    if tried.returncode:
-        return None, f"bubblewrap is installed but cannot shut anything in here ({tried.stderr.strip()[:200]})"
+    with tempfile.TemporaryDirectory(prefix="recompact-sandbox-") as scratch:
+        directory = Path(scratch, TESTBED)
+        directory.mkdir()
+        tried = Shell(program).run("true", directory)
+    if tried.code or tried.stopped:
+        reason = tried.stopped or tried.output.strip()[:200]
+        return None, f"bubblewrap is installed but cannot shut anything in here ({reason})"
     return program, ""
 
 
