@@ -352,12 +352,22 @@ def test_a_long_document_is_shown_in_part(player: Player) -> None:
 
 
 def test_mail_nested_without_end_is_an_error_at_most(player: Player) -> None:
-    text = "From: a\n" + "".join(f'Content-Type: multipart/mixed; boundary="{n}"\n\n--{n}\n' for n in range(1500))
+    text = "From: a\n" + "".join(f'Content-Type: multipart/mixed; boundary="{n}"\n\n--{n}\n' for n in range(1000))
     (player.testbed / "emails" / "Bob").mkdir()
     (player.testbed / "emails" / "Bob" / "deep.eml").write_text(text)
     (player.testbed / "calendar" / "Bob.ics").write_text("BEGIN:VCALENDAR\n" * 5_000)
     player.do("email.list_emails", username="Bob")
     player.do("calendar.list_events", username="Bob")
+
+
+def test_mails_and_calendars_have_a_largest_size(player: Player) -> None:
+    (player.testbed / "emails" / "Bob").mkdir()
+    (player.testbed / "emails" / "Bob" / "long.eml").write_bytes(b"To: " + b"a@b," * 50_000)
+    (player.testbed / "calendar" / "Bob.ics").write_bytes(b"BEGIN:VCALENDAR\n" * 100_000)
+    assert "larger than 131,072 bytes" in player.refused("email.list_emails", username="Bob")
+    assert "larger than 1,048,576 bytes" in player.refused("calendar.list_events", username="Bob")
+    sent = arguments_for("email.send_email", content="x" * 200_000)
+    assert "would be larger than 131,072 bytes" in player.refused("email.send_email", **sent)
 
 
 JSON = st.recursive(

@@ -28,7 +28,7 @@ from recompact.environments.officebench.documents import (
     workbook_text,
 )
 from recompact.environments.officebench.errors import ActionError
-from recompact.environments.officebench.testbed import Files
+from recompact.environments.officebench.testbed import CALENDAR_LIMIT, MAIL_LIMIT, Files
 
 if TYPE_CHECKING:
     from openpyxl.worksheet.worksheet import Worksheet
@@ -131,7 +131,7 @@ def _diff_contain_text(case: Case, arguments: Arguments) -> bool:
 def _calendar_no_overlap(case: Case, arguments: Arguments) -> bool:
     import icalendar
 
-    calendar = icalendar.Calendar.from_ical(case.testbed.read(f"calendar/{arguments['username']}.ics"))
+    calendar = icalendar.Calendar.from_ical(case.testbed.read(f"calendar/{arguments['username']}.ics", CALENDAR_LIMIT))
     events: list[Any] = calendar.walk("VEVENT")
     spans = sorted((_instant(event["dtstart"].dt), _instant(event["dtend"].dt)) for event in events)
     return all(end <= start for (_, end), (start, _) in pairwise(spans))
@@ -179,7 +179,7 @@ def _mailbox_text(testbed: Files, user: str) -> str:
         return ""
     names = testbed.names(mailbox, ".eml")
     try:
-        return "".join(mail_text(name, read_mail(testbed.read(f"{mailbox}/{name}"))) for name in names)
+        return "".join(mail_text(name, read_mail(testbed.read(f"{mailbox}/{name}", MAIL_LIMIT))) for name in names)
     except (ActionError, ValueError):
         return ""
 

@@ -21,6 +21,8 @@ TESTBED, TEMPORARY = "testbed", "tmp"
 """What an episode's directory consists of. The second is the shell's /tmp."""
 
 FILE_LIMIT = 32 * 1024 * 1024
+MAIL_LIMIT = 128 * 1024  # what a malicious one of this size costs a parser is seconds, and grows with its square
+CALENDAR_LIMIT = 1024 * 1024
 _LINKS = 40  # as many as the kernel follows
 _ENTRY_COST = 16_384  # bytes, so that a million empty files are no way around a limit
 
@@ -76,10 +78,10 @@ class Files:
                 raise ActionError(f"the file {name} is larger than {limit:,} bytes")
             return file.read(limit)
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: bytes, limit: int = FILE_LIMIT) -> None:
         """Write a whole file; the directories above it are made where they are missing."""
-        if len(data) > FILE_LIMIT:
-            raise ActionError(f"{name} would be larger than {FILE_LIMIT:,} bytes")
+        if len(data) > limit:
+            raise ActionError(f"{name} would be larger than {limit:,} bytes")
         place = self.resolve(name)
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from recompact.environments.officebench.apps.spec import App, AppAction, Arguments, Desk, text
 from recompact.environments.officebench.errors import ActionError
-from recompact.environments.officebench.testbed import plain_name
+from recompact.environments.officebench.testbed import CALENDAR_LIMIT, plain_name
 
 if TYPE_CHECKING:
     from icalendar import Calendar
@@ -33,7 +33,7 @@ def _create_event(desk: Desk, arguments: Arguments) -> str:
     event.add("description", _DESCRIPTION)
     event.add("location", _LOCATION)
     calendar.add_component(event)
-    desk.files.write(_file(user), calendar.to_ical())
+    desk.files.write(_file(user), calendar.to_ical(), CALENDAR_LIMIT)
     return f"The event {summary} is in {user}'s calendar, which now reads:\n{_events(calendar)}"
 
 
@@ -45,7 +45,7 @@ def _delete_event(desk: Desk, arguments: Arguments) -> str:
     if not deleted:
         raise ActionError(f"{user}'s calendar has no event {summary!r}")
     calendar.subcomponents = kept
-    desk.files.write(_file(user), calendar.to_ical())
+    desk.files.write(_file(user), calendar.to_ical(), CALENDAR_LIMIT)
     count = "The event is" if deleted == 1 else f"{deleted} events are"
     return f"{count} deleted from {user}'s calendar, which now reads:\n{_events(calendar)}"
 
@@ -81,7 +81,7 @@ def _load(desk: Desk, user: str) -> Calendar:
         calendar.add("version", "2.0")
         return calendar
     try:
-        parsed = icalendar.Calendar.from_ical(desk.files.read(_file(user)))
+        parsed = icalendar.Calendar.from_ical(desk.files.read(_file(user), CALENDAR_LIMIT))
     except (ValueError, IndexError, KeyError) as error:
         raise ActionError(f"{user}'s calendar cannot be read: {error}") from None
     assert isinstance(parsed, icalendar.Calendar)

@@ -7,7 +7,7 @@ from email.message import EmailMessage
 from recompact.environments.officebench.apps.spec import App, AppAction, Arguments, Desk, text
 from recompact.environments.officebench.documents import mail_text, read_mail
 from recompact.environments.officebench.errors import ActionError
-from recompact.environments.officebench.testbed import plain_name
+from recompact.environments.officebench.testbed import MAIL_LIMIT, plain_name
 
 _PREVIEW = 20
 
@@ -25,7 +25,7 @@ def _send_email(desk: Desk, arguments: Arguments) -> str:
     except (ValueError, IndexError, AttributeError) as error:  # what the mail library says to a name that is none
         raise ActionError(f"this cannot be written as an e-mail: {error}") from None
     for user in dict.fromkeys((sender, recipient)):
-        desk.files.write(f"emails/{user}/{subject}.eml", data)
+        desk.files.write(f"emails/{user}/{subject}.eml", data, MAIL_LIMIT)
     return f"The e-mail {subject} is sent from {sender} to {recipient}."
 
 
@@ -46,7 +46,7 @@ def _read_email(desk: Desk, arguments: Arguments) -> str:
 
 def _shown(desk: Desk, user: str, name: str, preview: int | None = None) -> str:
     try:
-        return mail_text(name, read_mail(desk.files.read(f"emails/{user}/{name}")), preview)
+        return mail_text(name, read_mail(desk.files.read(f"emails/{user}/{name}", MAIL_LIMIT)), preview)
     except ValueError as error:
         return f"Email ID: {name}\nIt cannot be read: {error}\n"
 
