@@ -15,6 +15,7 @@ SUITES = Registry(
     "recompact.suites",
     {
         "pocket": "recompact.embedded.pocket.suite:PocketSuite",
+        "officebench": "recompact.environments.officebench.suite:OfficeBenchSuite",
     },
 )
 

@@ -77,7 +77,8 @@ async def open_evaluation(
         raise InputError(f"{run.path} is a run of `recompact {begun}`: give the evaluation its own --run NAME")
     async with open_study(same, run, evaluation=True, **objects) as study:
         own = resolve(config.compressor.template, config.directory)
-        yield replace(study, config=config, template=own, compressor_kind=compressor_in(config))
+        given = study.compressor_kind if objects.get("compressor") else compressor_in(config)
+        yield replace(study, config=config, template=own, compressor_kind=given)
 
 
 def with_split(config: Config, split: str, limit: int | None = None) -> Config:

@@ -1,0 +1,89 @@
+"""What an app is, as data: its actions, what each takes and what it is for.
+
+The texts that an agent reads about an app and the checking of its arguments both come from here, so they cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from recompact.environments.officebench.errors import ActionError
+from recompact.environments.officebench.sandbox import Shell
+from recompact.environments.officebench.testbed import Files
+from recompact.environments.protocol import Behaviour
+
+Arguments = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What the apps of one episode work with."""
+
+    files: Files
+    now: datetime
+    shell: Shell
+    office: Shell | None  # where LibreOffice runs; None: conversions are plain
+
+
+@dataclass(frozen=True)
+class AppAction:
+    """`run` returns the observation, or raises ActionError."""
+
+    name: str
+    purpose: str
+    parameters: tuple[str, ...]
+    behaviour: Behaviour
+    run: Callable[[Desk, Arguments], str]
+
+    @property
+    def signature(self) -> str:
+        return f"{self.name}({', '.join(self.parameters)})"
+
+
+@dataclass(frozen=True)
+class App:
+    name: str
+    purpose: str
+    actions: tuple[AppAction, ...]
+
+    def action(self, name: str) -> AppAction | None:
+        return next((action for action in self.actions if action.name == name), None)
+
+
+def check_arguments(app: str, action: AppAction, arguments: Arguments) -> None:
+    missing = [name for name in action.parameters if arguments.get(name) is None]
+    unknown = [str(name) for name in arguments if name not in action.parameters]
+    if missing or unknown:
+        problem = f"{missing[0]} is missing" if missing else f"there is no argument {unknown[0][:80]!r}"
+        raise ActionError(f"{problem}; it is called as {app}.{action.signature}")
+
+
+def text(arguments: Arguments, name: str) -> str:
+    """An argument as text; numbers and truth values are written out."""
+    value = arguments[name]
+    if isinstance(value, str | int | float):
+        return str(value).encode("utf-8", "replace").decode()
+    raise ActionError(f"{name} must be text, not {type(value).__name__}")
+
+
+def index(arguments: Arguments, name: str) -> int:
+    """A row or a column, counted from 1."""
+    value = arguments[name]
+    try:
+        number = int(str(value))
+    except ValueError:
+        raise ActionError(f"{name} must be a whole number, not {str(value)[:80]!r}") from None
+    if number < 1 or isinstance(value, bool):
+        raise ActionError(f"{name} counts from 1, so {str(value)[:80]} is none")
+    return number
+
+
+def shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}\n[cut: {len(text) - limit:,} more characters]"
+
+
+def without_quotes(value: str) -> str:
+    return value.replace("'", "").replace('"', "")

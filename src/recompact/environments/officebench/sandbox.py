@@ -1,0 +1,272 @@
+"""Shell commands of an agent, shut in: bubblewrap around them, limits on what they use, and an eye on the whole.
+
+A command sees the system's programs, the testbed and a directory for temporary files, both of its episode; it has no
+network and no variables of ours, and everything it started ends with it. Limits of the kernel hold for one process;
+processes, memory and disk of all together are watched from outside, and the command is killed when they are too many.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import selectors
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from recompact.environments.officebench.errors import ActionError
+from recompact.environments.officebench.testbed import MOUNT, TEMPORARY, TESTBED, size_of
+
+_POLL = 0.02  # seconds between two looks at a running command
+_CHUNK = 65_536
+_PATIENCE = 10.0  # seconds for the kernel to end what was killed
+_VARIABLES = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "TZ": "UTC"}
+_SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
+    *("/etc/alternatives", "/etc/ld.so.cache", "/etc/fonts", "/etc/libreoffice"),
+)
+_INSTALL = (
+    "install it (Debian: apt-get install bubblewrap; make sandbox), or set unsafe_shell = true in [suite.options]"
+)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """For one command. Sizes are in bytes."""
+
+    seconds: float = 30.0
+    cpu: int = 20
+    memory: int = 1024**3
+    processes: int = 64
+    file: int = 32 * 1024**2
+    disk: int = 48 * 1024**2
+    output: int = 1024**2
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`stopped` says why a command was killed; it is empty where the command ended by itself."""
+
+    output: str
+    code: int
+    stopped: str = ""
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Runs commands in a directory. `refused` is the reason why it must not; `hidden` are places kept out of sight."""
+
+    bubblewrap: str | None
+    limits: Limits = field(default_factory=Limits)
+    refused: str = ""
+    hidden: tuple[Path, ...] = ()
+
+    @staticmethod
+    def of_this_machine(unsafe: bool, limits: Limits, hidden: Sequence[Path] = ()) -> Shell:
+        """Sandboxed where that is possible; otherwise refused, unless the user takes the risk."""
+        program, problem = find_bubblewrap()
+        refused = "" if program or unsafe else f"{problem}: {_INSTALL}"
+        return Shell(program, limits, refused, tuple(path.resolve() for path in hidden))
+
+    def run(self, command: str, directory: Path) -> Outcome:
+        """Run a command with `directory` as its working directory and the directory TEMPORARY beside it as /tmp."""
+        if self.refused:
+            raise ActionError("the shell is not available on this machine")
+        temporary = directory.parent / TEMPORARY
+        temporary.mkdir(exist_ok=True)
+        limited = _limited(command, self.limits)
+        if self.bubblewrap is None:
+            own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(temporary), "TMPDIR": str(temporary)}
+            variables = _VARIABLES | own  # nothing else of ours: there may be keys
+            return _watched(limited, directory, variables, self.limits, sandboxed=False)
+        arguments = [self.bubblewrap, *self._walls(directory, temporary), "--", *limited]
+        return _watched(arguments, directory, _VARIABLES, self.limits, sandboxed=True)
+
+    def _walls(self, directory: Path, temporary: Path) -> Iterator[str]:
+        yield from _UNSHARED
+        yield from _further(self.bubblewrap)
+        for place in _SYSTEM:
+            if os.path.islink(place):
+                yield from ("--symlink", os.readlink(place), place)
+            elif os.path.exists(place):
+                yield from ("--ro-bind", place, place)
+        for hidden in self.hidden:
+            if hidden.is_relative_to("/usr"):
+                yield from ("--tmpfs", str(hidden), "--remount-ro", str(hidden))
+        # To the kernel a root that is shut in still owns its settings: without this line it could change them in /proc.
+        yield from ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev")
+        yield from ("--bind", str(temporary), "/tmp", "--bind", str(directory), MOUNT)
+        yield from ("--remount-ro", "/", "--chdir", MOUNT)
+
+
+_UNSHARED = (
+    *("--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"),
+    *("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--hostname", "office", "--new-session", "--die-with-parent"),
+)
+
+
+@cache
+def _further(program: str | None) -> tuple[str, ...]:
+    """What newer versions can do besides: keep a command from making user namespaces of its own."""
+    known = subprocess.run([program or "bwrap", "--help"], capture_output=True, text=True, check=False).stdout
+    return ("--disable-userns",) if "--disable-userns" in known else ()
+
+
+@cache
+def find_bubblewrap() -> tuple[str | None, str]:
+    """The program, or why there is none that works here."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return None, "bubblewrap (bwrap) is not installed"
+    with tempfile.TemporaryDirectory(prefix="recompact-sandbox-") as scratch:
+        directory = Path(scratch, TESTBED)
+        directory.mkdir()
+        tried = Shell(program).run("true", directory)
+    if tried.code or tried.stopped:
+        reason = tried.stopped or tried.output.strip()[:200]
+        return None, f"bubblewrap is installed but cannot shut anything in here ({reason})"
+    return program, ""
+
+
+def _limited(command: str, limits: Limits) -> list[str]:
+    """The command, run by a shell that first gives up what it does not need."""
+    given_up = [
+        "ulimit -c 0",
+        f"ulimit -t {limits.cpu}",
+        f"ulimit -v {limits.memory // 1024}",
+        f"ulimit -f {limits.file // 512}",
+        "ulimit -n 256",
+    ]
+    program = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+    return ["/bin/sh", "-c", f'{{ {"; ".join(given_up)}; }} 2>/dev/null; exec "$0" -c "$1"', program, command]
+
+
+def _watched(
+    arguments: Sequence[str], directory: Path, variables: Mapping[str, str], limits: Limits, sandboxed: bool
+) -> Outcome:
+    output = bytearray()
+    reason = ""
+    with _started(arguments, directory, variables, sandboxed) as process, selectors.DefaultSelector() as selector:
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        selector.register(process.stdout, selectors.EVENT_READ)
+        reason = _follow(process, selector, output, directory.parent, limits)
+    return Outcome(output[: limits.output].decode(errors="replace"), process.returncode, reason)
+
+
+@contextlib.contextmanager
+def _started(
+    arguments: Sequence[str], directory: Path, variables: Mapping[str, str], sandboxed: bool
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The process while it is watched. Afterwards neither it nor anything that it started is alive."""
+    reader, writer = os.pipe()
+    if sandboxed:
+        arguments = [arguments[0], "--info-fd", str(writer), *arguments[1:]]
+    try:
+        process = subprocess.Popen(
+            ["nice", "-n", "10", *arguments],  # whoever watches must get its turn
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=directory,
+            env=dict(variables),
+            start_new_session=True,
+            pass_fds=(writer,) if sandboxed else (),
+        )
+    except BaseException:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
+    first = _first_inside(reader)
+    try:
+        yield process
+    finally:
+        _end(process, first)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def _first_inside(reader: int) -> int | None:
+    """A handle on the first process inside the sandbox, with which all others end; bubblewrap says who it is."""
+    with os.fdopen(reader, "rb") as file, contextlib.suppress(ValueError, KeyError, OSError):
+        return os.pidfd_open(json.loads(file.read())["child-pid"])
+    return None
+
+
+def _end(process: subprocess.Popen[bytes], first: int | None) -> None:
+    """Kill it and wait until all of it is gone. Outside a sandbox the process group has to do."""
+    if first is not None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(first, signal.SIGKILL)
+        select.select([first], [], [], _PATIENCE)  # until the kernel has ended every process inside
+        os.close(first)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _follow(
+    process: subprocess.Popen[bytes],
+    selector: selectors.BaseSelector,
+    output: bytearray,
+    directory: Path,
+    limits: Limits,
+) -> str:
+    """Gather the output until the command ends; the reason to stop it before, or nothing."""
+    assert process.stdout is not None
+    end = time.monotonic() + limits.seconds
+    look = time.monotonic() + _POLL
+    open_pipe = True
+    while open_pipe or process.poll() is None:
+        if open_pipe and selector.select(_POLL):
+            chunk = os.read(process.stdout.fileno(), _CHUNK)
+            output += chunk
+            open_pipe = bool(chunk)
+        elif not open_pipe:
+            time.sleep(_POLL / 10)
+        if len(output) > limits.output:
+            return f"it printed more than {limits.output:,} bytes"
+        now = time.monotonic()
+        if now > end:
+            return f"it took longer than {limits.seconds:g} s"
+        if now > look:
+            if reason := _excess(process.pid, directory, limits):
+                return reason
+            after = time.monotonic()
+            look = after + max(_POLL, after - now)  # at most half of the time
+    return ""
+
+
+def _excess(pid: int, directory: Path, limits: Limits) -> str:
+    processes, memory = _used_by(pid, limits.processes)
+    if processes > limits.processes:
+        return f"it started more than {limits.processes} processes"
+    if memory > limits.memory:
+        return f"it used more than {limits.memory:,} bytes of memory"
+    if size_of(directory, limits.disk) > limits.disk:
+        return f"it filled the testbed with more than {limits.disk:,} bytes"
+    return ""
+
+
+def _used_by(pid: int, enough: int) -> tuple[int, int]:
+    """How many processes there are below one, and their memory in bytes. Not counted past `enough`."""
+    pending, count, memory = [pid], 0, 0
+    while pending and count <= enough:
+        each = pending.pop()
+        count += 1
+        with contextlib.suppress(OSError, ValueError, IndexError):  # it has just ended
+            with open(f"/proc/{each}/statm") as file:
+                memory += int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            with open(f"/proc/{each}/task/{each}/children") as file:
+                pending += [int(child) for child in file.read().split()]
+    return count, memory

@@ -1,0 +1,113 @@
+"""The task tree on disk: subtasks, splits and the untouched testbeds, read and never written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from recompact.errors import InputError
+
+VARIABLE = "RECOMPACT_OFFICEBENCH"
+SPLITS = ("train", "test")
+PARTS = ("data", "emails", "calendar")
+"""What every testbed has, if need be empty."""
+_NAME = re.compile(r"(\d+)-\d+")
+
+
+@dataclass(frozen=True)
+class Subtask:
+    """One task as the tree has it. `items` are what its verdict is made of: they stay on this side."""
+
+    template: str
+    number: str
+    username: str
+    date: str
+    weekday: str
+    time: str
+    text: str
+    items: Sequence[Mapping[str, Any]]
+
+    @property
+    def apps(self) -> str:
+        """How many apps the task takes, which its name begins with."""
+        found = _NAME.fullmatch(self.template)
+        return found[1] if found else "unknown"
+
+    @property
+    def now(self) -> datetime:
+        """The moment at which the task plays. It is also the clock of the apps, so that a replay sees no other."""
+        try:
+            return datetime.strptime(f"{self.date} {self.time}", "%Y-%m-%d %I:%M %p")
+        except ValueError:
+            return datetime.strptime(self.date, "%Y-%m-%d")
+
+
+@dataclass(frozen=True)
+class TaskTree:
+    root: Path
+
+    @staticmethod
+    def at(tasks: str | Path | None) -> TaskTree:
+        """The tree that an option names, or else the environment variable."""
+        named = tasks or os.environ.get(VARIABLE)
+        if not named:
+            raise InputError(
+                f"suite 'officebench' needs its task tree: set tasks in [suite.options] or {VARIABLE} to a directory"
+                " with tasks/, split_train.jsonl and split_test.jsonl (docs/officebench.md)"
+            )
+        root = Path(named).expanduser().resolve()
+        missing = [name for name in ("tasks", *map(_split_file, SPLITS)) if not (root / name).exists()]
+        if missing:
+            raise InputError(
+                f"{root} is no OfficeBench task tree: it has no {', '.join(missing)} (docs/officebench.md)"
+            )
+        return TaskTree(root)
+
+    def split(self, name: str) -> Sequence[tuple[str, str]]:
+        """The templates and numbers of a split, in the order given."""
+        lines = (self.root / _split_file(name)).read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines if line.strip()]
+        return [(str(row["task"]), str(row["subtask"])) for row in rows]
+
+    def template(self, name: str) -> Path:
+        return self.root / "tasks" / name
+
+    def subtask(self, template: str, number: str) -> Subtask:
+        path = self.template(template) / "subtasks" / f"{number}.json"
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            return Subtask(
+                template=template,
+                number=number,
+                username=str(data["username"]),
+                date=str(data["date"]),
+                weekday=str(data["weekday"]),
+                time=str(data["time"]),
+                text=str(data["task"]),
+                items=data["evaluation"],
+            )
+        except FileNotFoundError:
+            raise InputError(f"the split names subtask {template}/{number}, but {path} does not exist") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path} is no subtask: {type(error).__name__}: {error}") from None
+
+    def lay_out(self, template: str, directory: Path) -> None:
+        """An untouched testbed of the template, as files of one's own: apps write in place."""
+        source = self.template(template) / "testbed"
+        if source.is_dir():
+            shutil.copytree(source, directory, copy_function=shutil.copyfile, dirs_exist_ok=True)
+        for place in (directory, *directory.rglob("*")):
+            place.chmod(0o755 if place.is_dir() else 0o644)  # a tree may be shared read-only
+        for part in PARTS:
+            (directory / part).mkdir(exist_ok=True)
+
+
+def _split_file(name: str) -> str:
+    return f"split_{name}.jsonl"

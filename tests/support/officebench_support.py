@@ -1,0 +1,81 @@
+"""What the tests of OfficeBench share: where the task tree is, and how an episode is played."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recompact.environments.officebench.environment import OfficeBenchEnvironment
+from recompact.environments.officebench.sandbox import find_bubblewrap
+from recompact.environments.officebench.suite import OfficeBenchSuite
+from recompact.environments.officebench.tree import VARIABLE, TaskTree
+from recompact.environments.protocol import Observation, Task
+from recompact.trajectory import Action
+
+TREE = Path(os.environ.get(VARIABLE) or Path(__file__).parents[4] / "shared" / "data" / "officebench")
+
+needs_tree = pytest.mark.skipif(
+    not (TREE / "tasks").is_dir(), reason=f"no OfficeBench task tree: set {VARIABLE} (docs/officebench.md)"
+)
+needs_bubblewrap = pytest.mark.skipif(
+    find_bubblewrap()[0] is None, reason=f"{find_bubblewrap()[1] or 'no bubblewrap'}: make sandbox"
+)
+
+
+def tree() -> TaskTree:
+    return TaskTree.at(TREE)
+
+
+def task_named(name: str) -> Task:
+    template, number = name.split("/")
+    return Task(name, tree().subtask(template, number).text, data={"template": template, "subtask": number})
+
+
+def act(app: str, action: str, **arguments: Any) -> Action:
+    return Action("act", {"app": app, "action": action, "arguments": arguments})
+
+
+def dotted(name: str, **arguments: Any) -> Action:
+    """An action that opens its app by itself."""
+    return Action("act", {"action": name, "arguments": arguments})
+
+
+class Player:
+    """One episode, driven by hand, by dotted actions."""
+
+    def __init__(self, environment: OfficeBenchEnvironment) -> None:
+        self.environment = environment
+        self.testbed = environment.directory / "testbed"
+
+    def do(self, name: str, **arguments: Any) -> Observation:
+        return self.environment.step(dotted(name, **arguments))
+
+    def ok(self, name: str, **arguments: Any) -> str:
+        observation = self.do(name, **arguments)
+        assert not observation.error, observation.text
+        return observation.text
+
+    def refused(self, name: str, **arguments: Any) -> str:
+        observation = self.do(name, **arguments)
+        assert observation.error, observation.text
+        return observation.text
+
+    def finish(self, answer: str = "None") -> bool:
+        assert self.do("system.finish_task", answer=answer).done
+        return self.environment.score().success
+
+
+@contextmanager
+def playing(name: str, **options: Any) -> Iterator[Player]:
+    suite = OfficeBenchSuite(TREE, **options)
+    environment = suite.environment(task_named(name))
+    environment.start()
+    try:
+        yield Player(environment)
+    finally:
+        environment.close()
