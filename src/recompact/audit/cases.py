@@ -55,15 +55,13 @@ def refetches(window: Sequence[Step], boundary: Boundary, known: Mapping[int, St
     return tuple(sorted(found, key=lambda each: -each.chars))
 
 
-def failures(window: Sequence[Step], boundary: Boundary, known: Mapping[int, Step]) -> tuple[Failure, ...]:
+def failures(window: Sequence[Step], boundary: Boundary) -> tuple[Failure, ...]:
     """The commands that met a known failure again."""
-    found = []
-    for position, step in enumerate(window, 1):
-        if step.failure is not None and failed_again(step, boundary):
-            earlier = known.get(step.failure[2]) or known.get(step.failure[0])
-            line = earlier.line if earlier else 0
-            found.append(Failure(step.deed.line, step.line, position, step.failure[1], line))
-    return tuple(found)
+    return tuple(
+        Failure(step.deed.line, step.line, position, step.failure.error, step.failure.line)
+        for position, step in enumerate(window, 1)
+        if step.failure is not None and failed_again(step, boundary)
+    )
 
 
 def needs(
@@ -78,12 +76,11 @@ def needs(
     summary = "\n".join(filter(None, (event.summary, event.restated)))
     told = [text.text for text in since if text.role in ("user", "attachment", "system")]
     results = [text for text in since if text.role == "result"]
+    older, kept_texts = searchable(text.text for text in dropped), searchable(text.text for text in kept)
     found = []
     for step, literal in _used(window):
         form = literal.form
-        if _among(form, (text.text for text in kept)) or _among(form, told):
-            continue
-        if not _among(form, (text.text for text in dropped)):
+        if _among(form, kept_texts) or _among(form, told) or not _among(form, older):
             continue
         covered = covers(summary, literal)
         again = not covered and _among(form, (text.text for text in results if text.number < step.number))
@@ -102,6 +99,14 @@ def _used(window: Sequence[Step]) -> Iterator[tuple[Step, Literal]]:
             if literal.form not in forms and len(forms) < NEEDS:
                 forms.add(literal.form)
                 yield step, literal
+
+
+def searchable(texts: Iterable[str]) -> list[str]:
+    """Texts joined into few, so that a search is quick. One wide character makes a whole text wide: those stay apart."""
+    narrow, wide = [], []
+    for each in texts:
+        (narrow if each.isascii() else wide).append(each)
+    return ["\n".join(narrow), *wide]
 
 
 def _among(form: str, texts: Iterable[str]) -> bool:

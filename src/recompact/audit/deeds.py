@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from recompact.audit.session import Call
@@ -162,14 +162,15 @@ def _query(arguments: Mapping[str, Any]) -> str:
 
 
 def _key(call: Call, path: str) -> str:
-    kept = {name: value for name, value in call.arguments.items() if name not in _VOLATILE}
-    if path:
-        kept = {name: joined(call.cwd, path) if value == path else value for name, value in kept.items()}
+    kept = []
+    for name, value in call.arguments.items():
+        if name not in _VOLATILE:
+            kept.append((name, joined(call.cwd, path) if path and value == path else value))
+    kept.sort(key=itemgetter(0))
     try:
-        text = json.dumps(kept, sort_keys=True, default=str)
-    except (ValueError, RecursionError):
-        text = ""
-    return f"{call.tool} {' '.join(text.split())}"
+        return f"{call.tool} {kept!r}"
+    except RecursionError:
+        return f"{call.tool} {id(call)}"  # equal to no other
 
 
 def _text(value: Any) -> str:

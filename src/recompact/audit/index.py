@@ -9,49 +9,62 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from recompact.audit.deeds import ASIDE, READING, Deed
 from recompact.audit.shell import END, Range
 
 SHORTEST = 25  # characters of a line that is worth recognising
 LONGEST = 300  # characters of a line that count
-GENERATION = 400_000  # lines; two generations hold several times what any context window does
+GENERATION = 250_000  # lines; two generations hold several times what any context window does
 PLACES = 8  # earlier reads of one path that are remembered
 
-_NUMBERED = re.compile(r"^[ \t]*\d+(?:→|\t|: |\| ?)", re.MULTILINE)
+_NUMBERED = re.compile(r"^[ \t]*\d+(→|\t|: |\| )", re.MULTILINE)
 _LOCATED = re.compile(r"^[^\s:]{1,300}:\d+[:-]", re.MULTILINE)
-_MARKS = ("error", "exception", "failed", "fatal", "not found", "no such", "cannot", "denied", "undefined", "panic")
+_MARKS = ("error", "exception", "fail", "fatal", "not found", "no such", "cannot", "denied", "panic", "err!", "unable", "refused")
 _ERROR = re.compile(
-    r"\b(?:\w*(?:error|exception)|failed|fatal|not found|no such|cannot|can't|denied|undefined|panic\w*)\b", re.IGNORECASE
+    r"(?<!new )\b\w{0,60}(?:Error|Exception)\b ?[:(\[]"
+    r"|^.{0,40}?\b(?:error|fatal|panic|failed|failure)\b ?[:\]!\[(]"
+    r"|\bcommand not found\b|\bno such file or directory\b|\bpermission denied\b|\bcannot find (?:module|package)\b"
+    r"|\bis not recognized as\b|\bconnection refused\b|\bcould not (?:find|resolve|connect)\b|\bundefined reference\b"
+    r"|\bno module named\b|\bERR!|\bunable to \w+",
+    re.IGNORECASE,
 )
 _DIGITS = re.compile(r"\d+")
 
 
 def lines(text: str) -> set[str]:
-    """The lines of a result without indentation, line numbers and `path:12:` prefixes.
+    """The lines of a result that are long enough, without indentation, line numbers and `path:12:` prefixes.
 
-    >>> sorted(lines("  12→    return value_of_the_thing\\n  13→}"))
-    ['return value_of_the_thing', '}']
+    >>> sorted(lines("  12→    return value_of_the_first_thing\\n  13→}"))
+    ['return value_of_the_first_thing']
     """
     head = text[:400]
-    if _NUMBERED.search(head):
-        text = _NUMBERED.sub("", text)
+    split = text.split("\n")
+    if match := _NUMBERED.search(head):
+        mark = match[1]
+        split = [line.partition(mark)[2] or line for line in split]
     elif ":" in head and _LOCATED.search(head):
-        text = _LOCATED.sub("", text)
-    return set(map(str.strip, text.split("\n")))
+        split = _LOCATED.sub("", text).split("\n")
+    return {line[:LONGEST] for line in map(str.strip, split) if len(line) >= SHORTEST}
 
 
 def error_lines(text: str, failed: bool | None) -> Iterator[str]:
-    """Lines of a command's output that tell of an error, with digits made equal."""
-    low = text.lower()
-    if failed is not True and not any(mark in low for mark in _MARKS):
+    """Lines of a command's output that tell of an error, with digits made equal: none where the command succeeded.
+
+    >>> list(error_lines("line 12\\nValueError: 12 is odd", None))
+    ['ValueError: # is odd']
+    """
+    if failed is False:
         return
-    found = False
-    for line in text.split("\n"):
-        if len(line) < 2_000 and _ERROR.search(line):
-            found = True
-            yield _DIGITS.sub("#", line.strip())
-    if failed is True and not found and text.strip():
+    low = text.lower()
+    told = False
+    if any(mark in low for mark in _MARKS):
+        for line in text.split("\n"):
+            if len(line) < 1_000 and _ERROR.search(line):
+                told = True
+                yield _DIGITS.sub("#", line.strip())
+    if failed is True and not told and text.strip():
         yield _DIGITS.sub("#", text.strip().rsplit("\n", 1)[-1][:LONGEST].strip())
 
 
@@ -59,31 +72,24 @@ class LineIndex:
     """Where each line was last seen. Old lines are forgotten by the generation, so that memory stays bounded."""
 
     def __init__(self) -> None:
-        self._young: dict[int, int] = {}
-        self._old: dict[int, int] = {}
+        self._young: dict[str, int] = {}
+        self._old: dict[str, int] = {}
 
     def add(self, text: str, number: int) -> tuple[tuple[tuple[int, int], ...], int]:
         """Take in a result: (earlier result, characters last seen there) for each, and all characters that count."""
         young, old = self._young, self._old
         origins: dict[int, int] = defaultdict(int)
-        total = 0
-        for line in lines(text):
-            length = len(line)
-            if length < SHORTEST:
-                continue
-            if length > LONGEST:
-                line, length = line[:LONGEST], LONGEST
-            mark = hash(line)
-            place = young.get(mark)
-            if place is None and old:
-                place = old.get(mark)
-            young[mark] = number
-            total += length
-            if place is not None:
-                origins[place] += length
+        here = lines(text)
+        again = here & young.keys()
+        for line in again:
+            origins[young[line]] += len(line)
+        if old:
+            for line in (here & old.keys()) - again:
+                origins[old[line]] += len(line)
+        young.update(dict.fromkeys(here, number))
         if len(young) > GENERATION:
             self._young, self._old = {}, young
-        return tuple(origins.items()), total
+        return tuple(origins.items()), sum(map(len, here))
 
 
 class ReadIndex:
@@ -112,6 +118,14 @@ def _overlap(wanted: Range, first: int, last: int) -> bool:
     return 2 * shared >= min(wanted.last - wanted.first, last - first) + 1 and shared > 0 and last <= END
 
 
+class Failed(NamedTuple):
+    """A command met an error that it had met before."""
+
+    last: int  # the result that told of this error most recently
+    error: str
+    line: int  # of the file, where this command met it first
+
+
 class FailureIndex:
     """Errors that were met, and by which command."""
 
@@ -119,22 +133,26 @@ class FailureIndex:
 
     def __init__(self) -> None:
         self._last: dict[int, int] = {}
-        self._by: dict[tuple[int, int], int] = {}
+        self._by: dict[tuple[int, int], tuple[int, int]] = {}  # (line of the first time, edits by the last time)
 
-    def add(self, deed: Deed, text: str, failed: bool | None, number: int) -> tuple[int, str, int] | None:
-        """Take in a result: where its error was last met, the error, and where this very command first met it."""
+    def add(self, deed: Deed, text: str, failed: bool | None, number: int, line: int, edits: int) -> Failed | None:
+        """Take in a result; the latest of its errors counts, for while any of them is in sight the agent was told.
+
+        A test that fails again after an edit is work in progress, not a failure that was forgotten.
+        """
         if deed.kind in READING or deed.kind in ASIDE or deed.kind == "edit":
             return None
-        again: tuple[int, str, int] | None = None
+        again: Failed | None = None
         key = hash(deed.key)
-        for line in set(error_lines(text, failed)):
-            mark = hash(line)
-            first = self._by.setdefault((key, mark), number)
+        for error in set(error_lines(text, failed)):
+            mark = hash(error)
             last = self._last.get(mark, -1)
             self._last[mark] = number
-            if first != number and (again is None or last > again[0]):
-                # The latest of its errors counts: while any of them is in sight, the agent was told.
-                again = (last, line, first)
+            first, edits_then = self._by.get((key, mark), (-1, -1))
+            self._by[key, mark] = (first if first >= 0 else line, edits)
+            if first >= 0 and (deed.kind != "test" or edits_then == edits) and (again is None or last > again.last):
+                again = Failed(last, error, first)
         if len(self._by) > self.LIMIT:
             self._by.clear()
+            self._last.clear()
         return again

@@ -67,7 +67,7 @@ class _Pending:
 class _Stretch:
     """The calls since the last compaction."""
 
-    earlier: int = 0  # calls from before it that stayed visible
+    earlier: list[Step] = field(default_factory=list)  # from before it, still visible
     steps: list[Step] = field(default_factory=list)
 
 
@@ -189,7 +189,7 @@ class Ledger:
             return
         step.origins, step.chars = self._lines.add(event.text, number)
         step.again = self._reads.add(done.reads, number)
-        step.failure = self._failures.add(done, event.text, event.failed, number)
+        step.failure = self._failures.add(done, event.text, event.failed, number, step.line, self._edits)
         step.excerpt = event.text[:EXCERPT]
         mark = hash(done.key)
         step.repeat, edits = self._last.get(mark, (-1, -1))
@@ -251,7 +251,7 @@ class Ledger:
         self._size = None
         self._summary = event.summary or ""
         self._forget(boundary, kept)
-        self._stretch = _Stretch(kept_calls)
+        self._stretch = _Stretch(list(self._known.values()))
         self._user_spoke = False
 
     def _boundary(self, event: Compaction) -> Boundary:
@@ -300,7 +300,7 @@ class Ledger:
         starts_turn = bool(steps) and steps[0].starts_turn
         for scheme in SCHEMES:
             counted = [step for step in steps[: scheme.window] if step.deed.kind not in ASIDE]
-            if len(counted) >= scheme.least:
+            if len(counted) >= scheme.least and pending.dropped_calls:
                 values = measure(steps[: scheme.window], boundary)
                 points[scheme.name] = Point(values, pending.dropped_calls, starts_turn, len(steps[: scheme.window]))
         since = [text for text in self._texts if text.number >= boundary.number]
@@ -328,7 +328,7 @@ class Ledger:
                 pending.reading_phase,
                 points,
                 refetches(window, boundary, pending.known),
-                failures(window, boundary, pending.known),
+                failures(window, boundary),
                 needs(window, pending.dropped, pending.kept, since, event, pending.earlier_summary),
                 case(pending.tail, event, window, boundary, pending.asked),
                 event.summary is not None,
@@ -346,6 +346,8 @@ class Ledger:
             return  # a session without compactions has nothing to compare placebos with
         kept = round(fmean(self._kept_calls)) if kept_calls is None else kept_calls
         for scheme in SCHEMES:
+            if scheme is NARROW and self._points[WIDE.name]:
+                continue  # it is only for sessions in which the wide one finds no room
             self._points[scheme.name] += placebos(
                 stretch.steps,
                 self._visible_at,

@@ -7,9 +7,10 @@ only list of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from recompact.audit.deeds import ASIDE, READING, Deed
+from recompact.audit.index import Failed
 from recompact.audit.shell import Range
 from recompact.audit.visibility import Visible
 
@@ -31,7 +32,7 @@ class Step:
     chars: int = 0
     origins: tuple[tuple[int, int], ...] = ()
     again: tuple[tuple[Range, int], ...] = ()
-    failure: tuple[int, str, int] | None = None
+    failure: Failed | None = None
     repeat: int = -1  # the last result of exactly the same call
     unchanged: bool = False  # nothing was edited since that one
     excerpt: str = ""
@@ -58,62 +59,72 @@ class Boundary:
         return number < self.number and not self.after.holds(number)
 
 
-Window = Sequence[Step]
-
-
 def refetched_of(step: Step, boundary: Boundary) -> int:
     """Characters of a result's lines that the boundary dropped, that were not kept and had not been seen since."""
-    return sum(chars for place, chars in step.origins if boundary.dropped(place))
-
-
-def _refetched(window: Window, boundary: Boundary) -> float:
-    return _rate(sum(refetched_of(step, boundary) for step in window if step.deed.kind in READING), window)
-
-
-def _refetched_by_any(window: Window, boundary: Boundary) -> float:
-    return _rate(sum(refetched_of(step, boundary) for step in window), window)
-
-
-def _share(window: Window, boundary: Boundary) -> float | None:
-    total = sum(step.chars for step in window)
-    return sum(refetched_of(step, boundary) for step in window) / total if total else None
-
-
-def _read_again(window: Window, boundary: Boundary) -> float:
-    return _rate(sum(any(boundary.dropped(place) for _, place in step.again) for step in window), window)
+    number = boundary.number
+    return sum(chars for place, chars in step.origins if place < number and boundary.dropped(place))
 
 
 def failed_again(step: Step, boundary: Boundary) -> bool:
-    return step.failure is not None and boundary.invisible(step.failure[0])
+    """Whether a command met an error that it had met before, where nothing of it was in sight any more."""
+    return step.failure is not None and boundary.invisible(step.failure.last)
 
 
-def _failures(window: Window, boundary: Boundary) -> float:
-    return _rate(sum(failed_again(step, boundary) for step in window), window)
+@dataclass(frozen=True, slots=True)
+class View:
+    """The calls after a boundary that count, and how much each fetched again."""
+
+    window: Sequence[Step]
+    boundary: Boundary
+    refetched: Sequence[int]
+
+    def rate(self, count: float) -> float:
+        return PER * count / len(self.window)
 
 
-def _reading(window: Window, boundary: Boundary) -> float:
-    return _rate(sum(step.done and step.deed.kind in READING for step in window), window)
+def _refetched(view: View) -> float:
+    pairs = zip(view.window, view.refetched, strict=True)
+    return view.rate(sum(chars for step, chars in pairs if step.deed.kind in READING))
 
 
-def _until_edit(window: Window, boundary: Boundary) -> float:
-    for place, step in enumerate(window):
+def _refetched_by_any(view: View) -> float:
+    return view.rate(sum(view.refetched))
+
+
+def _share(view: View) -> float | None:
+    total = sum(step.chars for step in view.window)
+    return sum(view.refetched) / total if total else None
+
+
+def _read_again(view: View) -> float:
+    dropped = view.boundary.dropped
+    return view.rate(sum(any(dropped(place) for _, place in step.again) for step in view.window))
+
+
+def _failures(view: View) -> float:
+    return view.rate(sum(failed_again(step, view.boundary) for step in view.window))
+
+
+def _reading(view: View) -> float:
+    return view.rate(sum(step.done and step.deed.kind in READING for step in view.window))
+
+
+def _until_edit(view: View) -> float:
+    for place, step in enumerate(view.window):
         if step.done and step.deed.kind == "edit":
             return float(place)
-    return float(len(window))
+    return float(len(view.window))
 
 
-def _repeats(window: Window, boundary: Boundary) -> float:
-    return _rate(
-        sum(step.unchanged and step.deed.kind in READING and boundary.dropped(step.repeat) for step in window), window
-    )
+def _repeats(view: View) -> float:
+    dropped = view.boundary.dropped
+    found = (step.unchanged and step.deed.kind in READING and dropped(step.repeat) for step in view.window)
+    return view.rate(sum(found))
 
 
-def _changes(window: Window, boundary: Boundary) -> float:
-    return _rate(sum(step.deed.kind == "edit" and boundary.dropped(step.repeat) for step in window), window)
-
-
-def _rate(count: float, window: Window) -> float:
-    return PER * count / len(window)
+def _changes(view: View) -> float:
+    dropped = view.boundary.dropped
+    return view.rate(sum(step.deed.kind == "edit" and dropped(step.repeat) for step in view.window))
 
 
 @dataclass(frozen=True)
@@ -123,7 +134,7 @@ class Measure:
     name: str
     title: str
     unit: str
-    of: Callable[[Window, Boundary], float | None]
+    of: Callable[[View], float | None]
     scored: bool = False  # whether it enters the score of a compaction
     within_phase: bool = False  # compared only with placebo points of the same phase
 
@@ -143,12 +154,13 @@ MEASURES = (
 Values = Mapping[str, float]
 
 
-def measure(window: Window, boundary: Boundary) -> Values:
+def measure(window: Sequence[Step], boundary: Boundary) -> Values:
     """All measures at a boundary; those that are not defined there are left out."""
     counted = [step for step in window if step.deed.kind not in ASIDE]
     if not counted:
         return {}
-    values = ((each.name, each.of(counted, boundary)) for each in MEASURES)
+    view = View(counted, boundary, [refetched_of(step, boundary) for step in counted])
+    values = ((each.name, each.of(view)) for each in MEASURES)
     return {name: value for name, value in values if value is not None}
 
 
@@ -160,10 +172,12 @@ class Scheme:
     window: int
     guard: int
     least: int  # calls without which a window says nothing
+    history: int  # calls that a placebo must drop
 
 
-WIDE = Scheme("wide", window=20, guard=40, least=5)
-NARROW = Scheme("narrow", window=10, guard=8, least=5)  # for sessions that compact so often that WIDE finds no room
+WIDE = Scheme("wide", window=20, guard=40, least=5, history=15)
+# For sessions that compact so often that the wide one finds no room between two compactions.
+NARROW = Scheme("narrow", window=10, guard=8, least=5, history=8)
 SCHEMES = (WIDE, NARROW)
 
 
@@ -175,4 +189,3 @@ class Point:
     dropped: int  # calls that it dropped
     starts_turn: bool
     calls: int = 0  # in the window
-    extra: Mapping[str, float] = field(default_factory=dict)

@@ -12,7 +12,6 @@ from recompact.audit.visibility import Visible
 
 EVERY = 5  # calls from one candidate to the next
 MOST = 24  # points of one stretch between compactions; more of them would overlap without telling more
-HISTORY = 15  # calls that must be behind a placebo
 RELATIVE_HISTORY = 0.4  # of the smallest real history dropped in the session
 
 
@@ -20,7 +19,7 @@ def placebos(
     steps: Sequence[Step],
     visible_at: Callable[[int], Visible],
     *,
-    earlier: int,
+    earlier: Sequence[Step],
     kept: int,
     after_compaction: bool,
     before_compaction: bool,
@@ -28,26 +27,28 @@ def placebos(
 ) -> Iterator[Point]:
     """The placebo points of one stretch between compactions.
 
-    `earlier` calls from before the stretch were still visible at its start; a placebo keeps as many of the latest calls
-    (`kept`) as the session's real compactions do.
+    `earlier` calls, from before the stretch, were still visible at its start; a placebo keeps as many of the latest
+    calls (`kept`) as the session's real compactions do.
     """
     first = scheme.guard if after_compaction else 0
     last = len(steps) - (scheme.guard if before_compaction else scheme.window)
-    candidates = []
-    for place in range(max(first, kept), min(last + 1, len(steps)), EVERY):
+    candidates: list[int] = []
+    for place in range(first, min(last + 1, len(steps)), EVERY):
         while place > first and not steps[place].starts_batch:
             place -= 1  # not between the calls of one response
-        if place >= max(kept, 1) and earlier + place - kept >= HISTORY and place not in candidates[-1:]:
+        if len(earlier) + place - kept >= scheme.history and place not in candidates[-1:]:
             candidates.append(place)
     thin = -(-len(candidates) // MOST) if candidates else 1
+    behind = [*earlier, *steps]
     for place in candidates[::thin]:
         number = steps[place].number
         before = visible_at(number).until(number)
-        after = before.since(steps[place - kept].number if kept else number).onwards(number)
+        tail = behind[len(earlier) + place - kept].number if kept else number
+        after = before.since(tail).onwards(number)
         window = steps[place : place + scheme.window]
         values = measure(window, Boundary(number, before, after))
         if values:
-            yield Point(values, earlier + place - kept, steps[place].starts_turn, len(window))
+            yield Point(values, len(earlier) + place - kept, steps[place].starts_turn, len(window))
 
 
 def far_enough(points: Sequence[Point], smallest: int) -> list[Point]:

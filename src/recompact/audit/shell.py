@@ -50,7 +50,7 @@ _KINDS = {
     "set-content add-content out-file new-item remove-item move-item copy-item rename-item unzip",
     "test": "pytest tox nox jest vitest mocha make cmake ctest ninja mvn gradle ./gradlew cargo npm pnpm yarn bun npx "
     "pnpx bunx mise just tsc eslint prettier ruff mypy black flake8 pylint golangci-lint dotnet rake bundle rspec "
-    "phpunit composer pip pip3 uv poetry gofmt swift xcodebuild bazel pre-commit conda apt apt-get brew go",
+    "phpunit composer uv poetry gofmt swift xcodebuild bazel pre-commit go",
     "poll": "sleep wait start-sleep",
 }
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split()}
@@ -59,6 +59,7 @@ _VCS_STATE = set(
     "cat-file merge-base rev-list name-rev for-each-ref symbolic-ref show-ref check-ignore whatchanged help".split()
 )
 _FORGE_STATE = set("view list status diff checks api search browse".split())
+_SETUP = set("install ci add i sync pip init".split())  # what a tool for tests does to the machine, not to the code
 _WRAPPERS = set("sudo time nohup command exec builtin rtk nice stdbuf env then do else ! { (".split())
 
 
@@ -175,10 +176,12 @@ def _part(words: list[str], cwd: str) -> Part:
     if name in _READERS:
         return Part("read", tuple(_ranges(name, words[1:], cwd)))
     if name in ("python", "python3", "node", "deno", "ruby"):
-        if "-m" in words[:4] and set(words) & {"pytest", "pip", "unittest", "mypy", "ruff", "tox", "build"}:
+        if "-m" in words[:4] and set(words) & {"pytest", "unittest", "mypy", "ruff", "tox"}:
             return Part("test")
         return Part("edit" if _WRITES.search(" ".join(words)) else "other")
     kind = _KIND_OF.get(name, "other")
+    if kind == "test" and set(words[1:3]) & _SETUP:
+        return Part("other")
     if kind == "edit":
         files = [word for word in words[1:] if not word.startswith("-")]
         if name in ("cp", "mv", "ln", "copy-item", "move-item", "install"):

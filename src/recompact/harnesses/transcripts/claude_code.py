@@ -148,9 +148,8 @@ class _Session:
             case "tool_result" | "web_search_tool_result":
                 call = text(block.get("tool_use_id"))
                 self._results[call] = uuid
-                failed = block.get("is_error")
-                said = content_text(block.get("content"))
-                yield Result(call, said, failed if isinstance(failed, bool) else None, uuid, line)
+                failed = block.get("is_error") is True  # a success is usually left unsaid
+                yield Result(call, content_text(block.get("content")), failed, uuid, line)
             case "thinking" | "redacted_thinking" | "image" | "document" | "tool_reference" | "fallback":
                 yield Message("system", "", uuid, line)
             case other:
