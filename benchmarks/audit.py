@@ -21,7 +21,25 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-WORDS = "value state index order token chunk frame cache batch route shape field event entry block table query".split()
+WORDS = [
+    "value",
+    "state",
+    "index",
+    "order",
+    "token",
+    "chunk",
+    "frame",
+    "cache",
+    "batch",
+    "route",
+    "shape",
+    "field",
+    "event",
+    "entry",
+    "block",
+    "table",
+    "query",
+]
 CONTEXT = 600_000  # characters of results after which the session compacts
 
 
@@ -34,7 +52,9 @@ def project(rng: random.Random, files: int = 400) -> list[tuple[str, list[str]]]
         for line in range(rng.randint(60, 500)):
             indent = "    " * rng.randint(0, 3)
             names = "_".join(rng.choices(WORDS, k=rng.randint(1, 3)))
-            lines.append(f"{indent}{names} = self.{rng.choice(WORDS)}({rng.choice(WORDS)}, {rng.randint(1, 99999)})  # {line}")
+            lines.append(
+                f"{indent}{names} = self.{rng.choice(WORDS)}({rng.choice(WORDS)}, {rng.randint(1, 99999)})  # {line}"
+            )
         made.append((path, lines))
     return made
 
@@ -42,7 +62,13 @@ def project(rng: random.Random, files: int = 400) -> list[tuple[str, list[str]]]
 def records(rng: random.Random) -> Iterator[str]:
     """The lines of a session that never ends."""
     files = project(rng)
-    common = {"isSidechain": False, "userType": "external", "cwd": "/work/project", "sessionId": "bench", "version": "2.1.7"}
+    common = {
+        "isSidechain": False,
+        "userType": "external",
+        "cwd": "/work/project",
+        "sessionId": "bench",
+        "version": "2.1.7",
+    }
     parent: str | None = None
     call = context = 0
     while True:
@@ -56,7 +82,14 @@ def records(rng: random.Random) -> Iterator[str]:
         yield json.dumps({**common, "type": "assistant", "uuid": ids[0], "parentUuid": parent, "message": message})
         result = {"type": "tool_result", "tool_use_id": f"t{call}", "content": text}
         user = {"role": "user", "content": [result]}
-        record = {**common, "type": "user", "uuid": ids[1], "parentUuid": ids[0], "message": user, "toolUseResult": text}
+        record = {
+            **common,
+            "type": "user",
+            "uuid": ids[1],
+            "parentUuid": ids[0],
+            "message": user,
+            "toolUseResult": text,
+        }
         yield json.dumps(record)
         parent = ids[1]
         context += len(text)
@@ -83,7 +116,9 @@ def action(rng: random.Random, call: int, path: str, lines: list[str]) -> tuple[
         text = "\n".join(f"{path}:{n}:{line}" for n, line in enumerate(lines, 1) if rng.random() < 0.2)
         return "Bash", {"command": f"cd /work/project && rg -n {rng.choice(WORDS)}_{call} src | head -60"}, text
     if kind < 0.75:
-        text = "\n".join(f"tests/test_{rng.choice(WORDS)}_{n}.py::test_{rng.choice(WORDS)} PASSED [{n}%]" for n in range(60))
+        text = "\n".join(
+            f"tests/test_{rng.choice(WORDS)}_{n}.py::test_{rng.choice(WORDS)} PASSED [{n}%]" for n in range(60)
+        )
         return "Bash", {"command": "python -m pytest -q tests 2>&1 | tail -80"}, text
     old, new = rng.choice(lines), f"{rng.choice(lines)}  # {call}"
     lines[lines.index(old)] = new

@@ -73,7 +73,7 @@ def _audit(transcript: Transcript, reader: TranscriptReader) -> Iterator[Session
 
 
 def _without_copies(sessions: list[Session]) -> Iterator[Session]:
-    """Forks and resumed sessions repeat the records of their parents: each compaction counts once, where it happened."""
+    """Forks and resumed sessions repeat their parents' records: each compaction counts once, where it happened."""
     owners: dict[tuple[str, str], int] = {}
     by_origin = sorted(range(len(sessions)), key=lambda n: (sessions[n].standing != "main", str(sessions[n].path), n))
     for number in by_origin:

@@ -102,8 +102,9 @@ def _used(window: Sequence[Step]) -> Iterator[tuple[Step, Literal]]:
 
 
 def searchable(texts: Iterable[str]) -> list[str]:
-    """Texts joined into few, so that a search is quick. One wide character makes a whole text wide: those stay apart."""
-    narrow, wide = [], []
+    """Texts joined into few, so that a search is quick. Those with wide characters stay apart: they are slower."""
+    narrow: list[str] = []
+    wide: list[str] = []
     for each in texts:
         (narrow if each.isascii() else wide).append(each)
     return ["\n".join(narrow), *wide]

@@ -32,9 +32,10 @@ LINE = 240  # characters of a call that are shown
 QUERY = 4_000  # characters of a call's arguments in which literals are looked for
 
 _TOOLS = {
-    "shell": "bash shell shellcommand execcommand executebash powershell runshellcommand terminal runcommand bashcommand "
-    "localshell exec runterminalcmd executecommand runinterminal",
-    "read": "read readfile view viewfile readmanyfiles openfile notebookread webfetch fetch readpage getpagetext viewimage",
+    "shell": "bash shell shellcommand execcommand executebash powershell runshellcommand terminal runcommand "
+    "bashcommand localshell exec runterminalcmd executecommand runinterminal",
+    "read": "read readfile view viewfile readmanyfiles openfile notebookread webfetch fetch readpage getpagetext "
+    "viewimage",
     "edit": "edit multiedit write writefile create createfile replace applypatch patch strreplace notebookedit insert "
     "editfile deletefile savememory writetofile replaceinfile",
     "search": "grep grepsearch searchfilecontent multigrep rg search searchfiles codebasesearch websearch "
@@ -52,14 +53,64 @@ _KIND_OF = {name: kind for kind, names in _TOOLS.items() for name in names.split
 _EDITOR = {"view": "read", "create": "edit", "str_replace": "edit", "insert": "edit", "undo_edit": "edit"}
 _PATHS = ("file_path", "filePath", "path", "absolute_path", "filename", "file", "notebook_path", "target_file", "url")
 _BODIES = frozenset(
-    "old_string new_string oldText newText old_str new_str oldString newString content file_text text prompt message "
-    "todos plan description explanation instruction thought edits task_list input patch justification reasoning "
-    "insert_line summary security_risk prefix_rule questions".split()
+    [
+        "old_string",
+        "new_string",
+        "oldText",
+        "newText",
+        "old_str",
+        "new_str",
+        "oldString",
+        "newString",
+        "content",
+        "file_text",
+        "text",
+        "prompt",
+        "message",
+        "todos",
+        "plan",
+        "description",
+        "explanation",
+        "instruction",
+        "thought",
+        "edits",
+        "task_list",
+        "input",
+        "patch",
+        "justification",
+        "reasoning",
+        "insert_line",
+        "summary",
+        "security_risk",
+        "prefix_rule",
+        "questions",
+    ]
 )
 _VOLATILE = frozenset(
-    "timeout timeout_ms yield_time_ms max_output_tokens description justification explanation security_risk "
-    "sandbox_permissions with_escalated_permissions login tty is_background run_in_background max_chars delay "
-    "instruction workdir cwd dir_path shellId prefix_rule".split()
+    [
+        "timeout",
+        "timeout_ms",
+        "yield_time_ms",
+        "max_output_tokens",
+        "description",
+        "justification",
+        "explanation",
+        "security_risk",
+        "sandbox_permissions",
+        "with_escalated_permissions",
+        "login",
+        "tty",
+        "is_background",
+        "run_in_background",
+        "max_chars",
+        "delay",
+        "instruction",
+        "workdir",
+        "cwd",
+        "dir_path",
+        "shellId",
+        "prefix_rule",
+    ]
 )
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE)
 _SCRIPTED = re.compile(r"\bcmd\s*:\s*(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`)")

@@ -21,7 +21,20 @@ PLACES = 8  # earlier reads of one path that are remembered
 
 _NUMBERED = re.compile(r"^[ \t]*\d+(→|\t|: |\| )", re.MULTILINE)
 _LOCATED = re.compile(r"^[^\s:]{1,300}:\d+[:-]", re.MULTILINE)
-_MARKS = ("error", "exception", "fail", "fatal", "not found", "no such", "cannot", "denied", "panic", "err!", "unable", "refused")
+_MARKS = (
+    "error",
+    "exception",
+    "fail",
+    "fatal",
+    "not found",
+    "no such",
+    "cannot",
+    "denied",
+    "panic",
+    "err!",
+    "unable",
+    "refused",
+)
 _ERROR = re.compile(
     r"(?<!new )\b\w{0,60}(?:Error|Exception)\b ?[:(\[]"
     r"|^.{0,40}?\b(?:error|fatal|panic|failed|failure)\b ?[:\]!\[(]"

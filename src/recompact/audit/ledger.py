@@ -12,8 +12,8 @@ from statistics import fmean
 
 from recompact.audit.cases import Text, case, failures, needs, refetches
 from recompact.audit.deeds import ASIDE, READING, deed
-from recompact.audit.findings import Compacted, Session
 from recompact.audit.files import Transcript
+from recompact.audit.findings import Compacted, Session
 from recompact.audit.index import FailureIndex, LineIndex, ReadIndex
 from recompact.audit.measures import NARROW, SCHEMES, WIDE, Boundary, Point, Step, measure
 from recompact.audit.placebo import far_enough, placebos
@@ -133,7 +133,7 @@ class Ledger:
         self._text_chars += text.chars
         while self._text_chars > TEXT_LIMIT and len(self._texts) > 1:
             self._text_chars -= self._texts.popleft().chars
-            self.tally.notes["texts too old to be searched for literals"] += 1
+            self.tally.notes["text too old to be searched for literals"] += 1
 
     def _take_info(self, event: Info) -> None:
         old = self._info
@@ -205,7 +205,7 @@ class Ledger:
     def _take_rewind(self, event: Rewind) -> None:
         place = self._keys.get(event.key)
         if place is None:
-            self.tally.notes["rewinds to a record that is not in the file"] += 1
+            self.tally.notes["rewind to a record that is not in the file"] += 1
             return
         self._rewinds += 1
         self._show(self._visible.until(place[1] + 1).onwards(self._number))
@@ -224,7 +224,8 @@ class Ledger:
         known = {number: step for number, step in self._known.items() if boundary.before.holds(number)}
         kept_calls = sum(boundary.after.holds(number) for number in known)
         self._close_stretch(kept_calls if event.kind == "summary" else None, compacted=True)
-        kept, dropped = [], []
+        kept: list[Text] = []
+        dropped: list[Text] = []
         for text in self._texts:
             (kept if boundary.after.holds(text.number) else dropped).append(text)
         after = sum(text.chars for text in kept) + len(event.summary or "") + len(event.restated)
@@ -262,7 +263,7 @@ class Ledger:
             case KeptFrom(key):
                 after = before.since(self._keys[key][0]) if key in self._keys else intervals(())
                 if key not in self._keys:
-                    self.tally.notes["the kept part is not in the file"] += 1
+                    self.tally.notes["compaction whose kept part is not in the file"] += 1
             case KeptKeys(keys):
                 after = numbered(n for key in keys for n in self._span(key) if before.holds(n))
             case KeptBut(keys):
@@ -302,7 +303,7 @@ class Ledger:
             counted = [step for step in steps[: scheme.window] if step.deed.kind not in ASIDE]
             if len(counted) >= scheme.least and pending.dropped_calls:
                 values = measure(steps[: scheme.window], boundary)
-                points[scheme.name] = Point(values, pending.dropped_calls, starts_turn, len(steps[: scheme.window]))
+                points[scheme.name] = Point(values, pending.dropped_calls, starts_turn, len(counted))
         since = [text for text in self._texts if text.number >= boundary.number]
         estimated = not pending.before
         size_before, size_after = pending.before, pending.after or None

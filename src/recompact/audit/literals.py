@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 _LITERAL = re.compile(
     r"(?P<url>https?://[^\s'\"`<>()\[\]{}|]+)"
-    r"|(?P<path>[\w.@~+-]*(?:[/\\][\w.@+-]+)+)"
+    r"|(?<![\w.@~+-])(?P<path>[\w.@~+-]*(?:[/\\][\w.@+-]+)+)"
     r"|(?P<hash>\b(?=[0-9a-f]{0,39}[0-9])(?=[0-9a-f]{0,39}[a-f])[0-9a-f]{7,40}\b)"
     r"|(?P<file>\b[\w-]+\.[a-z]{1,5}\b)"
     r"|(?P<name>\b[A-Za-z][a-z0-9]*(?:_[A-Za-z0-9]+)+\b|\b[A-Z0-9]+(?:_[A-Z0-9]+)+\b|\b[A-Za-z][a-z0-9]+(?:[A-Z][a-z0-9]+)+\b)"

@@ -142,7 +142,7 @@ class Measure:
 MEASURES = (
     Measure("refetched", "text fetched again by reading", "characters per 10 calls", _refetched, scored=True),
     Measure("refetched_any", "text fetched again by any call", "characters per 10 calls", _refetched_by_any),
-    Measure("refetched_share", "share of all results that was known", "share", _share),
+    Measure("refetched_share", "share of results already known", "share", _share),
     Measure("read_again", "file ranges read again", "calls per 10", _read_again),
     Measure("failures", "known failures hit again", "calls per 10", _failures, scored=True),
     Measure("reading", "reading calls", "calls per 10", _reading, within_phase=True),
@@ -188,4 +188,4 @@ class Point:
     values: Values
     dropped: int  # calls that it dropped
     starts_turn: bool
-    calls: int = 0  # in the window
+    calls: int = 0  # in the window, that count; of real ones only

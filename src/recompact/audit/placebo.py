@@ -48,7 +48,7 @@ def placebos(
         window = steps[place : place + scheme.window]
         values = measure(window, Boundary(number, before, after))
         if values:
-            yield Point(values, len(earlier) + place - kept, steps[place].starts_turn, len(window))
+            yield Point(values, len(earlier) + place - kept, steps[place].starts_turn)
 
 
 def far_enough(points: Sequence[Point], smallest: int) -> list[Point]:

@@ -54,13 +54,61 @@ _KINDS = {
     "poll": "sleep wait start-sleep",
 }
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split()}
-_VCS_STATE = set(
-    "status log diff show branch rev-parse blame remote ls-files ls-tree ls-remote describe config reflog shortlog "
-    "cat-file merge-base rev-list name-rev for-each-ref symbolic-ref show-ref check-ignore whatchanged help".split()
-)
-_FORGE_STATE = set("view list status diff checks api search browse".split())
-_SETUP = set("install ci add i sync pip init".split())  # what a tool for tests does to the machine, not to the code
-_WRAPPERS = set("sudo time nohup command exec builtin rtk nice stdbuf env then do else ! { (".split())
+_VCS_STATE = {
+    "status",
+    "log",
+    "diff",
+    "show",
+    "branch",
+    "rev-parse",
+    "blame",
+    "remote",
+    "ls-files",
+    "ls-tree",
+    "ls-remote",
+    "describe",
+    "config",
+    "reflog",
+    "shortlog",
+    "cat-file",
+    "merge-base",
+    "rev-list",
+    "name-rev",
+    "for-each-ref",
+    "symbolic-ref",
+    "show-ref",
+    "check-ignore",
+    "whatchanged",
+    "help",
+}
+_FORGE_STATE = {"view", "list", "status", "diff", "checks", "api", "search", "browse"}
+_SETUP = {
+    "install",
+    "ci",
+    "add",
+    "i",
+    "sync",
+    "pip",
+    "init",
+}  # what a tool for tests does to the machine, not to the code
+_WRAPPERS = {
+    "sudo",
+    "time",
+    "nohup",
+    "command",
+    "exec",
+    "builtin",
+    "rtk",
+    "nice",
+    "stdbuf",
+    "env",
+    "then",
+    "do",
+    "else",
+    "!",
+    "{",
+    "(",
+}
 
 
 def without_heredocs(command: str) -> tuple[str, bool]:
@@ -204,7 +252,7 @@ def _git(words: list[str]) -> str:
 
 
 def _ranges(name: str, words: list[str], cwd: str) -> Iterator[Range]:
-    files = []
+    files: list[str] = []
     spans: list[tuple[int, int]] = []
     takes = iter(words)
     for word in takes:
@@ -217,7 +265,7 @@ def _ranges(name: str, words: list[str], cwd: str) -> Iterator[Range]:
             spans += [(int(a[:9]), END if b == "$" else int((b or a)[:9])) for a, b in found]
         elif name == "awk" and (match := _NR.search(word)):
             spans.append((int(match[1][:9]), int((match[2] or str(END))[:9])))
-        elif name == "awk" and not files and ("{" in word or "/" not in word and "." not in word):
+        elif name == "awk" and not files and ("{" in word or ("/" not in word and "." not in word)):
             continue
         elif word.lower() in ("-totalcount", "-head", "-first"):
             spans.append((1, int(re.sub(r"\D", "", next(takes, ""))[:9] or END)))
@@ -245,7 +293,16 @@ def _through(before: Part, part: Part, words: list[str]) -> Part:
         first = numbers.get("-skip", 0) + 1
         last = first + numbers["-first"] - 1 if "-first" in numbers else END
         return replace(before, reads=tuple(Range(r.path, first, last) for r in before.reads))
-    if part.kind in ("search", "list") or name in ("sort", "uniq", "cut", "tr", "jq", "column", "xargs", "measure-object"):
+    if part.kind in ("search", "list") or name in (
+        "sort",
+        "uniq",
+        "cut",
+        "tr",
+        "jq",
+        "column",
+        "xargs",
+        "measure-object",
+    ):
         return Part(before.kind if before.kind != "read" else "search")
     return part if part.kind in ("edit", "vcs-change", "test") else Part(before.kind)
 

@@ -25,13 +25,45 @@ from recompact.audit.session import (
 from recompact.harnesses.transcripts.reader import Place, Reader, content_text, items, mapping, number, text
 
 _ASIDE = frozenset(
-    "progress file-history-snapshot queue-operation custom-title mode last-prompt summary permission-mode ai-title "
-    "agent-name agent-color pr-link agent-setting tag worktree-state content-replacement marble-origami-commit "
-    "attribution-snapshot speculation-accept".split()
+    [
+        "progress",
+        "file-history-snapshot",
+        "queue-operation",
+        "custom-title",
+        "mode",
+        "last-prompt",
+        "summary",
+        "permission-mode",
+        "ai-title",
+        "agent-name",
+        "agent-color",
+        "pr-link",
+        "agent-setting",
+        "tag",
+        "worktree-state",
+        "content-replacement",
+        "marble-origami-commit",
+        "attribution-snapshot",
+        "speculation-accept",
+    ]
 )
 _SYSTEM = frozenset(
-    "stop_hook_summary turn_duration local_command informational api_error away_summary bridge_status hook_progress "
-    "scheduled_task_fire memory_saved api_metrics permission_retry agents_killed snapshot".split()
+    [
+        "stop_hook_summary",
+        "turn_duration",
+        "local_command",
+        "informational",
+        "api_error",
+        "away_summary",
+        "bridge_status",
+        "hook_progress",
+        "scheduled_task_fire",
+        "memory_saved",
+        "api_metrics",
+        "permission_retry",
+        "agents_killed",
+        "snapshot",
+    ]
 )
 _COMMANDS = ("<command-name>", "<local-command", "<command-message>", "Caveat:", "<bash-", "<task-notification>")
 

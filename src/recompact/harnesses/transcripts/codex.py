@@ -22,10 +22,22 @@ from recompact.harnesses.transcripts.reader import (
 )
 
 _TYPES = frozenset(
-    "session_meta response_item event_msg turn_context compacted world_state inter_agent_communication_metadata".split()
+    [
+        "session_meta",
+        "response_item",
+        "event_msg",
+        "turn_context",
+        "compacted",
+        "world_state",
+        "inter_agent_communication_metadata",
+    ]
 )
-_ITEMS = frozenset("reasoning web_search_call agent_message compaction ghost_snapshot image_generation_call".split())
-_HEADER = re.compile(r"\A(?:[A-Z][\w ]{2,30}: [^\n]*\n|Process exited with code -?\d+\n|Process running[^\n]*\n){1,8}Output:\n")
+_ITEMS = frozenset(
+    ["reasoning", "web_search_call", "agent_message", "compaction", "ghost_snapshot", "image_generation_call"]
+)
+_HEADER = re.compile(
+    r"\A(?:[A-Z][\w ]{2,30}: [^\n]*\n|Process exited with code -?\d+\n|Process running[^\n]*\n){1,8}Output:\n"
+)
 _EXIT = re.compile(r"(?:Process exited with code|Exit code:|exit_code\"?:) ?(-?\d+)")
 
 
@@ -91,7 +103,9 @@ def _item(line: int, kind: str, payload: Mapping[str, Any], cwd: str, batch: str
         case "message":
             role = payload.get("role")
             said = content_text(payload.get("content"))
-            if role == "user" and said.lstrip().startswith(("<environment_context>", "<user_instructions>", "# AGENTS.md")):
+            if role == "user" and said.lstrip().startswith(
+                ("<environment_context>", "<user_instructions>", "# AGENTS.md")
+            ):
                 role = "system"
             yield Message(role if role in ("user", "assistant") else "system", said, line=line)
         case "function_call":

@@ -10,7 +10,18 @@ from recompact.audit.files import Record
 from recompact.audit.session import Call, Compaction, Event, Info, KeptFrom, KeptNothing, Message, Result, Tally
 from recompact.harnesses.transcripts.reader import Place, Reader, arguments, content_text, mapping, number, text
 
-_PREFIXES = ("hook.", "session.", "assistant.", "subagent.", "permission.", "system.", "tool.", "user.", "skill.", "abort")
+_PREFIXES = (
+    "hook.",
+    "session.",
+    "assistant.",
+    "subagent.",
+    "permission.",
+    "system.",
+    "tool.",
+    "user.",
+    "skill.",
+    "abort",
+)
 
 
 def recognises(sample: list[Any], path: Path) -> bool:
@@ -53,7 +64,7 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
                 started = key
                 yield Message("system", "", key, line)
             case "session.compaction_complete" if data.get("success") is False:
-                tally.notes["compactions that failed"] += 1
+                tally.notes["compaction that failed"] += 1
             case "session.compaction_complete":
                 # It runs beside the agent. What stays is not recorded; what came after its start is taken to.
                 yield Compaction(

@@ -11,7 +11,7 @@ from recompact.audit.session import Event, Info, NewSession, Tally
 from recompact.harnesses.transcripts.openai_messages import listed, message_events
 from recompact.harnesses.transcripts.reader import Place, Reader, content_text, mapping, text
 
-_HEADER = frozenset("platform model_config session_start message_count".split())
+_HEADER = frozenset(["platform", "model_config", "session_start", "message_count"])
 _MARK = "[CONTEXT COMPACTION"
 
 

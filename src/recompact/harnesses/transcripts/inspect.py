@@ -25,8 +25,28 @@ from recompact.audit.session import (
 from recompact.harnesses.transcripts.reader import Reader, content_text, items, mapping, number, text
 
 _ASIDE = frozenset(
-    "sample_init sample_limit sandbox state store approval input logger info score score_edit subtask step span_begin "
-    "span_end error checkpoint anchor branch interrupt".split()
+    [
+        "sample_init",
+        "sample_limit",
+        "sandbox",
+        "state",
+        "store",
+        "approval",
+        "input",
+        "logger",
+        "info",
+        "score",
+        "score_edit",
+        "subtask",
+        "step",
+        "span_begin",
+        "span_end",
+        "error",
+        "checkpoint",
+        "anchor",
+        "branch",
+        "interrupt",
+    ]
 )
 _ATTACHMENT = "attachment://"
 

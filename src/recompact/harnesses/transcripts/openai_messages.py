@@ -14,7 +14,7 @@ from recompact.audit.files import Record
 from recompact.audit.session import Call, Compaction, Event, Info, KeptNothing, Message, NewSession, Result, Tally
 from recompact.harnesses.transcripts.reader import Reader, arguments, content_text, items, mapping, text
 
-_ROLES = frozenset("system developer user assistant tool function".split())
+_ROLES = frozenset(["system", "developer", "user", "assistant", "tool", "function"])
 SUMMARIES = (
     "[CONTEXT COMPACTION",
     "[CONTEXT SUMMARY",

@@ -10,7 +10,7 @@ from recompact.audit.files import Record
 from recompact.audit.session import Call, Compaction, Event, Info, KeptNothing, Message, Result, Size, Tally
 from recompact.harnesses.transcripts.reader import Reader, items, mapping, number, text
 
-_ASIDE = frozenset("step-start reasoning patch file compaction snapshot agent retry subtask".split())
+_ASIDE = frozenset(["step-start", "reasoning", "patch", "file", "compaction", "snapshot", "agent", "retry", "subtask"])
 
 
 def recognises(sample: list[Any], path: Path) -> bool:
@@ -63,7 +63,7 @@ def _tool(place: int, key: str, part: Mapping[str, Any], cwd: str, tally: Tally)
     call = text(part.get("callID"))
     yield Call(call, text(part.get("tool")), mapping(state.get("input")), cwd, key, key, place)
     if mapping(state.get("time")).get("compacted"):
-        tally.notes["results that were cleared at a time that is not recorded"] += 1
+        tally.notes["result cleared at a time that is not recorded"] += 1
     if state.get("status") in ("completed", "error"):
         said = text(state.get("output")) or text(state.get("error"))
         yield Result(call, said, state.get("status") == "error", key, place)

@@ -11,8 +11,18 @@ from recompact.audit.session import Call, Compaction, Event, KeptBut, Message, R
 from recompact.harnesses.transcripts.reader import Place, Reader, arguments, content_text, items, mapping, number, text
 
 _ASIDE = frozenset(
-    "PauseEvent ConversationStateUpdateEvent CondensationRequest TokenEvent LLMCompletionLogEvent StreamingDeltaEvent "
-    "InterruptEvent HookExecutionEvent ConversationErrorEvent CondensationSummaryEvent".split()
+    [
+        "PauseEvent",
+        "ConversationStateUpdateEvent",
+        "CondensationRequest",
+        "TokenEvent",
+        "LLMCompletionLogEvent",
+        "StreamingDeltaEvent",
+        "InterruptEvent",
+        "HookExecutionEvent",
+        "ConversationErrorEvent",
+        "CondensationSummaryEvent",
+    ]
 )
 
 

@@ -23,7 +23,7 @@ from recompact.audit.session import (
 )
 from recompact.harnesses.transcripts.reader import Place, Reader, content_text, items, mapping, number, text
 
-_ASIDE = frozenset("model_change thinking_level_change custom label session_info leaf".split())
+_ASIDE = frozenset(["model_change", "thinking_level_change", "custom", "label", "session_info", "leaf"])
 
 
 def is_session(sample: list[Any]) -> bool:
