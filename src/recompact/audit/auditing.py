@@ -57,6 +57,10 @@ def audit_transcripts(
             passed.unreadable.append((transcript.path, str(error)))
         except OSError as error:
             passed.unreadable.append((transcript.path, error.strerror or str(error)))
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+            # A format that has changed must not cost the audit of all the others.
+            why = f"its records are not of the shape that is known ({type(error).__name__}: {error})"
+            passed.unreadable.append((transcript.path, why))
     return Findings(tuple(_without_copies(sessions)), passed, size)
 
 

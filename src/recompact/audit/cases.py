@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from recompact.audit.deeds import ASIDE, READING
-from recompact.audit.findings import Case, Failure, Moment, Need, Refetch
+from recompact.audit.findings import Case, Failure, Moment, Need, Refetch, Reread
 from recompact.audit.literals import Literal, contains, covers, literals
 from recompact.audit.measures import Boundary, Step, failed_again, refetched_of
 from recompact.audit.session import Compaction
@@ -53,6 +53,16 @@ def refetches(window: Sequence[Step], boundary: Boundary, known: Mapping[int, St
             )
         )
     return tuple(sorted(found, key=lambda each: -each.chars))
+
+
+def rereads(window: Sequence[Step], boundary: Boundary, known: Mapping[int, Step]) -> tuple[Reread, ...]:
+    """The file ranges that were read again."""
+    return tuple(
+        Reread(wanted, step.line, known[place].line if place in known else 0)
+        for step in window
+        for wanted, place in step.again
+        if boundary.dropped(place)
+    )
 
 
 def failures(window: Sequence[Step], boundary: Boundary) -> tuple[Failure, ...]:

@@ -166,7 +166,7 @@ def _shell(command: str, cwd: str) -> Deed:
         f"$ {cwd} {simplified(command)}",
         tuple(each for part in found for each in part.reads),
         tuple(each for part in found for each in part.changes),
-        bare[:QUERY],
+        simplified(bare)[:QUERY],  # the folder that a command starts in is known to every agent
         f"$ {' '.join(bare[: 2 * LINE].split())}"[:LINE],
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from recompact.audit.literals import Literal
 from recompact.audit.measures import Point
 from recompact.audit.session import Standing, Tally
+from recompact.audit.shell import Range
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,15 @@ class Refetch:
     earlier_line: int
     age: int  # calls between that one and the compaction
     reading: bool
+
+
+@dataclass(frozen=True)
+class Reread:
+    """Lines of a file that were read again after the compaction that dropped them."""
+
+    range: Range
+    line: int
+    earlier_line: int
 
 
 @dataclass(frozen=True)
@@ -91,6 +101,7 @@ class Compacted:
     reading_phase: bool
     points: Mapping[str, Point]  # by scheme; those with too few calls after them are left out
     refetches: tuple[Refetch, ...]
+    rereads: tuple[Reread, ...]
     failures: tuple[Failure, ...]
     needs: tuple[Need, ...]
     case: Case

@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from recompact.audit.cases import Text, case, failures, needs, refetches
+from recompact.audit.cases import Text, case, failures, needs, refetches, rereads
 from recompact.audit.deeds import ASIDE, READING, deed
 from recompact.audit.files import Transcript
 from recompact.audit.findings import Compacted, Session
@@ -329,6 +329,7 @@ class Ledger:
                 pending.reading_phase,
                 points,
                 refetches(window, boundary, pending.known),
+                rereads(window, boundary, pending.known),
                 failures(window, boundary),
                 needs(window, pending.dropped, pending.kept, since, event, pending.earlier_summary),
                 case(pending.tail, event, window, boundary, pending.asked),

@@ -8,6 +8,7 @@ from recompact.audit import words
 from recompact.audit.intervals import Estimate
 from recompact.audit.masking import safe, safe_line
 from recompact.audit.scoring import Assessment, Contrast, Group, Ranked
+from recompact.audit.shell import END
 
 EXCERPT = 2_000
 
@@ -98,6 +99,16 @@ def _ranked(each: Ranked) -> dict[str, Any]:
                 "reading": refetch.reading,
             }
             for refetch in found.refetches
+        ],
+        "read_again": [
+            {
+                "path": safe_line(reread.range.path),
+                "first": reread.range.first,
+                "last": reread.range.last if reread.range.last < END else None,
+                "line": reread.line,
+                "earlier_line": reread.earlier_line,
+            }
+            for reread in found.rereads
         ],
         "failures_again": [
             {

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from recompact.audit.files import Passed
-from recompact.audit.findings import Compacted, Need, Session
+from recompact.audit.findings import Compacted, Need, Reread, Session
 from recompact.audit.intervals import LEAST, Estimate
 from recompact.audit.masking import safe_line
 from recompact.audit.scoring import Assessment, Contrast, Ranked
+from recompact.audit.shell import END
 
 CHARACTERS_PER_TOKEN = 4
 
@@ -182,6 +183,18 @@ def details(each: Ranked) -> Iterator[str]:
             f"Of {counted(len(found.needs), 'literal')} from the dropped part that the agent used afterwards, the "
             f"summary carried {sum(need.covered for need in found.needs)}.{more}"
         )
+
+
+def reread(again: Reread) -> str:
+    """
+    >>> reread(Reread(Range("/a/b.py", 10, 90), 7, 3))
+    '/a/b.py, lines 10 to 90, at line 7; before at line 3'
+    """
+    lines = again.range
+    which = "whole" if (lines.first, lines.last) == (1, END) else f"lines {lines.first} to {lines.last}"
+    if lines.last == END and lines.first > 1:
+        which = f"from line {lines.first} on"
+    return f"{safe_line(lines.path)}, {which}, at line {again.line}; before at line {again.earlier_line}"
 
 
 def fate(need: Need) -> str:

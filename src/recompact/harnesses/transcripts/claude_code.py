@@ -70,7 +70,11 @@ _COMMANDS = ("<command-name>", "<local-command", "<command-message>", "Caveat:",
 
 def recognises(sample: list[Any], path: Path) -> bool:
     for record in sample:
-        if isinstance(record, dict) and record.get("type") in ("user", "assistant", "system") and "uuid" in record:
+        if (
+            isinstance(record, dict)
+            and text(record.get("type")) in ("user", "assistant", "system")
+            and "uuid" in record
+        ):
             return "sessionId" in record and "parts" not in mapping(record.get("message"))
     return False
 

@@ -43,7 +43,7 @@ _EXIT = re.compile(r"(?:Process exited with code|Exit code:|exit_code\"?:) ?(-?\
 
 def recognises(sample: list[Any], path: Path) -> bool:
     for record in sample:
-        if isinstance(record, dict) and record.get("type") in _TYPES:
+        if isinstance(record, dict) and text(record.get("type")) in _TYPES:
             return isinstance(record.get("payload"), dict)
     return False
 
@@ -136,7 +136,8 @@ def _compaction(line: int, payload: Mapping[str, Any]) -> Compaction:
     history = items(payload.get("replacement_history"))
     restated = "\n".join(content_text(mapping(item).get("content")) for item in history)
     summary = text(payload.get("message")) or None
-    mark = hashlib.sha256((restated + (summary or "")).encode("utf-8", "replace")).hexdigest()
+    whole = restated + (summary or "")
+    mark = hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest() if whole else ""
     return Compaction(KeptNothing(), summary, restated, identity=text(payload.get("window_id")) or mark, line=line)
 
 

@@ -82,12 +82,15 @@ def _sample(sample: Mapping[str, Any], tally: Tally) -> Iterator[Event]:
 
     for place, event in enumerate(items(sample.get("events")), 1):
         event = mapping(event)
-        match event.get("event"):
+        match text(event.get("event")):
             case "model":
                 inputs = [mapping(message) for message in items(event.get("input"))]
                 texts = {whole(message.get("content")): message for message in inputs}
                 if compaction is not None:
-                    yield _compaction(*compaction, inputs, [said for said in texts if said not in seen])
+                    new = [
+                        said for said, message in texts.items() if said not in seen and message.get("role") != "tool"
+                    ]
+                    yield _compaction(*compaction, inputs, new)
                     compaction = None
                 for said, message in texts.items():
                     if message.get("role") == "user" and said not in seen:
@@ -105,7 +108,7 @@ def _sample(sample: Mapping[str, Any], tally: Tally) -> Iterator[Event]:
                 compaction = (place, event)
             case kind:
                 if kind not in _ASIDE:
-                    tally.unknown[str(kind)[:60]] += 1
+                    tally.unknown[kind[:60] or "(no type)"] += 1
     if compaction is not None:
         yield _compaction(*compaction, [], [])
 

@@ -39,7 +39,7 @@ def listed(value: Any) -> list[Any]:
 
 
 def _is_message(value: Any) -> bool:
-    return mapping(value).get("role") in _ROLES and bool({"content", "tool_calls"} & set(value))
+    return text(mapping(value).get("role")) in _ROLES and bool({"content", "tool_calls"} & set(value))
 
 
 def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:

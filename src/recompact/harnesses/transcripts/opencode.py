@@ -43,7 +43,7 @@ def _message(place: int, message: Mapping[str, Any], project: str, tally: Tally)
         yield Message("user" if typed else "system", said, key, place)
         return
     for part in parts:
-        match part.get("type"):
+        match text(part.get("type")):
             case "text":
                 yield Message("assistant", text(part.get("text")), key, place)
             case "tool":

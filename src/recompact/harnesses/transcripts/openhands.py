@@ -27,7 +27,7 @@ _ASIDE = frozenset(
 
 
 def recognises(sample: list[Any], path: Path) -> bool:
-    kinds = {mapping(record).get("kind") for record in sample[:8]}
+    kinds = {text(mapping(record).get("kind")) for record in sample[:8]}
     return bool(kinds & {"SystemPromptEvent", "ActionEvent", "ObservationEvent", "MessageEvent", "Condensation"})
 
 
@@ -37,7 +37,7 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
             tally.broken += 1
             continue
         key = text(record.get("id"))
-        match record.get("kind"):
+        match text(record.get("kind")):
             case "ActionEvent":
                 call = mapping(mapping(record.get("tool_call")).get("function"))
                 given = arguments(call.get("arguments")) or mapping(record.get("action"))
@@ -67,7 +67,7 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
                 )
             case kind:
                 if kind not in _ASIDE:
-                    tally.unknown[str(kind)[:60]] += 1
+                    tally.unknown[kind[:60] or "(no kind)"] += 1
                 yield Message("system", "", key, line)
 
 

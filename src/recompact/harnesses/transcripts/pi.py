@@ -121,7 +121,7 @@ def _compaction(line: int, key: str, record: Mapping[str, Any]) -> Compaction:
         text(record.get("summary")),
         tokens_before=number(record.get("tokensBefore")),
         trigger="extension" if record.get("fromHook") is True else "",
-        identity=f"{key}@{record.get('timestamp')}",
+        identity=f"{key}@{record['timestamp']}" if record.get("timestamp") else "",
         key=key,
         line=line,
     )
