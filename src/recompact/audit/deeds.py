@@ -130,9 +130,8 @@ class Deed:
 
 def deed(call: Call) -> Deed:
     """What a call does."""
-    name = call.tool.rsplit("__", 1)[-1].rsplit(".", 1)[-1].replace("_", "").replace("-", "").lower()
     arguments = call.arguments
-    kind = _KIND_OF.get(name, "other")
+    name, kind = _tool(call.tool)
     if kind == "shell":
         cwd = _text(arguments.get("workdir") or arguments.get("cwd") or arguments.get("dir_path")) or call.cwd
         return _shell(_command(arguments), cwd)
@@ -154,6 +153,13 @@ def deed(call: Call) -> Deed:
             line = f"{line}:{first}-{last if last < END else ''}"
         return Deed(kind, _key(call, path), reads, (), " ".join(paths)[:QUERY], line)
     return Deed(kind, _key(call, path), (), (), _query(arguments), line)
+
+
+@lru_cache(maxsize=1024)
+def _tool(tool: str) -> tuple[str, str]:
+    """A tool's name without its server, its spelling made plain, and what it does."""
+    name = tool.rsplit("__", 1)[-1].rsplit(".", 1)[-1].replace("_", "").replace("-", "").lower()
+    return name, _KIND_OF.get(name, "other")
 
 
 @lru_cache(maxsize=4096)

@@ -251,6 +251,7 @@ class Ledger:
         )
         self._size = None
         self._summary = event.summary or ""
+        self._lines.compacted()
         self._forget(boundary, kept)
         self._stretch = _Stretch(list(self._known.values()))
         self._user_spoke = False

@@ -191,6 +191,11 @@ class _Control:
             by_harness[session.harness] += session.placebos[scheme]
         self.values = _means([point for points in by_harness.values() for point in points])
         self._harnesses = {harness: _means(points) for harness, points in by_harness.items() if len(points) >= OWN}
+        self._own = {
+            id(session): _means(session.placebos[scheme])
+            for session in with_real
+            if len(session.placebos[scheme]) >= OWN
+        }
         self._residuals: dict[str, list[float]] = defaultdict(list)
         for session in with_real:
             for point in session.placebos[scheme]:
@@ -201,9 +206,8 @@ class _Control:
 
     def excess(self, session: Session, point: Point) -> tuple[str, dict[str, float]]:
         """A point's measures beyond those of the session's own placebo points, or of its harness's, or of all."""
-        own = session.placebos[session.scheme]
-        if len(own) >= OWN:
-            kind, means = "own", _means(own)
+        if id(session) in self._own:
+            kind, means = "own", self._own[id(session)]
         elif session.harness in self._harnesses:
             kind, means = "harness", self._harnesses[session.harness]
         else:

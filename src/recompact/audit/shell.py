@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 COMMAND_LIMIT = 20_000  # characters of a command that are looked at
 
@@ -307,6 +308,7 @@ def _through(before: Part, part: Part, words: list[str]) -> Part:
     return part if part.kind in ("edit", "vcs-change", "test") else Part(before.kind)
 
 
+@lru_cache(maxsize=8192)
 def joined(cwd: str, path: str) -> str:
     """A path made absolute and plain, by text alone.
 
