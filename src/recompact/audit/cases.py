@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from recompact.audit.deeds import ASIDE, READING
 from recompact.audit.findings import Case, Failure, Moment, Need, Refetch, Reread
@@ -15,18 +15,13 @@ SUMMARY = 24_000  # characters of a summary that a case shows
 NEEDS = 400  # literals of one window that are looked up
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(NamedTuple):
     """A text of the session: what role it has, and how much room it takes up."""
 
     number: int
     role: str
     text: str
-    chars: int = -1
-
-    def __post_init__(self) -> None:
-        if self.chars < 0:
-            object.__setattr__(self, "chars", len(self.text))
+    chars: int
 
 
 def refetches(window: Sequence[Step], boundary: Boundary, known: Mapping[int, Step]) -> tuple[Refetch, ...]:

@@ -118,10 +118,10 @@ _SCRIPTED = re.compile(r"\bcmd\s*:\s*(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """A call, understood. `key` is equal for two calls that ask for exactly the same."""
+    """A call, understood. `key` is equal for two calls that ask for exactly the same; a hash, since bodies are long."""
 
     kind: str
-    key: str
+    key: int
     reads: tuple[Range, ...] = ()
     changes: tuple[str, ...] = ()
     query: str = ""  # the part of the arguments that names things, without bodies of edits
@@ -169,7 +169,7 @@ def _shell(command: str, cwd: str) -> Deed:
     bare, _ = without_heredocs(command)
     return Deed(
         kind,
-        f"$ {cwd} {simplified(command)}",
+        hash(f"$ {cwd} {simplified(command)}"),
         tuple(each for part in found for each in part.reads),
         tuple(each for part in found for each in part.changes),
         simplified(bare)[:QUERY],  # the folder that a command starts in is known to every agent
@@ -218,16 +218,16 @@ def _query(arguments: Mapping[str, Any]) -> str:
     return " ".join(found)[:QUERY]
 
 
-def _key(call: Call, path: str) -> str:
+def _key(call: Call, path: str) -> int:
     kept = []
     for name, value in call.arguments.items():
         if name not in _VOLATILE:
             kept.append((name, joined(call.cwd, path) if path and value == path else value))
     kept.sort(key=itemgetter(0))
     try:
-        return f"{call.tool} {kept!r}"
+        return hash(f"{call.tool} {kept!r}")
     except RecursionError:
-        return f"{call.tool} {id(call)}"  # equal to no other
+        return id(call)  # equal to no other
 
 
 def _text(value: Any) -> str:

@@ -82,7 +82,7 @@ def error_lines(text: str, failed: bool | None) -> Iterator[str]:
 
 
 class LineIndex:
-    """Where each line was last seen. Old lines are forgotten by the generation: memory stays bounded, look-ups quick."""
+    """Where each line was last seen. Old lines are forgotten by the generation, so that memory stays bounded."""
 
     def __init__(self) -> None:
         self._young: dict[str, int] = {}
@@ -175,7 +175,7 @@ class FailureIndex:
         if deed.kind in READING or deed.kind in ASIDE or deed.kind == "edit":
             return None
         again: Failed | None = None
-        key = hash(deed.key)
+        key = deed.key
         for error in set(error_lines(text, failed)):
             mark = hash(error)
             last = self._last.get(mark, -1)

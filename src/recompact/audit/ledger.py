@@ -154,7 +154,7 @@ class Ledger:
         elif event.role == "attachment":
             self._lines.add(event.text, number)
         if event.text:
-            self._hold(Text(number, event.role, event.text))
+            self._hold(Text(number, event.role, event.text, len(event.text)))
 
     def _take_size(self, tokens: int) -> None:
         self._size = tokens
@@ -170,7 +170,7 @@ class Ledger:
         self._batch, self._user_spoke = batch, False
         self._stretch.steps.append(step)
         self._open[event.id] = step
-        self._hold(Text(number, "call", done.query, chars=_weight(event)))
+        self._hold(Text(number, "call", done.query, _weight(event)))
         if done.kind not in ASIDE:
             self._recent.append(done.kind)
         if self._pending is not None and len(self._stretch.steps) >= WIDE.window + SETTLING:
@@ -184,22 +184,21 @@ class Ledger:
             return
         done = step.deed
         step.result, step.failed = number, event.failed
-        self._hold(Text(number, "result", event.text))
+        self._hold(Text(number, "result", event.text, len(event.text)))
         if done.kind in ASIDE:
             return
         step.origins, step.chars = self._lines.add(event.text, number)
         step.again = self._reads.add(done.reads, number)
         step.failure = self._failures.add(done, event.text, event.failed, number, step.line, self._edits)
         step.excerpt = event.text[:EXCERPT]
-        mark = hash(done.key)
-        step.repeat, edits = self._last.get(mark, (-1, -1))
+        step.repeat, edits = self._last.get(done.key, (-1, -1))
         step.unchanged = edits == self._edits
         if done.kind == "edit" and event.failed is not True:
             self._edits += 1
             self._since_edit = 0
         else:
             self._since_edit += 1
-        self._last[mark] = (number, self._edits)
+        self._last[done.key] = (number, self._edits)
         self._known[number] = step
 
     def _take_rewind(self, event: Rewind) -> None:

@@ -146,16 +146,15 @@ def contrast(measure: Measure, sessions: Sequence[Session]) -> Contrast | None:
 
 def _pairs(measure: Measure, reals: Sequence[Point], placebos: Sequence[Point]) -> Iterator[tuple[float, float, int]]:
     """Each real value with the mean of the placebo values that it may be compared with, and how many those are."""
+    controls: dict[bool | None, list[float]] = defaultdict(list)
+    for point in placebos:
+        if measure.name in point.values:
+            controls[point.starts_turn if measure.within_phase else None].append(point.values[measure.name])
+    means = {phase: fmean(values) for phase, values in controls.items()}
     for real in reals:
-        if measure.name not in real.values:
-            continue
-        controls = [
-            point.values[measure.name]
-            for point in placebos
-            if measure.name in point.values and (not measure.within_phase or point.starts_turn == real.starts_turn)
-        ]
-        if controls:
-            yield real.values[measure.name], fmean(controls), len(controls)
+        phase = real.starts_turn if measure.within_phase else None
+        if measure.name in real.values and phase in means:
+            yield real.values[measure.name], means[phase], len(controls[phase])
 
 
 def rank(sessions: Sequence[Session]) -> list[Ranked]:
