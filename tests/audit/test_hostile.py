@@ -159,6 +159,29 @@ def test_an_archive_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypa
     assert "unpacks to more than" in findings.passed.unreadable[0][1]
 
 
+def test_an_archive_of_very_many_large_members_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "ARCHIVE_LIMIT", 1000)
+    with zipfile.ZipFile(tmp_path / "log.eval", "w", zipfile.ZIP_DEFLATED) as archive:
+        for n in range(3):
+            archive.writestr(f"samples/{n}.json", '{"events": [' + " " * 500 + "]}")
+    findings = audit_transcripts((tmp_path,), reader_of)
+    assert findings.sessions == ()
+    assert "unpacks to" in findings.passed.unreadable[0][1]
+
+
+def test_a_file_that_is_named_twice_counts_once(tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text("\n".join(planted(1, claude_code, False).lines))
+    assert len(audit_transcripts((tmp_path, path, tmp_path / "." / "own.jsonl"), reader_of).sessions) == 1
+
+
+def test_a_number_of_ten_thousand_digits_is_a_broken_record(tmp_path: Path) -> None:
+    lines = planted(1, claude_code, False).lines
+    (tmp_path / "s.jsonl").write_text("\n".join([*lines[:5], '{"a": ' + "9" * 10_000 + "}", *lines[5:]]))
+    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    assert len(session.compactions) == 1
+
+
 def test_a_document_over_the_limit_is_refused_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "DOCUMENT_LIMIT", 1000)
     (tmp_path / "s.json").write_text('{\n"messages": [' + " " * 2000 + "]}")

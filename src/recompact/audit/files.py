@@ -24,8 +24,9 @@ except ImportError:  # an extra: twice as fast, otherwise the same
     orjson = None  # type: ignore[assignment]
 
 LINE_LIMIT = 32 << 20  # bytes of one record; longer ones are images and other attachments
-DOCUMENT_LIMIT = 96 << 20  # bytes of a file that is one JSON value and so has to be held in memory
+DOCUMENT_LIMIT = 64 << 20  # bytes of a file that is one JSON value and so has to be held in memory
 MEMBERS_LIMIT = 5_000  # members of an archive
+ARCHIVE_LIMIT = 4 << 30  # bytes that all of its members may unpack to
 BLOCK = 1 << 20
 SAMPLE = 64  # records by which a format is recognised
 SAMPLE_BYTES = 8 << 20
@@ -71,18 +72,22 @@ def decode(data: bytes) -> Any:
         except ValueError:
             pass
     try:
-        return json.loads(data.decode("utf-8", "replace"), parse_int=_integer)
+        return json.loads(data.decode("utf-8", "replace"))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def _integer(digits: str) -> int | float:
-    """An integer, or a float where it has more digits than Python converts."""
-    return int(digits) if len(digits) < 4000 else float("inf")
-
-
 def find(paths: tuple[Path, ...], passed: Passed) -> Iterator[Transcript]:
-    """The transcripts in files and folders, in the order of their paths."""
+    """The transcripts in files and folders, each once, in the order of their paths."""
+    seen: set[tuple[Path, str]] = set()
+    for transcript in _all(paths, passed):
+        mark = (transcript.path.resolve(), transcript.member)
+        if mark not in seen:
+            seen.add(mark)
+            yield transcript
+
+
+def _all(paths: tuple[Path, ...], passed: Passed) -> Iterator[Transcript]:
     for path in paths:
         try:
             if path.is_dir():
@@ -254,6 +259,9 @@ def _members(path: Path, passed: Passed) -> Iterator[Transcript]:
         members = [info for info in archive.infolist() if info.filename.endswith((".json", ".jsonl"))]
     if len(members) > MEMBERS_LIMIT:
         raise zipfile.BadZipFile(f"an archive of {len(members):,} members; at most {MEMBERS_LIMIT:,} are read")
+    unpacked = sum(info.file_size for info in members)  # no member yields more than it declares
+    if unpacked > ARCHIVE_LIMIT:
+        raise zipfile.BadZipFile(f"an archive that unpacks to {unpacked / 1e9:,.0f} GB")
     samples = [info for info in members if info.filename.startswith("samples/")]
     for info in samples or members:
         yield Transcript(path, info.filename, info.compress_size, _member(path, info.filename))

@@ -34,6 +34,7 @@ def command(paths: tuple[Path, ...], out: Path, no_page: bool, top: int, look: b
     """
     from recompact.audit.auditing import audit_transcripts
     from recompact.audit.html import check_name, write
+    from recompact.audit.masking import safe_line
     from recompact.audit.plain import plain
     from recompact.audit.scoring import assess
     from recompact.harnesses.transcripts.registry import reader_of
@@ -45,7 +46,7 @@ def command(paths: tuple[Path, ...], out: Path, no_page: bool, top: int, look: b
         findings = audit_transcripts(places, reader_of)
         assessment = assess(findings)
     if not findings.sessions:
-        why = "; ".join(f"{path}: {reason}" for path, reason in findings.passed.unreadable[:3])
+        why = safe_line("; ".join(f"{path}: {reason}" for path, reason in findings.passed.unreadable[:3]), 600)
         raise InputError(f"no transcript was found{f' ({why})' if why else ''}: name files or folders that hold some")
     if not no_page:
         write(assessment, out, top=top, date=datetime.now(UTC).date().isoformat())
