@@ -148,7 +148,7 @@ def _of_file(path: Path, passed: Passed) -> Iterator[Transcript]:
 
 def _open(path: Path) -> BinaryIO:
     # O_NONBLOCK: a pipe that took the place of a file since it was looked at must not hold up the audit.
-    return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")
+    return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb", BLOCK)
 
 
 def _is_lines(path: Path) -> bool:
@@ -167,27 +167,15 @@ def _is_lines(path: Path) -> bool:
 
 
 def _split(file: BinaryIO) -> Iterator[bytes | None]:
-    """Lines without their ends; None for one over the limit, of which no more than the limit is ever held."""
-    rest = b""
-    skipping = False
-    while block := file.read(BLOCK):
-        *lines, block = block.split(b"\n")
-        for line in lines:
-            if skipping:
-                skipping = False
-                yield None
-            else:
-                yield rest + line if rest else line
-            rest = b""
-        if skipping:
+    """Lines; None for one over the limit, of which no more than the limit is ever held."""
+    while line := file.readline(LINE_LIMIT + 1):
+        if len(line) <= LINE_LIMIT or line.endswith(b"\n"):
+            yield line
             continue
-        rest = rest + block if rest else block
-        if len(rest) > LINE_LIMIT:
-            rest, skipping = b"", True
-    if skipping:
+        del line
+        while (rest := file.readline(BLOCK)) and not rest.endswith(b"\n"):
+            pass
         yield None
-    elif rest:
-        yield rest
 
 
 def _lines(path: Path) -> Callable[[Tally], Iterator[Record]]:

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 from recompact.audit.deeds import ASIDE, READING, Deed
 from recompact.audit.shell import END, Range
+from recompact.audit.visibility import Visible
 
 SHORTEST = 25  # characters of a line that is worth recognising
 LONGEST = 300  # characters of a line that count
-GENERATION = 250_000  # lines after which the oldest are forgotten: several times what any context window holds
-STRETCH = 60_000  # lines after which a compaction makes the oldest forgotten: those that it dropped are not among them
+LIMIT = 500_000  # lines after which the older half is forgotten: several times what any context window holds
+STRETCH = 30_000  # lines from which on it is worth forgetting what is no longer visible
 PLACES = 8  # earlier reads of one path that are remembered
 
 _NUMBERED = re.compile(r"^[ \t]*\d+(→|\t|: |\| )", re.MULTILINE)
@@ -82,24 +83,22 @@ def error_lines(text: str, failed: bool | None) -> Iterator[str]:
 
 
 class LineIndex:
-    """Where each line was last seen. Old lines are forgotten by the generation, so that memory stays bounded."""
+    """Where each line was last seen. What no boundary can ask for any more is forgotten: memory stays bounded."""
 
     def __init__(self) -> None:
-        self._young: dict[str, int] = {}
-        self._old: dict[str, int] = {}
+        self._places: dict[str, int] = {}
 
-    def compacted(self) -> None:
-        """A compaction: what earlier ones dropped is not asked for any more."""
-        if len(self._young) > STRETCH:
-            self._turn()
-
-    def _turn(self) -> None:
-        self._young, self._old = {}, self._young
+    def compacted(self, before: Visible) -> None:
+        """A compaction: what was invisible right before it is not asked for again."""
+        places = self._places
+        if len(places) > STRETCH:
+            alive = {number for number in set(places.values()) if before.holds(number)}
+            self._places = {line: number for line, number in places.items() if number in alive}
 
     def add(self, text: str, number: int) -> tuple[tuple[tuple[int, int], ...], int]:
         """Take in a result: (earlier result, characters last seen there) for each, and all characters that count."""
-        young, old = self._young, self._old
-        place_of = young.get
+        places = self._places
+        place_of = places.get
         origins: dict[int, int] = defaultdict(int)
         total = 0
         # One pass without an intermediate set: this loop is where the time of an audit goes.
@@ -112,15 +111,13 @@ class LineIndex:
             place = place_of(line)
             if place == number:
                 continue
-            young[line] = number
+            places[line] = number
             total += chars
-            if place is None:
-                place = old.get(line)
-                if place is None:
-                    continue
-            origins[place] += chars
-        if len(young) > GENERATION:
-            self._turn()
+            if place is not None:
+                origins[place] += chars
+        if len(places) > LIMIT:
+            middle = sorted(places.values())[LIMIT // 2]
+            self._places = {line: number for line, number in places.items() if number > middle}
         return tuple(origins.items()), total
 
 

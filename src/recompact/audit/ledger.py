@@ -250,7 +250,7 @@ class Ledger:
         )
         self._size = None
         self._summary = event.summary or ""
-        self._lines.compacted()
+        self._lines.compacted(boundary.before)
         self._forget(boundary, kept)
         self._stretch = _Stretch(list(self._known.values()))
         self._user_spoke = False

@@ -92,7 +92,7 @@ class _Session:
         self._order: dict[str, int] = {}  # records since the last compaction
         self._spoken = -1  # the last of them in which the agent or the user said something
         self._results: dict[str, str] = {}  # call -> the record of its result
-        self._response = ""
+        self._response = self._model = ""
 
     def events(self, records: Iterable[Record]) -> Iterator[Event]:
         for line, record in records:
@@ -199,7 +199,8 @@ class _Session:
         usage = mapping(message.get("usage"))
         parts = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
         tokens = sum(number(usage.get(part)) or 0 for part in parts)
-        if model := text(message.get("model")):
+        if (model := text(message.get("model"))) != self._model:
+            self._model = model
             yield Info(model=model)
         if tokens:
             yield Size(tokens)
