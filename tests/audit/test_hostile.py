@@ -124,6 +124,13 @@ def test_broken_lines_are_counted_and_a_cut_last_one_is_normal(tmp_path: Path) -
     assert len(session.compactions) == 1
 
 
+def test_a_file_that_begins_inside_a_record_is_still_lines(tmp_path: Path) -> None:
+    lines = planted(1, claude_code, False).lines
+    (tmp_path / "s.jsonl").write_text("\n".join([lines[0][40:], *lines[1:]]))
+    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    assert (session.tally.broken, len(session.compactions)) == (1, 1)
+
+
 def test_a_line_of_200_megabytes_takes_no_more_memory_than_the_limit(tmp_path: Path) -> None:
     lines = planted(1, claude_code, False).lines
     path = tmp_path / "s.jsonl"

@@ -161,7 +161,7 @@ def _is_lines(path: Path) -> bool:
                 try:
                     value = decode(line)
                 except ValueError:
-                    return path.suffix != ".json" and line[:1] == b"{" and line.rstrip() != b"{"
+                    return path.suffix != ".json" and line.strip() not in (b"{", b"[")
                 return path.suffix != ".json" or (isinstance(value, dict) and bool(file.read(1)))
     return True
 

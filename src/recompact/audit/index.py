@@ -74,10 +74,11 @@ def error_lines(text: str, failed: bool | None) -> Iterator[str]:
     low = text.lower()
     told = False
     if any(mark in low for mark in _MARKS):
-        for line in text.split("\n"):
-            if len(line) < 1_000 and _ERROR.search(line):
+        for line in dict.fromkeys(text.split("\n")):
+            line = line.strip()[:LONGEST]
+            if _ERROR.search(line):
                 told = True
-                yield _DIGITS.sub("#", line.strip())
+                yield _DIGITS.sub("#", line)
     if failed is True and not told and text.strip():
         yield _DIGITS.sub("#", text.strip().rsplit("\n", 1)[-1][:LONGEST].strip())
 

@@ -30,6 +30,7 @@ _SHAPES = re.compile(
 )
 _BEARER = re.compile(r"\b((?:Bearer|Basic|Token)\s+)[A-Za-z0-9._~+/=-]{12,}", re.IGNORECASE)
 _URL = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"]{0,100}:)[^\s/@'\"]{1,200}(@)", re.IGNORECASE)
+_NAMES = ("pass", "pwd", "secret", "key", "token", "credential", "cookie")
 _NAMED = re.compile(
     r"""
     ( (?<![A-Za-z]) [A-Za-z0-9_.-]{0,40}
@@ -59,8 +60,10 @@ def masked(text: str) -> str:
     text = _SHAPES.sub(MASK, text)
     text = _BEARER.sub(rf"\1{MASK}", text)
     text = _URL.sub(rf"\1{MASK}\2", text)
-    text = _NAMED.sub(rf"\1{MASK}", text)
-    text = _FLAG.sub(rf"\1{MASK}", text)
+    low = text.lower()
+    if any(name in low for name in _NAMES):  # the two below are slow, and most texts name nothing secret
+        text = _NAMED.sub(rf"\1{MASK}", text)
+        text = _FLAG.sub(rf"\1{MASK}", text)
     return _LONG.sub(_dense, text)
 
 

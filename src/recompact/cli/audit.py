@@ -47,6 +47,8 @@ def command(paths: tuple[Path, ...], out: Path, no_page: bool, top: int, look: b
         assessment = assess(findings)
     if not findings.sessions:
         why = safe_line("; ".join(f"{path}: {reason}" for path, reason in findings.passed.unreadable[:3]), 600)
+        foreign = len(findings.passed.foreign)
+        why = why or (f"{foreign} JSON files of no known format" if foreign else "")
         raise InputError(f"no transcript was found{f' ({why})' if why else ''}: name files or folders that hold some")
     if not no_page:
         write(assessment, out, top=top, date=datetime.now(UTC).date().isoformat())
