@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recompact.audit import words
+from recompact.audit.findings import Compacted
 from recompact.audit.intervals import Estimate
 from recompact.audit.masking import safe, safe_line
 from recompact.audit.scoring import Assessment, Contrast, Group, Ranked
@@ -86,6 +87,27 @@ def _ranked(each: Ranked) -> dict[str, Any]:
         "excess_characters": each.excess_chars,
         "summary_readable": found.readable,
         "summary_characters": found.summary_chars,
+        **_again(found),
+        "literals_needed": len(found.needs),
+        "literals_covered": sum(need.covered for need in found.needs) if found.readable else None,
+        "literals_missing": [
+            {
+                "literal": safe_line(need.literal.text),
+                "kind": need.literal.kind,
+                "line": need.line,
+                "found_again": need.found_again,
+                "in_an_earlier_summary": need.lost_late,
+            }
+            for need in found.needs
+            if not need.covered
+        ],
+        "summary": safe(found.case.summary, EXCERPT) if found.readable else None,
+    }
+
+
+def _again(found: Compacted) -> dict[str, Any]:
+    """What was done again: fetched, read, failed."""
+    return {
         "fetched_again": [
             {
                 "call": safe_line(refetch.call, 240),
@@ -119,20 +141,6 @@ def _ranked(each: Ranked) -> dict[str, Any]:
             }
             for failure in found.failures
         ],
-        "literals_needed": len(found.needs),
-        "literals_covered": sum(need.covered for need in found.needs) if found.readable else None,
-        "literals_missing": [
-            {
-                "literal": safe_line(need.literal.text),
-                "kind": need.literal.kind,
-                "line": need.line,
-                "found_again": need.found_again,
-                "in_an_earlier_summary": need.lost_late,
-            }
-            for need in found.needs
-            if not need.covered
-        ],
-        "summary": safe(found.case.summary, EXCERPT) if found.readable else None,
     }
 
 
