@@ -6,7 +6,7 @@
 
 The file is in Claude Code's format: reads, searches, tests and edits of a made-up project, a compaction each time the
 context is full. As in that harness's own files, a second field repeats the result and, with an edit, the whole file
-before it; about a quarter of the bytes are text of results (in real files a tenth to a half).
+before it; about a third of the bytes are text of results (in real files of all harnesses 0.05 to 0.56).
 """
 
 from __future__ import annotations
