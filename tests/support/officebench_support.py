@@ -17,7 +17,7 @@ from recompact.environments.officebench.tree import VARIABLE, TaskTree
 from recompact.environments.protocol import Observation, Task
 from recompact.trajectory import Action
 
-TREE = Path(os.environ.get(VARIABLE) or Path(__file__).parents[4] / "shared" / "data" / "officebench")
+TREE = Path(os.environ.get(VARIABLE) or Path(__file__).parents[3] / "shared" / "data" / "officebench")
 
 needs_tree = pytest.mark.skipif(
     not (TREE / "tasks").is_dir(), reason=f"no OfficeBench task tree: set {VARIABLE} (docs/officebench.md)"

@@ -1,0 +1,95 @@
+"""Transcripts in, findings out: every file is read once, and what could not be used is counted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from recompact.audit.files import Passed, Record, Transcript, Unreadable, find, sample
+from recompact.audit.findings import Session
+from recompact.audit.ledger import Ledger
+from recompact.audit.session import Event, NewSession, Tally
+
+
+class TranscriptReader(Protocol):
+    """What is asked of a harness's reader."""
+
+    @property
+    def harness(self) -> str: ...
+
+    @property
+    def read(self) -> Callable[[Iterable[Record], Tally], Iterator[Event]]: ...
+
+
+ReaderOf = Callable[[list[Any], Path], TranscriptReader | None]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All sessions that were read, and what was passed over."""
+
+    sessions: tuple[Session, ...]
+    passed: Passed
+    size: int  # bytes
+
+
+def audit_transcripts(
+    paths: tuple[Path, ...], reader_of: ReaderOf, progress: Callable[[Transcript], None] | None = None
+) -> Findings:
+    """Audit every transcript in these files and folders."""
+    passed = Passed()
+    sessions: list[Session] = []
+    size = 0
+    for transcript in find(paths, passed):
+        if progress is not None:
+            progress(transcript)
+        try:
+            reader = reader_of(sample(transcript), transcript.path)
+            if reader is None:
+                passed.foreign.append(transcript.path)
+                continue
+            sessions += _audit(transcript, reader)
+            size += transcript.size
+        except Unreadable as error:
+            passed.unreadable.append((transcript.path, str(error)))
+        except OSError as error:
+            passed.unreadable.append((transcript.path, error.strerror or str(error)))
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+            # A format that has changed must not cost the audit of all the others.
+            why = f"its records are not of the shape that is known ({type(error).__name__}: {error})"
+            passed.unreadable.append((transcript.path, why))
+    return Findings(tuple(_without_copies(sessions)), passed, size)
+
+
+def _audit(transcript: Transcript, reader: TranscriptReader) -> Iterator[Session]:
+    tally = Tally()
+    ledger = Ledger(tally)
+    for event in reader.read(transcript.open(tally), tally):
+        if isinstance(event, NewSession):
+            yield ledger.close(transcript, reader.harness)
+            ledger = Ledger(Tally())
+        else:
+            ledger.take(event)
+    yield ledger.close(transcript, reader.harness)
+
+
+def _without_copies(sessions: list[Session]) -> Iterator[Session]:
+    """Forks and resumed sessions repeat their parents' records: each compaction counts once, where it happened."""
+    owners: dict[tuple[str, str], int] = {}
+    by_origin = sorted(range(len(sessions)), key=lambda n: (sessions[n].standing != "main", str(sessions[n].path), n))
+    for number in by_origin:
+        for found in sessions[number].compactions:
+            if found.identity:
+                owners.setdefault((sessions[number].harness, found.identity), number)
+    copies: dict[int, int] = defaultdict(int)
+    for number, session in enumerate(sessions):
+        own = tuple(
+            found
+            for found in session.compactions
+            if not found.identity or owners[session.harness, found.identity] == number
+        )
+        copies[number] = len(session.compactions) - len(own)
+        yield replace(session, compactions=own, copies=copies[number]) if copies[number] else session

@@ -1,0 +1,136 @@
+"""What stands behind the measures of one compaction: the calls, commands and literals themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from recompact.audit.deeds import ASIDE, READING
+from recompact.audit.findings import Case, Failure, Moment, Need, Refetch, Reread
+from recompact.audit.literals import Literal, contains, covers, literals
+from recompact.audit.measures import Boundary, Step, failed_again, refetched_of
+from recompact.audit.session import Compaction
+
+SUMMARY = 24_000  # characters of a summary that a case shows
+NEEDS = 400  # literals of one window that are looked up
+
+
+class Text(NamedTuple):
+    """A text of the session: what role it has, and how much room it takes up."""
+
+    number: int
+    role: str
+    text: str
+    chars: int
+
+
+def refetches(window: Sequence[Step], boundary: Boundary, known: Mapping[int, Step]) -> tuple[Refetch, ...]:
+    """The calls that fetched again what the boundary had dropped, most first."""
+    last = max((step.index for step in known.values()), default=0)
+    found = []
+    for position, step in enumerate(window, 1):
+        chars = refetched_of(step, boundary)
+        if not chars:
+            continue
+        place = max((p for p, _ in step.origins if boundary.dropped(p)), key=dict(step.origins).__getitem__)
+        earlier = known.get(place)
+        found.append(
+            Refetch(
+                step.deed.line,
+                step.line,
+                position,
+                chars,
+                chars / step.chars,
+                earlier.deed.line if earlier else "",
+                earlier.line if earlier else 0,
+                last - earlier.index if earlier else 0,
+                step.deed.kind in READING,
+            )
+        )
+    return tuple(sorted(found, key=lambda each: -each.chars))
+
+
+def rereads(window: Sequence[Step], boundary: Boundary, known: Mapping[int, Step]) -> tuple[Reread, ...]:
+    """The file ranges that were read again."""
+    return tuple(
+        Reread(wanted, step.line, known[place].line if place in known else 0)
+        for step in window
+        for wanted, place in step.again
+        if boundary.dropped(place)
+    )
+
+
+def failures(window: Sequence[Step], boundary: Boundary) -> tuple[Failure, ...]:
+    """The commands that met a known failure again."""
+    return tuple(
+        Failure(step.deed.line, step.line, position, step.failure.error, step.failure.line)
+        for position, step in enumerate(window, 1)
+        if step.failure is not None and failed_again(step, boundary)
+    )
+
+
+def needs(
+    window: Sequence[Step],
+    dropped: Sequence[Text],
+    kept: Sequence[Text],
+    since: Sequence[Text],
+    event: Compaction,
+    earlier_summary: str,
+) -> tuple[Need, ...]:
+    """The literals of the dropped part that the agent used, which neither the kept part nor the user gave it again."""
+    summary = "\n".join(filter(None, (event.summary, event.restated)))
+    told = [text.text for text in since if text.role in ("user", "attachment", "system")]
+    results = [text for text in since if text.role == "result"]
+    older, kept_texts = searchable(text.text for text in dropped), searchable(text.text for text in kept)
+    found = []
+    for step, literal in _used(window):
+        form = literal.form
+        if _among(form, kept_texts) or _among(form, told) or not _among(form, older):
+            continue
+        covered = covers(summary, literal)
+        again = not covered and _among(form, (text.text for text in results if text.number < step.number))
+        late = not covered and bool(earlier_summary) and covers(earlier_summary, literal)
+        found.append(Need(literal, step.deed.line, step.line, covered, again, late))
+    return tuple(found)
+
+
+def _used(window: Sequence[Step]) -> Iterator[tuple[Step, Literal]]:
+    """Each literal of the calls' arguments at its first use."""
+    forms: set[str] = set()
+    for step in window:
+        if step.deed.kind in ASIDE:
+            continue
+        for literal in literals(step.deed.query):
+            if literal.form not in forms and len(forms) < NEEDS:
+                forms.add(literal.form)
+                yield step, literal
+
+
+def searchable(texts: Iterable[str]) -> list[str]:
+    """Texts joined into few, so that a search is quick. Those with wide characters stay apart: they are slower."""
+    narrow: list[str] = []
+    wide: list[str] = []
+    for each in texts:
+        (narrow if each.isascii() else wide).append(each)
+    return ["\n".join(narrow), *wide]
+
+
+def _among(form: str, texts: Iterable[str]) -> bool:
+    return any(contains(text, form) for text in texts)
+
+
+def case(
+    tail: Sequence[Step],
+    event: Compaction,
+    window: Sequence[Step],
+    boundary: Boundary,
+    asked: str,
+) -> Case:
+    """A compaction as it can be read."""
+    before = tuple(Moment(step.line, step.deed.line, step.excerpt) for step in tail)
+    after = tuple(
+        Moment(step.line, step.deed.line, step.excerpt, refetched_of(step, boundary), failed_again(step, boundary))
+        for step in window
+    )
+    summary = "\n\n".join(filter(None, (event.summary, event.restated)))[:SUMMARY]
+    return Case(before, summary, after, asked)

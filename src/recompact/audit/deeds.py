@@ -1,0 +1,234 @@
+"""What a call does, whichever harness's tool it is: its kind, the files it reads and changes, and what it asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any
+
+from recompact.audit.session import Call
+from recompact.audit.shell import END, Range, joined, parts, simplified, without_heredocs
+
+# From the strongest to the weakest: a command with several parts is what its strongest part is.
+KINDS = (
+    "edit",
+    "vcs-change",
+    "agent",
+    "test",
+    "read",
+    "search",
+    "list",
+    "vcs-state",
+    "plan",
+    "poll",
+    "other",
+)
+READING = frozenset({"read", "search", "list", "vcs-state"})
+ASIDE = frozenset({"agent", "plan", "poll"})  # neither work nor reading: in no measure
+LINE = 240  # characters of a call that are shown
+QUERY = 4_000  # characters of a call's arguments in which literals are looked for
+
+_TOOLS = {
+    "shell": "bash shell shellcommand execcommand executebash powershell runshellcommand terminal runcommand "
+    "bashcommand localshell exec runterminalcmd executecommand runinterminal",
+    "read": "read readfile view viewfile readmanyfiles openfile notebookread webfetch fetch readpage getpagetext "
+    "viewimage",
+    "edit": "edit multiedit write writefile create createfile replace applypatch patch strreplace notebookedit insert "
+    "editfile deletefile savememory writetofile replaceinfile",
+    "search": "grep grepsearch searchfilecontent multigrep rg search searchfiles codebasesearch websearch "
+    "googlewebsearch toolsearch filesearch sessionstoresql",
+    "list": "glob ls list listdirectory find listfiles listdir listmcpresources",
+    "plan": "todowrite todoread updateplan taskcreate taskupdate tasklist taskget think tasktracker reportintent "
+    "updatetopic enterplanmode exitplanmode markchapter writetodos updatetodo askuserquestion askuser finish "
+    "taskcomplete marktaskcomplete sessionstatus",
+    "poll": "taskoutput bashoutput writestdin readpowershell readbash process waitagent readagent killshell stopbash "
+    "stoppowershell sessionsyield wait taskstop agentoutput listpowershell",
+    "agent": "task agent spawnagent sessionsspawn subagents closeagent delegate sendinput sessionshistory sessionssend "
+    "resumeagent subagent skill",
+}
+_KIND_OF = {name: kind for kind, names in _TOOLS.items() for name in names.split()}
+_EDITOR = {"view": "read", "create": "edit", "str_replace": "edit", "insert": "edit", "undo_edit": "edit"}
+_PATHS = ("file_path", "filePath", "path", "absolute_path", "filename", "file", "notebook_path", "target_file", "url")
+_BODIES = frozenset(
+    [
+        "old_string",
+        "new_string",
+        "oldText",
+        "newText",
+        "old_str",
+        "new_str",
+        "oldString",
+        "newString",
+        "content",
+        "file_text",
+        "text",
+        "prompt",
+        "message",
+        "todos",
+        "plan",
+        "description",
+        "explanation",
+        "instruction",
+        "thought",
+        "edits",
+        "task_list",
+        "input",
+        "patch",
+        "justification",
+        "reasoning",
+        "insert_line",
+        "summary",
+        "security_risk",
+        "prefix_rule",
+        "questions",
+    ]
+)
+_VOLATILE = frozenset(
+    [
+        "timeout",
+        "timeout_ms",
+        "yield_time_ms",
+        "max_output_tokens",
+        "description",
+        "justification",
+        "explanation",
+        "security_risk",
+        "sandbox_permissions",
+        "with_escalated_permissions",
+        "login",
+        "tty",
+        "is_background",
+        "run_in_background",
+        "max_chars",
+        "delay",
+        "instruction",
+        "workdir",
+        "cwd",
+        "dir_path",
+        "shellId",
+        "prefix_rule",
+    ]
+)
+_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE)
+_SCRIPTED = re.compile(r"\bcmd\s*:\s*(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`)")
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """A call, understood. `key` is equal for two calls that ask for exactly the same; a hash, since bodies are long."""
+
+    kind: str
+    key: int
+    reads: tuple[Range, ...] = ()
+    changes: tuple[str, ...] = ()
+    query: str = ""  # the part of the arguments that names things, without bodies of edits
+    line: str = ""  # for display; not yet masked
+
+
+def deed(call: Call) -> Deed:
+    """What a call does."""
+    arguments = call.arguments
+    name, kind = _tool(call.tool)
+    if kind == "shell":
+        cwd = _text(arguments.get("workdir") or arguments.get("cwd") or arguments.get("dir_path")) or call.cwd
+        return _shell(_command(arguments), cwd)
+    if isinstance(arguments.get("command"), str) and "editor" in name:
+        kind = _EDITOR.get(arguments["command"], "other")
+    path = next((_text(arguments[key]) for key in _PATHS if isinstance(arguments.get(key), str)), "")
+    line = f"{call.tool} {path or _query(arguments)}"[:LINE]
+    if kind == "edit":
+        changes = tuple(a or b for a, b in _PATCHED.findall(_text(arguments.get("input") or arguments.get("patch"))))
+        changes = changes or ((path,) if path else ())
+        places = tuple(joined(call.cwd, change) for change in changes)
+        line = f"{call.tool} {', '.join(changes)}"[:LINE]
+        return Deed(kind, _key(call, path), (), places, " ".join(changes)[:QUERY], line)
+    if kind == "read":
+        first, last = _lines(arguments)
+        paths = [path] if path else [p for p in arguments.get("paths") or () if isinstance(p, str)]
+        reads = tuple(Range(joined(call.cwd, each), first, last) for each in paths)
+        if (first, last) != (1, END):
+            line = f"{line}:{first}-{last if last < END else ''}"
+        return Deed(kind, _key(call, path), reads, (), " ".join(paths)[:QUERY], line)
+    return Deed(kind, _key(call, path), (), (), _query(arguments), line)
+
+
+@lru_cache(maxsize=1024)
+def _tool(tool: str) -> tuple[str, str]:
+    """A tool's name without its server, its spelling made plain, and what it does."""
+    name = tool.rsplit("__", 1)[-1].rsplit(".", 1)[-1].replace("_", "").replace("-", "").lower()
+    return name, _KIND_OF.get(name, "other")
+
+
+@lru_cache(maxsize=4096)
+def _shell(command: str, cwd: str) -> Deed:
+    found = list(parts(command, cwd))
+    kind = min((part.kind for part in found), key=KINDS.index, default="other")
+    bare, _ = without_heredocs(command)
+    return Deed(
+        kind,
+        hash(f"$ {cwd} {simplified(command)}"),
+        tuple(each for part in found for each in part.reads),
+        tuple(each for part in found for each in part.changes),
+        simplified(bare)[:QUERY],  # the folder that a command starts in is known to every agent
+        f"$ {' '.join(bare[: 2 * LINE].split())}"[:LINE],
+    )
+
+
+def _command(arguments: Mapping[str, Any]) -> str:
+    """The command of a shell tool: a text, words, or the commands inside a script."""
+    for key in ("command", "cmd", "keystrokes", "script"):
+        value = arguments.get(key)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            words = [word for word in value if isinstance(word, str)]
+            return words[2] if len(words) == 3 and words[1] in ("-c", "-lc", "-Command") else " ".join(words)
+    text = _text(arguments.get("input"))
+    if "*** Begin Patch" in text:
+        return "apply_patch " + " ".join(a or b for a, b in _PATCHED.findall(text))
+    commands = [match[1:-1].replace("\\n", "\n").replace('\\"', '"') for match in _SCRIPTED.findall(text)]
+    return "\n".join(commands) or text
+
+
+def _lines(arguments: Mapping[str, Any]) -> tuple[int, int]:
+    """The lines that a reading tool is asked for."""
+    span = arguments.get("view_range")
+    if isinstance(span, list) and len(span) == 2 and all(isinstance(end, int) for end in span):
+        return max(span[0], 1), span[1] if span[1] > 0 else END
+    first, last = arguments.get("start_line"), arguments.get("end_line")
+    if isinstance(first, int) or isinstance(last, int):
+        return first if isinstance(first, int) else 1, last if isinstance(last, int) else END
+    offset, limit = arguments.get("offset"), arguments.get("limit")
+    start = max(offset, 1) if isinstance(offset, int) else 1
+    return start, start + limit - 1 if isinstance(limit, int) and limit > 0 else END
+
+
+def _query(arguments: Mapping[str, Any]) -> str:
+    found: list[str] = []
+    for key, value in arguments.items():
+        if key in _BODIES or key in _VOLATILE:
+            continue
+        if isinstance(value, str):
+            found.append(value[:QUERY])
+        elif isinstance(value, list):
+            found += [item[:QUERY] for item in value[:50] if isinstance(item, str)]
+    return " ".join(found)[:QUERY]
+
+
+def _key(call: Call, path: str) -> int:
+    kept = []
+    for name, value in call.arguments.items():
+        if name not in _VOLATILE:
+            kept.append((name, joined(call.cwd, path) if path and value == path else value))
+    kept.sort(key=itemgetter(0))
+    try:
+        return hash(f"{call.tool} {kept!r}")
+    except RecursionError:
+        return id(call)  # equal to no other
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

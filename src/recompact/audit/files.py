@@ -1,0 +1,286 @@
+"""Transcript files, read without trust: a stream of JSON records, whatever the file contains.
+
+Lines, documents and archive members have limits, links that lead out of a folder are not followed, and nothing is
+ever written. What was passed over is counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from recompact.audit.session import Tally
+
+try:
+    import orjson
+except ImportError:  # an extra: twice as fast, otherwise the same
+    orjson = None  # type: ignore[assignment]
+
+LINE_LIMIT = 32 << 20  # bytes of one record; longer ones are images and other attachments
+DOCUMENT_LIMIT = 64 << 20  # bytes of a file that is one JSON value and so has to be held in memory
+MEMBERS_LIMIT = 5_000  # members of an archive
+ARCHIVE_LIMIT = 4 << 30  # bytes that all of its members may unpack to
+BLOCK = 1 << 20
+SAMPLE = 64  # records by which a format is recognised
+SAMPLE_BYTES = 8 << 20
+
+SUFFIXES = (".jsonl", ".json", ".ndjson", ".eval", ".zip")
+
+Record = tuple[int, Any]  # the number of its line, file or member, and its value
+
+
+class Unreadable(Exception):
+    """Why a file, or a part of one, cannot be read. The text says what it is."""
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """One session's worth of records. Each call of `open` reads them from the start."""
+
+    path: Path
+    member: str
+    size: int
+    open: Callable[[Tally], Iterator[Record]]
+
+
+@dataclass
+class Passed:
+    """Files that were passed over, by reason."""
+
+    links: int = 0
+    special: int = 0  # pipes, devices, sockets
+    unreadable: list[tuple[Path, str]] = field(default_factory=list)
+    foreign: list[Path] = field(default_factory=list)  # JSON of no format that is known
+
+
+def decode(data: bytes) -> Any:
+    """A JSON value. What the fast decoder refuses (half a surrogate pair, NaN, invalid UTF-8) the patient one reads.
+
+    >>> decode(b'{"a": "\\\\ud800"}')
+    {'a': '\\ud800'}
+    """
+    if orjson is not None:
+        try:
+            return orjson.loads(data)
+        except ValueError:
+            pass
+    try:
+        return json.loads(data.decode("utf-8", "replace"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def find(paths: tuple[Path, ...], passed: Passed) -> Iterator[Transcript]:
+    """The transcripts in files and folders, each once, in the order of their paths."""
+    seen: set[tuple[Path, str]] = set()
+    for transcript in _all(paths, passed):
+        mark = (transcript.path.resolve(), transcript.member)
+        if mark not in seen:
+            seen.add(mark)
+            yield transcript
+
+
+def _all(paths: tuple[Path, ...], passed: Passed) -> Iterator[Transcript]:
+    for path in paths:
+        try:
+            if path.is_dir():
+                yield from _in_folder(path, passed)
+            elif path.is_file():
+                yield from _of_file(path, passed)
+            elif path.exists():
+                passed.special += 1
+            else:
+                passed.unreadable.append((path, "there is no such file or folder"))
+        except OSError as error:
+            passed.unreadable.append((path, error.strerror or str(error)))
+
+
+def _in_folder(root: Path, passed: Passed) -> Iterator[Transcript]:
+    def refused(error: OSError) -> None:
+        passed.unreadable.append((Path(error.filename or root), error.strerror or str(error)))
+
+    for folder, folders, names in os.walk(root, onerror=refused, followlinks=False):
+        here = Path(folder)
+        linked = [name for name in folders if (here / name).is_symlink()]
+        passed.links += len(linked)
+        folders[:] = sorted(name for name in folders if name not in linked)
+        events = sorted(name for name in names if name.startswith("event-") and name.endswith(".json"))
+        if events:
+            safe = [here / name for name in events if _regular(here / name, passed)]
+            yield Transcript(here, "", sum(path.lstat().st_size for path in safe), _event_files(safe))
+        for name in sorted(set(names) - set(events)):
+            if name.endswith(SUFFIXES) and _regular(here / name, passed):
+                yield from _of_file(here / name, passed)
+
+
+def _regular(path: Path, passed: Passed) -> bool:
+    """Whether a file found in a folder is a plain one. A link may lead anywhere, so none is followed."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False
+    if stat.S_ISLNK(mode):
+        passed.links += 1
+    elif not stat.S_ISREG(mode):
+        passed.special += 1
+    return stat.S_ISREG(mode)
+
+
+def _of_file(path: Path, passed: Passed) -> Iterator[Transcript]:
+    try:
+        with _open(path) as file:
+            head = file.read(4)
+        if head.startswith(b"PK\x03\x04"):
+            yield from _members(path, passed)
+            return
+        opener = _lines(path) if _is_lines(path) else _document(path)
+        yield Transcript(path, "", path.stat().st_size, opener)
+    except (OSError, zipfile.BadZipFile) as error:
+        passed.unreadable.append((path, str(getattr(error, "strerror", None) or error)))
+
+
+def _open(path: Path) -> BinaryIO:
+    # O_NONBLOCK: a pipe that took the place of a file since it was looked at must not hold up the audit.
+    return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb", BLOCK)
+
+
+def _is_lines(path: Path) -> bool:
+    """Whether the first line is a whole JSON value of its own and not the opening of a larger one."""
+    with _open(path) as file:
+        for line in _split(file):
+            if line is None:
+                return True  # too long to hold, and so no document that could be read either
+            if line.strip():
+                try:
+                    value = decode(line)
+                except ValueError:
+                    return path.suffix != ".json" and line.strip() not in (b"{", b"[")
+                return path.suffix != ".json" or (isinstance(value, dict) and bool(file.read(1)))
+    return True
+
+
+def _split(file: BinaryIO) -> Iterator[bytes | None]:
+    """Lines; None for one over the limit, of which no more than the limit is ever held."""
+    while line := file.readline(LINE_LIMIT + 1):
+        if len(line) <= LINE_LIMIT or line.endswith(b"\n"):
+            yield line
+            continue
+        del line
+        while (rest := file.readline(BLOCK)) and not rest.endswith(b"\n"):
+            pass
+        yield None
+
+
+def _lines(path: Path) -> Callable[[Tally], Iterator[Record]]:
+    def read(tally: Tally) -> Iterator[Record]:
+        failed = False
+        with _open(path) as file:
+            for number, line in enumerate(_split(file), 1):
+                if failed:  # not the last line after all
+                    tally.broken, failed = tally.broken + 1, False
+                if line is None:
+                    tally.long += 1
+                    continue
+                try:
+                    value = decode(line)
+                except ValueError:
+                    failed = bool(line.strip())
+                    continue
+                tally.records += 1
+                yield number, value
+        tally.cut += failed
+
+    return read
+
+
+def _document(path: Path) -> Callable[[Tally], Iterator[Record]]:
+    def read(tally: Tally) -> Iterator[Record]:
+        size = path.stat().st_size
+        if size > DOCUMENT_LIMIT:
+            raise Unreadable(
+                f"one JSON value of {size / 1e6:,.0f} MB; up to {DOCUMENT_LIMIT / 1e6:,.0f} MB can be read. "
+                "Export the session as lines (JSONL), which have no limit"
+            )
+        with _open(path) as file:
+            yield from _value(file.read(DOCUMENT_LIMIT + 1), 1, tally)
+
+    return read
+
+
+def _value(data: bytes, number: int, tally: Tally) -> Iterator[Record]:
+    try:
+        value = decode(data)
+    except ValueError as error:
+        raise Unreadable(f"no JSON ({str(error)[:80]})") from None
+    tally.records += 1
+    yield number, value
+
+
+def _event_files(paths: list[Path]) -> Callable[[Tally], Iterator[Record]]:
+    def read(tally: Tally) -> Iterator[Record]:
+        for number, path in enumerate(paths, 1):
+            if path.lstat().st_size > LINE_LIMIT:
+                tally.long += 1
+                continue
+            try:
+                with _open(path) as file:
+                    value = decode(file.read(LINE_LIMIT))
+            except (ValueError, OSError):
+                tally.broken += 1
+                continue
+            tally.records += 1
+            yield number, value
+
+    return read
+
+
+def _members(path: Path, passed: Passed) -> Iterator[Transcript]:
+    """The JSON members of an archive, each a transcript. Nothing is unpacked to disk."""
+    with zipfile.ZipFile(path) as archive:
+        members = [info for info in archive.infolist() if info.filename.endswith((".json", ".jsonl"))]
+    if len(members) > MEMBERS_LIMIT:
+        raise zipfile.BadZipFile(f"an archive of {len(members):,} members; at most {MEMBERS_LIMIT:,} are read")
+    unpacked = sum(info.file_size for info in members)  # no member yields more than it declares
+    if unpacked > ARCHIVE_LIMIT:
+        raise zipfile.BadZipFile(f"an archive that unpacks to {unpacked / 1e9:,.0f} GB")
+    samples = [info for info in members if info.filename.startswith("samples/")]
+    for info in samples or members:
+        yield Transcript(path, info.filename, info.compress_size, _member(path, info.filename))
+
+
+def _member(path: Path, name: str) -> Callable[[Tally], Iterator[Record]]:
+    def read(tally: Tally) -> Iterator[Record]:
+        with zipfile.ZipFile(path) as archive:
+            try:
+                with archive.open(name) as file:
+                    # What the archive says about the size is not believed: at most this much is unpacked.
+                    data = file.read(DOCUMENT_LIMIT + 1)
+            except (NotImplementedError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+                raise Unreadable(f"member {name} cannot be unpacked ({error})") from None
+        if len(data) > DOCUMENT_LIMIT:
+            raise Unreadable(f"member {name} unpacks to more than {DOCUMENT_LIMIT / 1e6:,.0f} MB")
+        if name.endswith(".json"):
+            yield from _value(data, 1, tally)
+            return
+        for number, line in enumerate(data.split(b"\n"), 1):
+            if line.strip():
+                yield from _value(line, number, tally)
+
+    return read
+
+
+def sample(transcript: Transcript) -> list[Any]:
+    """The first records, by which a reader recognises its format."""
+    values: list[Any] = []
+    for _, value in transcript.open(Tally()):
+        values.append(value)
+        if len(values) >= SAMPLE:
+            break
+    return values

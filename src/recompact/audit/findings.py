@@ -1,0 +1,137 @@
+"""What an audit finds out about one session: values, which know nothing of how they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recompact.audit.literals import Literal
+from recompact.audit.measures import Point
+from recompact.audit.session import Standing, Tally
+from recompact.audit.shell import Range
+
+
+@dataclass(frozen=True)
+class Refetch:
+    """A call after a compaction that brought back what an earlier result, now dropped, had held."""
+
+    call: str
+    line: int
+    position: int  # the how-manyth call after the compaction, from 1
+    chars: int
+    share: float  # of the result's text
+    earlier: str  # the call whose result held most of it
+    earlier_line: int
+    age: int  # calls between that one and the compaction
+    reading: bool
+
+
+@dataclass(frozen=True)
+class Reread:
+    """Lines of a file that were read again after the compaction that dropped them."""
+
+    range: Range
+    line: int
+    earlier_line: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A command that met, after a compaction, the error that the same command had met before."""
+
+    call: str
+    line: int
+    position: int
+    error: str
+    earlier_line: int
+
+
+@dataclass(frozen=True)
+class Need:
+    """A literal of the dropped part that the agent used afterwards."""
+
+    literal: Literal
+    call: str
+    line: int
+    covered: bool
+    found_again: bool  # a result showed it after the compaction, before it was used
+    lost_late: bool  # an earlier summary had it, this one has not
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A call as a case shows it."""
+
+    line: int
+    call: str
+    excerpt: str = ""
+    chars: int = 0  # of its result that had been known
+    failed_again: bool = False
+
+
+@dataclass(frozen=True)
+class Case:
+    """A compaction to read: the calls before, the summary, the calls after."""
+
+    before: tuple[Moment, ...]
+    summary: str
+    after: tuple[Moment, ...]
+    asked: str  # the last message of the user before it
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """One compaction and what followed it. Sizes are reported by the harness, or else estimated from characters."""
+
+    ordinal: int
+    line: int
+    kind: str
+    trigger: str
+    identity: str
+    before: int | None
+    after: int | None
+    estimated: bool
+    summary_chars: int | None
+    dropped_calls: int
+    kept_calls: int
+    following: int  # calls after it, up to the next compaction or the end
+    starts_turn: bool
+    since_edit: int  # calls since the last edit
+    reading_phase: bool
+    points: Mapping[str, Point]  # by scheme; those with too few calls after them are left out
+    refetches: tuple[Refetch, ...]
+    rereads: tuple[Reread, ...]
+    failures: tuple[Failure, ...]
+    needs: tuple[Need, ...]
+    case: Case
+    readable: bool
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of the literals used afterwards that the summary carried."""
+        if not self.readable or not self.needs:
+            return None
+        return sum(need.covered for need in self.needs) / len(self.needs)
+
+
+@dataclass(frozen=True)
+class Session:
+    """One transcript, audited."""
+
+    path: Path
+    member: str
+    harness: str
+    id: str
+    version: str
+    project: str
+    model: str
+    standing: Standing
+    parent: str
+    calls: int
+    compactions: tuple[Compacted, ...]
+    placebos: Mapping[str, tuple[Point, ...]]  # by scheme
+    rewinds: int
+    scheme: str
+    tally: Tally = field(default_factory=Tally)
+    copies: int = 0  # compactions that are copies of another file's

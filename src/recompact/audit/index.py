@@ -1,0 +1,188 @@
+"""What a call's result repeats: for each result, from which earlier one its lines were last known.
+
+The last place of a line answers every question about it at once. At any boundary, real or placebo, it was dropped,
+kept, or has been seen since. So one pass over a session serves all boundaries, and no text has to be held.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from recompact.audit.deeds import ASIDE, READING, Deed
+from recompact.audit.shell import END, Range
+from recompact.audit.visibility import Visible
+
+SHORTEST = 25  # characters of a line that is worth recognising
+LONGEST = 300  # characters of a line that count
+LIMIT = 500_000  # lines after which the older half is forgotten: several times what any context window holds
+STRETCH = 30_000  # lines from which on it is worth forgetting what is no longer visible
+PLACES = 8  # earlier reads of one path that are remembered
+
+_NUMBERED = re.compile(r"^[ \t]*\d+(→|\t|: |\| )", re.MULTILINE)
+_LOCATED = re.compile(r"^[^\s:]{1,300}:\d+[:-]", re.MULTILINE)
+_MARKS = (
+    "error",
+    "exception",
+    "fail",
+    "fatal",
+    "not found",
+    "no such",
+    "cannot",
+    "denied",
+    "panic",
+    "err!",
+    "unable",
+    "refused",
+)
+_ERROR = re.compile(
+    r"(?<!new )\b\w{0,60}(?:Error|Exception)\b ?[:(\[]"
+    r"|^.{0,40}?\b(?:error|fatal|panic|failed|failure)\b ?[:\]!\[(]"
+    r"|\bcommand not found\b|\bno such file or directory\b|\bpermission denied\b|\bcannot find (?:module|package)\b"
+    r"|\bis not recognized as\b|\bconnection refused\b|\bcould not (?:find|resolve|connect)\b|\bundefined reference\b"
+    r"|\bno module named\b|\bERR!|\bunable to \w+",
+    re.IGNORECASE,
+)
+_DIGITS = re.compile(r"\d+")
+
+
+def lines(text: str) -> list[str]:
+    """The lines of a result without line numbers and `path:12:` prefixes.
+
+    >>> lines("  12→    return value_of_the_first_thing\\n  13→}")
+    ['    return value_of_the_first_thing', '}']
+    """
+    head = text[:400]
+    if match := _NUMBERED.search(head):
+        mark = match[1]
+        return [line.partition(mark)[2] or line for line in text.split("\n")]
+    if ":" in head and _LOCATED.search(head):
+        text = _LOCATED.sub("", text)
+    return text.split("\n")
+
+
+def error_lines(text: str, failed: bool | None) -> Iterator[str]:
+    """Lines of a command's output that tell of an error, with digits made equal: none where the command succeeded.
+
+    >>> list(error_lines("line 12\\nValueError: 12 is odd", None))
+    ['ValueError: # is odd']
+    """
+    if failed is False:
+        return
+    low = text.lower()
+    told = False
+    if any(mark in low for mark in _MARKS):
+        for line in dict.fromkeys(text.split("\n")):
+            line = line.strip()[:LONGEST]
+            if _ERROR.search(line):
+                told = True
+                yield _DIGITS.sub("#", line)
+    if failed is True and not told and text.strip():
+        yield _DIGITS.sub("#", text.strip().rsplit("\n", 1)[-1][:LONGEST].strip())
+
+
+class LineIndex:
+    """Where each line was last seen. What no boundary can ask for any more is forgotten: memory stays bounded."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+
+    def compacted(self, before: Visible) -> None:
+        """A compaction: what was invisible right before it is not asked for again."""
+        places = self._places
+        if len(places) > STRETCH:
+            alive = {number for number in set(places.values()) if before.holds(number)}
+            self._places = {line: number for line, number in places.items() if number in alive}
+
+    def add(self, text: str, number: int) -> tuple[tuple[tuple[int, int], ...], int]:
+        """Take in a result: (earlier result, characters last seen there) for each, and all characters that count."""
+        places = self._places
+        place_of = places.get
+        origins: dict[int, int] = defaultdict(int)
+        total = 0
+        # One pass without an intermediate set: this loop is where the time of an audit goes.
+        for line in map(str.strip, lines(text)):
+            chars = len(line)
+            if chars < SHORTEST:
+                continue
+            if chars > LONGEST:
+                line, chars = line[:LONGEST], LONGEST
+            place = place_of(line)
+            if place == number:
+                continue
+            places[line] = number
+            total += chars
+            if place is not None:
+                origins[place] += chars
+        if len(places) > LIMIT:
+            middle = sorted(places.values())[LIMIT // 2]
+            self._places = {line: number for line, number in places.items() if number > middle}
+        return tuple(origins.items()), total
+
+
+class ReadIndex:
+    """Which lines of which file were last read where."""
+
+    def __init__(self) -> None:
+        self._reads: dict[str, list[tuple[int, int, int]]] = {}
+
+    def add(self, reads: tuple[Range, ...], number: int) -> tuple[tuple[Range, int], ...]:
+        """Take in what a call read: each range that was read before, with the latest result that overlaps it."""
+        again = []
+        for wanted in reads:
+            places = self._reads.setdefault(wanted.path, [])
+            for place, first, last in reversed(places):
+                if place != number and _overlap(wanted, first, last):
+                    again.append((wanted, place))
+                    break
+            places.append((number, wanted.first, wanted.last))
+            del places[:-PLACES]
+        return tuple(again)
+
+
+def _overlap(wanted: Range, first: int, last: int) -> bool:
+    """Whether two ranges share at least half of the smaller one."""
+    shared = min(wanted.last, last) - max(wanted.first, first) + 1
+    return 2 * shared >= min(wanted.last - wanted.first, last - first) + 1 and shared > 0 and last <= END
+
+
+class Failed(NamedTuple):
+    """A command met an error that it had met before."""
+
+    last: int  # the result that told of this error most recently
+    error: str
+    line: int  # of the file, where this command met it first
+
+
+class FailureIndex:
+    """Errors that were met, and by which command."""
+
+    LIMIT = 300_000
+
+    def __init__(self) -> None:
+        self._last: dict[int, int] = {}
+        self._by: dict[tuple[int, int], tuple[int, int]] = {}  # (line of the first time, edits by the last time)
+
+    def add(self, deed: Deed, text: str, failed: bool | None, number: int, line: int, edits: int) -> Failed | None:
+        """Take in a result; the latest of its errors counts, for while any of them is in sight the agent was told.
+
+        A test that fails again after an edit is work in progress, not a failure that was forgotten.
+        """
+        if deed.kind in READING or deed.kind in ASIDE or deed.kind == "edit":
+            return None
+        again: Failed | None = None
+        key = deed.key
+        for error in set(error_lines(text, failed)):
+            mark = hash(error)
+            last = self._last.get(mark, -1)
+            self._last[mark] = number
+            first, edits_then = self._by.get((key, mark), (-1, -1))
+            self._by[key, mark] = (first if first >= 0 else line, edits)
+            if first >= 0 and (deed.kind != "test" or edits_then == edits) and (again is None or last > again.last):
+                again = Failed(last, error, first)
+        if len(self._by) > self.LIMIT:
+            self._by.clear()
+            self._last.clear()
+        return again

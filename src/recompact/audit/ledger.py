@@ -1,0 +1,391 @@
+"""One session, taken in event by event: what is visible, what each call repeats, and the measures at its boundaries.
+
+Only the stretch since the last compaction is held, with the text that the model could see; both are bounded by a
+context window, not by the length of the file.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+
+from recompact.audit.cases import Text, case, failures, needs, refetches, rereads
+from recompact.audit.deeds import ASIDE, READING, deed
+from recompact.audit.files import Transcript
+from recompact.audit.findings import Compacted, Session
+from recompact.audit.index import FailureIndex, LineIndex, ReadIndex
+from recompact.audit.measures import NARROW, SCHEMES, WIDE, Boundary, Point, Step, measure
+from recompact.audit.placebo import far_enough, placebos
+from recompact.audit.session import (
+    Call,
+    Compaction,
+    Event,
+    Info,
+    KeptBut,
+    KeptFrom,
+    KeptKeys,
+    Message,
+    Result,
+    Rewind,
+    Size,
+    Tally,
+)
+from recompact.audit.visibility import Visible, intervals, numbered
+
+TEXT_LIMIT = 32_000_000  # characters of visible text that are held: more than any context window
+EXCERPT = 400  # characters of a result that a case shows
+SETTLING = 8  # calls after a window by which the results of its parallel calls are there
+PHASE = 10  # calls before a boundary that tell its phase
+CHARACTERS_PER_TOKEN = 4
+
+
+@dataclass
+class _Pending:
+    """A compaction whose window is still open."""
+
+    event: Compaction
+    boundary: Boundary
+    ordinal: int
+    before: int | None
+    after: int | None
+    chars_before: int
+    chars_after: int
+    dropped_calls: int
+    kept_calls: int
+    since_edit: int
+    reading_phase: bool
+    dropped: list[Text]
+    kept: list[Text]
+    known: dict[int, Step]
+    earlier_summary: str
+    tail: list[Step]
+    asked: str
+
+
+@dataclass
+class _Stretch:
+    """The calls since the last compaction."""
+
+    earlier: list[Step] = field(default_factory=list)  # from before it, still visible
+    steps: list[Step] = field(default_factory=list)
+
+
+class Ledger:
+    """Takes in the events of one session; `close` gives what was found."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._info = Info()
+        self._number = 0
+        self._keys: dict[str, tuple[int, int]] = {}
+        self._visible = Visible()
+        self._seen: list[tuple[int, Visible]] = [(0, self._visible)]  # since when which was visible
+        self._lines = LineIndex()
+        self._reads = ReadIndex()
+        self._failures = FailureIndex()
+        self._last: dict[int, tuple[int, int]] = {}  # call key -> its last result, and how many edits there had been
+        self._open: dict[str, Step] = {}  # calls that wait for their results
+        self._known: dict[int, Step] = {}  # visible results
+        self._texts: deque[Text] = deque()
+        self._text_chars = 0
+        self._stretch = _Stretch()
+        self._pending: _Pending | None = None
+        self._found: list[Compacted] = []
+        self._points: dict[str, list[Point]] = {scheme.name: [] for scheme in SCHEMES}
+        self._kept_calls: list[int] = []
+        self._calls = self._edits = self._since_edit = self._rewinds = 0
+        self._recent: deque[str] = deque(maxlen=PHASE)
+        self._user_spoke = False
+        self._asked = ""
+        self._batch = ""
+        self._size: int | None = None
+        self._summary = ""
+        self.tally = tally
+
+    def take(self, event: Event) -> None:
+        """Take in the next event."""
+        match event:
+            case Result():
+                self._take_result(event)
+            case Call():
+                self._take_call(event)
+            case Message():
+                self._take_message(event)
+            case Size():
+                self._take_size(event.tokens)
+            case Info():
+                self._take_info(event)
+            case Compaction():
+                self._take_compaction(event)
+            case Rewind():
+                self._take_rewind(event)
+
+    def _next(self, key: str) -> int:
+        number = self._number
+        self._number += 1
+        if key:
+            first, _ = self._keys.get(key, (number, number))
+            self._keys[key] = (first, number)
+        return number
+
+    def _hold(self, text: Text) -> None:
+        self._texts.append(text)
+        self._text_chars += text.chars
+        while self._text_chars > TEXT_LIMIT and len(self._texts) > 1:
+            self._text_chars -= self._texts.popleft().chars
+            self.tally.notes["text too old to be searched for literals"] += 1
+
+    def _take_info(self, event: Info) -> None:
+        old = self._info
+        self._info = Info(
+            old.session or event.session,
+            event.version or old.version,
+            old.project or event.project,
+            event.model or old.model,
+            old.standing or event.standing,
+            old.parent or event.parent,
+        )
+
+    def _take_message(self, event: Message) -> None:
+        number = self._next(event.key)
+        if event.role == "user":
+            self._user_spoke = True
+            self._asked = event.text[:2_000]
+        elif event.role == "attachment":
+            self._lines.add(event.text, number)
+        if event.text:
+            self._hold(Text(number, event.role, event.text, len(event.text)))
+
+    def _take_size(self, tokens: int) -> None:
+        self._size = tokens
+        if self._pending is not None and self._pending.after is None:
+            self._pending.after = tokens
+
+    def _take_call(self, event: Call) -> None:
+        number = self._next(event.key)
+        done = deed(event)
+        batch = event.batch or str(number)
+        step = Step(number, self._calls, done, event.line, self._user_spoke, batch != self._batch)
+        self._calls += 1
+        self._batch, self._user_spoke = batch, False
+        self._stretch.steps.append(step)
+        self._open[event.id] = step
+        self._hold(Text(number, "call", done.query, _weight(event)))
+        if done.kind not in ASIDE:
+            self._recent.append(done.kind)
+        if self._pending is not None and len(self._stretch.steps) >= WIDE.window + SETTLING:
+            self._settle()
+
+    def _take_result(self, event: Result) -> None:
+        number = self._next(event.key)
+        step = self._open.pop(event.call, None)
+        if step is None:
+            self.tally.orphans += 1
+            return
+        done = step.deed
+        step.result, step.failed = number, event.failed
+        self._hold(Text(number, "result", event.text, len(event.text)))
+        if done.kind in ASIDE:
+            return
+        step.origins, step.chars = self._lines.add(event.text, number)
+        step.again = self._reads.add(done.reads, number)
+        step.failure = self._failures.add(done, event.text, event.failed, number, step.line, self._edits)
+        step.excerpt = event.text[:EXCERPT]
+        step.repeat, edits = self._last.get(done.key, (-1, -1))
+        step.unchanged = edits == self._edits
+        if done.kind == "edit" and event.failed is not True:
+            self._edits += 1
+            self._since_edit = 0
+        else:
+            self._since_edit += 1
+        self._last[done.key] = (number, self._edits)
+        self._known[number] = step
+
+    def _take_rewind(self, event: Rewind) -> None:
+        place = self._keys.get(event.key)
+        if place is None:
+            self.tally.notes["rewind to a record that is not in the file"] += 1
+            return
+        self._rewinds += 1
+        self._show(self._visible.until(place[1] + 1).onwards(self._number))
+
+    def _show(self, visible: Visible) -> None:
+        self._visible = visible
+        self._seen.append((self._number, visible))
+
+    def _visible_at(self, number: int) -> Visible:
+        return next(visible for since, visible in reversed(self._seen) if since <= number)
+
+    def _take_compaction(self, event: Compaction) -> None:
+        if self._pending is not None:
+            self._settle()
+        boundary = self._boundary(event)
+        known = {number: step for number, step in self._known.items() if boundary.before.holds(number)}
+        kept_calls = sum(boundary.after.holds(number) for number in known)
+        self._close_stretch(kept_calls if event.kind == "summary" else None, compacted=True)
+        kept: list[Text] = []
+        dropped: list[Text] = []
+        for text in self._texts:
+            (kept if boundary.after.holds(text.number) else dropped).append(text)
+        after = sum(text.chars for text in kept) + len(event.summary or "") + len(event.restated)
+        self._pending = _Pending(
+            event,
+            boundary,
+            len(self._found) + 1,
+            event.tokens_before if event.tokens_before is not None else self._size,
+            event.tokens_after,
+            self._text_chars,
+            after,
+            len(known) - kept_calls,
+            kept_calls,
+            self._since_edit,
+            "edit" not in self._recent
+            and sum(kind in READING for kind in self._recent) * 2 > max(len(self._recent), PHASE // 2),
+            [text for text in dropped if boundary.before.holds(text.number)],
+            kept,
+            known,
+            self._summary,
+            sorted(known.values(), key=lambda step: step.number)[-PHASE:],
+            self._asked,
+        )
+        self._size = None
+        self._summary = event.summary or ""
+        self._lines.compacted(boundary.before)
+        self._forget(boundary, kept)
+        self._stretch = _Stretch(list(self._known.values()))
+        self._user_spoke = False
+
+    def _boundary(self, event: Compaction) -> Boundary:
+        """What was visible right before a compaction, and what right after it."""
+        number = self._next(event.key)
+        before = self._visible.until(number)
+        match event.kept:
+            case KeptFrom(key):
+                after = before.since(self._keys[key][0]) if key in self._keys else intervals(())
+                if key not in self._keys:
+                    self.tally.notes["compaction whose kept part is not in the file"] += 1
+            case KeptKeys(keys):
+                after = numbered(n for key in keys for n in self._span(key) if before.holds(n))
+            case KeptBut(keys):
+                after = before.without(n for key in keys for n in self._span(key))
+            case _:
+                after = intervals(())
+        # A result whose call is gone is gone as well: no harness can send one without the other.
+        after = after.without(n for n, step in self._known.items() if not after.holds(step.number))
+        self._show(after.onwards(number))
+        return Boundary(number, before, self._visible)
+
+    def _span(self, key: str) -> range:
+        first, last = self._keys.get(key, (0, -1))
+        return range(first, last + 1)
+
+    def _forget(self, boundary: Boundary, kept: list[Text]) -> None:
+        """Let go of what is no longer visible."""
+        holds = boundary.after.holds
+        self._texts = deque(kept)
+        self._text_chars = sum(text.chars for text in kept)
+        self._known = {number: step for number, step in self._known.items() if holds(number)}
+        self._keys = {key: span for key, span in self._keys.items() if holds(span[0]) or holds(span[1])}
+        self._seen = self._seen[-1:]
+        self._open = {key: step for key, step in self._open.items() if holds(step.number)}
+
+    def _settle(self) -> None:
+        """Measure a real boundary, now that its window is complete."""
+        pending, steps = self._pending, self._stretch.steps
+        if pending is None:
+            return
+        self._pending = None
+        boundary, event = pending.boundary, pending.event
+        window = steps[: WIDE.window]
+        points = {}
+        starts_turn = bool(steps) and steps[0].starts_turn
+        for scheme in SCHEMES:
+            counted = [step for step in steps[: scheme.window] if step.deed.kind not in ASIDE]
+            if len(counted) >= scheme.least and pending.dropped_calls:
+                values = measure(steps[: scheme.window], boundary)
+                points[scheme.name] = Point(values, pending.dropped_calls, starts_turn, len(counted))
+        since = [text for text in self._texts if text.number >= boundary.number]
+        estimated = not pending.before
+        size_before, size_after = pending.before, pending.after or None
+        if estimated:
+            size_before = pending.chars_before // CHARACTERS_PER_TOKEN
+            size_after = pending.chars_after // CHARACTERS_PER_TOKEN
+        self._found.append(
+            Compacted(
+                pending.ordinal,
+                event.line,
+                event.kind,
+                event.trigger,
+                event.identity,
+                size_before,
+                size_after,
+                estimated,
+                len(event.summary) if event.summary is not None else None,
+                pending.dropped_calls,
+                pending.kept_calls,
+                len(steps),
+                starts_turn,
+                pending.since_edit,
+                pending.reading_phase,
+                points,
+                refetches(window, boundary, pending.known),
+                rereads(window, boundary, pending.known),
+                failures(window, boundary),
+                needs(window, pending.dropped, pending.kept, since, event, pending.earlier_summary),
+                case(pending.tail, event, window, boundary, pending.asked),
+                event.summary is not None,
+            )
+        )
+
+    def _close_stretch(self, kept_calls: int | None, *, compacted: bool) -> None:
+        """Measure the placebo points since the last compaction."""
+        stretch = self._stretch
+        if self._found:
+            self._found[-1] = replace(self._found[-1], following=len(stretch.steps))
+        if kept_calls is not None:
+            self._kept_calls.append(kept_calls)
+        if not self._kept_calls:
+            return  # a session without compactions has nothing to compare placebos with
+        kept = round(fmean(self._kept_calls)) if kept_calls is None else kept_calls
+        for scheme in SCHEMES:
+            if scheme is NARROW and self._points[WIDE.name]:
+                continue  # it is only for sessions in which the wide one finds no room
+            self._points[scheme.name] += placebos(
+                stretch.steps,
+                self._visible_at,
+                earlier=stretch.earlier,
+                kept=kept,
+                after_compaction=bool(self._found),
+                before_compaction=compacted,
+                scheme=scheme,
+            )
+
+    def close(self, transcript: Transcript, harness: str) -> Session:
+        """What was found."""
+        self._settle()
+        self._close_stretch(None, compacted=False)
+        scheme = WIDE if self._points[WIDE.name] or not self._points[NARROW.name] else NARROW
+        smallest = min((found.dropped_calls for found in self._found if found.kind == "summary"), default=0)
+        info = self._info
+        return Session(
+            transcript.path,
+            transcript.member,
+            harness,
+            info.session,
+            info.version,
+            info.project,
+            info.model,
+            info.standing or "main",
+            info.parent,
+            self._calls,
+            tuple(self._found),
+            {name: tuple(far_enough(points, smallest)) for name, points in self._points.items()},
+            self._rewinds,
+            scheme.name,
+            self.tally,
+        )
+
+
+def _weight(event: Call) -> int:
+    """About how many characters a call takes up in the context."""
+    return sum(len(value) if isinstance(value, str) else 20 for value in event.arguments.values()) + 20

@@ -1,0 +1,191 @@
+"""What is measured after a boundary, the same at real and at placebo ones.
+
+Each measure is one function of the calls in the window and of what the boundary dropped; the table at the end is the
+only list of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from recompact.audit.deeds import ASIDE, READING, Deed
+from recompact.audit.index import Failed
+from recompact.audit.shell import Range
+from recompact.audit.visibility import Visible
+
+PER = 10  # calls that a rate is given for
+
+
+@dataclass(slots=True)
+class Step:
+    """A call with its result, as far as the measures need it. Filled in when the result arrives."""
+
+    number: int  # of the call's event
+    index: int  # the how-manyth call of the session
+    deed: Deed
+    line: int
+    starts_turn: bool
+    starts_batch: bool
+    result: int = -1  # the result's event number; -1 as long as there is none
+    failed: bool | None = None
+    chars: int = 0
+    origins: tuple[tuple[int, int], ...] = ()
+    again: tuple[tuple[Range, int], ...] = ()
+    failure: Failed | None = None
+    repeat: int = -1  # the last result of exactly the same call
+    unchanged: bool = False  # nothing was edited since that one
+    excerpt: str = ""
+
+    @property
+    def done(self) -> bool:
+        """Whether it had a result. An interrupted call counts neither as a read nor as an edit."""
+        return self.result >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A point in a session, and what could be seen right before and right after it."""
+
+    number: int
+    before: Visible
+    after: Visible
+
+    def dropped(self, number: int) -> bool:
+        return number < self.number and self.before.holds(number) and not self.after.holds(number)
+
+    def invisible(self, number: int) -> bool:
+        """Dropped here or earlier."""
+        return number < self.number and not self.after.holds(number)
+
+
+def refetched_of(step: Step, boundary: Boundary) -> int:
+    """Characters of a result's lines that the boundary dropped, that were not kept and had not been seen since."""
+    number = boundary.number
+    return sum(chars for place, chars in step.origins if place < number and boundary.dropped(place))
+
+
+def failed_again(step: Step, boundary: Boundary) -> bool:
+    """Whether a command met an error that it had met before, where nothing of it was in sight any more."""
+    return step.failure is not None and boundary.invisible(step.failure.last)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The calls after a boundary that count, and how much each fetched again."""
+
+    window: Sequence[Step]
+    boundary: Boundary
+    refetched: Sequence[int]
+
+    def rate(self, count: float) -> float:
+        return PER * count / len(self.window)
+
+
+def _refetched(view: View) -> float:
+    pairs = zip(view.window, view.refetched, strict=True)
+    return view.rate(sum(chars for step, chars in pairs if step.deed.kind in READING))
+
+
+def _refetched_by_any(view: View) -> float:
+    return view.rate(sum(view.refetched))
+
+
+def _share(view: View) -> float | None:
+    total = sum(step.chars for step in view.window)
+    return sum(view.refetched) / total if total else None
+
+
+def _read_again(view: View) -> float:
+    dropped = view.boundary.dropped
+    return view.rate(sum(any(dropped(place) for _, place in step.again) for step in view.window))
+
+
+def _failures(view: View) -> float:
+    return view.rate(sum(failed_again(step, view.boundary) for step in view.window))
+
+
+def _reading(view: View) -> float:
+    return view.rate(sum(step.done and step.deed.kind in READING for step in view.window))
+
+
+def _until_edit(view: View) -> float:
+    for place, step in enumerate(view.window):
+        if step.done and step.deed.kind == "edit":
+            return float(place)
+    return float(len(view.window))
+
+
+def _repeats(view: View) -> float:
+    dropped = view.boundary.dropped
+    found = (step.unchanged and step.deed.kind in READING and dropped(step.repeat) for step in view.window)
+    return view.rate(sum(found))
+
+
+def _changes(view: View) -> float:
+    dropped = view.boundary.dropped
+    return view.rate(sum(step.deed.kind == "edit" and dropped(step.repeat) for step in view.window))
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure: more of it after a compaction than at placebo points is a cost."""
+
+    name: str
+    title: str
+    unit: str
+    of: Callable[[View], float | None]
+    scored: bool = False  # whether it enters the score of a compaction
+    within_phase: bool = False  # compared only with placebo points of the same phase
+
+
+MEASURES = (
+    Measure("refetched", "text fetched again by reading", "characters per 10 calls", _refetched, scored=True),
+    Measure("refetched_any", "text fetched again by any call", "characters per 10 calls", _refetched_by_any),
+    Measure("refetched_share", "share of results already known", "share", _share),
+    Measure("read_again", "file ranges read again", "calls per 10", _read_again),
+    Measure("failures", "known failures hit again", "calls per 10", _failures, scored=True),
+    Measure("reading", "reading calls", "calls per 10", _reading, within_phase=True),
+    Measure("until_edit", "calls until the next edit", "calls", _until_edit, within_phase=True),
+    Measure("repeats", "exact repeats, nothing changed", "calls per 10", _repeats),
+    Measure("changes", "changes made twice", "calls per 10", _changes),
+)
+
+Values = Mapping[str, float]
+
+
+def measure(window: Sequence[Step], boundary: Boundary) -> Values:
+    """All measures at a boundary; those that are not defined there are left out."""
+    counted = [step for step in window if step.deed.kind not in ASIDE]
+    if not counted:
+        return {}
+    view = View(counted, boundary, [refetched_of(step, boundary) for step in counted])
+    values = ((each.name, each.of(view)) for each in MEASURES)
+    return {name: value for name, value in values if value is not None}
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How many calls after a boundary are looked at, and how far a placebo stays away from real boundaries."""
+
+    name: str
+    window: int
+    guard: int
+    least: int  # calls without which a window says nothing
+    history: int  # calls that a placebo must drop
+
+
+WIDE = Scheme("wide", window=20, guard=40, least=5, history=15)
+# For sessions that compact so often that the wide one finds no room between two compactions.
+NARROW = Scheme("narrow", window=10, guard=8, least=5, history=8)
+SCHEMES = (WIDE, NARROW)
+
+
+@dataclass(frozen=True)
+class Point:
+    """The measures at one boundary, real or placebo."""
+
+    values: Values
+    dropped: int  # calls that it dropped
+    starts_turn: bool
+    calls: int = 0  # in the window, that count; of real ones only

@@ -1,0 +1,157 @@
+"""An assessment as plain values for JSON. Strings of transcripts are masked and made visible here too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recompact.audit import words
+from recompact.audit.findings import Compacted
+from recompact.audit.intervals import Estimate
+from recompact.audit.masking import safe, safe_line
+from recompact.audit.scoring import Assessment, Contrast, Group, Ranked
+from recompact.audit.shell import END
+
+EXCERPT = 2_000
+
+
+def plain(assessment: Assessment) -> dict[str, Any]:
+    """Everything that the page shows, without its texts before and after."""
+    findings = assessment.findings
+    return {
+        "scope": words.scope(assessment),
+        "answer": list(words.answer(assessment)),
+        "observational": list(words.OBSERVATIONAL),
+        "sessions": len(findings.sessions),
+        "bytes": findings.size,
+        "placebo_points": assessment.placebo_points,
+        "measures": [_contrast(each) for each in assessment.contrasts],
+        "excess_characters": _estimate(assessment.excess_chars),
+        "compactions": [_ranked(each) for each in assessment.ranked],
+        "harnesses": [_group(each) for each in assessment.harnesses],
+        "versions": [_group(each) for each in assessment.versions],
+        "projects": [_group(each) for each in assessment.projects],
+        "passed_over": list(words.passed_over(assessment)),
+    }
+
+
+def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:
+    if estimate is None:
+        return None
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "sessions": estimate.sessions}
+
+
+def _contrast(each: Contrast) -> dict[str, Any]:
+    return {
+        "name": each.measure.name,
+        "title": each.measure.title,
+        "unit": each.measure.unit,
+        "after_compactions": each.real,
+        "at_placebo_points": each.placebo,
+        "ratio": each.ratio,
+        "excess": _estimate(each.difference),
+        "sessions_higher": each.higher,
+        "sessions_unequal": each.unequal,
+        "real_points": each.real_points,
+        "placebo_points": each.placebo_points,
+        "shown_as_harm": each.separates,
+        "verdict": words.verdict(each),
+    }
+
+
+def _ranked(each: Ranked) -> dict[str, Any]:
+    session, found = each.session, each.found
+    return {
+        "score": each.score,
+        "unscored_because": words.unscored(each) if each.score is None else None,
+        "harness": session.harness,
+        "version": safe_line(session.version),
+        "project": safe_line(session.project),
+        "session": safe_line(session.id),
+        "standing": session.standing,
+        "file": safe_line(str(session.path), 1000) + (f"/{safe_line(session.member)}" if session.member else ""),
+        "line": found.line,
+        "kind": found.kind,
+        "trigger": safe_line(found.trigger),
+        "tokens_before": found.before,
+        "tokens_after": found.after,
+        "sizes_estimated": found.estimated,
+        "dropped_calls": found.dropped_calls,
+        "kept_calls": found.kept_calls,
+        "calls_after": found.following,
+        "starts_turn": found.starts_turn,
+        "calls_since_edit": found.since_edit,
+        "reading_phase": found.reading_phase,
+        "control": each.control,
+        "measures": dict(each.point.values) if each.point else {},
+        "excess": dict(each.excess),
+        "excess_characters": each.excess_chars,
+        "summary_readable": found.readable,
+        "summary_characters": found.summary_chars,
+        **_again(found),
+        "literals_needed": len(found.needs),
+        "literals_covered": sum(need.covered for need in found.needs) if found.readable else None,
+        "literals_missing": [
+            {
+                "literal": safe_line(need.literal.text),
+                "kind": need.literal.kind,
+                "line": need.line,
+                "found_again": need.found_again,
+                "in_an_earlier_summary": need.lost_late,
+            }
+            for need in found.needs
+            if not need.covered
+        ],
+        "summary": safe(found.case.summary, EXCERPT) if found.readable else None,
+    }
+
+
+def _again(found: Compacted) -> dict[str, Any]:
+    """What was done again: fetched, read, failed."""
+    return {
+        "fetched_again": [
+            {
+                "call": safe_line(refetch.call, 240),
+                "line": refetch.line,
+                "position": refetch.position,
+                "characters": refetch.chars,
+                "share": round(refetch.share, 3),
+                "earlier_call": safe_line(refetch.earlier, 240),
+                "earlier_line": refetch.earlier_line,
+                "age_in_calls": refetch.age,
+                "reading": refetch.reading,
+            }
+            for refetch in found.refetches
+        ],
+        "read_again": [
+            {
+                "path": safe_line(reread.range.path),
+                "first": reread.range.first,
+                "last": reread.range.last if reread.range.last < END else None,
+                "line": reread.line,
+                "earlier_line": reread.earlier_line,
+            }
+            for reread in found.rereads
+        ],
+        "failures_again": [
+            {
+                "call": safe_line(failure.call, 240),
+                "line": failure.line,
+                "error": safe_line(failure.error),
+                "first_line": failure.earlier_line,
+            }
+            for failure in found.failures
+        ],
+    }
+
+
+def _group(each: Group) -> dict[str, Any]:
+    return {
+        "name": safe_line(each.name),
+        "sessions": each.sessions,
+        "compactions": each.compactions,
+        "scored": each.scored,
+        "excess_characters": _estimate(each.excess_chars),
+        "failures_again": each.failures,
+        "literals_needed": each.needed,
+        "literals_covered": each.covered,
+    }

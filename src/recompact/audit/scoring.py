@@ -1,0 +1,260 @@
+"""Real boundaries beside placebo ones: what separates them, and how unusual each compaction is by that measure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import log10
+from statistics import fmean
+
+from recompact.audit.auditing import Findings
+from recompact.audit.findings import Compacted, Session
+from recompact.audit.intervals import Estimate, estimate
+from recompact.audit.measures import MEASURES, PER, Measure, Point
+
+OWN = 8  # placebo points of a session by which its own habit is known; with fewer, those of all sessions serve
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One measure after compactions and at placebo points, as means of the sessions that have both."""
+
+    measure: Measure
+    real: float
+    placebo: float
+    difference: Estimate
+    higher: int  # sessions in which it is higher after compactions
+    unequal: int  # sessions in which it differs at all
+    real_points: int
+    placebo_points: int
+
+    @property
+    def separates(self) -> bool:
+        """Whether it tells compactions from placebo points. Only then is it shown as harm."""
+        return self.difference.positive
+
+    @property
+    def ratio(self) -> float | None:
+        return self.real / self.placebo if self.placebo > 0 else None
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A compaction with its excess over the control, and its score."""
+
+    session: Session
+    found: Compacted
+    point: Point | None
+    control: str  # whose placebo points: the session's "own", its "harness"'s, "pooled" over all; "" without any
+    excess: Mapping[str, float]  # by measure, in that measure's unit
+    score: float | None
+
+    @property
+    def excess_chars(self) -> float | None:
+        """Characters fetched again in the whole window, beyond the control."""
+        if self.point is None or "refetched" not in self.excess:
+            return None
+        return self.excess["refetched"] * self.point.calls / PER
+
+
+@dataclass(frozen=True)
+class Group:
+    """Totals of a project, a harness, or a version of one."""
+
+    name: str
+    sessions: int
+    compactions: int
+    scored: int
+    excess_chars: Estimate | None  # per compaction
+    failures: int
+    needed: int
+    covered: int
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """An audit's result."""
+
+    findings: Findings
+    contrasts: tuple[Contrast, ...]
+    ranked: tuple[Ranked, ...]  # the worst first
+    excess_chars: Estimate | None  # per compaction
+    harnesses: tuple[Group, ...]
+    versions: tuple[Group, ...]
+    projects: tuple[Group, ...]
+    placebo_points: int
+
+    def contrast(self, name: str) -> Contrast | None:
+        return next((each for each in self.contrasts if each.measure.name == name), None)
+
+    @property
+    def scored(self) -> tuple[Ranked, ...]:
+        return tuple(each for each in self.ranked if each.score is not None)
+
+
+def assess(findings: Findings) -> Assessment:
+    """Compare and rank everything that was found."""
+    contrasts = tuple(filter(None, (contrast(each, findings.sessions) for each in MEASURES)))
+    ranked = tuple(rank(findings.sessions))
+    return Assessment(
+        findings,
+        contrasts,
+        ranked,
+        _excess(ranked),
+        tuple(_groups(ranked, lambda session: session.harness)),
+        tuple(_groups(ranked, lambda session: f"{session.harness} {session.version}".strip())),
+        tuple(_groups(ranked, lambda session: session.project)),
+        sum(len(session.placebos[session.scheme]) for session in findings.sessions if _real(session)),
+    )
+
+
+def _real(session: Session) -> list[Point]:
+    return [
+        found.points[session.scheme]
+        for found in session.compactions
+        if found.kind == "summary" and session.scheme in found.points
+    ]
+
+
+def contrast(measure: Measure, sessions: Sequence[Session]) -> Contrast | None:
+    """One measure at real and at placebo boundaries; within the same phase where the measure depends on it."""
+    reals, placebos, reals_used, placebos_used = [], [], 0, 0
+    for session in sessions:
+        pairs = list(_pairs(measure, _real(session), session.placebos[session.scheme]))
+        if pairs:
+            reals.append(fmean(real for real, _, _ in pairs))
+            placebos.append(fmean(placebo for _, placebo, _ in pairs))
+            reals_used += len(pairs)
+            placebos_used += max(count for _, _, count in pairs)
+    differences = [real - placebo for real, placebo in zip(reals, placebos, strict=True)]
+    difference = estimate(differences)
+    if difference is None:
+        return None
+    return Contrast(
+        measure,
+        fmean(reals),
+        fmean(placebos),
+        difference,
+        sum(each > 0 for each in differences),
+        sum(each != 0 for each in differences),
+        reals_used,
+        placebos_used,
+    )
+
+
+def _pairs(measure: Measure, reals: Sequence[Point], placebos: Sequence[Point]) -> Iterator[tuple[float, float, int]]:
+    """Each real value with the mean of the placebo values that it may be compared with, and how many those are."""
+    controls: dict[bool | None, list[float]] = defaultdict(list)
+    for point in placebos:
+        if measure.name in point.values:
+            controls[point.starts_turn if measure.within_phase else None].append(point.values[measure.name])
+    means = {phase: fmean(values) for phase, values in controls.items()}
+    for real in reals:
+        phase = real.starts_turn if measure.within_phase else None
+        if measure.name in real.values and phase in means:
+            yield real.values[measure.name], means[phase], len(controls[phase])
+
+
+def rank(sessions: Sequence[Session]) -> list[Ranked]:
+    """All compactions, the worst first; those that cannot be scored come last."""
+    controls = {scheme: _Control(scheme, sessions) for scheme in {session.scheme for session in sessions}}
+    ranked = []
+    for session in sessions:
+        control = controls[session.scheme]
+        for found in session.compactions:
+            point = found.points.get(session.scheme)
+            # Only at a summary is the rest of the history gone; a clearing is listed and not scored.
+            if point is None or found.kind != "summary" or not control.values:
+                ranked.append(Ranked(session, found, point, "", {}, None))
+                continue
+            kind, excess = control.excess(session, point)
+            ranked.append(Ranked(session, found, point, kind, excess, control.score(excess)))
+    return sorted(ranked, key=_badness)
+
+
+def _badness(each: Ranked) -> tuple[bool, float, float, str, int]:
+    raw = sum(refetch.chars for refetch in each.found.refetches if refetch.reading)
+    excess = each.excess.get("refetched", float(raw))
+    return (each.score is None, -(each.score or 0.0), -excess, str(each.session.path), each.found.line)
+
+
+class _Control:
+    """The placebo points of all sessions measured with one scheme."""
+
+    def __init__(self, scheme: str, sessions: Sequence[Session]) -> None:
+        with_real = [session for session in sessions if session.scheme == scheme and _real(session)]
+        by_harness: dict[str, list[Point]] = defaultdict(list)
+        for session in with_real:
+            by_harness[session.harness] += session.placebos[scheme]
+        self.values = _means([point for points in by_harness.values() for point in points])
+        self._harnesses = {harness: _means(points) for harness, points in by_harness.items() if len(points) >= OWN}
+        self._own = {
+            id(session): _means(session.placebos[scheme])
+            for session in with_real
+            if len(session.placebos[scheme]) >= OWN
+        }
+        self._residuals: dict[str, list[float]] = defaultdict(list)
+        for session in with_real:
+            for point in session.placebos[scheme]:
+                for name, value in self.excess(session, point)[1].items():
+                    self._residuals[name].append(value)
+        for values in self._residuals.values():
+            values.sort()
+
+    def excess(self, session: Session, point: Point) -> tuple[str, dict[str, float]]:
+        """A point's measures beyond those of the session's own placebo points, or of its harness's, or of all."""
+        if id(session) in self._own:
+            kind, means = "own", self._own[id(session)]
+        elif session.harness in self._harnesses:
+            kind, means = "harness", self._harnesses[session.harness]
+        else:
+            kind, means = "pooled", self.values
+        return kind, {name: value - means[name] for name, value in point.values.items() if name in means}
+
+    def score(self, excess: Mapping[str, float]) -> float:
+        """How rare such an excess is at placebo points: for each scored measure, one in ten counts 1, one in 100 2."""
+        total = 0.0
+        for each in MEASURES:
+            if each.scored and each.name in excess:
+                residuals = self._residuals[each.name]
+                # Rounded, so that a mean of thirds does not decide a tie.
+                as_large = len(residuals) - bisect_left(residuals, excess[each.name] - 1e-9)
+                total -= log10((1 + as_large) / (1 + len(residuals)))
+        return total
+
+
+def _means(points: Sequence[Point]) -> dict[str, float]:
+    return {
+        each.name: fmean(values)
+        for each in MEASURES
+        if (values := [point.values[each.name] for point in points if each.name in point.values])
+    }
+
+
+def _excess(ranked: Sequence[Ranked]) -> Estimate | None:
+    """Characters fetched again per compaction, beyond the control: the mean of the sessions' means."""
+    by_session: dict[int, list[float]] = defaultdict(list)
+    for each in ranked:
+        if (chars := each.excess_chars) is not None:
+            by_session[id(each.session)].append(chars)
+    return estimate([fmean(values) for values in by_session.values()])
+
+
+def _groups(ranked: Sequence[Ranked], name_of: Callable[[Session], str]) -> Iterator[Group]:
+    members: dict[str, list[Ranked]] = defaultdict(list)
+    for each in ranked:
+        members[name_of(each.session)].append(each)
+    for name, group in sorted(members.items(), key=lambda item: (-len(item[1]), item[0])):
+        readable = [need for each in group if each.found.readable for need in each.found.needs]
+        yield Group(
+            name,
+            len({id(each.session) for each in group}),
+            len(group),
+            sum(each.score is not None for each in group),
+            _excess(group),
+            sum(len(each.found.failures) for each in group),
+            len(readable),
+            sum(need.covered for need in readable),
+        )

@@ -1,0 +1,142 @@
+"""A session as a stream of events, in the form into which the reader of each harness brings its records.
+
+A compaction says which earlier events stay visible by their keys, so that no reader has to hold a session in memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["user", "assistant", "system", "attachment"]
+Kind = Literal["summary", "clearing"]  # a clearing empties old results and writes no summary
+Standing = Literal["main", "subagent", "fork"]
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What a record says about the session; an empty field says nothing new."""
+
+    session: str = ""
+    version: str = ""
+    project: str = ""
+    model: str = ""
+    standing: Standing | None = None
+    parent: str = ""  # the session that this one continues or was started by
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A text that the model saw or wrote. An attachment is file content that the harness put into the context."""
+
+    role: Role
+    text: str
+    key: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call of the main agent. Calls of one response share a batch."""
+
+    id: str
+    tool: str
+    arguments: Mapping[str, Any]
+    cwd: str = ""
+    batch: str = ""
+    key: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a call returned; `failed` is None where the harness does not say."""
+
+    call: str
+    text: str
+    failed: bool | None = None
+    key: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KeptNothing:
+    """Nothing before the compaction stays visible."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFrom:
+    """Everything from this key on stays visible."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptKeys:
+    """Exactly these stay visible."""
+
+    keys: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBut:
+    """Everything that was visible stays, but for these."""
+
+    keys: frozenset[str]
+
+
+Kept = KeptNothing | KeptFrom | KeptKeys | KeptBut
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """A compaction. `summary` is None where the file does not hold it in readable form."""
+
+    kept: Kept
+    summary: str | None
+    restated: str = ""  # older messages that are repeated beside the summary
+    kind: Kind = "summary"
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+    trigger: str = ""
+    identity: str = ""  # the same in every file that holds a copy of this compaction
+    key: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The size of the context in tokens, as the harness reported it at this point."""
+
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """The session goes on from an earlier event: what came after that event is a branch that was left."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """What follows is another session: some files hold several."""
+
+
+Event = NewSession | Info | Message | Call | Result | Compaction | Size | Rewind
+
+
+@dataclass
+class Tally:
+    """What a reader could not use, counted: nothing is left out in silence."""
+
+    records: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)  # record types that this reader does not know
+    broken: int = 0  # records that are no JSON, or not of the shape of their type
+    long: int = 0  # lines longer than the limit
+    cut: int = 0  # the last line is incomplete: normal for a session that is still running, or that was killed
+    subagent: int = 0  # records of subagents inside the file of the main agent
+    orphans: int = 0  # results without a call
+    notes: Counter[str] = field(default_factory=Counter)

@@ -1,0 +1,330 @@
+"""Shell commands, taken apart far enough to say what each part does: which files it reads, and what it may change.
+
+This is no shell: a command is never run, and one that cannot be taken apart counts as doing something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+COMMAND_LIMIT = 20_000  # characters of a command that are looked at
+
+_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n.*?(?:\n[ \t]*\2[ \t]*(?=\n|$)|\Z)", re.DOTALL)
+_QUIET = re.compile(r"[0-9&]?>{1,2}[ \t]*(?:/dev/null|&[0-9-]|\$null)|<[ \t]*/dev/null")
+_PIECE = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|&&|\|\||\||;|\n|>{1,2}|(?<!\d)#[^\n]*(?<=\s#)", re.DOTALL)
+_WORD = re.compile(r"(?:[^\s'\"\\]|\\.|'[^']*'|\"(?:\\.|[^\"\\])*\")+", re.DOTALL)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_WRITES = re.compile(r"write_text\(|writeFile(?:Sync)?\(|\bopen\([^)]*['\"][wa]b?\+?['\"]|\.write\(|WriteAllText")
+_PRINTED = re.compile(r"(\d+)(?:,(\d+|\$))?p")
+_NR = re.compile(r"NR\s*(?:>=|>|==)\s*(\d+)(?:.*?NR\s*<=?\s*(\d+))?")
+
+END = 10**9  # the last line of any file
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Lines of a file, both ends included."""
+
+    path: str
+    first: int = 1
+    last: int = END
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One simple command of a larger one."""
+
+    kind: str
+    reads: tuple[Range, ...] = ()
+    changes: tuple[str, ...] = ()
+
+
+_READERS = {"cat", "nl", "head", "tail", "sed", "awk", "bat", "batcat", "less", "more", "get-content", "gc", "type"}
+_KINDS = {
+    "search": "grep rg egrep fgrep ag ack select-string sls findstr zgrep",
+    "list": "ls find fd tree stat file du df wc pwd which whereis get-childitem dir gci test-path realpath basename "
+    "dirname env printenv date whoami uname hostname ps get-process get-location",
+    "edit": "tee cp mv rm mkdir rmdir touch patch chmod chown ln install dd truncate apply_patch applypatch "
+    "set-content add-content out-file new-item remove-item move-item copy-item rename-item unzip",
+    "test": "pytest tox nox jest vitest mocha make cmake ctest ninja mvn gradle ./gradlew cargo npm pnpm yarn bun npx "
+    "pnpx bunx mise just tsc eslint prettier ruff mypy black flake8 pylint golangci-lint dotnet rake bundle rspec "
+    "phpunit composer uv poetry gofmt swift xcodebuild bazel pre-commit go",
+    "poll": "sleep wait start-sleep",
+}
+_KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+_VCS_STATE = {
+    "status",
+    "log",
+    "diff",
+    "show",
+    "branch",
+    "rev-parse",
+    "blame",
+    "remote",
+    "ls-files",
+    "ls-tree",
+    "ls-remote",
+    "describe",
+    "config",
+    "reflog",
+    "shortlog",
+    "cat-file",
+    "merge-base",
+    "rev-list",
+    "name-rev",
+    "for-each-ref",
+    "symbolic-ref",
+    "show-ref",
+    "check-ignore",
+    "whatchanged",
+    "help",
+}
+_FORGE_STATE = {"view", "list", "status", "diff", "checks", "api", "search", "browse"}
+_SETUP = {
+    "install",
+    "ci",
+    "add",
+    "i",
+    "sync",
+    "pip",
+    "init",
+}  # what a tool for tests does to the machine, not to the code
+_WRAPPERS = {
+    "sudo",
+    "time",
+    "nohup",
+    "command",
+    "exec",
+    "builtin",
+    "rtk",
+    "nice",
+    "stdbuf",
+    "env",
+    "then",
+    "do",
+    "else",
+    "!",
+    "{",
+    "(",
+}
+
+
+def without_heredocs(command: str) -> tuple[str, bool]:
+    """The command without the bodies of its heredocs, and whether one of those writes files.
+
+    >>> without_heredocs("python - <<'E'\\nopen('a', 'w').write('x')\\nE\\nls")
+    ("python - <<'E'\\nls", True)
+    """
+    if "<<" not in command:
+        return command, False
+    bodies = "".join(match[0] for match in _HEREDOC.finditer(command))
+    return _HEREDOC.sub(lambda match: f"<<{match[1]}{match[2]}{match[1]}{match[3]}", command), bool(
+        _WRITES.search(bodies)
+    )
+
+
+def simplified(command: str) -> str:
+    """The command without what changes nothing about it: a leading `cd`, silenced output, spacing.
+
+    >>> simplified("cd /a && pytest  -q 2>&1")
+    'pytest -q'
+    """
+    text = " ".join(_QUIET.sub("", command).split())
+    while match := re.match(r"(?:cd|pushd|Set-Location) +(?:'[^']*'|\"[^\"]*\"|[^\s;&]+) *(?:&&|;) *", text):
+        text = text[match.end() :]
+    return text
+
+
+def parts(command: str, cwd: str) -> Iterator[Part]:
+    """What the simple commands of a command do, in order."""
+    command = command[:COMMAND_LIMIT]
+    if "\\" in command and re.search(r"[A-Za-z]:\\|\.\\", command):
+        command = command.replace("\\", "/")  # a Windows path, not an escape
+    command, writes = without_heredocs(command)
+    if writes:
+        yield Part("edit")
+    command = _QUIET.sub(" ", command)
+    fed: Part | None = None  # what the command before a pipe read
+    for text, target, piped in _simple(command):
+        words = [_unquoted(word) for word in _WORD.findall(text)]
+        words = _unwrapped(words)
+        if not words:
+            continue
+        if words[0].lower() in ("cd", "pushd", "set-location") and len(words) > 1:
+            cwd = joined(cwd, words[1])
+            continue
+        part = _part(words, cwd)
+        if fed is not None and not target:
+            part = _through(fed, part, words)
+        if target:
+            part = Part("edit", (), (joined(cwd, _unquoted(target)),))
+        if piped:
+            fed = part
+            continue
+        fed = None
+        yield part
+    if fed is not None:
+        yield fed
+
+
+def _simple(command: str) -> Iterator[tuple[str, str, bool]]:
+    """The text of each simple command, the file that its output goes to, and whether it is piped into the next."""
+    start = 0
+    text = ""
+    for match in _PIECE.finditer(command):
+        mark = match[0]
+        if mark[0] in "'\"#":
+            continue
+        text += command[start : match.start()]
+        start = match.end()
+        if mark[0] == ">":
+            text += "\0"
+            continue
+        yield *_target(text), mark == "|"
+        text = ""
+    yield *_target(text + command[start:]), False
+
+
+def _target(text: str) -> tuple[str, str]:
+    text, _, target = text.partition("\0")
+    words = _WORD.findall(target)
+    return text, words[0] if words else ""
+
+
+def _unquoted(word: str) -> str:
+    return word.replace("'", "").replace('"', "").replace("\\", "") if any(c in word for c in "'\"\\") else word
+
+
+def _unwrapped(words: list[str]) -> list[str]:
+    while words:
+        first = words[0]
+        if first == "timeout" or first == "gtimeout":
+            words = words[1:]
+            while words and (words[0].startswith("-") or words[0][0].isdigit()):
+                words = words[1:]
+        elif first in _WRAPPERS or _ASSIGNMENT.match(first):
+            words = words[1:]
+        else:
+            break
+    return words
+
+
+def _part(words: list[str], cwd: str) -> Part:
+    name = words[0].rsplit("/", 1)[-1].lower() if not words[0].startswith("./") else words[0].lower()
+    if name == "git":
+        return Part(_git(words))
+    if name in ("gh", "glab"):
+        rest = [word for word in words[1:] if not word.startswith("-")]
+        return Part("vcs-state" if set(rest[:2]) & _FORGE_STATE else "vcs-change")
+    if name in ("sed", "perl", "gsed") and any(w.startswith(("-i", "-pi", "--in-place")) for w in words[1:]):
+        files = [w for w in words[1:] if not w.startswith("-")][1:]
+        return Part("edit", (), tuple(joined(cwd, file) for file in files))
+    if name in _READERS:
+        return Part("read", tuple(_ranges(name, words[1:], cwd)))
+    if name in ("python", "python3", "node", "deno", "ruby"):
+        if "-m" in words[:4] and set(words) & {"pytest", "unittest", "mypy", "ruff", "tox"}:
+            return Part("test")
+        return Part("edit" if _WRITES.search(" ".join(words)) else "other")
+    kind = _KIND_OF.get(name, "other")
+    if kind == "test" and set(words[1:3]) & _SETUP:
+        return Part("other")
+    if kind == "edit":
+        files = [word for word in words[1:] if not word.startswith("-")]
+        if name in ("cp", "mv", "ln", "copy-item", "move-item", "install"):
+            files = files[-1:]  # only the last path is changed
+        return Part("edit", (), tuple(joined(cwd, file) for file in files))
+    return Part(kind)
+
+
+def _git(words: list[str]) -> str:
+    rest = list(words[1:])
+    while rest and rest[0].startswith("-"):
+        rest = rest[2:] if rest[0] in ("-C", "-c") else rest[1:]
+    if not rest:
+        return "vcs-state"
+    if rest[0] == "grep":
+        return "search"
+    if rest[:2] in (["stash", "list"], ["stash", "show"], ["worktree", "list"], ["tag", "-l"]):
+        return "vcs-state"
+    return "vcs-state" if rest[0] in _VCS_STATE else "vcs-change"
+
+
+def _ranges(name: str, words: list[str], cwd: str) -> Iterator[Range]:
+    files: list[str] = []
+    spans: list[tuple[int, int]] = []
+    takes = iter(words)
+    for word in takes:
+        if name in ("head", "tail") and re.fullmatch(r"-n?\d+|--lines=\d+|-n|-c", word):
+            count = re.sub(r"\D", "", word) or re.sub(r"\D", "", next(takes, ""))
+            if count and word != "-c":
+                lines = min(int(count[:9]), END)
+                spans.append((1, lines) if name == "head" else (END - lines, END))
+        elif name == "sed" and (found := _PRINTED.findall(word)) and not word.startswith(("/", "./")):
+            spans += [(int(a[:9]), END if b == "$" else int((b or a)[:9])) for a, b in found]
+        elif name == "awk" and (match := _NR.search(word)):
+            spans.append((int(match[1][:9]), int((match[2] or str(END))[:9])))
+        elif name == "awk" and not files and ("{" in word or ("/" not in word and "." not in word)):
+            continue
+        elif word.lower() in ("-totalcount", "-head", "-first"):
+            spans.append((1, int(re.sub(r"\D", "", next(takes, ""))[:9] or END)))
+        elif word.lower() in ("-tail", "-last"):
+            spans.append((END - int(re.sub(r"\D", "", next(takes, ""))[:9] or 0), END))
+        elif not word.startswith(("-", "<", "$")) and word != "+":
+            files.append(word)
+    for file in files:
+        for first, last in spans or [(1, END)]:
+            yield Range(joined(cwd, file), first, last)
+
+
+def _through(before: Part, part: Part, words: list[str]) -> Part:
+    """What a pipe does: a filter by line numbers narrows the range that was read, any other filter leaves a search."""
+    name = words[0].lower()
+    if part.kind == "read" and name in ("sed", "head", "tail", "awk", "cat", "nl", "less", "more", "bat"):
+        spans = [(r.first, r.last) for r in _ranges(name, [*words[1:], "-"], "")] or [
+            (r.first, r.last) for r in _ranges(name, [*words[1:], "x"], "")
+        ]
+        if before.kind != "read" or not spans:
+            return before
+        return replace(before, reads=tuple(Range(r.path, a, b) for r in before.reads for a, b in spans))
+    if name == "select-object":
+        numbers = {words[i].lower(): int(re.sub(r"\D", "", words[i + 1])[:9] or 0) for i in range(1, len(words) - 1)}
+        first = numbers.get("-skip", 0) + 1
+        last = first + numbers["-first"] - 1 if "-first" in numbers else END
+        return replace(before, reads=tuple(Range(r.path, first, last) for r in before.reads))
+    if part.kind in ("search", "list") or name in (
+        "sort",
+        "uniq",
+        "cut",
+        "tr",
+        "jq",
+        "column",
+        "xargs",
+        "measure-object",
+    ):
+        return Part(before.kind if before.kind != "read" else "search")
+    return part if part.kind in ("edit", "vcs-change", "test") else Part(before.kind)
+
+
+@lru_cache(maxsize=8192)
+def joined(cwd: str, path: str) -> str:
+    """A path made absolute and plain, by text alone.
+
+    >>> joined("/home/me", "../you/./a.py"), joined("D:\\\\x", "y.js"), joined("", "src/a.py")
+    ('/home/you/a.py', 'd:/x/y.js', 'src/a.py')
+    """
+    path = path.replace("\\", "/").strip("'\"")
+    if not (path.startswith(("/", "~")) or path[1:2] == ":") and cwd:
+        path = f"{cwd.replace(chr(92), '/')}/{path}"
+    if path[1:2] == ":":
+        path = path[0].lower() + path[1:]
+    root = "/" if path.startswith("/") else ""
+    steps: list[str] = []
+    for step in path.split("/"):
+        if step == ".." and steps and steps[-1] != "..":
+            steps.pop()
+        elif step not in ("", "."):
+            steps.append(step)
+    return root + "/".join(steps)

@@ -1,0 +1,68 @@
+"""Which events of a session the model could still see at a given point."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+FOREVER = 1 << 62
+
+
+@dataclass(frozen=True)
+class Visible:
+    """Event numbers, as intervals in order: each from its first number up to, but not including, its second."""
+
+    starts: tuple[int, ...] = (0,)
+    ends: tuple[int, ...] = (FOREVER,)
+
+    def holds(self, number: int) -> bool:
+        place = bisect_right(self.starts, number) - 1
+        return place >= 0 and number < self.ends[place]
+
+    def until(self, end: int) -> Visible:
+        """Only what comes before this number."""
+        return intervals((a, min(b, end)) for a, b in zip(self.starts, self.ends, strict=True))
+
+    def since(self, start: int) -> Visible:
+        """Only what comes from this number on."""
+        return intervals((max(a, start), b) for a, b in zip(self.starts, self.ends, strict=True))
+
+    def without(self, numbers: Iterable[int]) -> Visible:
+        pieces = []
+        gone = sorted(set(numbers))
+        for start, end in zip(self.starts, self.ends, strict=True):
+            for number in gone[bisect_right(gone, start - 1) : bisect_right(gone, end - 1)]:
+                pieces.append((start, number))
+                start = number + 1
+            pieces.append((start, end))
+        return intervals(pieces)
+
+    def onwards(self, start: int) -> Visible:
+        """With everything from this number on."""
+        before = self.until(start)
+        return intervals([*zip(before.starts, before.ends, strict=True), (start, FOREVER)])
+
+
+def intervals(pieces: Iterable[tuple[int, int]]) -> Visible:
+    """Intervals brought into order; touching ones are joined, empty ones left out.
+
+    >>> intervals([(5, 9), (0, 0), (2, 5)])
+    Visible(starts=(2,), ends=(9,))
+    """
+    starts: list[int] = []
+    ends: list[int] = []
+    for start, end in sorted(pieces):
+        if start >= end:
+            continue
+        if ends and start <= ends[-1]:
+            ends[-1] = max(ends[-1], end)
+        else:
+            starts.append(start)
+            ends.append(end)
+    return Visible(tuple(starts), tuple(ends))
+
+
+def numbered(numbers: Iterable[int]) -> Visible:
+    """Exactly these numbers."""
+    return intervals((number, number + 1) for number in numbers)

@@ -1,0 +1,253 @@
+"""What an audit says: the same sentences for the terminal, the page and the JSON, each carried by its numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from recompact.audit.files import Passed
+from recompact.audit.findings import Compacted, Need, Reread, Session
+from recompact.audit.intervals import LEAST, Estimate
+from recompact.audit.masking import safe_line
+from recompact.audit.scoring import Assessment, Contrast, Ranked
+from recompact.audit.shell import END
+
+CHARACTERS_PER_TOKEN = 4
+
+OBSERVATIONAL = (
+    "This is observational: it shows what agents did after compactions, beside what the same agents did at placebo "
+    "points, where nothing was compacted.",
+    "It can show that work was done again which the dropped part of the context had made unnecessary. It cannot show "
+    "that the task would have gone better without the compaction: a new topic also needs reading, and a fact that was "
+    "lost without a trace leaves none here. Sessions, tasks and models differ, so harnesses are not ranked by this.",
+)
+NEXT = (
+    (
+        "Whether a compaction did harm is known only by trying both: continue from the same state with the context "
+        "before and with the context after it. Record tasks of your own with",
+        "recompact collect CONFIG",
+    ),
+    ("Then test every compaction with", "recompact verify CONFIG"),
+)
+
+
+def counted(number: int, noun: str) -> str:
+    """
+    >>> counted(1, "session"), counted(1200, "call")
+    ('1 session', '1,200 calls')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def amount(value: float) -> str:
+    """A figure as short as it can be read.
+
+    >>> amount(8371.4), amount(1.234), amount(0.0)
+    ('8,371', '1.23', '0')
+    """
+    return f"{value:,.0f}" if abs(value) >= 100 or value == 0 else f"{value:.3g}"
+
+
+def interval(estimate: Estimate) -> str:
+    """
+    >>> interval(Estimate(2.0, 1.0, 3.0, 9)), interval(Estimate(2.0, None, None, 3))
+    ('+2 [+1, +3]', '+2')
+    """
+    ends = (estimate.value,) if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
+    said = [("+" if value > 0 else "") + amount(value).replace("-", "−") for value in (estimate.value, *ends)]
+    return said[0] if estimate.low is None else f"{said[0]} [{said[1]}, {said[2]}]"
+
+
+def scope(assessment: Assessment) -> str:
+    """What was read."""
+    sessions = assessment.findings.sessions
+    harnesses = Counter(session.harness for session in sessions)
+    listed = ", ".join(f"{name} {number}" for name, number in harnesses.most_common())
+    size = assessment.findings.size / 1e6
+    return (
+        f"{counted(len(assessment.ranked), 'compaction')} in {counted(len(sessions), 'session')} "
+        f"({listed or 'none'}), {size:,.{0 if size >= 10 else 1}f} MB read."
+    )
+
+
+def answer(assessment: Assessment) -> Iterator[str]:
+    """The main finding: text fetched again, beyond placebo, or why nothing can be said about it."""
+    if not assessment.ranked:
+        yield "No compaction was found, so there is nothing to compare."
+        return
+    main = assessment.contrast("refetched")
+    if main is None:
+        yield (
+            "No session has both a compaction with calls after it and placebo points to compare it with: nothing can "
+            "be called harm. The list below shows the amounts as they are."
+        )
+        return
+    figures = (
+        f"{amount(main.real)} characters per 10 calls after compactions, {amount(main.placebo)} at placebo points"
+        f"{f' ({main.ratio:.1f} times)' if main.ratio else ''}; excess {interval(main.difference)} "
+        f"over {counted(main.difference.sessions, 'session')}"
+    )
+    if main.separates:
+        yield f"After compactions, agents fetched text again that a dropped result had held: {figures}."
+        if (per := assessment.excess_chars) is not None:
+            tokens = per.value / CHARACTERS_PER_TOKEN
+            yield (
+                f"That is {interval(per)} characters per compaction beyond placebo, about "
+                f"{amount(tokens)} tokens, within the first 20 calls."
+            )
+    elif main.difference.low is None:
+        yield (
+            f"Text fetched again: {figures}. With fewer than {LEAST} sessions there is no interval, so this is not "
+            "shown as harm."
+        )
+    else:
+        yield (
+            f"Text fetched again does not separate compactions from placebo points here ({figures}): it is not shown "
+            "as harm."
+        )
+
+
+def verdict(contrast: Contrast) -> str:
+    """Why a measure is shown as harm, or is not."""
+    if contrast.separates:
+        return "excess"
+    if contrast.difference.low is None:
+        return "too few sessions"
+    return "does not separate"
+
+
+def size(found: Compacted) -> str:
+    """
+    Tokens before and after, e.g. `155,377 → 16,970`; with `~` where they are estimated from characters.
+    """
+    mark = "~" if found.estimated else ""
+    before = f"{mark}{found.before:,}" if found.before is not None else "?"
+    return f"{before} → {f'{mark}{found.after:,}' if found.after is not None else '?'}"
+
+
+def place(session: Session, found: Compacted) -> str:
+    """Where a compaction stands: its file and line."""
+    return f"{name(session)}:{found.line}"
+
+
+def name(session: Session) -> str:
+    return safe_line(f"{session.path.name}{f'/{session.member}' if session.member else ''}")
+
+
+def unscored(each: Ranked) -> str:
+    """Why a compaction has no score."""
+    if each.found.kind == "clearing":
+        return "old results were cleared, no summary was written"
+    if not each.found.dropped_calls:
+        return "no call before it is in the file"
+    if each.point is None:
+        return f"only {counted(each.found.following, 'call')} after it"
+    return "no placebo points to compare it with"
+
+
+def gist(each: Ranked) -> str:
+    """What is worst about a compaction, in one line."""
+    found = each.found
+    parts = []
+    if found.failures:
+        parts.append(f"known failure hit again: {safe_line(found.failures[0].call, 80)}")
+    reading = [refetch for refetch in found.refetches if refetch.reading]
+    if reading:
+        chars = sum(refetch.chars for refetch in reading)
+        parts.append(f"{chars:,} characters fetched again in {counted(len(reading), 'call')}")
+    lost = [need for need in found.needs if not need.covered]
+    if found.readable and lost:
+        parts.append(f"{counted(len(lost), 'literal')} used that the summary lacks")
+    return "; ".join(parts) or "nothing was fetched again"
+
+
+def details(each: Ranked) -> Iterator[str]:
+    """What else is known about a compaction."""
+    found = each.found
+    phase = "at the start of a user turn" if found.starts_turn else "in the middle of a turn"
+    reading = "; the calls before it were mostly reading" if found.reading_phase else ""
+    yield (
+        f"It fell {phase}, {counted(found.since_edit, 'call')} after the last edit{reading}. It dropped "
+        f"{counted(found.dropped_calls, 'call')} and kept {found.kept_calls}."
+    )
+    if each.control:
+        whose = {"own": "of this session", "harness": "of this harness's sessions", "pooled": "of all sessions"}
+        yield f"The control: the placebo points {whose[each.control]}."
+    if not found.readable:
+        yield "The summary is not readable in the file, so what it covered is unknown."
+    elif found.coverage is not None:
+        late = sum(need.lost_late for need in found.needs)
+        more = f" {counted(late, 'literal')} had survived an earlier summary and not this one." if late else ""
+        yield (
+            f"Of {counted(len(found.needs), 'literal')} from the dropped part that the agent used afterwards, the "
+            f"summary carried {sum(need.covered for need in found.needs)}.{more}"
+        )
+
+
+def reread(again: Reread) -> str:
+    """
+    >>> reread(Reread(Range("/a/b.py", 10, 90), 7, 3))
+    '/a/b.py, lines 10 to 90, at line 7; before at line 3'
+    """
+    lines = again.range
+    which = "whole" if (lines.first, lines.last) == (1, END) else f"lines {lines.first} to {lines.last}"
+    if lines.last == END and lines.first > 1:
+        which = f"from line {lines.first} on"
+    return f"{safe_line(lines.path)}, {which}, at line {again.line}; before at line {again.earlier_line}"
+
+
+def fate(need: Need) -> str:
+    """What became of a literal that the summary lacks."""
+    told = "found again in a result before it was used" if need.found_again else "used without a visible source"
+    return f"{told}; an earlier summary had it" if need.lost_late else told
+
+
+def passed_over(assessment: Assessment) -> Iterator[str]:
+    """What was not read, or not understood, and why."""
+    passed: Passed = assessment.findings.passed
+    if passed.links:
+        yield f"{counted(passed.links, 'link')} inside the folders not followed."
+    if passed.special:
+        yield f"{counted(passed.special, 'special file')} passed over."
+    if passed.foreign:
+        yield f"{counted(len(passed.foreign), 'JSON file')} of no known transcript format: {_listed(passed.foreign)}."
+    for path, why in passed.unreadable[:20]:
+        yield f"{safe_line(str(path))}: {safe_line(why)}."
+    if len(passed.unreadable) > 20:
+        yield f"{counted(len(passed.unreadable) - 20, 'more file')} could not be read."
+    sessions = assessment.findings.sessions
+    unknown: Counter[str] = Counter()
+    notes: Counter[str] = Counter()
+    for session in sessions:
+        unknown.update(session.tally.unknown)
+        notes.update(session.tally.notes)
+    if unknown:
+        listed = ", ".join(f"{safe_line(kind, 60)} {number}" for kind, number in unknown.most_common(8))
+        more = f" and {len(unknown) - 8} more types" if len(unknown) > 8 else ""
+        yield f"{counted(sum(unknown.values()), 'record')} of unknown types: {listed}{more}."
+    tallies = [session.tally for session in sessions]
+    for number, what in (
+        (sum(tally.broken for tally in tallies), "record that is no JSON, or not of its type's shape"),
+        (sum(tally.long for tally in tallies), "line over the limit of 32 MB"),
+        (sum(tally.cut for tally in tallies), "file whose last line is cut: normal for a session that was running"),
+        (sum(tally.subagent for tally in tallies), "record of subagents inside a main agent's file, left out"),
+        (sum(tally.orphans for tally in tallies), "result without a call"),
+        (sum(session.rewinds for session in sessions), "branch that was left, kept apart"),
+        (
+            sum(session.copies for session in sessions),
+            "compaction copied into a fork or a resumed session, counted once",
+        ),
+        (sum(session.standing == "subagent" for session in sessions), "session of a subagent"),
+    ):
+        if number:
+            first, _, rest = what.partition(" ")
+            yield f"{counted(number, first)} {rest}."
+    for what, number in notes.items():
+        first, _, rest = what.partition(" ")
+        yield f"{counted(number, first)} {rest}."
+
+
+def _listed(paths: list[Path]) -> str:
+    shown = ", ".join(safe_line(path.name, 80) for path in paths[:5])
+    return shown + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")

@@ -1,0 +1,84 @@
+"""Copilot CLI: an events file of JSON lines, in which the events of subagents stand between those of the main agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from recompact.audit.files import Record
+from recompact.audit.session import Call, Compaction, Event, Info, KeptFrom, KeptNothing, Message, Result, Tally
+from recompact.harnesses.transcripts.reader import Place, Reader, arguments, content_text, mapping, number, text
+
+_PREFIXES = (
+    "hook.",
+    "session.",
+    "assistant.",
+    "subagent.",
+    "permission.",
+    "system.",
+    "tool.",
+    "user.",
+    "skill.",
+    "abort",
+)
+
+
+def recognises(sample: list[Any], path: Path) -> bool:
+    first = mapping(sample[0]) if sample else {}
+    return isinstance(first.get("data"), dict) and text(first.get("type")).startswith(_PREFIXES)
+
+
+def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
+    started = cwd = ""
+    for line, record in records:
+        if not isinstance(record, dict):
+            tally.broken += 1
+            continue
+        data = mapping(record.get("data"))
+        if record.get("agentId") or data.get("parentToolCallId") or data.get("parentAgentTaskId"):
+            tally.subagent += 1
+            continue
+        key = text(record.get("id"))
+        match record.get("type"):
+            case "session.start" | "session.resume":
+                context = mapping(data.get("context"))
+                cwd = text(context.get("cwd")) or cwd
+                yield Info(text(data.get("sessionId")), text(data.get("copilotVersion")), cwd, standing="main")
+            case "user.message":
+                yield Message("user", text(data.get("content")), key, line)
+            case "assistant.message":
+                yield Info(model=text(data.get("model")))
+                yield Message("assistant", text(data.get("content")), key, line)
+            case "system.message":
+                yield Message("system", text(data.get("content")), key, line)
+            case "tool.execution_start":
+                name, batch = text(data.get("toolName")), text(data.get("turnId"))
+                yield Call(text(data.get("toolCallId")), name, arguments(data.get("arguments")), cwd, batch, key, line)
+            case "tool.execution_complete":
+                result = data.get("result") or data.get("error")
+                said = content_text(mapping(result).get("content") or mapping(result).get("message") or result)
+                failed = None if data.get("success") is None else data.get("success") is not True
+                yield Result(text(data.get("toolCallId")), said, failed, key, line)
+            case "session.compaction_start":
+                started = key
+                yield Message("system", "", key, line)
+            case "session.compaction_complete" if data.get("success") is False:
+                tally.notes["compaction that failed"] += 1
+            case "session.compaction_complete":
+                # It runs beside the agent. What stays is not recorded; what came after its start is taken to.
+                yield Compaction(
+                    KeptFrom(started) if started else KeptNothing(),
+                    text(data.get("summaryContent")) or None,
+                    tokens_before=number(data.get("preCompactionTokens")),
+                    identity=key,
+                    key=key,
+                    line=line,
+                )
+                started = ""
+            case kind:
+                if not text(kind).startswith(_PREFIXES):
+                    tally.unknown[str(kind)[:60]] += 1
+
+
+READER = Reader("copilot", recognises, read, (Place("session-state", "COPILOT_HOME", "~/.copilot"),))

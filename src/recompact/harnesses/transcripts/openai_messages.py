@@ -1,0 +1,81 @@
+"""Plain messages in OpenAI's form: one per line, or a list of them in a document or on each line.
+
+Such a file names no compaction. One is recognised by a message that begins as the summaries of known harnesses do, or
+that says so itself: `"compaction": true` beside its role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from recompact.audit.files import Record
+from recompact.audit.session import Call, Compaction, Event, Info, KeptNothing, Message, NewSession, Result, Tally
+from recompact.harnesses.transcripts.reader import Reader, arguments, content_text, items, mapping, text
+
+_ROLES = frozenset(["system", "developer", "user", "assistant", "tool", "function"])
+SUMMARIES = (
+    "[CONTEXT COMPACTION",
+    "[CONTEXT SUMMARY",
+    "<state_snapshot>",
+    "<compacted-summary>",
+    "<summary>",
+    "<conversation_summary>",
+    "This session is being continued from a previous conversation",
+    "Another language model started to solve this problem",
+)
+
+
+def recognises(sample: list[Any], path: Path) -> bool:
+    return any(_is_message(message) for value in sample[:4] for message in listed(value)[:4])
+
+
+def listed(value: Any) -> list[Any]:
+    """The messages of a record: itself, or those that it lists."""
+    if isinstance(value, dict) and "messages" in value:
+        value = value["messages"]
+    return value if isinstance(value, list) else [value]
+
+
+def _is_message(value: Any) -> bool:
+    return text(mapping(value).get("role")) in _ROLES and bool({"content", "tool_calls"} & set(value))
+
+
+def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
+    first = True
+    for line, value in records:
+        together = isinstance(value, list) or "messages" in mapping(value)
+        if together and not first:
+            yield NewSession()
+        first = False
+        if together:
+            record = mapping(value)
+            yield Info(text(record.get("session_id")) or text(record.get("id")), model=text(record.get("model")))
+        for place, message in enumerate(listed(value), 1):
+            if _is_message(message):
+                yield from message_events(message, place if together else line, tally)
+            else:
+                tally.unknown[str(mapping(message).get("type") or "record that is no message")[:60]] += 1
+
+
+def message_events(message: Mapping[str, Any], place: int, tally: Tally) -> Iterator[Event]:
+    """The events of one message."""
+    said = content_text(message.get("content"))
+    role = message["role"]
+    if message.get("compaction") is True or (role != "tool" and said.lstrip().startswith(SUMMARIES)):
+        yield Compaction(KeptNothing(), said, line=place)
+    elif role in ("tool", "function"):
+        yield Result(text(message.get("tool_call_id")) or text(message.get("name")), said, line=place)
+    elif role == "assistant":
+        if said:
+            yield Message("assistant", said, line=place)
+        for call in items(message.get("tool_calls")):
+            function = mapping(mapping(call).get("function"))
+            given = arguments(function.get("arguments"))
+            yield Call(text(mapping(call).get("id")), text(function.get("name")), given, "", f"m{place}", line=place)
+    else:
+        yield Message("user" if role == "user" else "system", said, line=place)
+
+
+READER = Reader("openai-messages", recognises, read)

@@ -1,0 +1,77 @@
+"""What a transcript reader is, and the few shapes of content that several harnesses share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recompact.audit.files import Record
+from recompact.audit.session import Event, Tally
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder in which a harness keeps its transcripts: below a directory that a variable may move."""
+
+    folder: str
+    variable: str = ""  # the environment variable that names another directory
+    default: str = "~"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How the transcripts of one harness are recognised, found and read."""
+
+    harness: str
+    recognises: Callable[[list[Any], Path], bool]  # by the first records, and the path where those do not tell
+    read: Callable[[Iterable[Record], Tally], Iterator[Event]]
+    places: tuple[Place, ...] = ()
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """A mapping, whatever came: what is none counts as empty."""
+    return value if isinstance(value, dict) else {}
+
+
+def text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def content_text(content: Any) -> str:
+    """The text of a message's content: a string, a block, or blocks of which some carry text."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        content = [content]
+    found = []
+    for block in items(content):
+        if isinstance(block, str):
+            found.append(block)
+        elif isinstance(block, dict):
+            found.append(text(block.get("text")) or text(block.get("content")))
+    return "\n".join(filter(None, found))
+
+
+def arguments(value: Any, name: str = "input") -> Mapping[str, Any]:
+    """The arguments of a call: a mapping, JSON of one in a string, or free text, which then stands under this name."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, str) and value[:1] == "{":
+        try:
+            parsed = json.loads(value)
+        except (ValueError, RecursionError):
+            parsed = None
+        if isinstance(parsed, dict):
+            return parsed
+    return {name: value} if isinstance(value, str) else {}

@@ -1,0 +1,55 @@
+"""All transcript readers. A further harness is one file and one row here; nothing else knows its name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from recompact.harnesses.transcripts import (
+    atif,
+    claude_code,
+    codex,
+    copilot,
+    gemini,
+    hermes,
+    inspect,
+    openai_messages,
+    openclaw,
+    opencode,
+    openhands,
+    pi,
+)
+from recompact.harnesses.transcripts.reader import Reader
+
+# In this order they are asked: the plain form at the end takes what no other knows.
+READERS: tuple[Reader, ...] = (
+    claude_code.READER,
+    codex.READER,
+    openclaw.READER,
+    pi.READER,
+    openhands.READER,
+    copilot.READER,
+    opencode.READER,
+    gemini.READER,
+    atif.READER,
+    inspect.READER,
+    hermes.READER,
+    openai_messages.READER,
+)
+
+
+def reader_of(sample: list[Any], path: Path) -> Reader | None:
+    """The reader of the format that these first records are in."""
+    return next((reader for reader in READERS if reader.recognises(sample, path)), None)
+
+
+def usual_places(environment: Mapping[str, str] = os.environ) -> Iterator[tuple[str, Path]]:
+    """Where the harnesses keep their transcripts on this machine: those folders that are there."""
+    for reader in READERS:
+        for place in reader.places:
+            root = environment.get(place.variable) if place.variable else None
+            folder = Path(root or place.default).expanduser() / place.folder
+            if folder.is_dir():
+                yield reader.harness, folder

@@ -1,0 +1,271 @@
+"""Transcripts written to deceive or to break: no crash, nothing executed, nothing outside read, memory bounded."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+import zipfile
+from html import unescape
+from pathlib import Path
+
+import pytest
+from audit_planting import CWD, Compact, Deed, Said, claude_code, planted
+from commands import recompact
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from recompact.audit import files
+from recompact.audit.auditing import audit_transcripts
+from recompact.audit.html import render
+from recompact.audit.plain import plain
+from recompact.audit.scoring import assess
+from recompact.harnesses.transcripts.registry import READERS, reader_of
+
+SECRETS = (
+    "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789",
+    "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+    "AKIAIOSFODNN7EXAMPLE",
+    "hunter2hunter2",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
+    "MIIEpAIBAAKCAQEA7vN4Zq3fP0x9KkLmRt5sWQ2y8bVh",
+)
+TROUBLE = (
+    '<script>alert(1)</script> <img src=x onerror="alert(2)"> \x1b[31mred\x1b]0;title\x07 \u202egnp.exe '
+    f"\u200b zero \ud800 half key={SECRETS[0]} {SECRETS[1]} {SECRETS[2]} "
+    f"password: {SECRETS[3]} Authorization: Bearer {SECRETS[4]} "
+    f"-----BEGIN RSA PRIVATE KEY-----\n{SECRETS[5]}\n-----END RSA PRIVATE KEY----- https://u:{SECRETS[3]}@host/x"
+)
+
+
+def hostile_session(count: int = 30) -> list[str]:
+    made = [Said(TROUBLE)]
+    known = "\n".join(f"{TROUBLE} line number {n} of the text" for n in range(20))
+    script: list[Deed | Said | Compact] = [*made]
+    for n in range(count):
+        command = f"cat '{TROUBLE[:40]}' /tmp/{n} && export API_TOKEN={SECRETS[1]}"
+        script.append(Deed("bash", {"command": command, TROUBLE: TROUBLE}, known if n in (3, 20) else f"{TROUBLE} {n}"))
+    script.insert(16, Compact(TROUBLE * 3, 0))
+    lines, _ = claude_code(script)
+    return [line.replace(json.dumps(CWD), json.dumps(TROUBLE)) for line in lines]
+
+
+def test_everything_shown_is_masked_escaped_and_visible(tmp_path: Path) -> None:
+    path = tmp_path / "bad\x1b[31m\u202e<b>.jsonl"
+    path.write_text("\n".join(hostile_session()), encoding="utf-8")
+    done = recompact("audit", path, "--out", tmp_path / "audit.html", columns=80)
+    assert done.returncode == 0, done.stderr
+    told = recompact("audit", path, "--json", "--no-page")
+    page = (tmp_path / "audit.html").read_text(encoding="utf-8")
+    for shown in (done.stdout, told.stdout, page):
+        for secret in SECRETS:
+            assert secret not in shown, secret
+        for character in "\x1b\x07\u202e\u200b":
+            assert character not in shown.replace("\x1b[", "") or character == "\x1b"
+        shown.encode("utf-8")
+    assert "\x1b]0;" not in done.stdout
+    assert "\x1b" not in page + told.stdout
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "default-src 'none'" in unescape(page)
+    assert json.loads(told.stdout)["compactions"]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_no_secret_survives_a_cut(secret: str, tmp_path: Path) -> None:
+    script: list[Deed | Said | Compact] = []
+    for n in range(40):
+        pad = "x" * n * 11
+        script.append(Deed("bash", {"command": f"echo {pad} token={secret}"}, f"{pad} password={secret}"))
+    script.insert(20, Compact(f"{'y' * 15_990} secret={secret}", 0))
+    (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
+    result = assess(audit_transcripts((tmp_path,), reader_of))
+    for shown in (render(result), json.dumps(plain(result))):
+        assert secret[:16] not in shown
+
+
+def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    outside.mkdir()
+    inside.mkdir()
+    lines = planted(1, claude_code, False).lines
+    (outside / "private.jsonl").write_text("\n".join(lines))
+    (inside / "own.jsonl").write_text("\n".join(lines))
+    (inside / "file.jsonl").symlink_to(outside / "private.jsonl")
+    (inside / "folder").symlink_to(outside)
+    (inside / "loop").symlink_to(inside)
+    os.mkfifo(inside / "pipe.jsonl")
+    findings = audit_transcripts((inside,), reader_of)
+    assert [session.path.name for session in findings.sessions] == ["own.jsonl"]
+    assert findings.passed.links == 3
+    assert findings.passed.special == 1
+
+
+def test_nothing_in_the_folder_changes(tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text("\n".join(planted(1, claude_code, False).lines))
+    before = path.stat()
+    audit_transcripts((tmp_path,), reader_of)
+    assert os.listdir(tmp_path) == ["own.jsonl"]
+    assert (path.stat().st_mtime_ns, path.stat().st_size) == (before.st_mtime_ns, before.st_size)
+
+
+def test_broken_lines_are_counted_and_a_cut_last_one_is_normal(tmp_path: Path) -> None:
+    lines = planted(1, claude_code, False).lines
+    lines[3:3] = ["{broken", "[" * 100_000, '{"type": "not-known", "uuid": "x"}', "17", "null", '"text"', ""]
+    (tmp_path / "s.jsonl").write_text("\n".join(lines) + '\n{"type": "user", "mess')
+    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    assert session.tally.broken == 5  # two are no JSON, three are no records
+    assert session.tally.cut == 1
+    assert session.tally.unknown["not-known"] == 1
+    assert len(session.compactions) == 1
+
+
+def test_a_file_that_begins_inside_a_record_is_still_lines(tmp_path: Path) -> None:
+    lines = planted(1, claude_code, False).lines
+    (tmp_path / "s.jsonl").write_text("\n".join([lines[0][40:], *lines[1:]]))
+    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    assert (session.tally.broken, len(session.compactions)) == (1, 1)
+
+
+def test_a_line_of_200_megabytes_takes_no_more_memory_than_the_limit(tmp_path: Path) -> None:
+    lines = planted(1, claude_code, False).lines
+    path = tmp_path / "s.jsonl"
+    with path.open("w") as file:
+        file.write("\n".join(lines[:50]) + "\n")
+        file.write('{"type": "user", "message": {"content": "')
+        for _ in range(200):
+            file.write("x" * 1_000_000)
+        file.write('"}}\n' + "\n".join(lines[50:]))
+    code = (
+        "import resource, sys; from pathlib import Path\n"
+        "from recompact.audit.auditing import audit_transcripts\n"
+        "from recompact.harnesses.transcripts.registry import reader_of\n"
+        "(s,) = audit_transcripts((Path(sys.argv[1]),), reader_of).sessions\n"
+        "print(s.tally.long, len(s.compactions), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    long, compactions, memory = map(int, done.stdout.split())
+    assert (long, compactions) == (1, 1)
+    assert memory < 250_000  # kB
+
+
+def test_an_archive_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "DOCUMENT_LIMIT", 1 << 20)
+    bomb = tmp_path / "log.eval"
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", "{}")
+        archive.writestr("samples/1_epoch_1.json", b'{"events": [' + b" " * (50 << 20) + b"]}")
+    (tmp_path / "torn.eval").write_bytes(bomb.read_bytes()[:300])
+    findings = audit_transcripts((tmp_path,), reader_of)
+    assert findings.sessions == ()
+    assert len(findings.passed.unreadable) == 2
+    assert "unpacks to more than" in findings.passed.unreadable[0][1]
+
+
+def test_an_archive_of_very_many_large_members_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "ARCHIVE_LIMIT", 1000)
+    with zipfile.ZipFile(tmp_path / "log.eval", "w", zipfile.ZIP_DEFLATED) as archive:
+        for n in range(3):
+            archive.writestr(f"samples/{n}.json", '{"events": [' + " " * 500 + "]}")
+    findings = audit_transcripts((tmp_path,), reader_of)
+    assert findings.sessions == ()
+    assert "unpacks to" in findings.passed.unreadable[0][1]
+
+
+def test_a_file_that_is_named_twice_counts_once(tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text("\n".join(planted(1, claude_code, False).lines))
+    assert len(audit_transcripts((tmp_path, path, tmp_path / "." / "own.jsonl"), reader_of).sessions) == 1
+
+
+def test_a_number_of_ten_thousand_digits_is_a_broken_record(tmp_path: Path) -> None:
+    lines = planted(1, claude_code, False).lines
+    (tmp_path / "s.jsonl").write_text("\n".join([*lines[:5], '{"a": ' + "9" * 10_000 + "}", *lines[5:]]))
+    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    assert len(session.compactions) == 1
+
+
+def test_a_document_over_the_limit_is_refused_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "DOCUMENT_LIMIT", 1000)
+    (tmp_path / "s.json").write_text('{\n"messages": [' + " " * 2000 + "]}")
+    (_, why) = audit_transcripts((tmp_path,), reader_of).passed.unreadable[0]
+    assert "JSONL" in why
+
+
+@pytest.mark.parametrize(
+    "text", ["-" * 900 + "\n" * 5, "a_" * 2000, "/" * 4000, "'" * 3999, "<<E " * 900, "sk-" * 2000, "Error" * 190]
+)
+def test_no_text_takes_long(text: str, tmp_path: Path) -> None:
+    script: list[Deed | Said | Compact] = [
+        Deed("bash", {"command": f"run {text}"}, (text + " failed\n") * 60, failed=True) for _ in range(40)
+    ]
+    script.insert(20, Compact(text * 3, 0))
+    (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
+    started = time.process_time()
+    render(assess(audit_transcripts((tmp_path,), reader_of)))
+    assert time.process_time() - started < 5
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+SHAPES = {
+    "claude-code": {"type": "assistant", "uuid": "u", "sessionId": "s", "message": {"content": [{"type": "tool_use"}]}},
+    "codex": {"type": "response_item", "payload": {"type": "function_call", "arguments": "{}", "call_id": "c"}},
+    "pi": {"type": "message", "id": "a", "message": {"role": "assistant", "content": [{"type": "toolCall"}]}},
+    "openhands": {"kind": "ActionEvent", "id": "x", "tool_call": {"function": {"arguments": "{}"}}},
+    "copilot": {"type": "tool.execution_start", "data": {"toolCallId": "c", "arguments": {}}, "id": "i"},
+    "opencode": {"info": {}, "messages": [{"info": {}, "parts": [{"type": "tool", "state": {}}]}]},
+    "gemini": {"projectHash": "h", "sessionId": "s", "messages": [{"type": "gemini", "toolCalls": [{}]}]},
+    "atif": {"schema_version": "ATIF-v1.5", "steps": [{"source": "agent", "tool_calls": [{}], "observation": {}}]},
+    "inspect": {"events": [{"event": "model", "input": [{}], "output": {}}, {"event": "compaction"}]},
+    "hermes": {"session_id": "s", "platform": "x", "messages": [{"role": "user", "content": []}]},
+    "openai-messages": {"role": "assistant", "content": None, "tool_calls": [{"function": {}}]},
+}
+
+
+def leaves(value: object) -> list[tuple[object, ...]]:
+    """The places inside a JSON value."""
+    found: list[tuple[object, ...]] = [()]
+    if isinstance(value, dict):
+        found += [(key, *rest) for key, inner in value.items() for rest in leaves(inner)]
+    if isinstance(value, list):
+        found += [(n, *rest) for n, inner in enumerate(value) for rest in leaves(inner)]
+    return found
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.harness)
+@given(data=st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_a_record_with_anything_in_any_place_stops_no_reader(reader: object, data: st.DataObject) -> None:
+    from recompact.audit.ledger import Ledger
+    from recompact.audit.session import NewSession, Tally
+    from recompact.harnesses.transcripts.reader import Reader
+
+    assert isinstance(reader, Reader)
+    shape = SHAPES.get(reader.harness, SHAPES["pi"])
+    records = []
+    for number in range(1, 4):
+        record = json.loads(json.dumps(shape))
+        path = data.draw(st.sampled_from(leaves(record)))
+        value = data.draw(JSON)
+        if path:
+            target = record
+            for step in path[:-1]:
+                target = target[step]
+            target[path[-1]] = value
+        else:
+            record = value
+        records.append((number, record))
+    tally = Tally()
+    ledger = Ledger(tally)
+    for event in reader.read(iter(records), tally):
+        if not isinstance(event, NewSession):
+            ledger.take(event)
+    reader.recognises([value for _, value in records], Path("x.jsonl"))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2_000_000

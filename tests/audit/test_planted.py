@@ -1,0 +1,87 @@
+"""Planted losses are found, and little else: precision and recall at least 0.95 in each format."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from audit_planting import WRITERS, Compact, Script, claude_code, planted, shell
+
+from recompact.audit.auditing import audit_transcripts
+from recompact.audit.findings import Compacted
+from recompact.harnesses.transcripts.registry import reader_of
+
+SESSIONS = 12
+
+
+def found_in(found: Compacted) -> dict[str, set[object]]:
+    return {
+        "refetch": {refetch.line for refetch in found.refetches if refetch.reading},
+        "reread": {reread.line for reread in found.rereads},
+        "failure": {failure.line for failure in found.failures},
+        "missing": {(need.line, need.literal.form) for need in found.needs if not need.covered},
+        "covered": {(need.line, need.literal.form) for need in found.needs if need.covered},
+    }
+
+
+@pytest.mark.parametrize("harness", WRITERS)
+def test_precision_and_recall(harness: str, tmp_path: Path) -> None:
+    writer, keeps = WRITERS[harness]
+    right: Counter[str] = Counter()
+    claimed: Counter[str] = Counter()
+    true: Counter[str] = Counter()
+    for seed in range(SESSIONS):
+        made = planted(seed, writer, keeps)
+        path = tmp_path / f"{seed}.jsonl"
+        path.write_text("\n".join(made.lines) + "\n")
+        (session,) = audit_transcripts((path,), reader_of).sessions
+        assert session.harness == harness
+        (found,) = session.compactions
+        truth: dict[str, set[object]] = {name: set(lines) for name, lines in made.truth.items()}
+        truth |= {"missing": set(made.missing), "covered": set(made.covered)}
+        for kind, claims in found_in(found).items():
+            right[kind] += len(claims & truth[kind])
+            claimed[kind] += len(claims)
+            true[kind] += len(truth[kind])
+    print()
+    for kind in true:
+        precision, recall = right[kind] / max(claimed[kind], 1), right[kind] / true[kind]
+        print(f"{harness:12} {kind:8} precision {precision:.3f} recall {recall:.3f} of {true[kind]}")
+    for kind in true:
+        assert right[kind] >= 0.95 * claimed[kind], kind
+        assert right[kind] >= 0.95 * true[kind], kind
+
+
+def test_a_fact_that_survived_one_summary_and_not_the_next(tmp_path: Path) -> None:
+    names = "\n".join(f"def build_the_{n}(): pass" for n in ("one", "two"))
+    script: Script = [shell("./names.sh", names)]
+    script += [shell(f"echo {n}", f"plain {n}") for n in range(5)]
+    script.append(Compact("We know build_the_one and build_the_two.", 0))
+    script += [shell(f"echo again {n}", f"build_the_one {n}" if n == 2 else f"plain {n}") for n in range(5)]
+    script.append(Compact("We know build_the_two.", 0))
+    script += [shell("grep build_the_one src", "x"), shell("grep build_the_two src", "x")]
+    path = tmp_path / "s.jsonl"
+    path.write_text("\n".join(claude_code(script)[0]))
+    (session,) = audit_transcripts((path,), reader_of).sessions
+    needs = {need.literal.form: need for need in session.compactions[1].needs}
+    assert set(needs) == {"build_the_one"}  # the other one was dropped by the first compaction, not by this one
+    assert needs["build_the_one"].lost_late
+    assert not needs["build_the_one"].covered
+
+
+def test_what_the_harness_attached_again_was_not_fetched_again(tmp_path: Path) -> None:
+    text = "\n".join(f"a line of the file, number {n}, which is long enough" for n in range(30))
+    script: Script = [shell("cat a.py", text), Compact("Summary.", 0), shell("cat a.py", text)]
+    lines, _ = claude_code(script)
+    path = tmp_path / "s.jsonl"
+    path.write_text("\n".join(lines))
+    (session,) = audit_transcripts((path,), reader_of).sessions
+    assert len(session.compactions[0].refetches) == 1
+    content = {"type": "text", "file": {"filePath": "a.py", "content": text}}
+    attachment = {"type": "attachment", "uuid": "x", "sessionId": "s", "isSidechain": False}
+    lines.insert(4, json.dumps({**attachment, "attachment": {"type": "file", "content": content}}))
+    path.write_text("\n".join(lines))
+    (session,) = audit_transcripts((path,), reader_of).sessions
+    assert session.compactions[0].refetches == ()
