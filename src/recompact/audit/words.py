@@ -187,6 +187,7 @@ def details(each: Ranked) -> Iterator[str]:
 
 def reread(again: Reread) -> str:
     """
+    >>> from recompact.audit.shell import Range
     >>> reread(Reread(Range("/a/b.py", 10, 90), 7, 3))
     '/a/b.py, lines 10 to 90, at line 7; before at line 3'
     """
