@@ -17,7 +17,8 @@ from recompact.embedded.simulation.server import serve
 from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ModelFailure
-from recompact.models.openai import OpenAIModel, scrubber
+from recompact.models.openai import OpenAIModel
+from recompact.models.secrets import scrubber
 
 KEY = "sk-planted/Key+4711=="
 
