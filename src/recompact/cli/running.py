@@ -7,6 +7,7 @@ not finished. In every case the run keeps what was done, and the message says ho
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,12 +18,22 @@ import click
 
 if TYPE_CHECKING:
     from recompact.execution.scheduler import UnfinishedUnit
+    from recompact.store.store import Store
+
+skip_option = click.option(
+    "--skip",
+    "skip",
+    metavar="TASK",
+    multiple=True,
+    help="Go on without this task, now and later; the run remembers it. Repeat it.",
+)
 
 
 @contextmanager
 def ending_early(path: Path, again: str) -> Iterator[None]:
     """Leave the command with a message where it was stopped or cannot go on. `again` is the command that goes on."""
     from recompact.models.failures import CeilingReached, ModelFailure
+    from recompact.texts import visible
 
     try:
         yield
@@ -33,7 +44,9 @@ def ending_early(path: Path, again: str) -> Iterator[None]:
         click.echo(f"recompact: stopped at its ceiling: {reached}", err=True)
         sys.exit(3)
     except ModelFailure as failure:
-        click.echo(f"recompact: {failure}", err=True)
+        at = f"{visible(failure.unit)}: " if failure.unit else ""
+        click.echo(f"recompact: {at}{visible(str(failure))}", err=True)
+        click.echo(f"{path} keeps what was done; go on with: {again}", err=True)
         sys.exit(2)
 
 
@@ -52,7 +65,24 @@ def finished(work: Coroutine[Any, Any, Result]) -> tuple[Result | None, tuple[Un
 
 def report_unfinished(units: Sequence[UnfinishedUnit], what: str, again: str) -> None:
     """Say which units are not finished, the first few by name; nothing where there are none."""
+    from recompact.texts import visible
+
+    if not units:
+        return
     for unit in units[:5]:
-        click.echo(f"not finished: {unit.name} ({unit.failure.kind}): {unit.failure}", err=True)
-    if units:
-        click.echo(f"recompact: {len(units)} {what} are not finished; try them again with: {again}", err=True)
+        click.echo(visible(f"not finished: {unit.name} ({unit.failure.kind}): {unit.failure}"), err=True)
+    more = f" (the first 5 of {len(units)} are listed)" if len(units) > 5 else ""
+    click.echo(f"recompact: {len(units)} {what} are not finished{more}; try them again with: {again}", err=True)
+    if tasks := list(dict.fromkeys(unit.task for unit in units if unit.task)):
+        skips = shlex.join(word for task in tasks[:5] for word in ("--skip", task))
+        click.echo(f"To go on without {'that task' if len(tasks) == 1 else 'such tasks'}, add {skips}", err=True)
+
+
+def report_skipped(store: Store) -> None:
+    """Say which tasks the run goes on without; nothing where there are none."""
+    from recompact.texts import visible
+
+    if skipped := store.metadata.skipped:
+        names = ", ".join(skipped[:5]) + (", …" if len(skipped) > 5 else "")
+        noun = "1 task is" if len(skipped) == 1 else f"{len(skipped)} tasks are"
+        click.echo(f"{noun} skipped, as asked, and take no part: {visible(names)}", err=True)

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from recompact.store.runs import Overview, TrajectoryRow
+from recompact.texts import visible
 
 
 def overview_table(runs: Sequence[Overview]) -> Table:
@@ -29,8 +30,12 @@ def overview_table(runs: Sequence[Overview]) -> Table:
             f"{run.peak / 1000:.2f}k" if n else "-",
             f"{sum(run.tokens.values()) / 1e6:.2f}M",
         )
-    if any(run.simulated for run in runs):
-        table.caption = "* simulated models"
+    captions = ["* simulated models"] * any(run.simulated for run in runs)
+    for run in runs:
+        captions += [f"{run.name} skips {', '.join(run.skipped)}"] * bool(run.skipped)
+        captions += [f"{run.name}: {run.set_aside} units were set aside"] * bool(run.set_aside)
+    if captions:
+        table.caption = Text("\n".join(map(visible, captions)))
         table.caption_justify = "left"
     return table
 

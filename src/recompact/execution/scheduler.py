@@ -1,7 +1,7 @@
 """Many units at once, with no barrier between them: as soon as one ends the next begins, and its value is recorded.
 
-A failure belongs to the unit that met it, and the others go on. Only a failure that every unit would meet (a wrong key, a
-model that is not there, a ceiling, a server that is gone) stops all of them.
+A failure belongs to the unit that met it, and the others go on. Only a failure that every unit would meet (a wrong key,
+a model that is not there, a ceiling, a server that is gone) stops all of them.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from recompact.models.secrets import names_variable
 Seconds = Annotated[float, Gt(0)]
 
 NO_VARIABLE = (
-    "it must be the name of the environment variable that holds the key, such as OPENAI_API_KEY; what stands there is no"
-    " such name and is not shown, since it may be the key itself"
+    "it must be the name of the environment variable that holds the key, such as OPENAI_API_KEY; what stands there is"
+    " no such name and is not shown, since it may be the key itself"
 )
 
 

@@ -68,7 +68,7 @@ class Limited:
     async def reply(self, request: Request) -> Reply:
         async with self._places:
             for bucket in (self._tokens, self._requests):
-                while bucket and (seconds := bucket.wait()) > 0:  # noqa: ASYNC110 - time passes, nobody signals
+                while bucket and (seconds := bucket.wait()) > 0:
                     self._waits.note(seconds, f"{self.name} waits {seconds:.0f} s: its limit a minute is used up")
                     await asyncio.sleep(seconds)
             if self._requests:
@@ -115,9 +115,7 @@ class RetryPolicy:
 class Retrying:
     """A model that is asked again where that can help."""
 
-    def __init__(
-        self, model: ChatModel, policy: RetryPolicy = RetryPolicy(), notices: Notices | None = None
-    ) -> None:
+    def __init__(self, model: ChatModel, policy: RetryPolicy = RetryPolicy(), notices: Notices | None = None) -> None:
         self._model = model
         self._policy = policy
         self._waits = _Waits(notices)

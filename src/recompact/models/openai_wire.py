@@ -171,7 +171,7 @@ def _usage(usage: Any, input_name: str, output_name: str) -> Usage:
 
 
 def _tokens(counts: Any, name: str) -> int:
-    """A count as the server gave it: 0 where it gave none, -1 where it is no count (what then holds is not for here)."""
+    """A count as the server gave it: 0 where it gave none, -1 where it is no count (then somebody else decides)."""
     value = counts.get(name) if isinstance(counts, dict) else None
     if isinstance(value, float) and value.is_integer():
         value = int(value)

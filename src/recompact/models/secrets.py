@@ -1,4 +1,5 @@
-"""Keys are kept out of texts and records: in any form in which a server may send one back, and wherever a config has one."""
+"""Keys are kept out of texts and records: in any form in which a server may send one back, and wherever a config has
+one."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from urllib.parse import quote
 KEY = "[key]"
 
 _SECRET_NAMES = re.compile(
-    r"(x-)?(api|access|auth|client|secret|private)[-_ ]?(key|token|secret)|key|token|secret|password|passwd|authorization"
-    r"|bearer|credentials?",
+    r"(x-)?(api|access|auth|client|secret|private)[-_ ]?(key|token|secret)|key|token|secret|password|passwd"
+    r"|authorization|bearer|credentials?",
     re.I,
 )
 _KEY_LIKE = (
@@ -53,7 +54,7 @@ def _forms(key: str) -> Iterator[str]:
 
 
 def _base64_forms(key: str) -> Iterator[str]:
-    """What base64 makes of a key wherever in a text it begins: without the characters that its neighbours decide too."""
+    """What base64 makes of a key wherever in a text it begins, but for the characters that its neighbours decide."""
     for before in range(3):
         code = base64.b64encode(b"\0" * before + key.encode()).decode().rstrip("=")
         whole_bytes = (before + len(key.encode())) // 3 * 4

@@ -13,7 +13,19 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, get_args
 
-from recompact.chat import DEEPEST, Finish, Message, Reply, Request, ToolCall, Usage, canonical, nesting, too_deep, whole
+from recompact.chat import (
+    DEEPEST,
+    Finish,
+    Message,
+    Reply,
+    Request,
+    ToolCall,
+    Usage,
+    canonical,
+    nesting,
+    too_deep,
+    whole,
+)
 from recompact.errors import RecompactError
 from recompact.models.failures import BrokenModel, MalformedReply
 from recompact.models.protocol import ChatModel

@@ -19,9 +19,9 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from recompact.chat import Message, Reply, Usage, canonical
+from recompact.errors import InputError
 from recompact.models.failures import ModelFailure, SetAside, UnreadableReply
 from recompact.models.shape import in_shape
-from recompact.errors import InputError
 from recompact.store.connection import LOCK, StoreError, connect_to_read, connect_to_write, store_error, take_lock
 from recompact.store.metadata import RunMetadata
 
