@@ -178,7 +178,7 @@ def _call(call: ToolCall, own_id: str, n: int, ids: set[str], notes: list[str]) 
     if too_deep(arguments):
         levels = nesting(arguments)
         notes.append(f"the arguments {what} were nested {levels:,} levels deep and were cut")
-        arguments = f"{arguments[:DEEPEST]}… [cut: nested {levels:,} levels deep]"
+        arguments = f"{arguments[:DEEPEST]}… (cut: nested {levels:,} levels deep)"
     same = (id, name, arguments) == (call.id, call.name, call.arguments)
     return call if same else ToolCall(id, name, arguments)
 
