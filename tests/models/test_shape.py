@@ -51,8 +51,8 @@ class Odd:
         self._body: bytes | None = body
 
     async def reply(self, request: Request) -> Reply:
-        for body in (chat_body(ENDPOINT, request), responses_body(ENDPOINT, request)):
-            json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        for sent in (chat_body(ENDPOINT, request), responses_body(ENDPOINT, request)):
+            json.dumps(sent, ensure_ascii=False, allow_nan=False).encode()
         if self._body is None:
             return FINISH
         body, self._body = self._body, None

@@ -73,8 +73,8 @@ def report_unfinished(units: Sequence[UnfinishedUnit], what: str, again: str) ->
         click.echo(visible(f"not finished: {unit.name} ({unit.failure.kind}): {unit.failure}"), err=True)
     more = f" (the first 5 of {len(units)} are listed)" if len(units) > 5 else ""
     click.echo(f"recompact: {len(units)} {what} are not finished{more}; try them again with: {again}", err=True)
-    if tasks := list(dict.fromkeys(unit.task for unit in units if unit.task)):
-        skips = shlex.join(word for task in tasks[:5] for word in ("--skip", task))
+    if tasks := sorted({unit.task for unit in units if unit.task}):
+        skips = shlex.join(word for task in tasks[:20] for word in ("--skip", task))
         click.echo(f"To go on without {'that task' if len(tasks) == 1 else 'such tasks'}, add {skips}", err=True)
 
 

@@ -143,7 +143,7 @@ class OpenAIModel:
         try:
             data = json.loads(answer)
         except (ValueError, RecursionError):
-            began = shortened(self._scrub(answer), 120)
+            began = shortened(answer, 120, self._scrub)
             text = f"the answer of {at} is not JSON; if that goes on, check base_url: {began}"
             return self._failure(failures.MalformedReply, text)
         said = ServerError.read(data, self._scrub)
@@ -152,7 +152,7 @@ class OpenAIModel:
         try:
             return read_chat(data, index) if self.endpoint.api == "chat" else read_responses(data, index)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError):
-            began = shortened(self._scrub(answer), 120)
+            began = shortened(answer, 120, self._scrub)
             text = f"the answer of {at} holds no reply; if that goes on, check base_url and api: {began}"
             return self._failure(failures.MalformedReply, text)
 

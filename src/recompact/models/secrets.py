@@ -108,4 +108,4 @@ def names_variable(text: str) -> bool:
     # Names have one case and few digits, and long ones have words.
     one_case = text in (text.upper(), text.lower())
     digits = sum(character.isdigit() for character in text)
-    return digits <= 3 and (one_case or (digits == 0 and len(text) <= 32)) and ("_" in text or len(text) <= 20)
+    return digits <= 3 and (one_case or (digits == 0 and len(text) <= 16)) and ("_" in text or len(text) <= 20)
