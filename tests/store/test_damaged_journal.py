@@ -89,6 +89,7 @@ def test_the_unit_is_set_aside_with_its_reason_and_the_others_finish(damage: Dam
             assert ended.returncode == 1, ended.stderr
             assert "not finished: collect/book-001 (set aside): the journaled reply 4 of" in ended.stderr
             assert "--skip book-001" in ended.stderr
+            assert "played again only with --retry" in ended.stderr
             assert "Traceback" not in ended.stderr
             assert finished(path) == ["book-000", "book-002", "book-003"]
         assert server_calls(path) == 4 * 12  # nothing was asked again

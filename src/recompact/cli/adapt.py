@@ -32,6 +32,7 @@ STAGES = ("collect", "verify", "revise", "select")
 @click.option("--method", help="Instead of [adapt] method: pair, acon-ut, …, file.py:name.")
 @click.option("--until", type=click.Choice(STAGES), default="select", show_default=True, help="Stop after this stage.")
 @click.option("--from", "begin", type=click.Choice(STAGES), help="Do this stage and those after it anew.")
+@click.option("--retry", is_flag=True, help="Play units again that were set aside.")
 @skip_option
 @json_option
 def command(
@@ -41,6 +42,7 @@ def command(
     method: str | None,
     until: str,
     begin: str | None,
+    retry: bool,
     skip: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -67,6 +69,8 @@ def command(
     with open_run(path) as store:
         if begin:
             store.forget_units(_phases(begin, chosen.phases))
+        if retry:
+            store.retry_set_aside()
         with ending_early(path, again):
             result, unfinished = finished(_adapt(loaded, store, cast("Stage", until), skip, quiet=as_json))
         written = None

@@ -65,6 +65,7 @@ def finished(work: Coroutine[Any, Any, Result]) -> tuple[Result | None, tuple[Un
 
 def report_unfinished(units: Sequence[UnfinishedUnit], what: str, again: str) -> None:
     """Say which units are not finished, the first few by name; nothing where there are none."""
+    from recompact.models.failures import SetAside
     from recompact.texts import visible
 
     if not units:
@@ -73,6 +74,8 @@ def report_unfinished(units: Sequence[UnfinishedUnit], what: str, again: str) ->
         click.echo(visible(f"not finished: {unit.name} ({unit.failure.kind}): {unit.failure}"), err=True)
     more = f" (the first 5 of {len(units)} are listed)" if len(units) > 5 else ""
     click.echo(f"recompact: {len(units)} {what} are not finished{more}; try them again with: {again}", err=True)
+    if any(isinstance(unit.failure, SetAside) for unit in units):
+        click.echo("Units that were set aside would fail again, so they are played again only with --retry.", err=True)
     if tasks := sorted({unit.task for unit in units if unit.task}):
         skips = shlex.join(word for task in tasks[:20] for word in ("--skip", task))
         click.echo(f"To go on without {'that task' if len(tasks) == 1 else 'such tasks'}, add {skips}", err=True)
