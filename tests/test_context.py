@@ -29,6 +29,15 @@ def test_the_trigger_counts_summary_and_turns_but_not_the_prefix(context: Contex
     assert due(context, budget) == (size > budget and len(context.turns) >= 2)
 
 
+@given(contexts.filter(lambda context: len(context.turns) > 1))
+def test_size_equal_to_the_budget_is_within_it(context: Context) -> None:
+    assert not due(context, context.size)
+    assert due(context, context.size - 1)
+    assert asyncio.run(Fifo().compress(context, context.size)).context == context
+    without_oldest = context.size - context.turns[0].tokens
+    assert asyncio.run(Fifo().compress(context, without_oldest)).context.turns == context.turns[1:]
+
+
 @given(contexts, budgets)
 def test_fifo_drops_whole_oldest_turns_and_no_more_than_it_must(context: Context, budget: int) -> None:
     if not due(context, budget):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fakes import PAGES, Noter, Reader, Scripted, calling, pages_suite
 
+from recompact.attribution.continuations import continue_from
 from recompact.chat import Message, Reply, Usage, assistant
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.prompted import Prompted
@@ -16,6 +17,7 @@ from recompact.environments.protocol import EnvironmentFailed, Observation, Open
 from recompact.execution.episodes import run_episode
 from recompact.models.failures import ContextOverflow, RateLimited, Refused
 from recompact.models.protocol import ChatModel
+from recompact.outcome import ContinuationArm
 from recompact.rollout import Agent
 from recompact.template import default_template
 from recompact.tokens import counter
@@ -83,6 +85,17 @@ async def test_running_out_of_steps_is_a_failure_with_that_length() -> None:
     model = Scripted(*(calling(("add", {"a": n, "b": n})) for n in range(5)))
     trajectory = await run(model, step_limit=5)
     assert (trajectory.ending, trajectory.steps, trajectory.score.success) == ("step limit", 5, False)
+
+
+async def test_no_score_is_taken_at_the_step_limit() -> None:
+    """An environment that would call the task solved is not asked: running out of steps is a failure."""
+    task = SUMS.tasks("train")[0]
+    episode = InProcessEpisode(Talk(), "talk")  # whose score is always a success
+    ended = await run_episode(task, episode, Agent(Scripted("one", "two")), count=COUNT, step_limit=2)
+    assert (ended.ending, ended.score.success, ended.score.value) == ("step limit", False, 0.0)
+    episode = InProcessEpisode(Talk(), "talk")
+    ended = await run_episode(task, episode, Agent(Scripted("one", "bye")), count=COUNT, step_limit=2)
+    assert (ended.ending, ended.score.success) == ("finished", True)  # with the last step that it has
 
 
 @pytest.mark.parametrize(
@@ -184,6 +197,22 @@ async def test_a_continuation_is_a_rollout_from_a_boundary() -> None:
         assert not again.boundaries
 
 
+@pytest.mark.parametrize("arm", ["PRE", "POST"])
+@pytest.mark.parametrize("spare", [0, 1])
+async def test_a_continuation_may_take_the_steps_that_were_left_and_no_more(arm: ContinuationArm, spare: int) -> None:
+    suite = pages_suite()
+    task = suite.tasks("train")[0]
+    trajectory = await run(Reader(), suite, compressor=prompted(Noter()), budget=500)
+    boundary = trajectory.boundaries[-1]
+    assert boundary.step > 1
+    episode = InProcessEpisode(suite.environment(task), task.id)
+    limit = trajectory.steps - 1 + spare
+    again = await continue_from(task, boundary, arm, episode, Agent(Reader()), count=COUNT, step_limit=limit)
+    assert again.steps == limit - boundary.step
+    assert again.ending == ("finished" if spare else "step limit")
+    assert again.score.success == bool(spare)
+
+
 async def test_fifo_forgets_and_reads_on() -> None:
     trajectory = await run(Reader(), pages_suite(), compressor=lambda opening: Fifo(), budget=500)
     assert trajectory.score.success
@@ -204,6 +233,17 @@ async def test_a_failed_compaction_is_an_incident_and_the_agent_goes_on() -> Non
     assert not trajectory.boundaries
     assert trajectory.incidents[0].kind == "compaction failed"
     assert trajectory.usage["compressor"].calls == 2 * len(trajectory.incidents)
+
+
+@pytest.mark.parametrize("failure", [ContextOverflow("the window is full"), Refused("not this")])
+async def test_an_overflow_of_the_compressor_is_an_incident_too(failure: Exception) -> None:
+    broken = Scripted(*[failure] * 100)
+    trajectory = await run(Reader(), pages_suite(), compressor=prompted(broken), budget=500)
+    assert (trajectory.ending, trajectory.score.success) == ("finished", True)
+    assert not trajectory.boundaries
+    assert {(i.kind, i.text) for i in trajectory.incidents} == {("compaction failed", str(failure))}
+    assert trajectory.incidents[0].step == trajectory.incidents[1].step - 1
+    assert "compressor" not in trajectory.usage
 
 
 async def test_an_environment_without_snapshots_is_replayed() -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 Role = Literal["system", "user", "assistant", "tool"]
 Finish = Literal["stop", "length", "refusal"]
@@ -26,6 +28,41 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+DEEPEST = 100
+"""Levels of nesting that arguments may have: far more than any tool takes, far fewer than any reader fails at."""
+
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|([\[{])|[\]}]', re.DOTALL)
+
+
+def nesting(text: str) -> int:
+    """How many levels deep the brackets of a JSON text are, without parsing it.
+
+    >>> nesting('{"a": [1, "[[[["]}'), nesting("[" * 2000)
+    (2, 2000)
+    """
+    level = deepest = 0
+    for match in _BRACKETS.finditer(text):
+        if match[0][0] == '"':
+            continue
+        level += 1 if match[1] else -1
+        deepest = max(deepest, level)
+    return deepest
+
+
+def too_deep(text: str) -> bool:
+    """Whether a JSON text has more levels than arguments may have."""
+    return text.count("[") + text.count("{") > DEEPEST < nesting(text)
+
+
+def whole(text: str) -> str:
+    """The text with the replacement character in place of halves of characters, which no encoding can carry.
+
+    >>> whole("a\\ud83d\\ude00b\\udc00")
+    'a😀b�'
+    """
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 @dataclass(frozen=True)
 class ToolCall:
     """One call as the model wrote it. `arguments` stays raw text, since it may not parse."""
@@ -36,13 +73,42 @@ class ToolCall:
 
     def parsed(self) -> dict[str, Any]:
         """The arguments as an object; raises ValueError with a text that a model can act on."""
+        if too_deep(self.arguments):
+            raise ValueError(f"the arguments of {self.name} are nested more than {DEEPEST} levels deep")
         try:
-            value = json.loads(self.arguments or "{}")
-        except json.JSONDecodeError as error:
+            value = _read_json(self.arguments or "{}")
+        except ValueError as error:
             raise ValueError(f"the arguments of {self.name} are not valid JSON: {error}") from None
         if not isinstance(value, dict):
             raise ValueError(f"the arguments of {self.name} must be a JSON object, not {type(value).__name__}")
         return value
+
+
+def _read_json(text: str) -> Any:
+    """A JSON value of finite numbers and whole characters only: what is not JSON elsewhere is none here."""
+    value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    return _whole_value(value) if "\\ud" in text.lower() else value
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number in JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text[:40]} is out of range")
+    return number
+
+
+def _whole_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, list):
+        return [_whole_value(item) for item in value]
+    if isinstance(value, dict):
+        return {whole(key): _whole_value(item) for key, item in value.items()}
+    return value
 
 
 @dataclass(frozen=True)
@@ -99,13 +165,17 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one or more calls, as the provider counted them. `cached` is part of `input`."""
+    """Tokens of one or more calls, as the provider counted them. `cached` is part of `input`.
+
+    `estimated` is for how many of the calls our own count stands in for one that the provider did not give.
+    """
 
     input: int = 0
     output: int = 0
     cached: int = 0
     reasoning: int = 0
     calls: int = 0
+    estimated: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -114,6 +184,7 @@ class Usage:
             self.cached + other.cached,
             self.reasoning + other.reasoning,
             self.calls + other.calls,
+            self.estimated + other.estimated,
         )
 
     @property
@@ -121,7 +192,8 @@ class Usage:
         return self.input + self.output
 
     def to_json(self) -> list[int]:
-        return [self.input, self.output, self.cached, self.reasoning, self.calls]
+        counts = [self.input, self.output, self.cached, self.reasoning, self.calls]
+        return [*counts, self.estimated] if self.estimated else counts
 
 
 @dataclass(frozen=True)
@@ -169,24 +241,28 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model answered, with the provider's own count of tokens."""
+    """What a model answered, with the provider's own count of tokens. `notes` say what had to be changed about it
+    before it could be kept."""
 
     message: Message
     usage: Usage = Usage()
     finish: Finish = "stop"
     model: str = ""
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        out: dict[str, Any] = {
             "message": self.message.to_json(),
             "usage": self.usage.to_json(),
             "finish": self.finish,
             "model": self.model,
         }
+        return {**out, "notes": list(self.notes)} if self.notes else out
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Reply:
-        return Reply(Message.from_json(data["message"]), Usage(*data["usage"]), data["finish"], data["model"])
+        message = Message.from_json(data["message"])
+        return Reply(message, Usage(*data["usage"]), data["finish"], data["model"], tuple(data.get("notes", ())))
 
 
 def system(content: str) -> Message:

@@ -42,7 +42,7 @@ def trajectory_unit(
     def record(trajectory: Trajectory, seconds: float) -> None:
         write_trajectory(study.store, name, trajectory, phase=phase, run=run, groups=task.groups, seconds=seconds)
 
-    return Unit(name, play, record)
+    return Unit(name, play, record, task=task.id)
 
 
 def unit_of(task: Task) -> str:

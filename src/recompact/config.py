@@ -19,8 +19,9 @@ from annotated_types import Ge, Gt
 from recompact.chat import canonical, sha256
 from recompact.compressors.protocol import Rendering, Scope
 from recompact.errors import InputError
-from recompact.models.endpoint import Endpoint, Seconds
+from recompact.models.endpoint import NO_VARIABLE, Endpoint, Seconds
 from recompact.models.registry import MODELS
+from recompact.models.secrets import names_variable, redacted
 from recompact.tokens import COUNTERS
 
 Count = Annotated[int, Gt(0)]
@@ -67,6 +68,7 @@ class ModelConfig(Endpoint):
     options: dict[str, Any] = field(default_factory=dict)  # of that API alone
     attempts: Count = 8
     retry_wait: Seconds = 1.0  # the first wait at the most; it doubles
+    max_wait: Seconds = 120.0  # the longest that a server's Retry-After is heeded
     concurrency: Count = 16
     requests_per_minute: Seconds | None = None
     tokens_per_minute: Seconds | None = None
@@ -204,7 +206,7 @@ class Config:
             del data["compressor"]["options"]
         kept = ("id", "api", "calls", "send_seed", "merge_roles", "extra_body")
         data["models"] = {
-            name: {key: model[key] for key in (*kept, *(("use", "options") if model["use"] != "openai" else ()))}
+            name: redacted({key: model[key] for key in (*kept, *(("use", "options") * (model["use"] != "openai")))})
             for name, model in data["models"].items()
             if name in self.deciding_models
         }
@@ -337,6 +339,8 @@ def _said(error: Any, text: str) -> str:
     if error["type"] == "missing":
         return f"{_line(text, at[:-1])}[{table}] needs {key!r}"
     message = error["msg"].replace("Input should be", "must be")
+    if at[:1] == ("models",) and {"key_env", "extra_body", "options", "base_url"} & set(at):
+        return f"{_line(text, at)}[{table}] {key} {message}"  # what stands there may be a key
     return f"{_line(text, at)}[{table}] {key} {message}, not {json.dumps(error['input'], default=str)}"
 
 
@@ -351,7 +355,9 @@ def _contradictions(config: Config, text: str) -> list[str]:
         out.append(f'{at}[compressor] rendering = "appended" shows the prefix: set scope = "prefix"')
     if config.suite.models and not config.suite.host:
         out.append(f"{_line(text, ('suite', 'models'))}[suite] models are for hosted environments: set host = true")
-    for name in config.models:
+    for name, model in config.models.items():
+        if not names_variable(model.key_env):
+            out.append(f"{_line(text, ('models', name, 'key_env'))}[models.{name}] key_env: {NO_VARIABLE}")
         if name in MODELS.names():
             out.append(
                 f"{_line(text, ('models', name))}[models.{name}] has the name of a built-in model: choose another"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -20,6 +21,9 @@ class Progress(Protocol):
     def step(self) -> None:
         """An agent took one more step."""
 
+    def note(self, text: str) -> None:
+        """Something that a person who waits wants to know now, such as a long wait for a server."""
+
 
 class Silent:
     """A `Progress` that nobody sees."""
@@ -32,5 +36,17 @@ class Silent:
 
     def step(self) -> None: ...
 
+    def note(self, text: str) -> None: ...
+
 
 SILENT = Silent()
+
+
+@dataclass
+class Notices:
+    """Where models say that they wait. They are opened before anybody watches, so who listens may change."""
+
+    listener: Progress = SILENT
+
+    def note(self, text: str) -> None:
+        self.listener.note(text)

@@ -18,6 +18,9 @@ from recompact.progress import SILENT, Progress
 from recompact.tokens import TokenCounter
 from recompact.trajectory import Action, Boundary, Ending, Incident, Score, Trajectory
 
+ODD_REPLY = "odd reply"
+"""The kind of incident where something about a reply had to be changed before it could be kept."""
+
 
 @dataclass(frozen=True)
 class Agent:
@@ -112,6 +115,7 @@ async def _step(
     context = state.context
     reply = await agent.model.reply(Request(context.messages, opening.tools, agent.decoding, context.digest))
     state.spend("agent", reply.usage)
+    state.incidents += [Incident(len(state.turns), ODD_REPLY, note) for note in reply.notes]
     state.peak = max(state.peak, fixed + context.size)
     state.peak_reported = max(state.peak_reported, reply.usage.input)
     results, finished = await _act(reply, episode, opening, state)
@@ -129,10 +133,12 @@ async def _compact(compressor: Compressor, budget: int, episode: Episode, state:
     except (CompactionFailed, ContextOverflow, Refused) as failure:
         if isinstance(failure, CompactionFailed):
             state.spend("compressor", failure.usage)
+            state.incidents += [Incident(step, ODD_REPLY, note) for note in failure.notes]
         state.incidents.append(Incident(step, "compaction failed", str(failure)))
         return pre
     if compaction.usage.calls:
         state.spend("compressor", compaction.usage)
+    state.incidents += [Incident(step, ODD_REPLY, note) for note in compaction.notes]
     state.boundaries.append(
         Boundary(
             index=len(state.boundaries) + 1,

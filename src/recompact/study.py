@@ -5,10 +5,11 @@ Everything is put together here; from here on, the steps of the method are plain
 
 from __future__ import annotations
 
+import difflib
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ from recompact.models.journal import UnitCalls
 from recompact.models.limits import Limited, Limits, Metered, Price, Retrying, RetryPolicy, Spending
 from recompact.models.protocol import ChatModel
 from recompact.models.registry import load_model
-from recompact.progress import SILENT, Progress
+from recompact.models.shape import Shaped
+from recompact.progress import SILENT, Notices, Progress
 from recompact.rollout import Agent
 from recompact.store.runs import note_config, open_run, run_path
 from recompact.store.store import Store, StoreError
@@ -73,9 +75,24 @@ class Study:
     executor: Executor
     progress: Progress = SILENT
     method: Method | None = None  # one of the caller's own; otherwise the config names it
+    notices: Notices = field(default_factory=Notices)  # where its models say that they wait
+
+    @contextmanager
+    def watched_by(self, progress: Progress) -> Iterator[Study]:
+        """The study as one that reports to this progress, its models included."""
+        before, self.notices.listener = self.notices.listener, progress
+        try:
+            yield replace(self, progress=progress)
+        finally:
+            self.notices.listener = before
 
     async def tasks(self) -> tuple[Task, ...]:
-        """The tasks that the config chooses, in the suite's order."""
+        """The tasks that the config chooses and that are not skipped, in the suite's order."""
+        skipped = self.store.metadata.skipped
+        return tuple(task for task in await self.chosen_tasks() if task.id not in skipped)
+
+    async def chosen_tasks(self) -> tuple[Task, ...]:
+        """The tasks that the config chooses."""
         chosen = self.config.suite
         tasks = tuple(await self.episodes.tasks(chosen.split))
         if not tasks:
@@ -148,12 +165,14 @@ async def open_study(
     method: Method | None = None,
     progress: Progress = SILENT,
     evaluation: bool = False,
+    skip: Sequence[str] = (),
 ) -> AsyncIterator[Study]:
     """Build a study from a config or its file.
 
     `run` is where its records go: a store, a file, or a name; by default the config's own name. Ready objects take the
     place of what the config names: `models` by the names that its roles use, a `suite`, a `compressor`, a `method`.
     The run of an `evaluation` is another kind of run: see `recompact.evaluation.evaluate.open_evaluation`.
+    `skip` are tasks to go on without, from now on: the run remembers them, and stays the same run.
     """
     config = config if isinstance(config, Config) else load_config(Path(config))
     if problems := unknown_models(config, tuple(models or ())):
@@ -166,7 +185,8 @@ async def open_study(
     }
     async with AsyncExitStack() as stack:
         store = run if isinstance(run, Store) else stack.enter_context(open_run(_run_file(config, run)))
-        clients = await stack.enter_async_context(open_clients(config, models or {}))
+        notices = Notices(progress)
+        clients = await stack.enter_async_context(open_clients(config, models or {}, notices=notices))
         _claim(store, config, template, EVALUATION if evaluation else COLLECTION, own)
         if config.file is not None and config.file.is_file():
             note_config(store, config.file)
@@ -174,8 +194,9 @@ async def open_study(
         prices = {name: _price(config.models.get(name)) for name in clients}
         for (name, _), usage in store.spent().items():
             spending.add(usage, prices.get(name, Price()))
-        metered = {name: Metered(name, client, spending, prices[name]) for name, client in clients.items()}
-        yield Study(
+        count = counter(config.run.counter)
+        metered = {name: Metered(name, client, spending, prices[name], count) for name, client in clients.items()}
+        study = Study(
             config=config,
             episodes=episodes,
             models=metered,
@@ -183,35 +204,62 @@ async def open_study(
             template=template,
             store=store,
             spending=spending,
-            count=counter(config.run.counter),
+            count=count,
             executor=InProcess(store, config.run.seed),
             progress=progress,
             method=method,
+            notices=notices,
         )
+        if skip:
+            await skip_tasks(study, skip)
+        yield study
+
+
+async def skip_tasks(study: Study, tasks: Sequence[str]) -> None:
+    """Go on without these tasks from now on. The run remembers them and stays the same run."""
+    ids = [task.id for task in await study.chosen_tasks()]
+    for task in tasks:
+        if task not in ids:
+            near = difflib.get_close_matches(task, ids, 3, 0.3) or ids[:3]
+            raise InputError(f"--skip {task}: there is no such task among those of the config; near: {', '.join(near)}")
+    metadata = study.store.metadata
+    skipped = {*metadata.skipped, *tasks}
+    if not set(ids) - skipped:
+        raise InputError("--skip: no task would be left")
+    if skipped != set(metadata.skipped):
+        study.store.set_metadata(replace(metadata, skipped=tuple(sorted(skipped))))
 
 
 @asynccontextmanager
 async def open_clients(
-    config: Config, own: Mapping[str, ChatModel] | None = None, *, attempts: int | None = None
+    config: Config,
+    own: Mapping[str, ChatModel] | None = None,
+    *,
+    attempts: int | None = None,
+    notices: Notices | None = None,
 ) -> AsyncIterator[dict[str, ChatModel]]:
-    """The models that a config uses, each behind its limits and retries (`attempts` instead of the config's)."""
+    """The models that a config uses, each behind its door, its limits and retries (`attempts` instead of the config's).
+
+    Long waits are told to the `notices`.
+    """
     ready = own or {}
+    count = counter(config.run.counter)
     async with AsyncExitStack() as stack:
         clients: dict[str, ChatModel] = {}
         for name in sorted(config.used_models):
             if name in ready:
-                clients[name] = ready[name]
+                clients[name] = Shaped(ready[name], count)
                 continue
             settings = config.models.get(name)
             if settings is None:
-                clients[name] = load_model(name, {}, ModelConfig(), config.directory)
+                clients[name] = Shaped(load_model(name, {}, ModelConfig(), config.directory), count)
                 continue
             client = _client(config, name, settings)
             if (close := getattr(client, "aclose", None)) is not None:
                 stack.push_async_callback(close)
             limits = Limits(settings.concurrency, settings.requests_per_minute, settings.tokens_per_minute)
-            policy = RetryPolicy(attempts or settings.attempts, settings.retry_wait)
-            clients[name] = Retrying(Limited(client, limits), policy)
+            policy = RetryPolicy(attempts or settings.attempts, settings.retry_wait, max_wait=settings.max_wait)
+            clients[name] = Retrying(Limited(Shaped(client, count), limits, notices), policy, notices)
         yield clients
 
 

@@ -108,6 +108,41 @@ async def test_over_budget_is_asked_for_once_more_with_the_limit_then_cut_and_ma
     assert summary.text.endswith(f"summary\n{CUT}")
 
 
+@pytest.mark.parametrize("budget", [41, 100, 199])
+async def test_half_the_budget_is_the_least_that_a_summary_gets(budget: int) -> None:
+    """A last turn that takes more than half leaves less room than that; without the floor there may be none at all."""
+    last = Turn.measured(assistant("look"), (user("word " * 300),), COUNT)
+    assert last.tokens > budget
+    model = Scripted("## Goal\nbook")
+    long = Context(PREFIX, None, (turn(0), last))
+    await compressor(model).compress(long, budget)
+    assert f"{budget // 2}" in model.requests[0].messages[-1].content
+    fits = Context(PREFIX, None, (turn(0), turn(1)))
+    model = Scripted("## Goal\nbook")
+    await compressor(model).compress(fits, 1000)
+    assert f"{1000 - turn(1).tokens}" in model.requests[0].messages[-1].content
+
+
+async def test_a_summary_of_exactly_the_limit_is_taken() -> None:
+    text = "## Goal\n" + "book " * 60
+    tokens = COUNT(text.strip())
+    last = Turn.measured(assistant("look"), (user("word " * 300),), COUNT)
+    both = Context(PREFIX, None, (turn(0), last))
+    exact = await compressor(Scripted(text)).compress(both, 2 * tokens)
+    assert not exact.asked_again
+    over = await compressor(Scripted(text, "## Goal\nshort")).compress(both, 2 * tokens - 2)
+    assert over.asked_again
+
+
+async def test_what_was_changed_about_its_replies_is_told() -> None:
+    odd = Reply(assistant("## Goal\nbook"), notes=("the content had halves of characters, which were replaced",))
+    assert (await compressor(Scripted(odd)).compress(context(), 1000)).notes == odd.notes
+    empty = Reply(assistant(""), notes=("its calls were left out",))
+    with pytest.raises(CompactionFailed) as failed:
+        await compressor(Scripted(empty, empty)).compress(context(), 1000)
+    assert failed.value.notes == empty.notes * 2
+
+
 @pytest.mark.parametrize("reply", ["", Reply(assistant("I cannot."), finish="refusal")])
 async def test_no_summary_twice_is_a_failure(reply: Any) -> None:
     with pytest.raises(CompactionFailed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,11 +12,24 @@ from execution_support import HERE
 from hypothesis import given, strategies as st
 from progress_support import Heard
 
-from recompact.execution.executor import Unit
+from recompact.chat import canonical
+from recompact.errors import InputError
+from recompact.execution.executor import InProcess, Unit
 from recompact.execution.scheduler import Unfinished, run_agenda, run_units
-from recompact.models.failures import AuthenticationFailed, ModelFailure, Overloaded
+from recompact.models.failures import (
+    AuthenticationFailed,
+    BadRequest,
+    BrokenModel,
+    CeilingReached,
+    MalformedReply,
+    ModelFailure,
+    Overloaded,
+    QuotaExhausted,
+    UnknownModel,
+)
 from recompact.models.journal import UnitCalls
 from recompact.progress import SILENT, Progress
+from recompact.store.store import Store
 
 
 class Board:
@@ -201,7 +215,15 @@ async def test_failures_of_one_group_count_once() -> None:
     assert len(board.begun) == 7  # the first of the third group is one too many
 
 
-@pytest.mark.parametrize("error", [AuthenticationFailed("wrong key"), RuntimeError("a bug"), KeyError("x")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        AuthenticationFailed("wrong key"),
+        UnknownModel("no such model"),
+        QuotaExhausted("no credit"),
+        InputError("a role"),
+    ],
+)
 async def test_what_trying_again_will_not_mend_stops_everything_at_once(error: Exception) -> None:
     async def slow(name: str) -> str:
         await asyncio.sleep(0 if name in ("u0", "u1") else 60)
@@ -214,6 +236,94 @@ async def test_what_trying_again_will_not_mend_stops_everything_at_once(error: E
     assert board.recorded == ["u0", "u1"]
     assert sorted(board.cancelled) == ["u2", "u3"]  # nothing is left behind
     assert board.begun == names(5)
+
+
+@pytest.mark.parametrize(
+    "failure", [BadRequest("400"), BadRequest("404"), MalformedReply("nothing in it"), BrokenModel("a bug")]
+)
+@pytest.mark.parametrize("concurrency", [1, 4])
+async def test_any_number_of_refusals_in_a_row_stops_nobody_else(failure: ModelFailure, concurrency: int) -> None:
+    """Tasks that the server always refuses come first: with an end after so many in a row, no other was ever begun."""
+    board = failing({name: type(failure)(f"{failure} of {name}") for name in names(40)[:30]})
+    heard = Heard()
+    with pytest.raises(Unfinished) as stopped:
+        await board.run(names(40), concurrency, heard)
+    assert sorted(board.recorded) == sorted(names(40)[30:])
+    assert [unit.name for unit in stopped.value.units] == names(40)[:30]
+    assert all(unit.failure.unit == unit.name for unit in stopped.value.units)
+    assert heard.count("note") == 30  # each is told when it happens
+
+
+async def test_a_refusal_between_signs_of_an_outage_shows_that_somebody_answers() -> None:
+    failures: dict[str, BaseException] = {
+        name: BadRequest("no") if int(name[1:]) % 3 == 2 else Overloaded("busy") for name in names(30)
+    }
+    with pytest.raises(Unfinished) as stopped:
+        await failing(failures).run(names(30), 1)
+    assert len(stopped.value.units) == 30
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (RuntimeError("a bug"), "RuntimeError: a bug"),
+        (KeyError("x"), "KeyError: 'x'"),
+        (RecursionError("maximum recursion depth exceeded"), "RecursionError: maximum recursion depth exceeded"),
+        (asyncio.CancelledError("from within"), "cancelled from within"),
+    ],
+)
+@pytest.mark.parametrize("concurrency", [1, 4])
+async def test_a_unit_that_would_fail_again_is_set_aside_and_remembered(
+    error: BaseException, reason: str, concurrency: int, tmp_path: Path
+) -> None:
+    with Store.open(tmp_path / "run.db") as store:
+        for attempt in range(2):
+            board = failing({"u5": error})
+            with pytest.raises(Unfinished) as stopped:
+                await run_units([board.unit(name) for name in names(20)], InProcess(store), concurrency)
+            (unit,) = stopped.value.units
+            assert (unit.name, unit.failure.kind) == ("u5", "set aside")
+            assert reason in str(unit.failure)
+            assert len(board.recorded) == 19
+            assert board.begun.count("u5") == (attempt == 0)
+            assert store.units_set_aside().keys() == {"u5"}, attempt
+        assert store.retry_set_aside() == 1
+        await run_units([Board().unit("u5")], InProcess(store), 1)
+
+
+async def test_a_disk_that_was_full_for_a_moment_is_no_reason_to_set_a_unit_aside(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "run.db") as store:
+        with pytest.raises(Unfinished, match="No space left"):
+            await run_units(
+                [failing({"u1": OSError("No space left")}).unit(name) for name in names(3)], InProcess(store), 1
+            )
+        assert not store.units_set_aside()
+
+
+async def test_what_cannot_be_recorded_is_set_aside_too(tmp_path: Path) -> None:
+    async def play(calls: UnitCalls) -> object:
+        return object()
+
+    def record(value: object, seconds: float) -> None:
+        canonical(value)
+
+    with Store.open(tmp_path / "run.db") as store, pytest.raises(Unfinished, match="cannot be recorded: TypeError"):
+        await run_units([Unit("u", play, record)], InProcess(store), 1)
+
+
+async def test_at_a_ceiling_what_is_under_way_is_awaited_and_nothing_new_begins() -> None:
+    async def play(name: str) -> str:
+        await asyncio.sleep(0.05 if name != "u1" else 0)
+        if name == "u1":
+            raise CeilingReached("enough")
+        return f"value of {name}"
+
+    board = Board(play)
+    with pytest.raises(CeilingReached, match="enough"):
+        await board.run(names(40), 4)
+    assert board.begun == names(4)
+    assert sorted(board.recorded) == ["u0", "u2", "u3"]
+    assert not board.cancelled
 
 
 async def test_a_failure_to_record_is_no_failure_of_a_model() -> None:
@@ -234,7 +344,7 @@ class Alarm(BaseException):
     """Not an `Exception`: nobody's `except Exception` catches it."""
 
 
-@pytest.mark.parametrize("error", [asyncio.CancelledError("from within"), Alarm("fire"), GeneratorExit()])
+@pytest.mark.parametrize("error", [Alarm("fire"), GeneratorExit()])
 @pytest.mark.parametrize("concurrency", [1, 4])
 async def test_no_exception_of_a_unit_hangs_or_ends_silently(error: BaseException, concurrency: int) -> None:
     board = failing({"u5": error})

@@ -8,6 +8,8 @@ import time
 
 import pytest
 from fakes import Scripted
+from hypothesis import given, strategies as st
+from progress_support import Heard
 
 from recompact.chat import Reply, Request, Usage, assistant, user
 from recompact.models.failures import (
@@ -19,6 +21,7 @@ from recompact.models.failures import (
     Unreachable,
 )
 from recompact.models.limits import Limited, Limits, Metered, Price, Retrying, RetryPolicy, Spending
+from recompact.progress import Notices
 
 ASK = Request((user("hello"),))
 FAST = RetryPolicy(attempts=4, first_wait=0.001, longest_wait=0.002)
@@ -27,8 +30,8 @@ FAST = RetryPolicy(attempts=4, first_wait=0.001, longest_wait=0.002)
 class Slow:
     name = "slow"
 
-    def __init__(self, seconds: float, tokens: int = 0) -> None:
-        self.seconds, self.tokens = seconds, tokens
+    def __init__(self, seconds: float, tokens: int = 0, output: int = 0) -> None:
+        self.seconds, self.tokens, self.output = seconds, tokens, output
         self.now = self.most = 0
 
     async def reply(self, request: Request) -> Reply:
@@ -36,7 +39,7 @@ class Slow:
         self.most = max(self.most, self.now)
         await asyncio.sleep(self.seconds)
         self.now -= 1
-        return Reply(assistant("ok"), Usage(self.tokens, 0, 0, 0, 1))
+        return Reply(assistant("ok"), Usage(self.tokens, self.output, 0, 0, 1))
 
 
 async def test_concurrency() -> None:
@@ -59,6 +62,14 @@ async def test_tokens_a_minute_are_waited_for_after_they_were_used() -> None:
     for _ in range(10):
         await model.reply(ASK)
     assert 0.3 < time.monotonic() - started < 2
+
+
+async def test_output_tokens_are_debited_too() -> None:
+    model = Limited(Slow(0, tokens=0, output=150), Limits(concurrency=1, tokens_per_minute=60 * 1000))
+    started = time.monotonic()
+    for _ in range(10):
+        await model.reply(ASK)
+    assert time.monotonic() - started > 0.3
 
 
 async def test_what_can_be_retried_is() -> None:
@@ -105,6 +116,55 @@ def test_waits_grow_with_full_jitter_and_honour_retry_after() -> None:
     assert min(asked) >= 7
     assert max(asked) <= 8
     assert len(set(asked)) > 100
+
+
+@given(st.floats(0, 1e9), st.floats(0.5, 600), st.integers(0, 20))
+def test_a_server_decides_on_no_wait_beyond_the_longest(asked: float, longest: float, attempt: int) -> None:
+    policy = RetryPolicy(max_wait=longest)
+    assert policy.wait(attempt, RateLimited("", retry_after=asked), random.Random(1)) <= longest
+    assert policy.wait(attempt, RateLimited("", retry_after=asked), random.Random(1)) >= min(asked, longest)
+
+
+async def test_a_day_of_retry_after_is_two_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("recompact.models.limits.asyncio.sleep", sleep)
+    heard = Heard()
+    inner = Scripted(RateLimited("slow down", retry_after=86_400), RateLimited("slow", retry_after=9), "ok")
+    await Retrying(inner, RetryPolicy(), Notices(heard)).reply(ASK)
+    assert slept[0] == 120
+    assert slept[1] < 10.5
+    (note,) = [event[1] for event in heard.events if event[0] == "note"]  # ten seconds are nothing to speak of
+    assert "waits 120 s (rate limit; try 2 of 8 follows): slow down" in note
+
+
+async def test_many_calls_that_wait_together_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def sleep(seconds: float) -> None: ...
+
+    monkeypatch.setattr("recompact.models.limits.asyncio.sleep", sleep)
+    heard = Heard()
+    inner = Scripted(*(RateLimited("slow down", retry_after=60) for _ in range(50)), *["ok"] * 50)
+    model = Retrying(inner, RetryPolicy(60), Notices(heard))
+    await asyncio.gather(*(model.reply(ASK) for _ in range(50)))
+    assert heard.count("note") <= 3
+
+
+async def test_a_wait_for_our_own_limit_is_shown_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+
+    async def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr("recompact.models.limits.asyncio.sleep", sleep)
+    monkeypatch.setattr("recompact.models.limits.time.monotonic", lambda: clock[0])
+    heard = Heard()
+    model = Limited(Slow(0, tokens=1000), Limits(tokens_per_minute=600), Notices(heard))
+    await model.reply(ASK)
+    await model.reply(ASK)
+    assert ("note", "slow waits 99 s: its limit a minute is used up") in heard.events
 
 
 def test_prices_count_cached_input_apart() -> None:

@@ -158,7 +158,7 @@ def test_cancelling_stays_cancelling() -> None:
 SAYINGS: list[tuple[int, object, type[ModelFailure]]] = [
     # OpenAI
     (429, {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}, failures.RateLimited),
-    (429, {"error": {"message": "You exceeded", "type": "insufficient_quota"}}, failures.BadRequest),
+    (429, {"error": {"message": "You exceeded", "type": "insufficient_quota"}}, failures.QuotaExhausted),
     (429, {"error": {"message": "Request too large for gpt on TPM", "code": "x"}}, failures.BadRequest),
     (400, {"error": {"message": "", "code": "context_length_exceeded"}}, failures.ContextOverflow),
     (400, {"error": {"message": "Your input exceeds the context window of this model."}}, failures.ContextOverflow),
@@ -204,7 +204,7 @@ SAYINGS: list[tuple[int, object, type[ModelFailure]]] = [
     (400, {"error": {"message": "prompt too long; exceeded max context length"}}, failures.ContextOverflow),
     (400, {"error": {"message": "The input token count (9) exceeds the maximum"}}, failures.ContextOverflow),
     # DeepSeek, FastAPI
-    (402, {"error": {"message": "Insufficient Balance"}}, failures.BadRequest),
+    (402, {"error": {"message": "Insufficient Balance"}}, failures.QuotaExhausted),
     (422, {"detail": [{"loc": ["body"], "msg": "field required"}]}, failures.BadRequest),
 ]
 

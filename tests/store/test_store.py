@@ -20,6 +20,7 @@ from recompact.compressors.prompted import Prompted
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.execution.episodes import run_episode
 from recompact.models.journal import UnitCalls, seed_of
+from recompact.models.shape import shaped
 from recompact.rollout import Agent
 from recompact.store import schema
 from recompact.store.metadata import RunMetadata
@@ -87,15 +88,16 @@ def test_journal_replay_is_the_identity_wherever_it_was_cut(
         bound = UnitCalls(store, "unit").bound(model, "agent")
         return [await bound.reply(request) for request in requests[:upto]]
 
+    expected = [shaped(reply, request) for reply, request in zip(prepared, requests, strict=True)]
     with Store.open(tmp_path_factory.mktemp("s") / "run.db") as store:
         asyncio.run(ask(store, Answers(prepared), cut))
         rest = Answers(prepared[cut:])
-        assert asyncio.run(ask(store, rest, len(prepared))) == prepared
+        assert asyncio.run(ask(store, rest, len(prepared))) == expected
         assert rest.asked == max(0, len(prepared) - cut)
         nobody = Answers([])
-        assert asyncio.run(ask(store, nobody, len(prepared))) == prepared
+        assert asyncio.run(ask(store, nobody, len(prepared))) == expected
         assert nobody.asked == 0
-        spent = sum((r.usage for r in prepared), Usage())
+        spent = sum((r.usage for r in expected), Usage())
         assert store.spent() == {("answers", "agent"): spent}
 
 
@@ -113,6 +115,7 @@ async def test_a_replay_that_takes_another_way_forgets_the_old_one(tmp_path: Pat
         assert calls.differed
         assert model.asked == 1
         assert sorted(store.journaled("u")) == [0, 1]
+        assert sum(usage.calls for usage in store.spent().values()) == 4  # what was forgotten was paid for all the same
 
 
 async def test_each_call_of_a_unit_has_its_own_seed(tmp_path: Path) -> None:

@@ -20,5 +20,7 @@ class NoJournal:
 
     def forget(self, unit: str, ordinal: int) -> None: ...
 
+    def set_aside(self, unit: str, reason: str) -> None: ...
+
 
 HERE = InProcess(NoJournal())

@@ -26,5 +26,8 @@ class Heard:
     def step(self) -> None:
         self.events.append(("step",))
 
+    def note(self, text: str) -> None:
+        self.events.append(("note", text))
+
     def count(self, kind: str) -> int:
         return sum(event[0] == kind for event in self.events)

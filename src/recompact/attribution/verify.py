@@ -134,7 +134,7 @@ def _unit(study: Study, task: Task, boundary: Boundary, draw: Draw) -> Unit[Traj
     def record(continuation: Trajectory, seconds: float) -> None:
         write_continuation(study.store, name, at.unit, at.index, draw.arm, draw.number, continuation, seconds=seconds)
 
-    return Unit(name, play, record, group=str(at))
+    return Unit(name, play, record, group=str(at), task=task.id)
 
 
 def _outcome(continuation: Trajectory) -> Outcome | LeftOut:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.cli.running import skip_option
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adaptation, Stage
@@ -31,6 +32,8 @@ STAGES = ("collect", "verify", "revise", "select")
 @click.option("--method", help="Instead of [adapt] method: pair, acon-ut, …, file.py:name.")
 @click.option("--until", type=click.Choice(STAGES), default="select", show_default=True, help="Stop after this stage.")
 @click.option("--from", "begin", type=click.Choice(STAGES), help="Do this stage and those after it anew.")
+@click.option("--retry", is_flag=True, help="Play units again that were set aside.")
+@skip_option
 @json_option
 def command(
     config: Path,
@@ -39,6 +42,8 @@ def command(
     method: str | None,
     until: str,
     begin: str | None,
+    retry: bool,
+    skip: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Adapt the compaction prompt: collect, verify, revise, select.
@@ -64,8 +69,10 @@ def command(
     with open_run(path) as store:
         if begin:
             store.forget_units(_phases(begin, chosen.phases))
+        if retry:
+            store.retry_set_aside()
         with ending_early(path, again):
-            result, unfinished = finished(_adapt(loaded, store, cast("Stage", until), quiet=as_json))
+            result, unfinished = finished(_adapt(loaded, store, cast("Stage", until), skip, quiet=as_json))
         written = None
         if result and until == "select":
             study, adaptation = result
@@ -76,12 +83,14 @@ def command(
         sys.exit(1)
 
 
-async def _adapt(config: Config, store: Store, until: Stage, quiet: bool) -> tuple[Study, Adaptation]:
+async def _adapt(
+    config: Config, store: Store, until: Stage, skip: tuple[str, ...], quiet: bool
+) -> tuple[Study, Adaptation]:
     from recompact.adaptation.adapt import adapt
     from recompact.cli.progress import watched
     from recompact.study import open_study
 
-    async with open_study(config, store) as study:
+    async with open_study(config, store, skip=skip) as study:
         with watched(study, "adapt", quiet=quiet) as shown:
             return study, await adapt(shown, until)
 
@@ -107,7 +116,7 @@ def _report(
     as_json: bool,
 ) -> None:
     from recompact.candidate import ORIGINAL
-    from recompact.cli.running import report_unfinished
+    from recompact.cli.running import report_skipped, report_unfinished
 
     digest = store.digest(without="replay/") if adaptation else None
     selection = adaptation.selection if adaptation else None
@@ -122,12 +131,14 @@ def _report(
                     for c in (adaptation.candidates if adaptation else ())
                 ],
                 "directory": str(target) if target else None,
+                "skipped": list(store.metadata.skipped),
                 "unfinished": [unit.to_json() for unit in unfinished],
                 "digest": digest,
             }
         )
     elif adaptation:
         _print(adaptation, target, until)
+    report_skipped(store)
     report_unfinished(unfinished, "units", again)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recompact.cli.console import FORMATS, json_option, print_json, print_tables, say
+from recompact.cli.running import skip_option
 
 if TYPE_CHECKING:
     from recompact.compressors.protocol import Scope
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 @click.option("--details", is_flag=True, help="Every Pass^k and Pass@k, tokens by role, endings.")
 @click.option("--retry", is_flag=True, help="Make trajectories anew in which the environment broke.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
+@skip_option
 @json_option
 def command(
     config: Path,
@@ -56,6 +58,7 @@ def command(
     details: bool,
     retry: bool,
     form: Format,
+    skip: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Run the tasks of a split under several arms, interleaved, and compare the arms.
@@ -79,7 +82,7 @@ def command(
     form = "json" if as_json else form
     with open_run(path) as store:
         with ending_early(path, again):
-            work = _evaluate(loaded, store, chosen, runs, by, retry=retry, quiet=form != "terminal")
+            work = _evaluate(loaded, store, chosen, runs, by, skip, retry=retry, quiet=form != "terminal")
             plan, unfinished = asyncio.run(work)
         _report(store, plan, unfinished, runs, again, form, against, by, details)
     if unfinished:
@@ -115,6 +118,7 @@ async def _evaluate(
     arms: tuple[Arm, ...],
     runs: int,
     by: tuple[str, ...],
+    skip: tuple[str, ...],
     *,
     retry: bool,
     quiet: bool,
@@ -122,13 +126,17 @@ async def _evaluate(
     from recompact.cli.progress import watched
     from recompact.evaluation.evaluate import evaluate, open_evaluation, plan_evaluation, retry_broken
     from recompact.execution.scheduler import Unfinished
+    from recompact.study import skip_tasks
 
     async with open_evaluation(config, store) as study:
+        if skip:
+            await skip_tasks(study, skip)
         plan = await plan_evaluation(study, arms, runs)
         if by:  # before anything is paid for
             check_by(by, {key for task in plan.tasks for key in task.groups})
         if retry:
             retry_broken(store)
+            store.retry_set_aside()
         with watched(study, "evaluate", quiet=quiet) as shown:
             try:
                 await evaluate(shown, arms, runs)
@@ -148,7 +156,7 @@ def _report(
     by: tuple[str, ...],
     details: bool,
 ) -> None:
-    from recompact.cli.running import report_unfinished
+    from recompact.cli.running import report_skipped, report_unfinished
     from recompact.evaluation.arm_runs import read_arms
     from recompact.evaluation.evaluate import digest as digest_of
     from recompact.evaluation.summary import evaluation
@@ -158,8 +166,15 @@ def _report(
     tasks = tuple(task.id for task in plan.tasks)
     shown = evaluation(str(suite), [recorded[arm.label] for arm in plan.arms], tasks, runs)
     digest = None if unfinished else digest_of(store, plan.units)
-    more = {"run": str(store.path), "unfinished": [unit.to_json() for unit in unfinished], "digest": digest}
+    skipped = list(store.metadata.skipped)
+    more = {
+        "run": str(store.path),
+        "skipped": skipped,
+        "unfinished": [unit.to_json() for unit in unfinished],
+        "digest": digest,
+    }
     print_evaluation(shown, form, against=against, by=by, details=details, more=more)
+    report_skipped(store)
     report_unfinished(unfinished, "trajectories", again)
     if form == "terminal" and not unfinished and len(shown.arms) > 1:
         first, second = shown.arms[-1].label, shown.arms[0].label

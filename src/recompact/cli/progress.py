@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import rich.progress
 from rich.console import Console
@@ -16,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 
 from recompact.models.limits import Spending
 from recompact.study import Study
+from recompact.texts import cut, visible
 
 EVERY = 10.0  # seconds between two plain lines
 
@@ -54,6 +54,13 @@ class Bar:
         self._steps += 1
         self._update()
 
+    def note(self, text: str) -> None:
+        line = cut(visible(" ".join(text.split())), 400)[0]
+        if self._drawn:
+            self._drawn[0].console.print(line, markup=False, soft_wrap=True)
+        elif self._log:
+            self._log.print(line, markup=False, soft_wrap=True)
+
     def _update(self) -> None:
         if self._drawn:
             self._drawn[0].update(self._drawn[1], completed=self._done, amounts=self._amounts())
@@ -90,5 +97,5 @@ def open_bar(title: str, spending: Spending, *, quiet: bool = False, floor: int 
 @contextmanager
 def watched(study: Study, title: str, *, quiet: bool = False, floor: int = 0) -> Iterator[Study]:
     """The study with a bar as its progress."""
-    with open_bar(title, study.spending, quiet=quiet, floor=floor) as bar:
-        yield replace(study, progress=bar)
+    with open_bar(title, study.spending, quiet=quiet, floor=floor) as bar, study.watched_by(bar) as shown:
+        yield shown

@@ -7,16 +7,28 @@ not finished. In every case the run keeps what was done, and the message says ho
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import click
+
 from recompact.cli.console import say
 
 if TYPE_CHECKING:
     from recompact.execution.scheduler import UnfinishedUnit
+    from recompact.store.store import Store
+
+skip_option = click.option(
+    "--skip",
+    "skip",
+    metavar="TASK",
+    multiple=True,
+    help="Go on without this task, now and later; the run remembers it. Repeat it.",
+)
 
 
 @contextmanager
@@ -33,7 +45,9 @@ def ending_early(path: Path, again: str) -> Iterator[None]:
         say(f"recompact: stopped at its ceiling: {reached}", err=True)
         sys.exit(3)
     except ModelFailure as failure:
-        say(f"recompact: {failure}", err=True)
+        at = f"{failure.unit}: " if failure.unit else ""
+        say(f"recompact: {at}{failure}", err=True)
+        say(f"{path} keeps what was done; go on with: {again}", err=True)
         sys.exit(2)
 
 
@@ -52,7 +66,24 @@ def finished(work: Coroutine[Any, Any, Result]) -> tuple[Result | None, tuple[Un
 
 def report_unfinished(units: Sequence[UnfinishedUnit], what: str, again: str) -> None:
     """Say which units are not finished, the first few by name; nothing where there are none."""
+    from recompact.models.failures import SetAside
+
+    if not units:
+        return
     for unit in units[:5]:
         say(f"not finished: {unit.name} ({unit.failure.kind}): {unit.failure}", err=True)
-    if units:
-        say(f"recompact: {len(units)} {what} are not finished; try them again with: {again}", err=True)
+    more = f" (the first 5 of {len(units)} are listed)" if len(units) > 5 else ""
+    say(f"recompact: {len(units)} {what} are not finished{more}; try them again with: {again}", err=True)
+    if any(isinstance(unit.failure, SetAside) for unit in units):
+        say("Units that were set aside would fail again, so they are played again only with --retry.", err=True)
+    if tasks := sorted({unit.task for unit in units if unit.task}):
+        skips = shlex.join(word for task in tasks[:20] for word in ("--skip", task))
+        say(f"To go on without {'that task' if len(tasks) == 1 else 'such tasks'}, add {skips}", err=True)
+
+
+def report_skipped(store: Store) -> None:
+    """Say which tasks the run goes on without; nothing where there are none."""
+    if skipped := store.metadata.skipped:
+        names = ", ".join(skipped[:5]) + (", …" if len(skipped) > 5 else "")
+        noun = "1 task is" if len(skipped) == 1 else f"{len(skipped)} tasks are"
+        say(f"{noun} skipped, as asked, and take no part: {names}", err=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.cli.running import skip_option
 
 if TYPE_CHECKING:
     from recompact.attribution.forecast import Forecast
@@ -33,6 +34,7 @@ TOP = 20  # harmful boundaries that are listed right away
 @click.option("--dry-run", is_flag=True, help="Only say how many continuations and tokens it will take.")
 @click.option("--partial", is_flag=True, help="Verify what has been collected, even if tasks are missing.")
 @click.option("--retry", is_flag=True, help="Try the boundaries again that were left out when their environment broke.")
+@skip_option
 @json_option
 def command(
     run: str,
@@ -43,6 +45,7 @@ def command(
     dry_run: bool,
     partial: bool,
     retry: bool,
+    skip: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Continue from every boundary with and without its compaction, and keep the boundaries that hurt.
@@ -71,7 +74,8 @@ def command(
         with ending_early(path, again):
             if retry:
                 retry_left_out(store)
-            verification, unfinished = finished(_verify(config, store, partial, quiet=as_json))
+                store.retry_set_aside()
+            verification, unfinished = finished(_verify(config, store, partial, skip, quiet=as_json))
         _report(store, verification, unfinished, config, again, as_json)
     if unfinished:
         sys.exit(1)
@@ -98,13 +102,13 @@ def _forecast(store: Store, config: Config) -> Forecast:
     return forecast(store, allocation_of(store, config.verify))
 
 
-async def _verify(config: Config, store: Store, partial: bool, quiet: bool) -> Verification:
+async def _verify(config: Config, store: Store, partial: bool, skip: tuple[str, ...], quiet: bool) -> Verification:
     from recompact.attribution.verify import verify
     from recompact.cli.progress import watched
     from recompact.study import open_study
 
-    expected = _forecast(store, config)
-    async with open_study(config, store) as study:
+    async with open_study(config, store, skip=skip) as study:
+        expected = _forecast(store, config)
         floor = expected.made + expected.on_average.continuations
         with watched(study, "verify", quiet=quiet, floor=floor) as shown:
             return await verify(shown, partial=partial)
@@ -120,7 +124,7 @@ def _report(
 ) -> None:
     from recompact.attribution.findings import findings
     from recompact.attribution.verify import digest as digest_of, outcomes_in
-    from recompact.cli.running import report_unfinished
+    from recompact.cli.running import report_skipped, report_unfinished
     from recompact.report.content.boundaries import brief_boundary_table
     from recompact.store.runs import overview
 
@@ -129,6 +133,7 @@ def _report(
     digest = digest_of(store) if verification else None
     harmful = len(verification.retained) if verification else 0
     summary = {**_summary(known.outcomes, harmful, config), "simulated": overview(store).simulated}
+    summary["skipped"] = list(store.metadata.skipped)
     if as_json:
         print_json(
             {
@@ -148,6 +153,7 @@ def _report(
             say(f"left out: {id}: {reason}", err=True)
         if known.left_out:
             click.echo("To try those again, with what broke mended: recompact verify --retry", err=True)
+    report_skipped(store)
     report_unfinished(unfinished, "continuations", again)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)

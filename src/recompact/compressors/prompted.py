@@ -50,20 +50,22 @@ class Prompted:
         limit = max(budget - last.tokens, budget // 2)
         messages = self.messages(context.before_last(), limit)
         usage = Usage()
+        notes: tuple[str, ...] = ()
         best: str | None = None
         for asked_again in (False, True):
             reply = await self.model.reply(Request(messages, self._tools, self.decoding))
             usage += reply.usage
+            notes += reply.notes
             text = reply.message.content.strip()
             if text and reply.finish != "refusal":
                 if reply.finish != "length" and self.count(text) <= limit:
-                    return self._compaction(context, text, usage, asked_again, cut=False)
+                    return self._compaction(context, text, usage, notes, asked_again, cut=False)
                 best = text if best is None or len(text) < len(best) else best
             complaint = _too_long(self.count(text), limit) if text else _nothing(limit)
             messages = (*messages, assistant(text), user(complaint))
         if best is None:
-            raise CompactionFailed("the compressor wrote no summary when asked twice", usage)
-        return self._compaction(context, cut(best, limit, self.count), usage, asked_again=True, cut=True)
+            raise CompactionFailed("the compressor wrote no summary when asked twice", usage, notes)
+        return self._compaction(context, cut(best, limit, self.count), usage, notes, asked_again=True, cut=True)
 
     def messages(self, consumed: Context, limit: int) -> tuple[Message, ...]:
         """The prompt for a compaction: what the compressor model is sent."""
@@ -105,13 +107,16 @@ class Prompted:
         # Tools are part of what a server caches, so the appended rendering must send the same ones.
         return self.tools if self.scope == "prefix" and self.rendering == "appended" else ()
 
-    def _compaction(self, context: Context, text: str, usage: Usage, asked_again: bool, *, cut: bool) -> Compaction:
+    def _compaction(
+        self, context: Context, text: str, usage: Usage, notes: tuple[str, ...], asked_again: bool, *, cut: bool
+    ) -> Compaction:
         summary = Summary.measured(text, self.count)
         return Compaction(
             replace(context, summary=summary, turns=context.turns[-1:]),
             usage,
             asked_again=asked_again,
             cut=cut,
+            notes=notes,
         )
 
 

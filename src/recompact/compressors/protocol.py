@@ -26,6 +26,7 @@ class Compaction:
     usage: Usage = Usage()
     asked_again: bool = False
     cut: bool = False
+    notes: tuple[str, ...] = ()  # what had to be changed about the replies
 
 
 @runtime_checkable
@@ -61,9 +62,10 @@ class CompressorKind:
 class CompactionFailed(RecompactError):
     """No usable summary came back. The rollout goes on with the context as it was and records the incident."""
 
-    def __init__(self, text: str, usage: Usage) -> None:
+    def __init__(self, text: str, usage: Usage, notes: tuple[str, ...] = ()) -> None:
         super().__init__(text)
         self.usage = usage
+        self.notes = notes
 
 
 def due(context: Context, budget: int) -> bool:

@@ -16,19 +16,23 @@ class Unit(Generic[T]):
     """A piece of work with a name, from which everything random in it is seeded.
 
     `record` writes the value down, with the seconds that it took. Units that share a `group` meet the same trouble, so
-    that failures of theirs in a row count once.
+    that failures of theirs in a row count once. `task` is the task that it is about, where it is about one.
     """
 
     name: str
     play: Callable[[UnitCalls], Awaitable[T]]
     record: Callable[[T, float], None]
     group: str = ""
+    task: str = ""
 
 
 class Executor(Protocol):
     """Plays units, here or elsewhere. Calls to models go through the driver's journal in either case."""
 
     async def submit(self, unit: Unit[T]) -> T: ...
+
+    def set_aside(self, unit: str, reason: str) -> None:
+        """Remember that playing this unit again would fail again; `submit` then raises `SetAside`."""
 
 
 @dataclass(frozen=True)
@@ -40,3 +44,6 @@ class InProcess:
 
     async def submit(self, unit: Unit[T]) -> T:
         return await unit.play(UnitCalls(self.journal, unit.name, self.seed))
+
+    def set_aside(self, unit: str, reason: str) -> None:
+        self.journal.set_aside(unit, reason)

@@ -1,7 +1,7 @@
 """Many units at once, with no barrier between them: as soon as one ends the next begins, and its value is recorded.
 
-A unit that a model's failure stops is set aside and the others go on; a failure that every unit would meet (a wrong
-key, a ceiling, a server that is gone) stops all of them at once.
+A failure belongs to the unit that met it, and the others go on. Only a failure that every unit would meet (a wrong key,
+a model that is not there, a ceiling, a server that is gone) stops all of them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from recompact.chat import whole
 from recompact.errors import RecompactError
 from recompact.execution.executor import Executor, Unit
-from recompact.models.failures import ModelFailure
+from recompact.models.failures import CeilingReached, ModelFailure, SetAside, UnreadableReply
 from recompact.progress import SILENT, Progress
 
 T = TypeVar("T")
@@ -22,13 +23,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class UnfinishedUnit:
-    """A unit that a model's failure stopped."""
+    """A unit that a failure stopped."""
 
     name: str
     failure: ModelFailure
+    task: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return {"unit": self.name, "kind": self.failure.kind, "error": str(self.failure)}
+        told = {"unit": self.name, "kind": self.failure.kind, "error": str(self.failure)}
+        return {**told, "task": self.task} if self.task else told
 
 
 class Unfinished(RecompactError):
@@ -53,18 +56,17 @@ class Agenda(Protocol[T]):
 async def run_agenda(agenda: Agenda[T], executor: Executor, concurrency: int, progress: Progress = SILENT) -> None:
     """Play and record what the agenda asks for, at most `concurrency` units at once.
 
-    Raises `Unfinished` when all else is done, or at once the failure that makes going on pointless.
+    Raises `Unfinished` when all else is done, or the failure that makes going on pointless: at once, but at a ceiling
+    only when the calls that were under way have been answered and journaled.
     """
     arrivals: asyncio.Queue[tuple[Unit[T], T | None, BaseException | None]] = asyncio.Queue()
     tasks: set[asyncio.Task[None]] = set()
-    failures = _Failures(max(3, concurrency))
+    failures = _Failures(max(3, concurrency), progress)
     running = 0
 
     async def work(unit: Unit[T]) -> None:
         try:
-            started = time.perf_counter()
-            value = await executor.submit(unit)
-            unit.record(value, time.perf_counter() - started)
+            value = await _played(unit, executor)
             arrivals.put_nowait((unit, value, None))
         except BaseException as error:
             arrivals.put_nowait((unit, None, error))
@@ -73,7 +75,7 @@ async def run_agenda(agenda: Agenda[T], executor: Executor, concurrency: int, pr
 
     try:
         while True:
-            while running < concurrency and (unit := agenda.next(running)) is not None:
+            while not failures.ceiling and running < concurrency and (unit := agenda.next(running)) is not None:
                 running += 1
                 task = asyncio.create_task(work(unit))
                 tasks.add(task)
@@ -95,8 +97,46 @@ async def run_agenda(agenda: Agenda[T], executor: Executor, concurrency: int, pr
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+    if failures.ceiling:
+        raise failures.ceiling
     if failures.units:
         raise Unfinished(failures.units)
+
+
+async def _played(unit: Unit[T], executor: Executor) -> T:
+    """The value of a unit, recorded. What it raises besides our own errors would come again: it is set aside."""
+    try:
+        started = time.perf_counter()
+        value = await executor.submit(unit)
+    except UnreadableReply as unreadable:
+        executor.set_aside(unit.name, str(unreadable))
+        raise
+    except RecompactError:
+        raise
+    except (OSError, MemoryError) as error:  # of the machine, which may have more another time
+        raise ModelFailure(_reason(error)) from error
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise _set_aside(unit, executor, "it was cancelled from within") from None
+    except Exception as error:
+        raise _set_aside(unit, executor, _reason(error)) from error
+    try:
+        unit.record(value, time.perf_counter() - started)
+    except (TypeError, ValueError, LookupError, ArithmeticError, RecursionError) as error:
+        raise _set_aside(unit, executor, f"what came out cannot be recorded: {_reason(error)}") from error
+    return value
+
+
+def _set_aside(unit: Unit[Any], executor: Executor, reason: str) -> SetAside:
+    executor.set_aside(unit.name, reason)
+    return SetAside(reason)
+
+
+def _reason(error: Exception) -> str:
+    text = whole(" ".join(str(error).split()))[:300]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 async def run_units(
@@ -122,8 +162,10 @@ class _InOrder:
 class _Failures:
     """What failed so far, and how much of it in a row."""
 
-    most: int  # in a row, before the server is taken to be gone
+    most: int  # signs of an outage in a row, before the server is taken to be gone
+    progress: Progress
     units: list[UnfinishedUnit] = field(default_factory=list)
+    ceiling: CeilingReached | None = None
     _groups: set[str] = field(default_factory=set)
 
     def clear(self) -> None:
@@ -132,7 +174,17 @@ class _Failures:
     def take(self, unit: Unit[Any], error: BaseException) -> None:
         if not isinstance(error, ModelFailure):
             raise error
-        self.units.append(UnfinishedUnit(unit.name, error))
+        error.unit = unit.name
+        if isinstance(error, CeilingReached):
+            self.ceiling = error
+            return
+        if error.ends_run:
+            raise error
+        self.units.append(UnfinishedUnit(unit.name, error, unit.task))
+        self.progress.note(f"{unit.name} is not finished ({error.kind}): {error}")
+        if not error.outage:
+            self.clear()  # whoever answers is there
+            return
         self._groups.add(unit.group or unit.name)
-        if not error.retryable or len(self._groups) >= self.most:
+        if len(self._groups) >= self.most:
             raise error

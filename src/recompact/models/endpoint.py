@@ -12,8 +12,14 @@ from urllib.parse import urlsplit
 from annotated_types import Gt
 
 from recompact.errors import InputError
+from recompact.models.secrets import names_variable
 
 Seconds = Annotated[float, Gt(0)]
+
+NO_VARIABLE = (
+    "it must be the name of the environment variable that holds the key, such as OPENAI_API_KEY; what stands there is"
+    " no such name and is not shown, since it may be the key itself"
+)
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,8 @@ class Endpoint:
         return "max_completion_tokens" if hosted else "max_tokens"
 
     def check(self) -> None:
+        if not names_variable(self.key_env):
+            raise InputError(f"key_env of model {self.id}: {NO_VARIABLE}")
         if not self.id:
             raise InputError("a model at a server needs its `id`: the name that the server knows it by")
         try:

@@ -1,7 +1,8 @@
 """The ways in which a call to a model fails, as classes that a caller can tell apart.
 
-A failure says whether trying again can help (`retryable`) and, where the server told, how long to wait. Its text names
-the model and the way out; it never contains a key.
+A failure says whether trying again can help (`retryable`) and, where the server told, how long to wait; whether it is a
+sign of an outage; and whether every other call would meet it too (`ends_run`). All others belong to the unit of work
+that met them. Its text names the model and the way out; it never contains a key.
 """
 
 from __future__ import annotations
@@ -13,34 +14,37 @@ class ModelFailure(RecompactError):
     """A call that brought no reply."""
 
     retryable = False
+    outage = False  # such failures in a row, of different units, mean that the server is gone
+    ends_run = False
     kind = "failure"
 
     def __init__(self, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)
         self.retry_after = retry_after
+        self.unit = ""  # the unit of work that met it
 
 
 class RateLimited(ModelFailure):
-    retryable = True
+    retryable = outage = True
     kind = "rate limit"
 
 
 class Overloaded(ModelFailure):
     """The server is up but cannot serve now (5xx)."""
 
-    retryable = True
+    retryable = outage = True
     kind = "overload"
 
 
 class TimedOut(ModelFailure):
-    retryable = True
+    retryable = outage = True
     kind = "timeout"
 
 
 class Unreachable(ModelFailure):
     """No connection, or one that was cut."""
 
-    retryable = True
+    retryable = outage = True
     kind = "unreachable"
 
 
@@ -64,10 +68,19 @@ class Refused(ModelFailure):
 
 
 class AuthenticationFailed(ModelFailure):
+    ends_run = True
     kind = "authentication"
 
 
+class QuotaExhausted(ModelFailure):
+    """The account has no credit left, which is so for every call."""
+
+    ends_run = True
+    kind = "quota"
+
+
 class UnknownModel(ModelFailure):
+    ends_run = True
     kind = "unknown model"
 
 
@@ -80,4 +93,25 @@ class BadRequest(ModelFailure):
 class CeilingReached(ModelFailure):
     """The run has spent what it was allowed to. Nothing is lost: it goes on when the ceiling is raised."""
 
+    ends_run = True
     kind = "ceiling"
+
+
+class BrokenModel(ModelFailure):
+    """A model of the user's own raised something that is none of these failures."""
+
+    kind = "broken model"
+
+
+class SetAside(ModelFailure):
+    """A unit that cannot be finished: played again, it would meet the same wall. The run remembers it."""
+
+    kind = "set aside"
+
+
+class UnreadableReply(SetAside):
+    """A journaled reply that cannot be read. `ordinal` is its place among the calls of its unit."""
+
+    def __init__(self, text: str, ordinal: int) -> None:
+        super().__init__(text)
+        self.ordinal = ordinal

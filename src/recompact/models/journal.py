@@ -14,18 +14,23 @@ from typing import Protocol
 
 from recompact.chat import Reply, Request
 from recompact.models.protocol import ChatModel
+from recompact.models.shape import shaped
 
 
 class Journal(Protocol):
     """Where calls are written down; the store is one."""
 
-    def journaled(self, unit: str) -> Mapping[int, tuple[str, Reply]]: ...
+    def journaled(self, unit: str) -> Mapping[int, tuple[str, Reply]]:
+        """What was answered. Raises `SetAside` where the unit was set aside, or a reply of its cannot be read."""
+        ...
 
     def journal(
         self, unit: str, ordinal: int, role: str, configured: str, request: str, reply: Reply, seconds: float
     ) -> None: ...
 
     def forget(self, unit: str, ordinal: int) -> None: ...
+
+    def set_aside(self, unit: str, reason: str) -> None: ...
 
 
 def seed_of(unit: str, ordinal: int = 0, seed: int = 0) -> int:
@@ -65,7 +70,7 @@ class UnitCalls:
             self._answered = {}
             self._journal.forget(self.unit, ordinal)
         started = time.perf_counter()
-        reply = await model.reply(request)
+        reply = shaped(await model.reply(request), request)
         seconds = time.perf_counter() - started
         self._journal.journal(self.unit, ordinal, role, model.name, request.digest, reply, seconds)
         return reply

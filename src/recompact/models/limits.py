@@ -1,7 +1,7 @@
 """What a model may be asked for: how many calls at once, how many requests and tokens a minute, how much in all.
 
 Wrappers around any `ChatModel`, to be put together in this order: `Metered` outside (it refuses), then `Retrying` (it
-waits without holding a place), then `Limited` (it holds a place), then the client.
+waits without holding a place), then `Limited` (it holds a place), then the client behind its door (`Shaped`).
 """
 
 from __future__ import annotations
@@ -9,11 +9,18 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 from recompact.chat import Reply, Request, Usage
 from recompact.models.failures import CeilingReached, ModelFailure, Unreachable
 from recompact.models.protocol import ChatModel
+from recompact.models.shape import request_tokens
+from recompact.progress import Notices
+from recompact.tokens import TokenCounter, counter
+
+NOTABLE = 10.0  # seconds from which on a wait is shown
 
 
 @dataclass(frozen=True)
@@ -47,8 +54,9 @@ class Bucket:
 class Limited:
     """A model behind its limits. Tokens are debited when they are known, so a call waits for those before it."""
 
-    def __init__(self, model: ChatModel, limits: Limits) -> None:
+    def __init__(self, model: ChatModel, limits: Limits, notices: Notices | None = None) -> None:
         self._model = model
+        self._waits = _Waits(notices)
         self._places = asyncio.Semaphore(limits.concurrency)
         self._requests = Bucket(limits.requests_per_minute) if limits.requests_per_minute else None
         self._tokens = Bucket(limits.tokens_per_minute) if limits.tokens_per_minute else None
@@ -60,7 +68,8 @@ class Limited:
     async def reply(self, request: Request) -> Reply:
         async with self._places:
             for bucket in (self._tokens, self._requests):
-                while bucket and (seconds := bucket.wait()) > 0:  # noqa: ASYNC110 - time passes, nobody signals
+                while bucket and (seconds := bucket.wait()) > 0:
+                    self._waits.note(seconds, f"{self.name} waits {seconds:.0f} s: its limit a minute is used up")
                     await asyncio.sleep(seconds)
             if self._requests:
                 self._requests.take(1)
@@ -70,28 +79,46 @@ class Limited:
             return reply
 
 
+class _Waits:
+    """Shows waits that are notable. Where many calls wait for the same reason, one line stands for all of them."""
+
+    def __init__(self, notices: Notices | None) -> None:
+        self._notices = notices
+        self._shown_until = 0.0
+
+    def note(self, seconds: float, text: str) -> None:
+        until = time.monotonic() + seconds
+        if self._notices is None or seconds <= NOTABLE or until <= self._shown_until + 1:
+            return
+        self._shown_until = until
+        self._notices.note(text)
+
+
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long to go on trying: exponential waits with full jitter, or what the server asks for if that is longer."""
+    """How long to go on trying: exponential waits with full jitter, or what the server asks for, up to `max_wait`."""
 
     attempts: int = 8
     first_wait: float = 1.0
     longest_wait: float = 60.0
+    max_wait: float = 120.0
 
     def wait(self, attempt: int, failure: ModelFailure, chance: random.Random) -> float:
         backoff = chance.uniform(0, min(self.longest_wait, self.first_wait * 2**attempt))
         if failure.retry_after is None:
             return backoff
         # All callers are told the same time: a little jitter keeps them from coming back together.
-        return failure.retry_after + chance.uniform(0, min(1.0, 0.1 + 0.1 * failure.retry_after))
+        jitter = chance.uniform(0, min(1.0, 0.1 + 0.1 * failure.retry_after))
+        return min(failure.retry_after + jitter, self.max_wait)
 
 
 class Retrying:
     """A model that is asked again where that can help."""
 
-    def __init__(self, model: ChatModel, policy: RetryPolicy = RetryPolicy()) -> None:
+    def __init__(self, model: ChatModel, policy: RetryPolicy = RetryPolicy(), notices: Notices | None = None) -> None:
         self._model = model
         self._policy = policy
+        self._waits = _Waits(notices)
         self._answered = False
         self.retries = 0
 
@@ -108,11 +135,14 @@ class Retrying:
                 last = attempt + 1 >= self._policy.attempts
                 # A server that never answered is a wrong address more often than an outage: say so soon.
                 if isinstance(failure, Unreachable) and not self._answered and attempt >= 2:
-                    failure.retryable = False
+                    failure.retryable, failure.ends_run = False, True
                 if not failure.retryable or last:
                     raise
                 self.retries += 1
-                await asyncio.sleep(self._policy.wait(attempt, failure, chance))
+                seconds = self._policy.wait(attempt, failure, chance)
+                tries = f"try {attempt + 2} of {self._policy.attempts} follows"
+                self._waits.note(seconds, f"{self.name} waits {seconds:.0f} s ({failure.kind}; {tries}): {failure}")
+                await asyncio.sleep(seconds)
             else:
                 self._answered = True
                 return reply
@@ -135,12 +165,25 @@ class Price:
 
 @dataclass
 class Spending:
-    """What a run has spent so far, and what it may spend. The one mutable tally of a run."""
+    """What a run has spent so far, and what it may spend. The one mutable tally of a run.
+
+    A call reserves what it may cost before it is sent. Where what is spent and reserved reaches the ceiling, a call
+    waits for those under way; where what is spent alone does, it is refused. So the ceiling is overshot by one call at
+    the most, however many run at once.
+    """
 
     tokens_ceiling: int | None = None
     money_ceiling: float | None = None
     tokens: int = 0
     money: float = 0.0
+    _reserved_tokens: int = 0
+    _reserved_money: float = 0.0
+    _under_way: int = 0
+    _settled: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def limited(self) -> bool:
+        return self.tokens_ceiling is not None or self.money_ceiling is not None
 
     def add(self, usage: Usage, price: Price) -> None:
         self.tokens += usage.total
@@ -158,16 +201,56 @@ class Spending:
                 " raise [ceiling] money in the config and run the same command again to go on"
             )
 
+    @asynccontextmanager
+    async def reserved(self, usage: Usage, price: Price) -> AsyncIterator[None]:
+        """Room for a call that may use this much, while it is under way."""
+        self.check()
+        while self._under_way and self._full:
+            self._settled.clear()
+            await self._settled.wait()
+            self.check()
+        tokens, money = usage.total, price.of(usage)
+        self._reserve(1, tokens, money)
+        try:
+            yield
+        finally:
+            self._reserve(-1, -tokens, -money)
+            self._settled.set()
+
+    @property
+    def _full(self) -> bool:
+        tokens, money = self.tokens + self._reserved_tokens, self.money + self._reserved_money
+        return (self.tokens_ceiling is not None and tokens >= self.tokens_ceiling) or (
+            self.money_ceiling is not None and money >= self.money_ceiling
+        )
+
+    def _reserve(self, calls: int, tokens: int, money: float) -> None:
+        self._under_way += calls
+        self._reserved_tokens += tokens
+        self._reserved_money = self._reserved_money + money if self._under_way else 0.0  # no rest from rounding
+
 
 class Metered:
     """A model whose calls count against the run's spending, under the name that the config gives it."""
 
-    def __init__(self, name: str, model: ChatModel, spending: Spending, price: Price) -> None:
+    def __init__(
+        self, name: str, model: ChatModel, spending: Spending, price: Price, count: TokenCounter | None = None
+    ) -> None:
         self.name = name
-        self._model, self._spending, self._price = model, spending, price
+        self._model, self._spending, self._price, self._count = model, spending, price, count
+        self._beyond = 0  # by how much the server counted more input than we did, at the most
+        self._longest = 0  # output of a call so far
 
     async def reply(self, request: Request) -> Reply:
-        self._spending.check()
-        reply = await self._model.reply(request)
-        self._spending.add(reply.usage, self._price)
+        if not self._spending.limited:
+            reply = await self._model.reply(request)
+            self._spending.add(reply.usage, self._price)
+            return reply
+        own = request_tokens(request, self._count or counter())
+        output = request.decoding.max_output_tokens or self._longest
+        async with self._spending.reserved(Usage(own + self._beyond, max(output, self._longest)), self._price):
+            reply = await self._model.reply(request)
+            self._beyond = max(self._beyond, reply.usage.input - own)
+            self._longest = max(self._longest, reply.usage.output)
+            self._spending.add(reply.usage, self._price)
         return reply

@@ -10,10 +10,8 @@ import asyncio
 import json
 import logging
 import os
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from recompact.chat import Reply, Request
 from recompact.errors import InputError
@@ -22,6 +20,7 @@ from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ModelFailure
 from recompact.models.openai_errors import ServerError, explain, retry_after, shortened
 from recompact.models.openai_wire import chat_body, read_chat, read_responses, responses_body
+from recompact.models.secrets import scrubber, secrets_in
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
@@ -53,7 +52,7 @@ class OpenAIModel:
             # the HTTP library would quote it in its complaint
             raise InputError(f"the key in {endpoint.key_env} holds characters that no key has: copy it there again.")
         # closures, so that no attribute and no repr holds the key
-        self._scrub: Callable[[str], str] = scrubber(key)
+        self._scrub: Callable[[str], str] = scrubber(key, *secrets_in(endpoint.extra_body))
         self._connect: Callable[[], AsyncOpenAI] = lambda: _connect(endpoint, key or "none")
 
     @property
@@ -108,7 +107,7 @@ class OpenAIModel:
     async def _refusal(self, error: APIStatusError) -> ModelFailure:
         """The failure that an HTTP status and its body mean."""
         wait = retry_after(error.response.headers)
-        said = ServerError.read(error.response.text)
+        said = ServerError.read(error.response.text, self._scrub)
         status = error.status_code
         if said.names_model(status):
             return self._unknown(await self._offered())
@@ -143,16 +142,17 @@ class OpenAIModel:
         at = f"{self.endpoint.id} at {self.endpoint.host}"
         try:
             data = json.loads(answer)
-        except ValueError:
-            text = f"the answer of {at} is not JSON; if that goes on, check base_url: {shortened(answer, 120)}"
+        except (ValueError, RecursionError):
+            began = shortened(answer, 120, self._scrub)
+            text = f"the answer of {at} is not JSON; if that goes on, check base_url: {began}"
             return self._failure(failures.MalformedReply, text)
-        said = ServerError.read(data)
+        said = ServerError.read(data, self._scrub)
         if said.status:  # some servers answer 200 and put the error inside
             return self._failure(*explain(self.endpoint, said.status, said, self._has_key))
         try:
             return read_chat(data, index) if self.endpoint.api == "chat" else read_responses(data, index)
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError):
-            began = shortened(answer, 120)
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError):
+            began = shortened(answer, 120, self._scrub)
             text = f"the answer of {at} holds no reply; if that goes on, check base_url and api: {began}"
             return self._failure(failures.MalformedReply, text)
 
@@ -175,10 +175,3 @@ def _connect(endpoint: Endpoint, key: str) -> AsyncOpenAI:
     # a proxy from the environment has no way to this machine's own loopback
     http = openai.DefaultAsyncHttpxClient(limits=limits, timeout=timeout, trust_env=not endpoint.loopback)
     return openai.AsyncOpenAI(api_key=key, base_url=endpoint.url, timeout=timeout, max_retries=0, http_client=http)
-
-
-def scrubber(key: str) -> Callable[[str], str]:
-    """Takes the key, and whatever else looks like one, out of a text."""
-    forms = {key, quote(key, safe=""), json.dumps(key)[1:-1]} if len(key) >= 4 else set()
-    pattern = re.compile("|".join([*map(re.escape, sorted(forms, key=len, reverse=True)), r"\bsk-[\w*.-]{4,}"]))
-    return lambda text: pattern.sub("[key]", text)

@@ -24,24 +24,28 @@ class ServerError:
     status: int = 0
 
     @staticmethod
-    def read(body: Any) -> ServerError:
+    def read(body: Any, scrub: Callable[[str], str] = str) -> ServerError:
+        """`scrub` takes keys out of what is quoted."""
         if isinstance(body, str):
             try:
                 body = json.loads(body)
-            except ValueError:
-                return ServerError(message=shortened(body))
+            except (ValueError, RecursionError):
+                return ServerError(message=shortened(body, scrub=scrub))
         if not isinstance(body, dict):
             return ServerError()
-        error = body.get("error") or (body if body.get("object") == "error" or "detail" in body else None)
+        answered = "choices" in body or "output" in body
+        bare = body.get("object") == "error" or ("detail" in body and not answered)
+        error = body.get("error") or (body if bare else None)
         if not error:
             return ServerError()
         if not isinstance(error, dict):
-            return ServerError(message=shortened(str(error)), status=500)
+            return ServerError(message=shortened(str(error), scrub=scrub), status=500)
         code, kind = error.get("code"), error.get("type")
         named = {"rate_limit_exceeded": 429, "server_error": 500}.get(str(code), 400)
         status = code if isinstance(code, int) and 400 <= code < 600 else named
         words = " ".join(str(value) for value in (code, kind) if value)
-        return ServerError(words, shortened(str(error.get("message") or error.get("detail") or "")), status)
+        message = str(error.get("message") or error.get("detail") or "")
+        return ServerError(shortened(words, scrub=scrub), shortened(message, scrub=scrub), status)
 
     def names_model(self, status: int) -> bool:
         """Whether it is the model that is missing."""
@@ -65,7 +69,7 @@ def explain(endpoint: Endpoint, status: int, said: ServerError, has_key: bool) -
     quoted = f" It says: {said.message}" if said.message else ""
     words = f"{said.code} {said.message}"
     if "insufficient_quota" in said.code or status == 402:
-        return failures.BadRequest, f"quota exhausted: {at} answers again when the account has credit.{quoted}"
+        return failures.QuotaExhausted, f"quota exhausted: {at} answers again when the account has credit.{quoted}"
     if status == 429 and "request too large" in said.message.lower():
         return failures.BadRequest, f"one request is more than {at} allows per minute: use a smaller budget.{quoted}"
     if status == 429:
@@ -102,6 +106,7 @@ def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time
         return None
 
 
-def shortened(text: str, most: int = 300) -> str:
-    line = " ".join(text.split())
+def shortened(text: str, most: int = 300, scrub: Callable[[str], str] = str) -> str:
+    """The beginning of a text as one line. Keys are taken out first: half a key is no longer recognised as one."""
+    line = scrub(" ".join(text[:1_000_000].split())[: 100 * most])  # the rest is never shown, and may be endless
     return line if len(line) <= most else f"{line[:most]}…"

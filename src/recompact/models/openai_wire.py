@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from recompact.chat import Decoding, Finish, Message, Reply, Request, ToolCall, Usage
+from recompact.chat import Decoding, Finish, Message, Reply, Request, ToolCall, Usage, whole
 from recompact.models.endpoint import Endpoint
 
 
@@ -119,13 +119,14 @@ def read_chat(data: Any, index: int) -> Reply:
     )
     refusal = message.get("refusal")
     ends: dict[Any, Finish] = {"length": "length", "content_filter": "refusal"}
-    finish = "refusal" if refusal else ends.get(choice.get("finish_reason"), "stop")
+    finish = "refusal" if refusal else ends.get(str(choice.get("finish_reason")), "stop")
     said = Message("assistant", _clean(message.get("content") or refusal or ""), calls)
     return Reply(said, _usage(data.get("usage"), "prompt", "completion"), finish, data.get("model") or "")
 
 
 def read_responses(data: Any, index: int) -> Reply:
-    reason = (data.get("incomplete_details") or {}).get("reason")
+    details = data.get("incomplete_details")
+    reason = details.get("reason") if isinstance(details, dict) else None
     finish: Finish = "stop"
     if data.get("status") == "incomplete":
         finish = "refusal" if reason == "content_filter" else "length"
@@ -137,7 +138,7 @@ def read_responses(data: Any, index: int) -> Reply:
         elif item["type"] == "message":
             parts = item["content"]
             texts.append(_clean(parts))
-            if any(part["type"] == "refusal" for part in parts):
+            if isinstance(parts, list) and any(part.get("type") == "refusal" for part in parts):
                 finish = "refusal"
     if not data["output"] and finish == "stop":
         raise ValueError("no output")
@@ -148,24 +149,32 @@ def read_responses(data: Any, index: int) -> Reply:
 def _call(call_id: str | None, function: Mapping[str, Any], index: int, n: int) -> ToolCall:
     arguments = function.get("arguments") or ""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return ToolCall(call_id or f"call_{index}_{n}", str(function["name"]), _clean(text))
+    return ToolCall(call_id or f"call_{index}_{n}", function["name"], _clean(text))
 
 
 def _clean(content: Any) -> str:
     """Content as one text, whether it came as a text or as parts, without halves of characters (nobody takes those)."""
     if isinstance(content, list):
         content = "".join(part.get("text") or part.get("refusal") or "" for part in content)
-    return str(content).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return whole(str(content))
 
 
 def _usage(usage: Any, input_name: str, output_name: str) -> Usage:
-    usage = usage or {}
-    read = usage.get(f"{input_name}_tokens_details") or {}
-    written = usage.get(f"{output_name}_tokens_details") or {}
+    usage = usage if isinstance(usage, dict) else {}
     return Usage(
-        input=usage.get(f"{input_name}_tokens") or 0,
-        output=usage.get(f"{output_name}_tokens") or 0,
-        cached=read.get("cached_tokens") or 0,
-        reasoning=written.get("reasoning_tokens") or 0,
+        input=_tokens(usage, f"{input_name}_tokens"),
+        output=_tokens(usage, f"{output_name}_tokens"),
+        cached=_tokens(usage.get(f"{input_name}_tokens_details"), "cached_tokens"),
+        reasoning=_tokens(usage.get(f"{output_name}_tokens_details"), "reasoning_tokens"),
         calls=1,
     )
+
+
+def _tokens(counts: Any, name: str) -> int:
+    """A count as the server gave it: 0 where it gave none, -1 where it is no count (then somebody else decides)."""
+    value = counts.get(name) if isinstance(counts, dict) else None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return 0 if value is None else -1

@@ -22,8 +22,9 @@ def first_agent_inputs(store: Store) -> dict[str, int]:
 def tokens_by_phase(store: Store) -> dict[str, dict[str, int]]:
     """Tokens that were paid for, by phase of the work and role. The phase is the first word of a unit's name."""
     rows = store._rows(
-        "SELECT substr(unit, 1, instr(unit, '/') - 1) AS phase, role, sum(input + output) AS tokens"
-        " FROM calls GROUP BY phase, role ORDER BY phase, role"
+        "SELECT phase, role, sum(input + output) AS tokens FROM (SELECT substr(unit, 1, instr(unit, '/') - 1) AS phase,"
+        " role, input, output FROM calls UNION ALL SELECT phase, role, input, output FROM dropped)"
+        " GROUP BY phase, role ORDER BY phase, role"
     )
     tokens: dict[str, dict[str, int]] = {}
     for row in rows:

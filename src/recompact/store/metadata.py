@@ -22,20 +22,22 @@ class RunMetadata:
     arm_order: tuple[str, ...] = ()  # labels as they were given: keys of JSON objects are sorted
     templates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # parts by hash of the template
     adaptations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what each method came to
+    skipped: tuple[str, ...] = ()  # tasks that the run goes on without
     others: Mapping[str, Any] = field(default_factory=dict)  # keys that this version does not know, kept as they are
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         names = {each.name for each in fields(cls)} - {"others"}
         values = {key: value for key, value in data.items() if key in names}
-        if "arm_order" in values:
-            values["arm_order"] = tuple(values["arm_order"])
+        for key in ("arm_order", "skipped"):
+            if key in values:
+                values[key] = tuple(values[key])
         return cls(**values, others={key: value for key, value in data.items() if key not in names})
 
     def to_json(self) -> dict[str, Any]:
         """As the file has it: by key, without empty fields."""
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "others"}
-        values["arm_order"] = list(self.arm_order)
+        values |= {"arm_order": list(self.arm_order), "skipped": list(self.skipped)}
         return {key: value for key, value in values.items() if value is not None and value not in ("", [], {})} | dict(
             self.others
         )

@@ -39,6 +39,8 @@ class Overview:
     incidents: int
     tokens: Mapping[str, int]
     simulated: bool
+    skipped: tuple[str, ...] = ()  # tasks that the run goes on without
+    set_aside: int = 0  # units that would fail again if they were played again
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -98,7 +100,7 @@ def open_run(path: Path) -> Iterator[Store]:
 def overview(store: Store) -> Overview:
     metadata = store.metadata
     phase = "evaluate" if metadata.command == "evaluate" else "collect"
-    rows = store._rows("SELECT * FROM trajectories WHERE phase = ?", (phase,))
+    rows = trajectories(store, phase=phase)
     tokens: Counter[str] = Counter()
     models = set()
     for (model, role), usage in store.spent().items():
@@ -111,14 +113,16 @@ def overview(store: Store) -> Overview:
         suite=metadata.suite or "?",
         compressor=f"{len(metadata.arms)} arms" if phase == "evaluate" else _compressor(metadata.identity),
         trajectories=n,
-        success=sum(r["success"] for r in rows),
-        steps=sum(r["steps"] for r in rows),
-        compactions=sum(r["compactions"] for r in rows),
-        peak=sum(r["peak"] for r in rows) / n if n else 0.0,
-        endings=dict(Counter(r["ending"] for r in rows)),
-        incidents=sum(r["incidents"] for r in rows),
+        success=sum(row.success for row in rows),
+        steps=sum(row.steps for row in rows),
+        compactions=sum(row.compactions for row in rows),
+        peak=sum(row.peak for row in rows) / n if n else 0.0,
+        endings=dict(Counter(row.ending for row in rows)),
+        incidents=sum(row.incidents for row in rows),
         tokens=dict(sorted(tokens.items())),
         simulated=bool(models) and all(model.startswith("sim-") for model in models),
+        skipped=metadata.skipped,
+        set_aside=len(store.units_set_aside()),
     )
 
 
@@ -156,9 +160,16 @@ class TrajectoryRow:
 
 
 def trajectories(store: Store, task: str | None = None, phase: str = "collect") -> list[TrajectoryRow]:
-    """The trajectories of a phase, all or those of one task."""
+    """The trajectories of a phase, all or those of one task. Tasks that the run skips take no part."""
     query = "SELECT * FROM trajectories WHERE phase = ? AND (?2 IS NULL OR task = ?2) ORDER BY task, unit"
-    return [_trajectory_row(row) for row in store._rows(query, (phase, task))]
+    skipped = _skipped(store)
+    return [_trajectory_row(row) for row in store._rows(query, (phase, task)) if row["task"] not in skipped]
+
+
+def _skipped(store: Store) -> frozenset[str]:
+    """As in the metadata, without reading the rest of it for every query."""
+    rows = store._rows("SELECT value FROM meta WHERE key = 'skipped'")
+    return frozenset(json.loads(rows[0]["value"])) if rows else frozenset()
 
 
 def trajectory_row(store: Store, unit: str) -> TrajectoryRow:
@@ -206,11 +217,12 @@ class BoundaryRow:
 
 
 def boundary_rows(store: Store) -> list[BoundaryRow]:
-    """All boundaries that were collected, in the order of their trajectories."""
+    """All boundaries that were collected, in the order of their trajectories, but those of tasks that are skipped."""
     rows = store._rows(
         "SELECT b.unit, b.idx, t.task, b.step, b.pre_tokens, b.post_tokens, t.steps, t.success"
         " FROM boundaries b JOIN trajectories t ON t.unit = b.unit WHERE t.phase = 'collect' ORDER BY b.unit, b.idx"
     )
+    skipped = _skipped(store)
     return [
         BoundaryRow(
             unit=r["unit"],
@@ -223,6 +235,7 @@ def boundary_rows(store: Store) -> list[BoundaryRow]:
             trajectory_success=bool(r["success"]),
         )
         for r in rows
+        if r["task"] not in skipped
     ]
 
 
@@ -248,12 +261,14 @@ class ContinuationRow:
 
 
 def continuation_rows(store: Store, unit: str | None = None, index: int | None = None) -> list[ContinuationRow]:
-    """Continuations by draw, of all boundaries or of one; PRE comes before POST."""
+    """Continuations by draw, of all boundaries or of one; PRE comes before POST. Skipped tasks take no part."""
     rows = store._rows(
-        "SELECT * FROM continuations WHERE (?1 IS NULL OR unit = ?1) AND (?2 IS NULL OR idx = ?2)"
-        " ORDER BY unit, idx, draw, arm DESC",
+        "SELECT c.*, t.task FROM continuations c LEFT JOIN trajectories t ON t.unit = c.unit"
+        " WHERE (?1 IS NULL OR c.unit = ?1) AND (?2 IS NULL OR c.idx = ?2)"
+        " ORDER BY c.unit, c.idx, c.draw, c.arm DESC",
         (unit, index),
     )
+    skipped = _skipped(store)
     return [
         ContinuationRow(
             name=r["name"],
@@ -269,6 +284,7 @@ def continuation_rows(store: Store, unit: str | None = None, index: int | None =
             error=r["error"],
         )
         for r in rows
+        if r["task"] not in skipped
     ]
 
 

@@ -51,4 +51,20 @@ MIGRATIONS = (
         UNIQUE (unit, idx, arm, draw)
     );
     """,
+    """
+    -- For how many of a row's calls our own count stands in for the server's, and what was changed about the reply.
+    ALTER TABLE calls ADD COLUMN estimated INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE calls ADD COLUMN notes TEXT NOT NULL DEFAULT '[]';
+
+    -- What was paid for calls that are no longer in the journal. The phase is the first word of their units' names.
+    CREATE TABLE dropped (
+        phase TEXT NOT NULL, configured TEXT NOT NULL, role TEXT NOT NULL,
+        input INTEGER NOT NULL, output INTEGER NOT NULL, cached INTEGER NOT NULL, reasoning INTEGER NOT NULL,
+        calls INTEGER NOT NULL, estimated INTEGER NOT NULL,
+        PRIMARY KEY (phase, configured, role)
+    ) WITHOUT ROWID;
+
+    -- Units that would fail again if they were played again.
+    CREATE TABLE set_aside (unit TEXT PRIMARY KEY, reason TEXT NOT NULL) WITHOUT ROWID;
+    """,
 )

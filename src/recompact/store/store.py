@@ -12,17 +12,22 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from recompact.chat import Message, Reply, Usage, canonical
+from recompact.errors import InputError
+from recompact.models.failures import ModelFailure, SetAside, UnreadableReply
+from recompact.models.shape import in_shape
 from recompact.store.connection import LOCK, StoreError, connect_to_read, connect_to_write, store_error, take_lock
 from recompact.store.metadata import RunMetadata
 
 __all__ = ["Store", "StoreError"]
+
+T = TypeVar("T")
 
 _SMALL = 200  # bytes below which compressing costs more than it saves
 
@@ -135,19 +140,43 @@ class Store:
     # -- the journal ---------------------------------------------------------------------------------------------
 
     def journaled(self, unit: str) -> dict[int, tuple[str, Reply]]:
-        """The calls of a unit that were answered: ordinal -> (digest of the request, reply)."""
+        """The calls of a unit that were answered: ordinal -> (digest of the request, reply).
+
+        Raises `SetAside` where the unit was set aside, and `UnreadableReply` where a reply is damaged.
+        """
+        if reason := self._db.execute("SELECT reason FROM set_aside WHERE unit = ?", (unit,)).fetchone():
+            raise SetAside(str(reason[0]))
         rows = self._db.execute(
-            "SELECT ordinal, request, message, finish, model, input, output, cached, reasoning, calls"
-            " FROM calls WHERE unit = ?",
+            "SELECT ordinal, request, message, finish, model, notes, input, output, cached, reasoning, calls, estimated"
+            " FROM calls WHERE unit = ? ORDER BY ordinal",
             (unit,),
         ).fetchall()
-        return {
-            row[0]: (
-                row[1].hex(),
-                Reply(Message.from_json(json.loads(self.text(row[2]))), Usage(*row[5:10]), row[3], row[4]),
-            )
-            for row in rows
-        }
+        return {row[0]: (self._request(unit, row), self._reply(unit, row)) for row in rows}
+
+    def _request(self, unit: str, row: Sequence[Any]) -> str:
+        return self._read(unit, row[0], lambda: str(row[1].hex()))
+
+    def _reply(self, unit: str, row: Sequence[Any]) -> Reply:
+        ordinal, _, message, finish, model, notes, *usage = row
+
+        def read() -> Reply:
+            written = Message.from_json(json.loads(self.text(message)))
+            reply = Reply(written, Usage(*usage), finish, model, tuple(json.loads(notes)))
+            if not in_shape(reply):
+                raise ValueError("it is not in the shape that replies are kept in")
+            return reply
+
+        return self._read(unit, ordinal, read)
+
+    def _read(self, unit: str, ordinal: int, read: Callable[[], T]) -> T:
+        """What a journaled call says. Whatever is wrong with it concerns its unit alone."""
+        try:
+            return read()
+        except (InputError, ModelFailure, zlib.error, ArithmeticError, LookupError, RecursionError) as error:
+            reason: Exception = error
+        except (AttributeError, TypeError, ValueError) as error:
+            reason = error
+        raise UnreadableReply(f"the journaled reply {ordinal + 1} of {unit} cannot be read ({reason})", ordinal)
 
     def journal(
         self, unit: str, ordinal: int, role: str, configured: str, request: str, reply: Reply, seconds: float
@@ -156,23 +185,59 @@ class Store:
         with self.transaction():
             message = self.put(reply.message.text)
             self._db.execute(
-                "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     *(unit, ordinal, role, bytes.fromhex(request), message, reply.finish, reply.model, configured),
-                    *(*reply.usage.to_json(), seconds),
+                    *(*reply.usage.to_json()[:5], seconds, reply.usage.estimated, canonical(list(reply.notes))),
                 ),
             )
 
     def forget(self, unit: str, ordinal: int) -> None:
         """Drop the journal of a unit from this call on, because its replay took another path."""
         with self.transaction():
-            self._db.execute("DELETE FROM calls WHERE unit = ? AND ordinal >= ?", (unit, ordinal))
+            self._drop_calls("unit = ? AND ordinal >= ?", (unit, ordinal))
+
+    def _drop_calls(self, condition: str, parameters: Sequence[Any]) -> None:
+        """Take calls out of the journal but not what they cost. Call within a transaction."""
+        self._db.execute(
+            "INSERT INTO dropped SELECT substr(unit, 1, instr(unit || '/', '/') - 1), configured, role, sum(input),"
+            " sum(output), sum(cached), sum(reasoning), sum(calls), sum(estimated)"
+            f" FROM calls WHERE {condition} GROUP BY 1, 2, 3"
+            " ON CONFLICT DO UPDATE SET input = input + excluded.input, output = output + excluded.output,"
+            " cached = cached + excluded.cached, reasoning = reasoning + excluded.reasoning,"
+            " calls = calls + excluded.calls, estimated = estimated + excluded.estimated",
+            parameters,
+        )
+        self._db.execute(f"DELETE FROM calls WHERE {condition}", parameters)
+
+    def set_aside(self, unit: str, reason: str) -> None:
+        """Remember that a unit would fail again if it were played again."""
+        with self.transaction():
+            self._db.execute("INSERT OR REPLACE INTO set_aside VALUES (?, ?)", (unit, reason))
+
+    def units_set_aside(self) -> dict[str, str]:
+        """Why each of these units is not played again."""
+        return dict(self._db.execute("SELECT unit, reason FROM set_aside ORDER BY unit"))
+
+    def retry_set_aside(self) -> int:
+        """Let units be played again that were set aside, without what cannot be read of them. Returns how many."""
+        units = self.units_set_aside()
+        for unit in units:
+            with self.transaction():
+                self._db.execute("DELETE FROM set_aside WHERE unit = ?", (unit,))
+            try:
+                self.journaled(unit)
+            except UnreadableReply as unreadable:
+                self.forget(unit, unreadable.ordinal)
+        return len(units)
 
     def spent(self) -> dict[tuple[str, str], Usage]:
-        """Tokens of all journaled calls by (configured model, role)."""
+        """Tokens of all calls that were ever journaled, by (configured model, role)."""
         rows = self._db.execute(
-            "SELECT configured, role, sum(input), sum(output), sum(cached), sum(reasoning), sum(calls)"
-            " FROM calls GROUP BY configured, role"
+            "SELECT configured, role, sum(input), sum(output), sum(cached), sum(reasoning), sum(calls), sum(estimated)"
+            " FROM (SELECT configured, role, input, output, cached, reasoning, calls, estimated FROM calls UNION ALL"
+            " SELECT configured, role, input, output, cached, reasoning, calls, estimated FROM dropped)"
+            " GROUP BY configured, role"
         )
         return {(row[0], row[1]): Usage(*row[2:]) for row in rows}
 
@@ -187,9 +252,12 @@ class Store:
         self._db.execute("INSERT INTO units VALUES (?, ?, ?, ?)", (unit, kind, self.put(result), seconds))
 
     def forget_units(self, prefixes: Sequence[str]) -> None:
-        """Drop units whose names begin with one of these, with their calls and records, so that they run again."""
+        """Drop units whose names begin with one of these, with their calls and records, so that they run again. What
+        the calls cost stays known."""
         tables = [row["name"] for row in self._rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
         with self.transaction():
+            for prefix in prefixes:
+                self._drop_calls("substr(unit, 1, ?) = ?", (len(prefix), prefix))
             for table in tables:
                 columns = [row["name"] for row in self._rows(f"SELECT name FROM pragma_table_info('{table}')")]
                 key = "name" if table in ("units", "continuations") and "name" in columns else "unit"
@@ -203,7 +271,7 @@ class Store:
         with self.transaction():
             for table, column in (
                 *(("units", "name"), ("continuations", "name")),
-                *(("trajectories", "unit"), ("boundaries", "unit")),
+                *(("trajectories", "unit"), ("boundaries", "unit"), ("set_aside", "unit")),
             ):
                 self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (unit,))
 

@@ -8,14 +8,18 @@ from statistics import fmean
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.store.runs import Overview, TrajectoryRow
 from recompact.tables import Column, Number, Row, Table, columns
+from recompact.texts import counted
 
 
 def overview_table(runs: Sequence[Overview]) -> Table:
     """Runs with means over their trajectories. Simulated ones are marked."""
     titles = ("tasks", "success, %", "steps", "compactions", "peak, k", "tokens, M")
     heads = (Column("run", "run", fold=True), Column("settings", "suite, compressor", fold=True))
-    notes = ("* simulated models",) if any(run.simulated for run in runs) else ()
-    return Table("", (*heads, *columns(*titles)), tuple(map(_overview_row, runs)), notes)
+    notes = ["* simulated models"] if any(run.simulated for run in runs) else []
+    for run in runs:
+        notes += [f"{run.name} skips {', '.join(run.skipped)}"] if run.skipped else []
+        notes += [f"{run.name}: {counted(run.set_aside, 'unit')} set aside"] if run.set_aside else []
+    return Table("", (*heads, *columns(*titles)), tuple(map(_overview_row, runs)), tuple(notes))
 
 
 def _overview_row(run: Overview) -> Row:

@@ -1,0 +1,136 @@
+"""A journaled reply that is damaged, or that an older version kept as it came: its unit is set aside, others go on."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import fakes
+import pytest
+from commands import Done, reading_config, recompact, served
+from fakes import Noter, Reader
+from run_files import select_rows
+
+from recompact.store.store import Store
+
+Damage = Callable[[sqlite3.Connection], None]
+
+
+def message(text: str) -> Damage:
+    """A reply whose message is this text, under its own hash, as an older version might have kept it."""
+
+    def damage(db: sqlite3.Connection) -> None:
+        import hashlib
+
+        raw = text.encode("utf-8", "surrogatepass")
+        key = hashlib.sha256(raw).digest()
+        db.execute("INSERT OR IGNORE INTO texts VALUES (?, 0, ?)", (key, raw))
+        db.execute("UPDATE calls SET message = ? WHERE unit = 'collect/book-001' AND ordinal = 3", (key,))
+
+    return damage
+
+
+def column(name: str, value: object) -> Damage:
+    def damage(db: sqlite3.Connection) -> None:
+        db.execute(f"UPDATE calls SET {name} = ? WHERE unit = 'collect/book-001' AND ordinal = 3", (value,))
+
+    return damage
+
+
+def calling(id: object = "c", name: object = "look", arguments: object = '{"page": 4}') -> str:
+    return json.dumps({"role": "assistant", "content": "", "calls": [[id, name, arguments]]})
+
+
+def packed_badly(db: sqlite3.Connection) -> None:
+    db.execute("INSERT INTO texts VALUES (?, 1, ?)", (b"\1" * 32, zlib.compress(b"x" * 500)[:9]))
+    column("message", b"\1" * 32)(db)
+
+
+DAMAGES: dict[str, Damage] = {
+    "980 brackets": message(calling(arguments='{"page": ' + "[" * 980 + "]" * 980 + "}")),
+    "an id that is an object": message(calling(id={"a": 1})),
+    "half a character in an id": message(calling(id="c\ud800").replace("\\ud800", "\ud800")),
+    "half a character in a name": message(calling(name="look\ud800").replace("\\ud800", "\ud800")),
+    "arguments that are an object": message(calling(arguments={"page": 4})),
+    "a call of two": message(json.dumps({"role": "assistant", "content": "", "calls": [["c", "look"]]})),
+    "no content": message(json.dumps({"role": "assistant"})),
+    "no object": message("[]"),
+    "no JSON": message("{"),
+    "5,000 levels": message("[" * 5000),
+    "a text that is not there": column("message", b"\0" * 32),
+    "a hash that is a number": column("message", 7),
+    "negative usage": column("input", -5),
+    "usage that is a text": column("output", "many"),
+    "a finish that is none": column("finish", "odd"),
+    "notes that are no list": column("notes", "7"),
+    "a text that does not unpack": packed_badly,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=list(DAMAGES))
+def test_the_unit_is_set_aside_with_its_reason_and_the_others_finish(damage: Damage, tmp_path: Path) -> None:
+    with served({"reader": Reader(), "noter": Noter()}) as server:
+        config = tmp_path / "pages.toml"
+        config.write_text(reading_config(f"{fakes.__file__}:pages_suite_4", server.base_url))
+        path = tmp_path / "runs" / "pages.db"
+        assert recompact("collect", config).returncode == 0
+        with Store.open(path) as store:
+            spent = store.spent()
+            for unit in ("collect/book-001", "collect/book-002"):
+                store.reopen(unit)  # as if it had been killed half-way
+        db = sqlite3.connect(path, isolation_level=None)
+        damage(db)
+        db.close()
+        for _ in range(2):
+            ended = recompact("collect", config)
+            assert ended.returncode == 1, ended.stderr
+            assert "not finished: collect/book-001 (set aside): the journaled reply 4 of" in ended.stderr
+            assert "--skip book-001" in ended.stderr
+            assert "played again only with --retry" in ended.stderr
+            assert "Traceback" not in ended.stderr
+            assert finished(path) == ["book-000", "book-002", "book-003"]
+        assert server_calls(path) == 4 * 12  # nothing was asked again
+        skipped = recompact("collect", config, "--skip", "book-001")
+        assert skipped.returncode == 0, skipped.stderr
+        assert "skipped, as asked, and take no part: book-001" in skipped.stderr.replace("takes", "take")
+        with Store.open(path) as store:
+            assert store.spent().keys() == spent.keys()
+
+
+def test_what_was_set_aside_is_played_again_when_asked_and_its_calls_stay_paid(tmp_path: Path) -> None:
+    with served({"reader": Reader(), "noter": Noter()}) as server:
+        config = tmp_path / "pages.toml"
+        config.write_text(reading_config(f"{fakes.__file__}:pages_suite_4", server.base_url))
+        path = tmp_path / "runs" / "pages.db"
+        whole = digest(recompact("collect", config))
+        with Store.open(path) as store:
+            store.reopen("collect/book-001")
+        db = sqlite3.connect(path, isolation_level=None)
+        DAMAGES["an id that is an object"](db)
+        db.close()
+        assert recompact("collect", config).returncode == 1
+        runs = recompact("runs", "--dir", path.parent)
+        assert "pages: 1 units were set aside" in runs.stdout
+        again = recompact("collect", config, "--retry")
+        assert again.returncode == 0, again.stderr
+        assert digest(again) == whole
+        with Store.read(path) as store:
+            paid = sum(usage.calls for usage in store.spent().values())
+        assert paid == 4 * 12 + (12 - 3)  # the calls from the damaged one on were made twice
+
+
+def digest(ended: Done) -> str:
+    return next(line for line in (ended.stdout + ended.stderr).splitlines() if line.startswith("digest: "))
+
+
+def finished(path: Path) -> list[str]:
+    with Store.read(path) as store:
+        return [row["task"] for row in select_rows(store, "SELECT task FROM trajectories ORDER BY task")]
+
+
+def server_calls(path: Path) -> int:
+    with Store.read(path) as store:
+        return int(select_rows(store, "SELECT count(*) AS n FROM calls")[0]["n"])
