@@ -113,7 +113,7 @@ def test_what_was_set_aside_is_played_again_when_asked_and_its_calls_stay_paid(t
         db.close()
         assert recompact("collect", config).returncode == 1
         runs = recompact("runs", "--dir", path.parent)
-        assert "pages: 1 units were set aside" in runs.stdout
+        assert "pages: 1 unit set aside" in runs.stdout
         again = recompact("collect", config, "--retry")
         assert again.returncode == 0, again.stderr
         assert digest(again) == whole

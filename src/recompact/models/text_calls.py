@@ -178,7 +178,9 @@ def _objects(text: str, position: int) -> Iterator[tuple[int, Any]]:
             return
         try:
             value, position = _decoder.raw_decode(text, match.start())
-        except (ValueError, RecursionError):
+        except RecursionError:  # nested without end: whatever follows is inside of it
+            return
+        except ValueError:
             position = match.start() + 1
         else:
             yield match.start(), value
