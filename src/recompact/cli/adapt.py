@@ -14,6 +14,7 @@ from recompact.cli.console import console, json_option, print_json
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adaptation, Stage
+    from recompact.candidate import Selection
     from recompact.config import Config
     from recompact.execution.scheduler import UnfinishedUnit
     from recompact.store.store import Store
@@ -28,6 +29,7 @@ STAGES = ("collect", "verify", "revise", "select")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Where the adapted template goes (default: beside the run)."
 )
+@click.option("--allocation", help="Verify by this allocation, even if the run was verified by another one.")
 @click.option("--method", help="Instead of [adapt] method: pair, acon-ut, …, file.py:name.")
 @click.option("--until", type=click.Choice(STAGES), default="select", show_default=True, help="Stop after this stage.")
 @click.option("--from", "begin", type=click.Choice(STAGES), help="Do this stage and those after it anew.")
@@ -36,6 +38,7 @@ def command(
     config: Path,
     run: str | None,
     out: Path | None,
+    allocation: str | None,
     method: str | None,
     until: str,
     begin: str | None,
@@ -44,7 +47,9 @@ def command(
     """Adapt the compaction prompt: collect, verify, revise, select.
 
     Stop it as you like: the same command goes on where it was. The result is a directory with the adapted template, a
-    manifest, and CHANGES.md, which says per section what changed and because of which observed failure.
+    manifest, and CHANGES.md, which says per section what changed and because of which observed failure. A run that
+    was verified before is not verified again, unless --allocation asks for it. Exit code 2: the optimizer gave nothing
+    that could be used; the same command asks it again.
     """
     from recompact.adaptation.registry import load_method
     from recompact.adaptation.result import write_result
@@ -65,25 +70,29 @@ def command(
         if begin:
             store.forget_units(_phases(begin, chosen.phases))
         with ending_early(path, again):
-            result, unfinished = finished(_adapt(loaded, store, cast("Stage", until), quiet=as_json))
+            result, unfinished = finished(_adapt(loaded, store, cast("Stage", until), allocation, quiet=as_json))
         written = None
-        if result and until == "select":
+        if result and until == "select" and not result[1].unusable:
             study, adaptation = result
             write_result(study, adaptation, target, datetime.now(UTC).date().isoformat())
             written = target
         _report(store, result[1] if result else None, unfinished, written, until, again, as_json)
     if unfinished:
         sys.exit(1)
+    if result and result[1].unusable:
+        sys.exit(2)
 
 
-async def _adapt(config: Config, store: Store, until: Stage, quiet: bool) -> tuple[Study, Adaptation]:
+async def _adapt(
+    config: Config, store: Store, until: Stage, allocation: str | None, quiet: bool
+) -> tuple[Study, Adaptation]:
     from recompact.adaptation.adapt import adapt
     from recompact.cli.progress import watched
     from recompact.study import open_study
 
     async with open_study(config, store) as study:
         with watched(study, "adapt", quiet=quiet) as shown:
-            return study, await adapt(shown, until)
+            return study, await adapt(shown, until, allocation)
 
 
 def _phases(begin: str, method: tuple[str, ...]) -> tuple[str, ...]:
@@ -115,8 +124,12 @@ def _report(
         print_json(
             {
                 "winner": adaptation.winner if adaptation else ORIGINAL,
-                "statement": selection.statement if selection else None,
+                "statement": selection.statement if selection else adaptation.statement if adaptation else None,
+                "unusable": adaptation.unusable if adaptation else False,
+                "evidence": adaptation.evidence.to_json() if adaptation and adaptation.evidence else None,
                 "selection": [vars(fit) for fit in selection.fits] if selection else [],
+                "confirmed": [vars(fit) for fit in selection.confirmed] if selection else [],
+                "excluded_runs": list(selection.excluded) if selection else [],
                 "candidates": [
                     {"name": c.name, "valid": c.template is not None, "refused": list(c.objections)}
                     for c in (adaptation.candidates if adaptation else ())
@@ -127,31 +140,45 @@ def _report(
             }
         )
     elif adaptation:
-        _print(adaptation, target, until)
+        _print(adaptation, target, until, again)
     report_unfinished(unfinished, "units", again)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)
 
 
-def _print(adaptation: Adaptation, target: Path | None, until: str) -> None:
-    from rich.table import Table
-
+def _print(adaptation: Adaptation, target: Path | None, until: str, again: str) -> None:
+    if adaptation.evidence:
+        click.echo(adaptation.evidence.statement)
     if adaptation.selection:
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("template")
-        for heading in ("runs", "passed", "steps"):
-            table.add_column(heading, justify="right")
-        for fit in adaptation.selection.fits:
-            table.add_row(fit.name, str(fit.runs), str(fit.passed), f"{fit.steps:.1f}")
-        console().print(table)
-        click.echo(adaptation.selection.statement)
+        _print_selection(adaptation.selection)
     for candidate in adaptation.candidates:
-        if candidate.template is None:
+        if candidate.template is None and candidate.objections != (adaptation.statement,):
             click.echo(f"{candidate.name} could not be used: {'; '.join(candidate.objections)}")
-    if not adaptation.selection:
-        if until != "select":
-            click.echo(f"Stopped after {until}, as asked.")
-        elif not adaptation.candidates:
-            click.echo("No boundary was retained as harmful, so there is nothing to adapt: the original stays.")
+    if adaptation.unusable:
+        click.echo(f"recompact: {adaptation.statement}", err=True)
+        click.echo(f"Nothing was changed. To ask the optimizer again: {again}", err=True)
+    elif adaptation.statement:
+        click.echo(adaptation.statement)
+    elif not adaptation.selection and until != "select":
+        click.echo(f"Stopped after {until}, as asked.")
     if target:
         click.echo(f"The template, its manifest and CHANGES.md are in {target}")
+
+
+def _print_selection(selection: Selection) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("template")
+    headings = ("runs", "passed", "steps", *(("broken",) if any(fit.broken for fit in selection.fits) else ()))
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    fits = [(fit.name, fit) for fit in selection.fits]
+    fits += [(f"{fit.name}, fresh runs", fit) for fit in selection.confirmed]
+    for name, fit in fits:
+        cells = (str(fit.runs), str(fit.passed), f"{fit.steps:.1f}", str(fit.broken))
+        table.add_row(name, *cells[: len(headings)])
+    console().print(table)
+    for note in selection.notes:
+        click.echo(note)
+    click.echo(selection.statement)
