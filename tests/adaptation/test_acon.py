@@ -12,7 +12,7 @@ from recompact.adaptation.acon_feedback import BASELINE, contrast
 from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.registry import load_method
-from recompact.candidate import ORIGINAL, PARTS, Candidate
+from recompact.candidate import ORIGINAL, PARTS, Candidate, Proposal
 from recompact.collection import collect
 from recompact.store.runs import boundary_rows, trajectories
 from recompact.store.store import Store
@@ -96,7 +96,7 @@ def only(*tasks: str) -> str:
 def test_failures_serve_where_there_is_no_regression(tmp_path: Path) -> None:
     async def work(study: Study) -> tuple[Candidate, ...]:
         await collect(study)
-        return await load_method("acon-ut").propose(study)
+        return Proposal.of(await load_method("acon-ut").propose(study)).candidates
 
     candidates = study_run(tmp_path / "run.db", work, text=only("pocket-train-005"))  # it fails either way
     with Store.read(tmp_path / "run.db") as store:
@@ -122,7 +122,7 @@ def test_utco_starts_from_the_original_where_ut_has_no_winner(tmp_path: Path) ->
 
     async def work(study: Study) -> tuple[Candidate, ...]:
         await collect(study)
-        return await load_method("acon-utco").propose(study)
+        return Proposal.of(await load_method("acon-utco").propose(study)).candidates
 
     candidates = study_run(path, work, text=only("pocket-train-002"))
     assert [c.name for c in candidates] == ["acon-ut", "acon-utco-1", "acon-utco-2", "acon-utco-3"]
@@ -134,7 +134,7 @@ def test_utco_starts_from_the_original_where_ut_has_no_winner(tmp_path: Path) ->
 def test_without_successes_nothing_is_shortened_and_that_is_said(tmp_path: Path) -> None:
     async def work(study: Study) -> tuple[Candidate, ...]:
         await collect(study)
-        return await load_method("acon-utco").propose(study)
+        return Proposal.of(await load_method("acon-utco").propose(study)).candidates
 
     candidates = study_run(tmp_path / "run.db", work, text=only("pocket-train-003"))  # too short to be compacted
     assert [(c.name, c.template) for c in candidates] == [("acon-ut", None), ("acon-utco", None)]

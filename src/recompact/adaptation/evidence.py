@@ -150,7 +150,7 @@ def _blocks(
         blocks.append(_labelled("task", TASK, Excerpt(task)))
     if pre.summary:
         blocks.append(_labelled("previous-summary", PREVIOUS, Excerpt(pre.summary.text)))
-    segment = joined("\n\n", [shown_turn(turn, in_segment) for turn in pre.before_last().turns])
+    segment = joined("\n", [shown_turn(turn, in_segment) for turn in pre.before_last().turns])
     blocks.append(_labelled("segment", SEGMENT, segment))
     blocks.append(_labelled("summary", SUMMARY, Excerpt(post.summary.text if post.summary else "")))
     if pre.last:

@@ -19,6 +19,7 @@ _OTHERS = (
     re.compile(r"\b\d{4}-\d\d-\d\d\b"),  # dates
     re.compile(r"(?<![\w.])[$€£]?\d+\.\d\d(?![\w.]\d|\d)"),  # amounts
     re.compile(r"[$€£]\d[\d,]*(?![\d.])|(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\w,])"),
+    re.compile(r"(?<![\w-])\d{2,}(?:-\d{2,})+(?![\w-])"),  # phone numbers
     re.compile(r"(?<![\d.,-])\d{5,}(?!\w)"),  # long numbers
     re.compile(r"\b[\w-]+\.(?:docx?|xlsx?|pptx?|pdf|csv|txt|eml|ics|png|jpe?g)\b"),  # files
 )
