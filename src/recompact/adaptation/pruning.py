@@ -45,31 +45,49 @@ class Pruned:
 
 
 async def prune(study: Study, candidates: Sequence[Candidate]) -> Pruned:
-    """Replay the candidates at the retained boundaries that they answer, and drop what does not help there."""
+    """Replay the candidates at the retained boundaries that they answer, and drop what never helped there.
+
+    Each boundary is replayed again, up to `[adapt] replays` times, as long as a clause that answers it has closed none.
+    """
     if study.store.metadata.verified is None:
         return Pruned(tuple(candidates), ())
     retained = {str(finding.id): finding for finding in findings(study.store).boundaries if finding.retained}
-    plan = {
-        (candidate.name, id): [_name(candidate.template, retained[id], n) for n in range(study.config.adapt.replays)]
-        for candidate in candidates
-        if candidate.template is not None
-        for id in sorted({answer for clause in candidate.clauses for answer in clause.answers} & retained.keys())
-    }
     tasks = {unit_of(task): task for task in await study.tasks()}
-    templates = {c.name: c.template for c in candidates if c.template is not None}
-    units = {
-        unit: _unit(study, unit, templates[name], retained[id], tasks[retained[id].id.unit])
-        for (name, id), names in plan.items()
-        for unit in names
-    }
-    await study.complete("replay", "trajectory", units.values())
-    rows = {row.unit: row for row in trajectories(study.store, phase=REPLAYS) if row.ending != BROKEN}
-    closed = {
-        (name, id): _closed(study, retained[id], [rows[unit] for unit in names if unit in rows])
-        for (name, id), names in plan.items()
-    }
+    closed: dict[Replayed, bool | None] = {}
+    units: dict[Replayed, list[str]] = {}
+    for draw in range(study.config.adapt.replays):
+        due: dict[str, Unit[Trajectory]] = {}
+        for candidate, id in _unclosed(candidates, retained, closed):
+            assert candidate.template is not None
+            name = f"{PHASE}/replay/{candidate.template.hash[:16]}/{id}/{draw}"
+            units.setdefault((candidate.name, id), []).append(name)
+            due[name] = _unit(study, name, candidate.template, retained[id], tasks[retained[id].id.unit])
+        await study.complete("replay", "trajectory", due.values())
+        rows = {row.unit: row for row in trajectories(study.store, phase=REPLAYS) if row.ending != BROKEN}
+        for at, names in units.items():
+            closed[at] = _closed(study, retained[at[1]], [rows[name] for name in names if name in rows])
     outcomes = [_pruned(study.template, candidate, closed) for candidate in candidates]
     return Pruned(tuple(c for c, _ in outcomes), tuple(note for _, notes in outcomes for note in notes))
+
+
+Replayed = tuple[str, str]
+"""A candidate's name and a boundary."""
+
+
+def _unclosed(
+    candidates: Sequence[Candidate], retained: Mapping[str, Finding], closed: Mapping[Replayed, bool | None]
+) -> list[tuple[Candidate, str]]:
+    """The boundaries that are to be replayed: those of clauses that have closed none so far."""
+    pairs = [
+        (candidate, id)
+        for candidate in candidates
+        if candidate.template is not None
+        for clause in candidate.clauses
+        if not any(closed.get((candidate.name, answer)) for answer in clause.answers)
+        for id in clause.answers
+        if id in retained
+    ]
+    return list({(candidate.name, id): (candidate, id) for candidate, id in pairs}.values())
 
 
 def _closed(study: Study, finding: Finding, rows: Sequence[TrajectoryRow]) -> bool | None:
@@ -86,7 +104,7 @@ def _thresholds(study: Study) -> Thresholds:
 
 
 def _pruned(
-    original: Template, candidate: Candidate, closed: Mapping[tuple[str, str], bool | None]
+    original: Template, candidate: Candidate, closed: Mapping[Replayed, bool | None]
 ) -> tuple[Candidate, list[str]]:
     """One candidate without what closed nothing."""
     if candidate.template is None:
@@ -122,11 +140,6 @@ def without_clause(template: Template, clause: Clause) -> Template | None:
         parts[part] = "".join(lines)
     changed = replace(template, first=parts["first"], update=parts["update"])
     return changed if changed != template else None
-
-
-def _name(template: Template | None, finding: Finding, draw: int) -> str:
-    assert template is not None
-    return f"{PHASE}/replay/{template.hash[:16]}/{finding.id}/{draw}"
 
 
 def _unit(study: Study, name: str, template: Template, finding: Finding, task: Task) -> Unit[Trajectory]:
