@@ -24,7 +24,9 @@ _OTHERS = (
     re.compile(r"\b[\w-]+\.(?:docx?|xlsx?|pptx?|pdf|csv|txt|eml|ics|png|jpe?g)\b"),  # files
 )
 _TECHNICAL = re.compile(
-    r"(?i)(?:utf|ucs|iso|sha|md|base|http|oauth|ipv|python|u?int|float|latin|cp|rfc|html|css|aes|tls)[-_]?\d{1,4}(?:-\d{1,2})?"
+    r"(?i)utf-?(?:8|16|32)|iso-?\d{4}(?:-\d{1,2})?|latin-?\d{1,2}|cp\d{3,4}|rfc-?\d{3,5}|base(?:16|32|58|64|85)|md[245]"
+    r"|sha-?(?:1|224|256|384|512)|aes-?(?:128|192|256)|u?int(?:8|16|32|64)|float(?:16|32|64)|http[123]|oauth[12]|ipv[46]"
+    r"|html[45]|css[1-4]|python[23]"
     r"|\d{1,4}(?:st|nd|rd|th)"
     r"|(?:[a-z]+_)+v\d+(?:_[a-z]+)*"  # a version of an interface
     r"|\d{1,3}-(?:second|minute|hour|day|week|month|year|digit|character|word|line|page|item|step|token)s?"
