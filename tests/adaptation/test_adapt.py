@@ -199,6 +199,14 @@ def test_the_allocation_can_be_given_on_the_command_line(home: Path) -> None:
     assert ended.returncode == 0, ended
     with Store.read(home / "runs" / "mine.db") as store:
         assert settings_of(store).allocation == "uniform:1"
+    later = recompact("adapt", "mine.toml", "--until", "verify", cwd=home)
+    assert "The run was verified by uniform:1" in later.stderr
+    assert "--allocation halving would verify by that" in later.stderr
+    with Store.read(home / "runs" / "mine.db") as store:
+        assert settings_of(store).allocation == "uniform:1"
+    recompact("adapt", "mine.toml", "--from", "verify", "--until", "verify", cwd=home)
+    with Store.read(home / "runs" / "mine.db") as store:
+        assert settings_of(store).allocation == "halving"  # what was paid for was thrown away, as asked
     wrong = recompact("adapt", "mine.toml", "--allocation", "all", "--until", "verify", cwd=home)
     assert wrong.returncode == 2
     assert "is no allocation" in wrong.stderr

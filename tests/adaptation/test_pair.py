@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,14 +12,17 @@ import pytest
 from run_files import select_rows
 
 from recompact.adaptation.adapt import Adaptation, adapt
-from recompact.adaptation.evidence import BoundaryEvidence, gather
+from recompact.adaptation.evidence import BoundaryEvidence, gather, shared_prefix
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.lock import broken_rules
+from recompact.adaptation.pair import PAIR
 from recompact.adaptation.result import write_result
 from recompact.adaptation.selection import fit_tasks
+from recompact.attribution.findings import findings
 from recompact.candidate import ORIGINAL, Clause
 from recompact.config import Config, parse_config
 from recompact.embedded.pocket import PocketSuite
+from recompact.store.adaptations import read_adaptations
 from recompact.store.runs import trajectories
 from recompact.store.store import Store
 from recompact.study import Study, open_study
@@ -56,6 +60,32 @@ def evidence_in(path: Path, scope: str = "history", budget: int = 60_000) -> tup
     texts = {f"collect/{task.id}": task.text for task in PocketSuite().tasks("train")}
     with Store.read(path) as store:
         return gather(store, texts, scope, budget, counter())  # type: ignore[arg-type]
+
+
+def test_every_retained_boundary_is_diagnosed_however_small_a_call_may_be(adapted_run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    shutil.copy(adapted_run, path)
+    with Store.open(path) as store:
+        retained = {str(finding.id) for finding in findings(store).boundaries if finding.retained}
+        store.forget_units(PAIR.phases)
+    assert len(retained) > 2
+    _, small = run(path, CONFIG + "evidence_tokens = 3000\n", until="revise")
+    with Store.read(path) as store:
+        records = [store.result(unit) for unit in store.finished("diagnosis")]
+        (recorded,) = read_adaptations(store)
+    assert {record["boundary"] for record in records} == retained
+    assert small.evidence is not None
+    assert small.evidence == recorded.evidence
+    assert small.evidence.pieces == len(retained)
+    assert small.evidence.cut == sum(record["cuts"] > 0 for record in records) == len(retained)
+    assert small.evidence.left_out == sum(record["left_out"] for record in records) > 0
+    assert f"The evidence about {len(retained)} was cut" in small.evidence.statement
+    for evidence in evidence_in(path, budget=3000):
+        assert evidence.tokens <= 3000
+    with Store.read(adapted_run) as store:
+        shared = shared_prefix(store)
+    assert any("You do tasks in a person's apps" in message for message in shared)
+    assert not any("pocket-train" in message or "post.example" in message for message in shared)
 
 
 def test_candidates_keep_the_lock_and_cite_their_boundaries(adapted_run: Path) -> None:

@@ -81,12 +81,14 @@ async def fit_runs(
         for cell in cells
         for name in [named[template.hash, cell]]
     ]
-    wanted = set(named.values())
-    for retry in range(1 + study.config.adapt.fit_retries):
-        if retry:
-            broken = [row.unit for row in trajectories(study.store, phase=PHASE) if row.ending == BROKEN]
-            for unit in wanted.intersection(broken):
-                study.store.reopen(unit)
+    await study.complete(PHASE, "trajectory", units)
+    for _ in range(study.config.adapt.fit_retries):
+        rows = {row.unit: row for row in trajectories(study.store, phase=PHASE)}
+        broken = [name for name in named.values() if rows[name].ending == BROKEN]
+        if not broken:
+            break
+        for name in broken:
+            study.store.reopen(name)
         await study.complete(PHASE, "trajectory", units)
     rows = {row.unit: row for row in trajectories(study.store, phase=PHASE)}
     return {name: {cell: rows[named[t.hash, cell]] for cell in cells} for name, t in templates.items()}

@@ -69,6 +69,10 @@ def command(
     with open_run(path) as store:
         if begin:
             store.forget_units(_phases(begin, chosen.phases))
+            if begin in ("collect", "verify"):
+                store.set_metadata(replace(store.metadata, verified=None))
+        if chosen.needs_effects and allocation is None:
+            _say_verification(store, loaded)
         with ending_early(path, again):
             result, unfinished = finished(_adapt(loaded, store, cast("Stage", until), allocation, quiet=as_json))
         written = None
@@ -93,6 +97,20 @@ async def _adapt(
     async with open_study(config, store) as study:
         with watched(study, "adapt", quiet=quiet) as shown:
             return study, await adapt(shown, until, allocation)
+
+
+def _say_verification(store: Store, config: Config) -> None:
+    """Say so where the run was verified by other settings than the config's: those of the run count."""
+    from recompact.attribution.verify import settings_of
+
+    if store.metadata.verified is None or (settings := settings_of(store)) == config.verify:
+        return
+    click.echo(
+        f"The run was verified by {settings.allocation} (H >= {settings.hazard:g} or B >= {settings.burden:g}), which"
+        f" is used; the config says {config.verify.allocation} (H >= {config.verify.hazard:g} or B >="
+        f" {config.verify.burden:g}): --allocation {config.verify.allocation} would verify by that.",
+        err=True,
+    )
 
 
 def _phases(begin: str, method: tuple[str, ...]) -> tuple[str, ...]:
