@@ -169,8 +169,10 @@ class Selection:
     def _outcome(self) -> str:
         by_name = {fit.name: fit for fit in self.fits}
         best, original = by_name[self.winner], by_name[ORIGINAL]
-        if not original.runs:
+        if not original.runs and self.excluded:
             return "The environment broke in every run on the fit tasks: nothing could be selected, the original stays."
+        if not original.runs:
+            return "No candidate was left to be run on the fit tasks: the original template is kept."
         if self.winner == ORIGINAL:
             return f"No candidate beat the original template on the fit tasks ({best.words}): it is kept."
         if self.confirmed:

@@ -230,3 +230,15 @@ def test_a_race_among_equals_ends_within_its_budget(collected: Path, tmp_path: P
 
     selection = study_run(path, work, "pair", text=RACING)
     assert all(fit.runs <= 2 for fit in selection.fits)
+
+
+def test_a_race_that_nobody_is_left_to_run_keeps_the_original(collected: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    shutil.copy(collected, path)
+
+    async def work(study: Study) -> Selection:
+        return (await race(study, [Candidate("gone", None)]))[1]
+
+    selection = study_run(path, work, "pair", text=RACING)
+    assert selection.winner == ORIGINAL
+    assert selection.statement.startswith("No candidate was left")

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from recompact.adaptation.evidence import PREVIOUS, SEGMENT, SUMMARY, BoundaryEvidence
+from recompact.adaptation.excerpts import head_and_tail
 from recompact.adaptation.optimizer import Optimizer, Weak, ask
 from recompact.outcome import BoundaryId
 
@@ -200,7 +201,8 @@ def _cause(entry: Any, evidence: BoundaryEvidence) -> tuple[Cause, tuple[str, ..
     lines, unknown = cited(entry.get("lines") or (), evidence.lines)
 
     def quote(*letters: str) -> str:
-        return "\n".join(evidence.lines[label] for label in lines if label[0] in letters).strip()
+        texts = [evidence.lines[label] for label in lines if label[0] in letters]
+        return "\n".join(head_and_tail(text, QUOTE).text for text in texts).strip()
 
     cause = Cause(
         mechanism=near[0],
@@ -214,6 +216,7 @@ def _cause(entry: Any, evidence: BoundaryEvidence) -> tuple[Cause, tuple[str, ..
     return cause, unknown
 
 
+QUOTE = 400  # characters of a quoted line
 _LABEL = re.compile(r"(?<![\w.])([A-Za-z])(\d+(?:\.\d+)?)(?![\w.]*\d)")
 _RANGE = re.compile(r"(?<![\w.])([A-Za-z])(?:(\d+)\.)?(\d+)\s*(?:-|–|to)\s*(?:[A-Za-z](?:\d+\.)?)?(\d+)(?![\w.])")
 MOST = 40  # lines of one range

@@ -86,11 +86,11 @@ def described(
     blocks: list[_Block] = []
     for in_segment, in_continuations in LEVELS:
         blocks = _blocks(evidence, task, scope, in_segment, in_continuations, rest)
-        if sum(count(each.rendered) for each in blocks) <= budget:
+        if count(_text(blocks)) <= budget:
             break
     else:
         blocks = _fitted(blocks, budget, count)
-    text = "\n".join(each.rendered for each in blocks)
+    text = _text(blocks)
     effect = evidence.finding.effect
     whole = joined("\n", [each.excerpt for each in blocks])
     return BoundaryEvidence(
@@ -122,6 +122,10 @@ class _Block:
         return [(match[1], match[2]) for match in matches if match]
 
 
+def _text(blocks: Sequence[_Block]) -> str:
+    return "\n".join(each.rendered for each in blocks)
+
+
 def _labelled(tag: str, label: str, excerpt: Excerpt, **attributes: object) -> _Block:
     lines = [f"{label}{number}| {line}" for number, line in enumerate(excerpt.text.splitlines(), 1)]
     return _Block(tag, Excerpt("\n".join(lines)).counting(excerpt), attributes)
@@ -132,7 +136,8 @@ def _fitted(blocks: Sequence[_Block], budget: int, count: TokenCounter) -> list[
     sizes = [count(each.rendered) for each in blocks]
     tags = [count(block(each.tag, "", **each.attributes)) for each in blocks]
     fitted = []
-    for each, size, share, tag in zip(blocks, sizes, shares(sizes, budget), tags, strict=True):
+    room = budget - len(blocks)  # for the line ends between them
+    for each, size, share, tag in zip(blocks, sizes, shares(sizes, room), tags, strict=True):
         if size <= share:
             fitted.append(each)
         else:

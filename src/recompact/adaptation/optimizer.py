@@ -86,7 +86,9 @@ async def ask(
     for attempt in range(1 + optimizer.redraws):
         try:
             reply = await optimizer.model.reply(Request(messages, (), decoding))
-        except (ContextOverflow, Refused) as failure:
+        except ContextOverflow as failure:
+            return Answer(best, (*objections, f"{failure} (a smaller [adapt] evidence_tokens shows it less)"))
+        except Refused as failure:
             return Answer(best, (*objections, str(failure)))
         text = reply.message.content
         if text in texts:
