@@ -71,39 +71,139 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class EvidenceCounts:
+    """What an adaptation was made from, and what of it could not be used. `about` is what one piece is about."""
+
+    about: str  # "compaction" or "task"
+    pieces: int
+    diagnosed: int
+    abstained: int = 0  # the optimizer said that the summary does not explain the difference
+    failed: int = 0  # no usable answer could be had
+    cut: int = 0  # pieces that did not fit into a call as a whole
+    left_out: int = 0  # characters of those
+    uncited: int = 0  # findings that cite no line that is there
+    dropped: int = 0  # findings and citations that did not hold
+
+    @property
+    def statement(self) -> str:
+        """One sentence or two for a terminal and a report.
+
+        >>> EvidenceCounts("compaction", 16, 14, abstained=1, failed=1).statement
+        'Of 16 compactions, 14 were diagnosed, 1 was abstained on, 1 got no usable answer.'
+        """
+        parts = [f"{self.diagnosed} {_was(self.diagnosed)} diagnosed"]
+        if self.abstained:
+            parts.append(f"{self.abstained} {_was(self.abstained)} abstained on")
+        if self.failed:
+            parts.append(f"{self.failed} got no usable answer")
+        text = f"Of {self.pieces} {self.about}{'s' * (self.pieces != 1)}, {', '.join(parts)}."
+        if self.cut:
+            text += f" The evidence about {self.cut} was cut to fit a call ({self.left_out:,} characters left out)."
+        if self.uncited:
+            text += f" {self.uncited} {'findings cite' if self.uncited > 1 else 'finding cites'} no line that is there."
+        return text
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def _was(number: int) -> str:
+    return "was" if number == 1 else "were"
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a method came to: its candidates and the evidence behind them, or why there is no candidate."""
+
+    candidates: tuple[Candidate, ...]
+    evidence: EvidenceCounts | None = None
+    statement: str = ""  # why there is nothing to select from
+    unusable: bool = False  # the optimizer gave nothing that could be used, so it is to be asked again
+
+    @staticmethod
+    def of(proposed: Proposal | tuple[Candidate, ...]) -> Proposal:
+        """A method may return its candidates alone."""
+        return proposed if isinstance(proposed, Proposal) else Proposal(tuple(proposed))
+
+
+@dataclass(frozen=True)
 class Fit:
-    """How one template did on the fit tasks."""
+    """How one template did on the fit tasks. Runs that the environment broke are in no figure but `broken`."""
 
     name: str
     runs: int
     passed: int
     steps: float
+    broken: int = 0
 
     @property
     def rate(self) -> float:
         return self.passed / self.runs if self.runs else 0.0
 
+    @property
+    def words(self) -> str:
+        return f"{self.passed} of {self.runs} runs passed in {self.steps:.1f} steps"
+
 
 @dataclass(frozen=True)
 class Selection:
-    """The fits of the original and of all candidates, and the winner: a candidate's name, or the original's."""
+    """The fits of the original and of all candidates, and the winner: a candidate's name, or the original's.
+
+    `confirmed` are the fits of the winner and the original on fresh runs, where the rule makes some: the fits that a
+    selection was made by flatter its winner.
+    """
 
     fits: tuple[Fit, ...]
     winner: str
     tasks: tuple[str, ...]
+    rule: str = "paper"
+    excluded: tuple[str, ...] = ()  # task and run: left out for all templates, since the environment broke for one
+    confirmed: tuple[Fit, ...] = ()
+    notes: tuple[str, ...] = ()  # clauses that were dropped, candidates that left the race
 
     @property
     def statement(self) -> str:
+        return f"{self._outcome}{self._exclusions}"
+
+    @property
+    def _outcome(self) -> str:
         by_name = {fit.name: fit for fit in self.fits}
         best, original = by_name[self.winner], by_name[ORIGINAL]
-        runs = f"{best.passed} of {best.runs} runs passed in {best.steps:.1f} steps"
+        if not original.runs and self.excluded:
+            return "The environment broke in every run on the fit tasks: nothing could be selected, the original stays."
+        if not original.runs:
+            return "No candidate was left to be run on the fit tasks: the original template is kept."
         if self.winner == ORIGINAL:
-            return f"No candidate beat the original template on the fit tasks ({runs}): it is kept."
-        return f"{self.winner} was selected: {runs}; the original passed {original.passed} in {original.steps:.1f}."
+            return f"No candidate beat the original template on the fit tasks ({best.words}): it is kept."
+        if self.confirmed:
+            fresh = {fit.name: fit for fit in self.confirmed}
+            return (
+                f"{self.winner} was selected by a race. On fresh runs of the fit tasks,"
+                f" {fresh[self.winner].words}; of the original, {fresh[ORIGINAL].words}."
+            )
+        return (
+            f"{self.winner} was selected: {best.words}; the original passed {original.passed} in {original.steps:.1f}."
+        )
+
+    @property
+    def _exclusions(self) -> str:
+        if not self.excluded:
+            return ""
+        number = len(self.excluded)
+        runs = f"{number} run{'s' * (number != 1)} of each template {_was(number)} left out"
+        return f" {runs}, because an environment broke again and again."
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Selection:
-        return Selection(tuple(Fit(**fit) for fit in data["fits"]), data["winner"], tuple(data["tasks"]))
+        return Selection(
+            tuple(Fit(**fit) for fit in data["fits"]),
+            data["winner"],
+            tuple(data["tasks"]),
+            data.get("rule", "paper"),
+            tuple(data.get("excluded", ())),
+            tuple(Fit(**fit) for fit in data.get("confirmed", ())),
+            tuple(data.get("notes", ())),
+        )

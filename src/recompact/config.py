@@ -135,8 +135,11 @@ class AdaptConfig:
     candidates: Count = 5
     fit_tasks: Count = 12  # those with the most compactions
     fit_runs: Count = 1  # of each candidate on each of them
-    redraws: Count = 3  # of a diagnosis or a candidate that breaks a rule
-    evidence_tokens: Count = 60_000  # of all boundaries together; for ACON, of one call
+    fit_retries: Annotated[int, Ge(0)] = 2  # of a run that its environment broke
+    selection: Literal["paper", "racing"] = "paper"
+    replays: Count = 3  # at most, of each candidate at each boundary that it answers, before it races
+    redraws: Annotated[int, Ge(0)] = 3  # of a diagnosis or a candidate that breaks a rule
+    evidence_tokens: Count = 60_000  # of one call
 
 
 @dataclass(frozen=True)

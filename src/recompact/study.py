@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from recompact.candidate import Candidate
+from recompact.candidate import Candidate, Proposal
 from recompact.chat import Decoding, Reply, Request
 from recompact.compressors.protocol import Compressor, CompressorInputs, CompressorKind
 from recompact.compressors.registry import compressor_kind, load_compressor
@@ -52,12 +52,13 @@ class Method:
     """
 
     name: str
-    propose: Callable[[Study], Awaitable[tuple[Candidate, ...]]]
+    propose: Callable[[Study], Awaitable[Proposal | tuple[Candidate, ...]]]
     needs_effects: bool = False  # learns from verified boundaries, not from whole trajectories
     phases: tuple[str, ...] = ()
     cites: str = "compaction"
     reasons: Callable[[Store], Mapping[str, str]] = lambda store: {}
     color: str | None = None  # in figures
+    reselects: bool = False  # some candidates won a selection before: the next one needs fresh runs
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,20 @@ from pathlib import Path
 import pytest
 from acon_support import CONFIG, TASKS, Killed, Killing, adapted, calls, study_run
 
-from recompact.adaptation.acon_feedback import BASELINE, contrast
+from recompact.adaptation.acon_feedback import BASELINE, PROMPT, contrast
 from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.registry import load_method
-from recompact.candidate import ORIGINAL, PARTS, Candidate
+from recompact.candidate import ORIGINAL, PARTS, Candidate, Proposal
+from recompact.chat import assistant
 from recompact.collection import collect
+from recompact.context import Context, Turn
+from recompact.store.records import write_trajectory
 from recompact.store.runs import boundary_rows, trajectories
 from recompact.store.store import Store
 from recompact.study import Study
 from recompact.template import default_template, placeholders
+from recompact.trajectory import Score, Trajectory
 
 METHODS = ("acon-ut", "acon-ut-locked", "acon-utco")
 Run = tuple[Path, Mapping[str, Adaptation]]
@@ -89,6 +93,38 @@ def test_utco_goes_on_from_the_winner_of_ut_which_takes_part(run: Run) -> None:
     assert units(path, "revise/acon-utco/") == {f"revise/acon-utco/{under}/acon-utco-{n}" for n in (1, 2, 3)}
 
 
+def recorded(path: Path, alone: Mapping[str, float], compacted: Mapping[str, float], steps: int = 1) -> Store:
+    """A run with these scores by task, without and with compaction; nothing was ever compacted in it."""
+    store = Store.open(path)
+    for phase, scores in ((BASELINE, alone), ("collect", compacted)):
+        for task, value in scores.items():
+            turn = Turn(assistant("on"), (), 1)
+            turns = (turn,) * (steps if phase == "collect" else 1)
+            made = Trajectory(task, turns, (), "finished", Score(value >= 1, value), Context(()))
+            write_trajectory(store, f"{phase}/{task}", made, phase=phase, run=0, groups={}, seconds=0.0)
+    return store
+
+
+def test_the_contrast_set_is_that_of_acon(tmp_path: Path) -> None:
+    """Success without and failure with compaction on, whether or not one took place; a drop where scores are graded."""
+    with recorded(tmp_path / "a.db", {"a": 1, "b": 1, "c": 0}, {"a": 0, "b": 1, "c": 0}) as store:
+        assert contrast(store).tasks == ("a",)
+    with recorded(tmp_path / "b.db", {"a": 0, "b": 1}, {"a": 0, "b": 1}) as store:
+        found = contrast(store)
+        assert (found.tasks, found.regressions) == (("a",), False)
+    with recorded(tmp_path / "c.db", {"a": 0.8, "b": 0.8, "c": 1}, {"a": 0.7, "b": 0.78, "c": 0.96}) as store:
+        assert contrast(store).tasks == ("a",)
+    with recorded(tmp_path / "d.db", {"a": 1, "b": 1}, {"a": 1, "b": 0}, steps=2) as store:
+        assert contrast(store).tasks == ("b",)  # slow successes are left out by default
+        assert contrast(store, step_ratio=1.5).tasks == ("a", "b")
+        assert contrast(store, step_ratio=2.5).tasks == ("b",)
+
+
+def test_the_feedback_asks_for_what_acon_asks_for() -> None:
+    for word in ("guardrails", "verification", "loop", "timeline", "wasted", "reliability", "remedies"):
+        assert word in PROMPT
+
+
 def only(*tasks: str) -> str:
     return CONFIG.replace(CONFIG.splitlines()[2], f"tasks = {list(tasks)}".replace("'", '"'))
 
@@ -96,7 +132,7 @@ def only(*tasks: str) -> str:
 def test_failures_serve_where_there_is_no_regression(tmp_path: Path) -> None:
     async def work(study: Study) -> tuple[Candidate, ...]:
         await collect(study)
-        return await load_method("acon-ut").propose(study)
+        return Proposal.of(await load_method("acon-ut").propose(study)).candidates
 
     candidates = study_run(tmp_path / "run.db", work, text=only("pocket-train-005"))  # it fails either way
     with Store.read(tmp_path / "run.db") as store:
@@ -122,7 +158,7 @@ def test_utco_starts_from_the_original_where_ut_has_no_winner(tmp_path: Path) ->
 
     async def work(study: Study) -> tuple[Candidate, ...]:
         await collect(study)
-        return await load_method("acon-utco").propose(study)
+        return Proposal.of(await load_method("acon-utco").propose(study)).candidates
 
     candidates = study_run(path, work, text=only("pocket-train-002"))
     assert [c.name for c in candidates] == ["acon-ut", "acon-utco-1", "acon-utco-2", "acon-utco-3"]
@@ -134,7 +170,7 @@ def test_utco_starts_from_the_original_where_ut_has_no_winner(tmp_path: Path) ->
 def test_without_successes_nothing_is_shortened_and_that_is_said(tmp_path: Path) -> None:
     async def work(study: Study) -> tuple[Candidate, ...]:
         await collect(study)
-        return await load_method("acon-utco").propose(study)
+        return Proposal.of(await load_method("acon-utco").propose(study)).candidates
 
     candidates = study_run(tmp_path / "run.db", work, text=only("pocket-train-003"))  # too short to be compacted
     assert [(c.name, c.template) for c in candidates] == [("acon-ut", None), ("acon-utco", None)]

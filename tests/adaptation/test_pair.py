@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +12,13 @@ import pytest
 from run_files import select_rows
 
 from recompact.adaptation.adapt import Adaptation, adapt
-from recompact.adaptation.evidence import MARK, BoundaryEvidence, gather
-from recompact.adaptation.lock import broken_rules, instances_in
+from recompact.adaptation.evidence import BoundaryEvidence, gather, shared_prefix
+from recompact.adaptation.instances import instances_in
+from recompact.adaptation.lock import broken_rules
+from recompact.adaptation.pair import PAIR
 from recompact.adaptation.result import write_result
 from recompact.adaptation.selection import fit_tasks
+from recompact.attribution.findings import findings
 from recompact.candidate import ORIGINAL, Clause
 from recompact.chat import Reply, Request
 from recompact.config import Config, parse_config
@@ -56,37 +60,35 @@ def adapted_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def evidence_in(path: Path, scope: str = "history", budget: int = 60_000) -> tuple[BoundaryEvidence, ...]:
+    texts = {f"collect/{task.id}": task.text for task in PocketSuite().tasks("train")}
     with Store.read(path) as store:
-        return gather(store, scope, budget, counter())  # type: ignore[arg-type]
+        return gather(store, texts, scope, budget, counter())  # type: ignore[arg-type]
 
 
-def test_the_evidence_shows_what_the_compressor_saw_and_what_came_of_it(adapted_run: Path) -> None:
-    found = evidence_in(adapted_run)
-    assert found
-    suite = PocketSuite()
-    prefixes = {t.id: suite.environment(t).start().prefix for t in suite.tasks("train")}
-    for evidence in found:
-        assert "<segment>" in evidence.text
-        assert '<continuation arm="PRE"' in evidence.text
-        assert '<continuation arm="POST"' in evidence.text
-        assert "95% interval" in evidence.text
-        task = evidence.id.unit.removeprefix("collect/")
-        for message in prefixes[task]:  # the agent's prefix must not leak in scope history
-            assert message.content not in evidence.text
-            assert "You do tasks in a person's apps" not in evidence.text
-    in_prefix = evidence_in(adapted_run, "prefix")[0]
-    assert "You do tasks in a person's apps" in in_prefix.text
-
-
-def test_the_evidence_is_bounded_and_most_harmful_first(adapted_run: Path) -> None:
-    everything = evidence_in(adapted_run)
-    budget = everything[0].tokens + everything[1].tokens // 2
-    few = evidence_in(adapted_run, budget=budget)
-    assert few[0] == everything[0]
-    assert sum(e.tokens for e in few) <= budget
-    assert len(evidence_in(adapted_run, budget=1)) == 1  # at least one, or nothing could be learned
-    assert all(len(line) < 2200 for e in everything for line in e.segment.splitlines())
-    assert MARK.strip()
+def test_every_retained_boundary_is_diagnosed_however_small_a_call_may_be(adapted_run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    shutil.copy(adapted_run, path)
+    with Store.open(path) as store:
+        retained = {str(finding.id) for finding in findings(store).boundaries if finding.retained}
+        store.forget_units(PAIR.phases)
+    assert len(retained) > 2
+    _, small = run(path, CONFIG + "evidence_tokens = 3000\n", until="revise")
+    with Store.read(path) as store:
+        records = [store.result(unit) for unit in store.finished("diagnosis")]
+        (recorded,) = read_adaptations(store)
+    assert {record["boundary"] for record in records} == retained
+    assert small.evidence is not None
+    assert small.evidence == recorded.evidence
+    assert small.evidence.pieces == len(retained)
+    assert small.evidence.cut == sum(record["cuts"] > 0 for record in records) == len(retained)
+    assert small.evidence.left_out == sum(record["left_out"] for record in records) > 0
+    assert f"The evidence about {len(retained)} was cut" in small.evidence.statement
+    for evidence in evidence_in(path, budget=3000):
+        assert evidence.tokens <= 3000
+    with Store.read(adapted_run) as store:
+        shared = shared_prefix(store)
+    assert any("You do tasks in a person's apps" in message for message in shared)
+    assert not any("pocket-train" in message or "post.example" in message for message in shared)
 
 
 def test_candidates_keep_the_lock_and_cite_their_boundaries(adapted_run: Path) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from recompact.adaptation.acon_texts import block, in_segments, shown_turns
+from recompact.adaptation.acon_texts import in_segments
 from recompact.adaptation.diagnosis import occurs
-from recompact.adaptation.lock import instances_in
+from recompact.adaptation.excerpts import Excerpt, block, shown_turns
 from recompact.adaptation.optimizer import Optimizer, ask
 from recompact.environments.protocol import Task
 from recompact.store.runs import TrajectoryRow, trajectories
@@ -34,6 +34,9 @@ CATEGORIES = (
     "went in circles",
 )
 
+DROP = 0.05
+"""How much of a graded score must be lost with compaction for a task to count as a regression (ACON's value for QA)."""
+
 PROMPT = """\
 The same agent worked twice on the same task. Once it kept its whole history. The other time its history was compacted
 now and then: a compressor wrote a summary, and from there on the agent saw that summary instead of all segments before
@@ -43,41 +46,51 @@ it. Both runs are below, as far as they fit.
 
 Compare them. Find the first point at which the run with compaction leaves the way that the other one took, and what
 made it do so: a fact that no summary carried on, a fact that a summary changed, state that got lost, work that was done
-again, an instruction that was forgotten, a wrong call, an early end. Stay with what the runs show.
+again, an instruction that was forgotten, a wrong call, an early end, a loop. Stay with what the runs show.
 - divergence: where the two runs part, in one or two sentences
+- timeline: how one thing led to the other from there on, a short entry for each stage
 - findings: what went wrong, each with its category (one of {categories}), its kind (in a few words, what kind of
   information it concerns), a quote that shows it, copied exactly from above (empty if nothing of it stands there), and
   an explanation in one sentence
-- remedies: what the compression prompt should ask for so that such a run succeeds, one sentence each
+- wasted: steps that brought nothing, such as looking up again what had been known, one sentence for each pattern
+- missed: moments at which the run could still have been saved, and what would have been noticed there
+- remedies: what the compression prompt should ask for so that such a run succeeds, one sentence each. Consider what
+  must be kept and how exactly; guardrails against acting on what is doubtful; verification of results before the work
+  is called finished; and signs by which a loop is detected and left.
 - mechanism: how the run with compaction came to its end, in one sentence
+- reliability: from 0 to 1, how sure it is that compaction made the difference
 
-Answer with one JSON object: {{"divergence": …, "findings": [{{"category": …, "kind": …, "quote": …, "explanation": …}},
-…], "remedies": […], "mechanism": …}}"""
+Answer with one JSON object: {{"divergence": …, "timeline": […], "findings": [{{"category": …, "kind": …, "quote": …,
+"explanation": …}}, …], "wasted": […], "missed": […], "remedies": […], "mechanism": …, "reliability": …}}"""
 
 _TEXT = {"type": "string"}
+_TEXTS = {"type": "array", "items": _TEXT}
+_FINDING = {
+    "type": "object",
+    "properties": {
+        "category": {"type": "string", "enum": list(CATEGORIES)},
+        "kind": _TEXT,
+        "quote": _TEXT,
+        "explanation": _TEXT,
+    },
+    "required": ["category", "kind", "quote", "explanation"],
+    "additionalProperties": False,
+}
+_PROPERTIES = {
+    "divergence": _TEXT,
+    "timeline": _TEXTS,
+    "findings": {"type": "array", "items": _FINDING},
+    "wasted": _TEXTS,
+    "missed": _TEXTS,
+    "remedies": _TEXTS,
+    "mechanism": _TEXT,
+    "reliability": {"type": "number"},
+}
 SCHEMA = {
     "title": "feedback",
     "type": "object",
-    "properties": {
-        "divergence": _TEXT,
-        "findings": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "category": {"type": "string", "enum": list(CATEGORIES)},
-                    "kind": _TEXT,
-                    "quote": _TEXT,
-                    "explanation": _TEXT,
-                },
-                "required": ["category", "kind", "quote", "explanation"],
-                "additionalProperties": False,
-            },
-        },
-        "remedies": {"type": "array", "items": _TEXT},
-        "mechanism": _TEXT,
-    },
-    "required": ["divergence", "findings", "remedies", "mechanism"],
+    "properties": _PROPERTIES,
+    "required": list(_PROPERTIES),
     "additionalProperties": False,
 }
 
@@ -103,13 +116,26 @@ class Contrast:
         )
 
 
-def contrast(store: Store) -> Contrast:
-    """The contrastive set of a run. A run that its environment broke says nothing about summaries."""
-    alone = {row.task: row.success for row in trajectories(store, phase=BASELINE) if _counts(row)}
+def contrast(store: Store, step_ratio: float | None = None) -> Contrast:
+    """ACON's contrastive set: done without compaction and not with it, or a graded score that fell by more than `DROP`.
+
+    With a `step_ratio`, tasks that were done both ways but took so many times the steps belong to it too. Where there
+    is no regression at all, all failures serve. A run that its environment broke says nothing about summaries.
+    """
+    alone = {row.task: row for row in trajectories(store, phase=BASELINE) if _counts(row)}
     rows = [row for row in trajectories(store) if _counts(row)]
-    failed = [row.task for row in rows if not row.success and row.compactions]
-    regressions = tuple(task for task in failed if alone.get(task))
+    graded = any(0 < row.value < 1 for row in (*alone.values(), *rows))
+    failed = [row.task for row in rows if not row.success]
+    regressions = tuple(
+        row.task for row in rows if row.task in alone and _regressed(alone[row.task], row, graded, step_ratio)
+    )
     return Contrast(regressions or tuple(failed), bool(regressions), len(failed), len(rows))
+
+
+def _regressed(alone: TrajectoryRow, compacted: TrajectoryRow, graded: bool, step_ratio: float | None) -> bool:
+    lost = alone.value - compacted.value > DROP if graded else alone.success and not compacted.success
+    slow = step_ratio is not None and alone.success and compacted.success
+    return lost or (slow and compacted.steps >= (step_ratio or 0) * alone.steps)
 
 
 def _counts(row: TrajectoryRow) -> bool:
@@ -118,30 +144,28 @@ def _counts(row: TrajectoryRow) -> bool:
 
 @dataclass(frozen=True)
 class RunPair:
-    """The two runs of a task as one text, and what in it belongs to that task only."""
+    """The two runs of a task as one text."""
 
     task: str
     text: str
     tokens: int
-    instances: frozenset[str]
+    cuts: int = 0
+    left_out: int = 0
 
 
 def run_pair(task: Task, alone: Trajectory, compacted: Trajectory, budget: int, count: TokenCounter) -> RunPair:
     """Both runs of a task; each may take half of the budget."""
     half = (budget - count(task.text)) // 2
+    without, within = shown_turns(alone.turns, half, count), in_segments(compacted, half, count)
     text = "\n".join(
         (
             block("task", task.text, name=task.id),
-            block("without-compaction", shown_turns(alone.turns, half, count), **_facts(alone)),
-            block(
-                "with-compaction",
-                in_segments(compacted, half, count),
-                **_facts(compacted),
-                compactions=len(compacted.boundaries),
-            ),
+            block("without-compaction", without.text, **_facts(alone)),
+            block("with-compaction", within.text, **_facts(compacted), compactions=len(compacted.boundaries)),
         )
     )
-    return RunPair(task.id, text, count(text), instances_in((text,)))
+    whole = Excerpt(text).counting(without, within)
+    return RunPair(task.id, text, count(text), whole.cuts, whole.left_out)
 
 
 def _facts(trajectory: Trajectory) -> dict[str, object]:
@@ -168,53 +192,77 @@ class Feedback:
     lapses: tuple[Lapse, ...] = ()
     remedies: tuple[str, ...] = ()
     mechanism: str = ""
-    objections: tuple[str, ...] = ()  # why drafts were redrawn
+    objections: tuple[str, ...] = ()  # why answers were refused
+    timeline: tuple[str, ...] = ()
+    wasted: tuple[str, ...] = ()
+    missed: tuple[str, ...] = ()
+    reliability: float | None = None
+    cuts: int = 0  # in the evidence
+    left_out: int = 0
 
     def reduced(self) -> dict[str, Any]:
-        """What a candidate is made from: remedies, and what was missing, changed or wrong."""
+        """What a candidate is made from: remedies, waste, and what was missing, changed or wrong."""
         lapses = [{"category": x.category, "kind": x.kind, "explanation": x.explanation} for x in self.lapses]
-        return {"task": self.task, "findings": lapses, "remedies": list(self.remedies)}
+        return {"task": self.task, "findings": lapses, "wasted": list(self.wasted), "remedies": list(self.remedies)}
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "task": self.task,
-            "divergence": self.divergence,
-            "findings": [asdict(lapse) for lapse in self.lapses],
-            "remedies": list(self.remedies),
-            "mechanism": self.mechanism,
-            "refused": list(self.objections),
-        }
+        data = asdict(self)
+        return {**data, "findings": data.pop("lapses"), "refused": data.pop("objections")}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Feedback:
-        lapses = tuple(Lapse(**lapse) for lapse in data["findings"])
-        remedies, objections = tuple(data["remedies"]), tuple(data["refused"])
-        return Feedback(data["task"], data["divergence"], lapses, remedies, data["mechanism"], objections)
+        return Feedback(
+            task=data["task"],
+            divergence=data["divergence"],
+            lapses=tuple(Lapse(**lapse) for lapse in data["findings"]),
+            remedies=tuple(data["remedies"]),
+            mechanism=data["mechanism"],
+            objections=tuple(data["refused"]),
+            timeline=tuple(data.get("timeline", ())),
+            wasted=tuple(data.get("wasted", ())),
+            missed=tuple(data.get("missed", ())),
+            reliability=data.get("reliability"),
+            cuts=data.get("cuts", 0),
+            left_out=data.get("left_out", 0),
+        )
 
 
 async def give_feedback(optimizer: Optimizer, pair: RunPair) -> Feedback:
-    """One task's feedback."""
+    """One task's feedback. A finding whose quote does not stand in the runs loses it; the others keep theirs."""
     prompt = PROMPT.format(evidence=pair.text, categories=", ".join(CATEGORIES))
 
     def check(value: Any) -> Feedback:
-        lapses = tuple(_lapse(entry, pair.text) for entry in value["findings"])
-        remedies = tuple(str(r).strip() for r in listed(value, "remedies") if str(r).strip())
+        remedies = _texts(value, "remedies")
         if not remedies:
             raise ValueError("it has no remedies: give at least one")
-        return Feedback(pair.task, str(value["divergence"]), lapses, remedies, str(value["mechanism"]))
+        reliability = value.get("reliability")
+        return Feedback(
+            pair.task,
+            str(value["divergence"]),
+            tuple(_lapse(entry, pair.text) for entry in value["findings"]),
+            remedies,
+            str(value["mechanism"]),
+            timeline=_texts(value, "timeline"),
+            wasted=_texts(value, "wasted"),
+            missed=_texts(value, "missed"),
+            reliability=float(reliability) if isinstance(reliability, int | float) else None,
+        )
 
     answer = await ask(optimizer, prompt, SCHEMA, check)
     feedback: Feedback = answer.value or Feedback(pair.task)
-    return replace(feedback, objections=answer.objections)
+    return replace(feedback, objections=answer.objections, cuts=pair.cuts, left_out=pair.left_out)
+
+
+def _texts(value: Any, name: str) -> tuple[str, ...]:
+    return tuple(str(one).strip() for one in listed(value, name) if str(one).strip())
 
 
 def _lapse(entry: Any, text: str) -> Lapse:
     if entry["category"] not in CATEGORIES:
         raise ValueError(f"{entry['category']!r} is no category; choose one of {', '.join(CATEGORIES)}")
     quote = str(entry["quote"])
-    if not occurs(quote, text):
-        raise ValueError(f"the runs do not contain the quote {quote[:80]!r}")
-    return Lapse(entry["category"], str(entry["kind"]), quote, str(entry["explanation"]))
+    held = quote if occurs(quote, text) else ""
+    return Lapse(entry["category"], str(entry["kind"]), held, str(entry["explanation"]))
 
 
 def listed(value: Any, name: str) -> list[Any]:

@@ -12,8 +12,9 @@ from statistics import fmean
 from typing import Any
 
 from recompact.adaptation.acon_feedback import listed
-from recompact.adaptation.acon_texts import block, segments, shown_turns, summaries, without_middle
+from recompact.adaptation.acon_texts import segments, summaries
 from recompact.adaptation.diagnosis import occurs
+from recompact.adaptation.excerpts import Excerpt, block, shown_turns, without_middle
 from recompact.adaptation.optimizer import Optimizer, ask
 from recompact.environments.protocol import Task
 from recompact.tokens import TokenCounter
@@ -113,6 +114,8 @@ class CompactionText:
     name: str
     summary: str
     text: str
+    cuts: int = 0
+    left_out: int = 0
 
 
 def compactions(task: Task, trajectory: Trajectory, budget: int, count: TokenCounter) -> tuple[CompactionText, ...]:
@@ -120,15 +123,17 @@ def compactions(task: Task, trajectory: Trajectory, budget: int, count: TokenCou
     written, parts = summaries(trajectory), segments(trajectory)
     texts = []
     for number, summary in enumerate(written):
-        previous = without_middle(written[number - 1], budget // 4, count) if number else ""
+        previous = without_middle(written[number - 1], budget // 4, count) if number else Excerpt("")
         blocks = [block("task", task.text, name=task.id)]
-        if previous:
-            blocks.append(block("previous-summary", previous))
-        room = max(0, budget - count(task.text) - count(previous) - count(summary)) // 2
-        blocks.append(block("segment", shown_turns(parts[number], room, count)))
+        if previous.text:
+            blocks.append(block("previous-summary", previous.text))
+        room = max(0, budget - count(task.text) - count(previous.text) - count(summary)) // 2
+        segment, following = (shown_turns(parts[at], room, count) for at in (number, number + 1))
+        blocks.append(block("segment", segment.text))
         blocks.append(block("summary", summary))
-        blocks.append(block("what-came-next", shown_turns(parts[number + 1], room, count)))
-        texts.append(CompactionText(f"{task.id}#{number + 1}", summary, "\n".join(blocks)))
+        blocks.append(block("what-came-next", following.text))
+        whole = Excerpt("\n".join(blocks)).counting(previous, segment, following)
+        texts.append(CompactionText(f"{task.id}#{number + 1}", summary, whole.text, whole.cuts, whole.left_out))
     return tuple(texts)
 
 
@@ -148,10 +153,9 @@ async def analyse(optimizer: Optimizer, compaction: CompactionText) -> Analysis:
 
 
 def _needed(entry: Any, summary: str) -> Needed:
+    """A quote that does not stand in the summary is dropped; what must be kept is still said by kind and reason."""
     quote = str(entry["quote"])
-    if not occurs(quote, summary):
-        raise ValueError(f"the summary does not contain the quote {quote[:80]!r}")
-    return Needed(str(entry["kind"]), quote, str(entry["reason"]))
+    return Needed(str(entry["kind"]), quote if occurs(quote, summary) else "", str(entry["reason"]))
 
 
 def introduction(analyses: Sequence[Analysis]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from recompact.adaptation.choice import choose
 from recompact.adaptation.registry import method_of
-from recompact.adaptation.selection import select
-from recompact.attribution.verify import verify
-from recompact.candidate import ORIGINAL, Candidate, Selection
+from recompact.attribution.verify import settings_of, verify
+from recompact.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal, Selection
 from recompact.collection import collect
 from recompact.store.adaptations import AdaptationRecord, write_adaptation
 from recompact.study import Method, Study
@@ -27,6 +27,9 @@ class Adaptation:
     winner: str
     candidates: tuple[Candidate, ...]
     selection: Selection | None
+    evidence: EvidenceCounts | None = None
+    statement: str = ""  # why there was nothing to select from
+    unusable: bool = False  # the optimizer gave nothing that could be used: the next command asks it again
 
     @property
     def winning(self) -> Candidate | None:
@@ -34,34 +37,49 @@ class Adaptation:
         return next((candidate for candidate in self.candidates if candidate.name == self.winner), None)
 
 
-async def adapt(study: Study, until: Stage = "select") -> Adaptation:
-    """Steps 1 to 4, or up to one of them. Whatever the run has already is not done again."""
+async def adapt(study: Study, until: Stage = "select", allocation: str | None = None) -> Adaptation:
+    """Steps 1 to 4, or up to one of them. Whatever the run has already is not done again.
+
+    A verification that the run has is used as it is; `allocation` asks for another one.
+    """
     stages = STAGES[: STAGES.index(until) + 1]
     method = method_of(study)
-    candidates: tuple[Candidate, ...] = ()
-    selection = None
+    proposal, selection = Proposal(()), None
     await collect(study)  # step 1
     if "verify" in stages and method.needs_effects:
-        await verify(study)  # step 2
+        await verify(verifying(study, allocation))  # step 2
     if "revise" in stages:
-        candidates = await method.propose(study)  # step 3
-        write_adaptation(study.store, _record(study, method, candidates, None))  # a stop in step 4 loses nothing
+        proposal = Proposal.of(await method.propose(study))  # step 3
+        write_adaptation(study.store, _record(study, method, proposal, None))  # a stop in step 4 loses nothing
+    candidates = proposal.candidates
     if "select" in stages and any(candidate.template for candidate in candidates):
-        selection = await select(study, candidates)  # step 4
-        write_adaptation(study.store, _record(study, method, candidates, selection))
+        candidates, selection = await choose(study, candidates, method)  # step 4
+        write_adaptation(study.store, _record(study, method, replace(proposal, candidates=candidates), selection))
     winner = selection.winner if selection else ORIGINAL
     template = {c.name: c.template for c in candidates}.get(winner) or study.template
-    return Adaptation(method, template, winner, candidates, selection)
+    return Adaptation(
+        method, template, winner, candidates, selection, proposal.evidence, proposal.statement, proposal.unusable
+    )
 
 
-def _record(
-    study: Study, method: Method, candidates: tuple[Candidate, ...], selection: Selection | None
-) -> AdaptationRecord:
+def verifying(study: Study, allocation: str | None = None) -> Study:
+    """The study with the settings that its boundaries are verified by: those of the run's own verification, if it has
+    one, so that what was paid for is never overridden by a default."""
+    config = study.config
+    settings = settings_of(study.store) if study.store.metadata.verified is not None else config.verify
+    if allocation is not None:
+        settings = replace(config.verify, allocation=allocation)
+    return replace(study, config=replace(config, verify=settings))
+
+
+def _record(study: Study, method: Method, proposal: Proposal, selection: Selection | None) -> AdaptationRecord:
     return AdaptationRecord(
         method=method.name,
         cites=method.cites,
         original=study.template.hash,
-        candidates=candidates,
+        candidates=proposal.candidates,
         selection=selection,
         reasons=dict(method.reasons(study.store)),
+        evidence=proposal.evidence,
+        statement=proposal.statement,
     )

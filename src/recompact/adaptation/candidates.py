@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from recompact.adaptation.optimizer import Optimizer
@@ -27,5 +27,17 @@ async def draw_candidates(study: Study, method: str, draw: Draw, under: str = ""
         return Question(f"revise/{method}/{under}{name}", answer)
 
     names = [f"{method}-{n}" for n in range(1, study.config.adapt.candidates + 1)]
-    drafts = await answers(study, "revise", "candidate", {name: question(name) for name in names})
+    questions = {name: question(name) for name in names}
+    drafts = await answers(study, "revise", "candidate", questions, useful=lambda draft: draft["parts"] is not None)
     return tuple(Candidate.from_json(draft, study.template.frame) for draft in drafts.values())
+
+
+def without_usable(candidates: Sequence[Candidate]) -> str:
+    """What is said where no candidate became valid; empty where one did."""
+    if any(candidate.template for candidate in candidates):
+        return ""
+    reasons = dict.fromkeys(reason for candidate in candidates for reason in candidate.objections)
+    return (
+        f"The optimizer gave no usable candidate in {len(candidates)} attempts; the first reasons:"
+        f" {'; '.join(list(reasons)[:3]) or 'none'}"
+    )

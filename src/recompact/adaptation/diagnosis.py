@@ -1,17 +1,20 @@
-"""Step 3, first half: one call per harmful boundary, which says what the summary did to the continuations.
+"""Step 3, first half: one call per retained boundary, which says what the summary did to the continuations.
 
-A diagnosis is a ranking of causes, each with quotes that must occur in the texts they cite; one whose quotes do not is
-drawn again.
+Findings cite lines of the evidence, and the quotes are taken from it here. A citation that does not hold is dropped,
+and so is a finding that has not the form; the others stand. A diagnosis may also say that the summary explains nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from recompact.adaptation.evidence import BoundaryEvidence
-from recompact.adaptation.optimizer import Optimizer, ask
+from recompact.adaptation.evidence import PREVIOUS, SEGMENT, SUMMARY, BoundaryEvidence
+from recompact.adaptation.excerpts import head_and_tail
+from recompact.adaptation.optimizer import Optimizer, Weak, ask
 from recompact.outcome import BoundaryId
 
 MECHANISMS = (
@@ -25,9 +28,13 @@ MECHANISMS = (
 
 PROMPT = """\
 An agent was in the middle of a task when its history was compacted: a compressor read the segment (and the previous
-summary, if there was one) and wrote the summary that replaced them. From that moment the agent was continued several
-times, once each way: with the context before the compaction (PRE) and with the summary (POST). Everything else was the
-same, so what differs between the two was caused by the summary.
+summary, if there was one) and wrote the summary that replaced them; the last turn stayed as it was. From that moment
+the agent was continued several times, each way: with the context before the compaction (PRE: previous summary, segment,
+last turn) and with the context after it (POST: summary, last turn). All else was the same. The block missing-facts, if
+there is one, lists what PRE continuations used and nothing after the compaction shows any more.
+
+Every line begins with a label: T for the task, A for the agent's prefix, P for the previous summary, S for the segment,
+N for the summary, L for the last turn, F for missing facts, C2.7 for line 7 of continuation 2.
 
 {evidence}
 
@@ -35,13 +42,17 @@ Find out what the two arms did differently, and which statement or gap of the su
 that. Rank what you find, the most likely cause first; leave out what no continuation acted on. For each finding give
 - mechanism: one of {mechanisms}
 - kind: in a few words, what kind of information it concerns (for example access tokens, task conditions, pages read)
-- summary_quote: the words of the summary that mislead, copied exactly; empty if the summary says nothing of it
-- segment_quote: the words of the segment that should have survived, copied exactly; empty if nothing of it stands there
+- lines: the labels of the lines that show it, such as ["S12", "N3", "C4.9"]: where the information stood, what the
+  summary made of it, what a continuation did without it. Give labels only, do not copy the lines.
 - explanation: what the continuations did because of it, in one or two sentences
 
-Answer with one JSON object: {{"findings": [{{"mechanism": …, "kind": …, "summary_quote": …, "segment_quote": …,
-"explanation": …}}, …]}}"""
+If the summary does not explain the difference (it kept what was needed, and the arms differ by chance or by something
+else), give no findings and say why in abstain; otherwise leave abstain empty.
 
+Answer with one JSON object: {{"findings": [{{"mechanism": …, "kind": …, "lines": […], "explanation": …}}, …],
+"abstain": ""}}"""
+
+_TEXT = {"type": "string"}
 SCHEMA = {
     "title": "diagnosis",
     "type": "object",
@@ -52,84 +63,197 @@ SCHEMA = {
                 "type": "object",
                 "properties": {
                     "mechanism": {"type": "string", "enum": list(MECHANISMS)},
-                    "kind": {"type": "string"},
-                    "summary_quote": {"type": "string"},
-                    "segment_quote": {"type": "string"},
-                    "explanation": {"type": "string"},
+                    "kind": _TEXT,
+                    "lines": {"type": "array", "items": _TEXT},
+                    "explanation": _TEXT,
                 },
-                "required": ["mechanism", "kind", "summary_quote", "segment_quote", "explanation"],
+                "required": ["mechanism", "kind", "lines", "explanation"],
                 "additionalProperties": False,
             },
-        }
+        },
+        "abstain": _TEXT,
     },
-    "required": ["findings"],
+    "required": ["findings", "abstain"],
     "additionalProperties": False,
 }
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One finding of a diagnosis."""
+    """One finding of a diagnosis, with the labels of the lines it cites and their texts."""
 
     mechanism: str
     kind: str
     summary_quote: str
     segment_quote: str
     explanation: str
+    continuation_quote: str = ""
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What one boundary suffered from, most likely cause first; without causes where none could be had."""
+    """What one boundary suffered from, most likely cause first.
+
+    Without causes where the summary explains nothing (`abstained` says why), or where no usable answer could be had.
+    """
 
     id: BoundaryId
     channel: str
     causes: tuple[Cause, ...]
-    objections: tuple[str, ...] = ()  # why drafts were redrawn
+    objections: tuple[str, ...] = ()  # why answers were refused
+    abstained: str = ""
+    losses: tuple[str, ...] = ()  # citations and findings of the answer that did not hold
+    cuts: int = 0  # in the evidence
+    left_out: int = 0  # characters of the evidence
+
+    @property
+    def failed(self) -> bool:
+        """Whether no usable answer could be had."""
+        return not self.causes and not self.abstained
+
+    def lesson(self) -> dict[str, Any]:
+        """What candidates are made from."""
+        quotes = ("summary_quote", "segment_quote", "continuation_quote")
+        findings = [
+            {key: value for key, value in asdict(cause).items() if key != "lines" and (value or key not in quotes)}
+            for cause in self.causes
+        ]
+        return {"boundary": str(self.id), "channel": self.channel, "findings": findings}
 
     def to_json(self) -> dict[str, Any]:
-        findings = [vars(cause) for cause in self.causes]
         return {
             "boundary": str(self.id),
+            "unit": self.id.unit,
+            "index": self.id.index,
             "channel": self.channel,
-            "findings": findings,
+            "findings": [asdict(cause) for cause in self.causes],
             "refused": list(self.objections),
+            "abstained": self.abstained,
+            "losses": list(self.losses),
+            "cuts": self.cuts,
+            "left_out": self.left_out,
         }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Diagnosis:
-        """From what a run keeps of it, which also names the boundary's unit and index."""
-        causes = tuple(Cause(**cause) for cause in data["findings"])
-        return Diagnosis(BoundaryId(data["unit"], data["index"]), data["channel"], causes, tuple(data["refused"]))
+        causes = tuple(Cause(**{**cause, "lines": tuple(cause.get("lines", ()))}) for cause in data["findings"])
+        return Diagnosis(
+            BoundaryId(data["unit"], data["index"]),
+            data["channel"],
+            causes,
+            tuple(data["refused"]),
+            data.get("abstained", ""),
+            tuple(data.get("losses", ())),
+            data.get("cuts", 0),
+            data.get("left_out", 0),
+        )
 
 
 async def diagnose(optimizer: Optimizer, evidence: BoundaryEvidence) -> Diagnosis:
     """One boundary's diagnosis."""
     prompt = PROMPT.format(evidence=evidence.text, mechanisms=", ".join(MECHANISMS))
 
-    def check(value: Any) -> tuple[Cause, ...]:
-        causes = tuple(_cause(entry, evidence) for entry in value["findings"])
-        if not causes:
-            raise ValueError("it has no findings: name at least the most likely cause")
-        return causes
+    def check(value: Any) -> Diagnosis:
+        return checked(value, evidence)
 
     answer = await ask(optimizer, prompt, SCHEMA, check)
-    return Diagnosis(evidence.id, evidence.channel, answer.value or (), answer.objections)
+    diagnosis: Diagnosis = answer.value or Diagnosis(evidence.id, evidence.channel, ())
+    return replace(diagnosis, objections=answer.objections, cuts=evidence.cuts, left_out=evidence.left_out)
 
 
-def _cause(entry: Any, evidence: BoundaryEvidence) -> Cause:
-    if entry["mechanism"] not in MECHANISMS:
+def checked(value: Any, evidence: BoundaryEvidence) -> Diagnosis:
+    """An answer with everything in it that holds; raises ValueError where nothing does."""
+    entries = value["findings"]
+    if not isinstance(entries, list):
+        raise ValueError("findings must be a list")
+    causes: list[Cause] = []
+    losses: list[str] = []
+    for number, entry in enumerate(entries, 1):
+        try:
+            cause, unknown = _cause(entry, evidence)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+            losses.append(f"finding {number} was dropped: {reason}")
+            continue
+        causes.append(cause)
+        losses += [f"finding {number} cites {citation[:60]!r}, which is no line" for citation in unknown]
+    abstained = str(value.get("abstain") or "").strip()
+    if not causes and not entries and abstained:
+        return Diagnosis(evidence.id, evidence.channel, (), abstained=abstained)
+    if not causes:
+        raise ValueError("; ".join(losses) or "it has no findings: name the most likely cause, or say why you abstain")
+    diagnosis = Diagnosis(evidence.id, evidence.channel, tuple(causes), losses=tuple(losses))
+    if not any(cause.lines for cause in causes):
+        raise Weak("no finding cites a line that is there: give labels such as S12, N3 or C2.7", diagnosis)
+    return diagnosis
+
+
+def _cause(entry: Any, evidence: BoundaryEvidence) -> tuple[Cause, tuple[str, ...]]:
+    """A finding with the lines that it cites, and the citations that do not hold."""
+    wanted = " ".join(str(entry["mechanism"]).lower().split())
+    near = difflib.get_close_matches(wanted, MECHANISMS, 1)
+    if not near:
         raise ValueError(f"{entry['mechanism']!r} is no mechanism; choose one of {', '.join(MECHANISMS)}")
-    summary_quote, segment_quote = str(entry["summary_quote"]), str(entry["segment_quote"])
-    if summary_quote and not occurs(summary_quote, evidence.summary):
-        raise ValueError(f"the summary does not contain the quote {summary_quote[:80]!r}")
-    if segment_quote and not occurs(segment_quote, f"{evidence.segment}\n{evidence.previous}"):
-        raise ValueError(f"the segment does not contain the quote {segment_quote[:80]!r}")
-    if not summary_quote and not segment_quote:
-        raise ValueError("a finding needs a quote from the summary or from the segment")
-    return Cause(
-        entry["mechanism"], str(entry["kind"]), summary_quote, segment_quote, str(entry.get("explanation", ""))
+    kind = str(entry["kind"]).strip()
+    if not kind:
+        raise ValueError("its kind is empty")
+    lines, unknown = cited(entry.get("lines") or (), evidence.lines)
+
+    def quote(*letters: str) -> str:
+        texts = [evidence.lines[label] for label in lines if label[0] in letters]
+        return "\n".join(head_and_tail(text, QUOTE).text for text in texts).strip()
+
+    cause = Cause(
+        mechanism=near[0],
+        kind=kind,
+        summary_quote=quote(SUMMARY),
+        segment_quote=quote(SEGMENT, PREVIOUS),
+        explanation=str(entry.get("explanation", "")),
+        continuation_quote=quote("C"),
+        lines=lines,
     )
+    return cause, unknown
+
+
+QUOTE = 400  # characters of a quoted line
+_LABEL = re.compile(r"(?<![\w.])([A-Za-z])(\d+(?:\.\d+)?)(?![\w.]*\d)")
+_RANGE = re.compile(r"(?<![\w.])([A-Za-z])(?:(\d+)\.)?(\d+)\s*(?:-|–|to)\s*(?:[A-Za-z](?:\d+\.)?)?(\d+)(?![\w.])")
+MOST = 40  # lines of one range
+
+
+def cited(citations: Any, lines: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The labels of lines that citations stand for, and the citations that stand for none.
+
+    A label, a range of labels, or words that are copied from a line: all of them will do.
+
+    >>> cited(["S1", "n2", "lines S2-S3", "S9", "the token"], {"S1": "a", "S2": "b", "S3": "c", "N2": "the token is x"})
+    (('S1', 'N2', 'S2', 'S3'), ('S9',))
+    """
+    texts = [str(one) for one in citations] if isinstance(citations, list | tuple) else [str(citations)]
+    labels: dict[str, None] = {}
+    unknown = []
+    for text in texts:
+        named = [label for label in _labels(text) if label in lines] or list(_lines_with(text, lines))
+        labels.update(dict.fromkeys(named))
+        if not named and text.strip():
+            unknown.append(text)
+    return tuple(labels), tuple(unknown)
+
+
+def _labels(text: str) -> Iterable[str]:
+    for letter, part, first, last in _RANGE.findall(text):
+        numbers = range(int(first), min(int(last), int(first) + MOST) + 1)
+        yield from (f"{letter.upper()}{part + '.' if part else ''}{number}" for number in numbers)
+    for letter, number in _LABEL.findall(text):
+        yield f"{letter.upper()}{number}"
+
+
+def _lines_with(text: str, lines: Mapping[str, str]) -> Iterable[str]:
+    """The first line that has these words, whatever the white space; a word by itself is no quote."""
+    words = " ".join(re.sub(r"^[A-Z]\d+(?:\.\d+)?\|", "", text).strip(" \"'“”").split())
+    if " " in words:
+        yield from [label for label, line in lines.items() if words in " ".join(line.split())][:1]
 
 
 def occurs(quote: str, text: str) -> bool:

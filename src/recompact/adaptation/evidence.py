@@ -1,102 +1,179 @@
-"""What the optimizer gets to see of a harmful boundary: what the compressor consumed and wrote, and what came of it.
+"""What the optimizer gets to see of a retained boundary: both contexts, both arms' continuations, and what is missing.
 
-It states settled facts of each continuation, not whole traces; long observations are cut with a mark. In scope
-`history` the agent's prefix is not in it.
+Every line carries a label (`S12` is line 12 of the segment), so that a diagnosis can cite it. The agent's prefix is
+shown in scope `prefix` only; the task is shown in both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from recompact.adaptation.lock import instances_in
+from recompact.adaptation.excerpts import (
+    LONG,
+    Excerpt,
+    block,
+    head_and_tail,
+    joined,
+    shares,
+    shown_turn,
+    without_middle,
+)
 from recompact.attribution.cases import Continuation, Evidence, evidence_of
+from recompact.attribution.divergence import first_divergence, needed_facts, turn_actions
 from recompact.attribution.findings import Finding, findings
-from recompact.chat import Message, canonical
+from recompact.chat import canonical
 from recompact.compressors.prompted import quoted_prefix
 from recompact.compressors.protocol import Scope
-from recompact.context import Turn, render_turn
+from recompact.context import Turn
 from recompact.outcome import BoundaryId
+from recompact.store.records import read_boundary, read_trajectory
+from recompact.store.runs import boundary_rows
 from recompact.store.store import Store
 from recompact.tokens import TokenCounter
 
-LONG = 1600  # characters of one observation that are shown
-ACTIONS = 40  # of one continuation that are shown
-MARK = " [cut here]"
+TASK, PREFIX, PREVIOUS, SEGMENT, SUMMARY, LAST, FACTS = "T", "A", "P", "S", "N", "L", "F"
+"""The letters of the labels; the lines of continuation 2 are C2.1, C2.2, …"""
+
+LEVELS: tuple[tuple[int | None, int], ...] = ((None, LONG), (LONG, LONG // 4), (LONG // 4, LONG // 16))
+"""Characters of an observation that are shown, in the segment and in continuations, until all of it fits."""
+
+_LINE = re.compile(r"^([A-Z]\d+(?:\.\d+)?)\| ?(.*)$")
 
 
 @dataclass(frozen=True)
 class BoundaryEvidence:
-    """The evidence about one boundary as text; the parts that diagnoses quote from stand by themselves too."""
+    """The evidence about one boundary as text; `lines` are those that can be cited, by their labels."""
 
     id: BoundaryId
     channel: str
-    segment: str
-    previous: str
-    summary: str
     text: str
     tokens: int
-    instances: frozenset[str]
+    lines: Mapping[str, str]
+    cuts: int = 0
+    left_out: int = 0  # characters
 
 
-def gather(store: Store, scope: Scope, budget: int, count: TokenCounter) -> tuple[BoundaryEvidence, ...]:
-    """The evidence of all retained boundaries that fit into so many tokens."""
+def gather(
+    store: Store, tasks: Mapping[str, str], scope: Scope, budget: int, count: TokenCounter
+) -> tuple[BoundaryEvidence, ...]:
+    """The evidence of every retained boundary, most harmful first, each within so many tokens.
+
+    `tasks` are the texts of the tasks, by the units that collected them.
+    """
     retained = [finding for finding in findings(store).boundaries if finding.retained]
-    every = [described(evidence_of(store, finding.id, finding), scope, count) for finding in _ordered(retained)]
-    kept: list[BoundaryEvidence] = []
-    spent = 0
-    for evidence in every:
-        if kept and spent + evidence.tokens > budget:
-            continue
-        kept.append(evidence)
-        spent += evidence.tokens
-    return tuple(kept)
+    return tuple(
+        _gathered(store, finding, tasks.get(finding.id.unit, ""), scope, budget, count) for finding in retained
+    )
 
 
-def _ordered(retained: Sequence[Finding]) -> list[Finding]:
-    """Most harmful first, but the first of each channel before all others, so that both are present."""
-    firsts: dict[str, Finding] = {}
-    for finding in retained:
-        if finding.effect is not None:
-            firsts.setdefault("burden" if finding.effect.channel == "burden" else "error", finding)
-    return [*firsts.values(), *(f for f in retained if f not in firsts.values())]
+def _gathered(
+    store: Store, finding: Finding, task: str, scope: Scope, budget: int, count: TokenCounter
+) -> BoundaryEvidence:
+    evidence = evidence_of(store, finding.id, finding)
+    rest: tuple[Turn, ...] = ()
+    if not any(continuation.row.arm == "POST" for continuation in evidence.continuations):
+        # Chaining reads the POST draw off the trajectory, which went on from the summary.
+        rest = read_trajectory(store, finding.id.unit).turns[evidence.boundary.step :]
+    return described(evidence, task, scope, budget, count, rest)
 
 
-def described(evidence: Evidence, scope: Scope, count: TokenCounter) -> BoundaryEvidence:
-    """One boundary as text."""
-    boundary = evidence.boundary
-    consumed = boundary.pre.before_last()
-    segment = "\n\n".join(shown_turn(turn) for turn in consumed.turns)
-    previous = boundary.pre.summary.text if boundary.pre.summary else ""
-    summary = boundary.post.summary.text if boundary.post.summary else ""
-    parts = [_block("prefix", quoted_prefix(boundary.pre.prefix))] if scope == "prefix" else []
-    parts.append(_block("segment", segment))
-    if previous:
-        parts.append(_block("previous-summary", previous))
-    parts.append(_block("summary", summary))
-    parts.append(_block("effect", _effect(evidence)))
-    parts += [_continuation(continuation) for continuation in evidence.continuations]
-    text = "\n".join(parts)
+def described(
+    evidence: Evidence, task: str, scope: Scope, budget: int, count: TokenCounter, rest: Sequence[Turn] = ()
+) -> BoundaryEvidence:
+    """One boundary as text, in at most so many tokens."""
+    blocks: list[_Block] = []
+    for in_segment, in_continuations in LEVELS:
+        blocks = _blocks(evidence, task, scope, in_segment, in_continuations, rest)
+        if count(_text(blocks)) <= budget:
+            break
+    else:
+        blocks = _fitted(blocks, budget, count)
+    text = _text(blocks)
     effect = evidence.finding.effect
+    whole = joined("\n", [each.excerpt for each in blocks])
     return BoundaryEvidence(
         id=evidence.finding.id,
         channel=effect.channel if effect else "none",
-        segment=segment,
-        previous=previous,
-        summary=summary,
         text=text,
         tokens=count(text),
-        instances=instances_in((segment, previous, summary)),
+        lines={label: line for each in blocks for label, line in each.lines},
+        cuts=whole.cuts,
+        left_out=whole.left_out,
     )
 
 
-def shown_turn(turn: Turn, long: int = LONG) -> str:
-    """A turn as the compressor read it, with long observations cut."""
-    results = tuple(
-        Message(r.role, r.content[:long] + MARK, r.calls, r.call_id) if len(r.content) > long else r
-        for r in turn.results
-    )
-    return render_turn(turn.message, results)
+@dataclass(frozen=True)
+class _Block:
+    """One part of the evidence, its lines labelled."""
+
+    tag: str
+    excerpt: Excerpt
+    attributes: Mapping[str, object]
+
+    @property
+    def rendered(self) -> str:
+        return block(self.tag, self.excerpt.text, **self.attributes)
+
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        matches = [_LINE.match(line) for line in self.excerpt.text.split("\n")]
+        return [(match[1], match[2]) for match in matches if match]
+
+
+def _text(blocks: Sequence[_Block]) -> str:
+    return "\n".join(each.rendered for each in blocks)
+
+
+def _labelled(tag: str, label: str, excerpt: Excerpt, **attributes: object) -> _Block:
+    lines = [f"{label}{number}| {line}" for number, line in enumerate(excerpt.text.splitlines(), 1)]
+    return _Block(tag, Excerpt("\n".join(lines)).counting(excerpt), attributes)
+
+
+def _fitted(blocks: Sequence[_Block], budget: int, count: TokenCounter) -> list[_Block]:
+    """Blocks without the middle of those that are too long; labels stay what they were."""
+    sizes = [count(each.rendered) for each in blocks]
+    tags = [count(block(each.tag, "", **each.attributes)) for each in blocks]
+    fitted = []
+    room = budget - len(blocks)  # for the line ends between them
+    for each, size, share, tag in zip(blocks, sizes, shares(sizes, room), tags, strict=True):
+        if size <= share:
+            fitted.append(each)
+        else:
+            excerpt = without_middle(each.excerpt.text, share - tag, count)
+            fitted.append(_Block(each.tag, excerpt.counting(each.excerpt), each.attributes))
+    return fitted
+
+
+def _blocks(
+    evidence: Evidence, task: str, scope: Scope, in_segment: int | None, long: int, rest: Sequence[Turn]
+) -> list[_Block]:
+    pre, post = evidence.boundary.pre, evidence.boundary.post
+    blocks = [_labelled("prefix", PREFIX, Excerpt(quoted_prefix(pre.prefix)))] if scope == "prefix" else []
+    if task:
+        blocks.append(_labelled("task", TASK, Excerpt(task)))
+    if pre.summary:
+        blocks.append(_labelled("previous-summary", PREVIOUS, Excerpt(pre.summary.text)))
+    segment = joined("\n", [shown_turn(turn, in_segment) for turn in pre.before_last().turns])
+    blocks.append(_labelled("segment", SEGMENT, segment))
+    blocks.append(_labelled("summary", SUMMARY, Excerpt(post.summary.text if post.summary else "")))
+    if pre.last:
+        blocks.append(_labelled("last-turn", LAST, shown_turn(pre.last, in_segment)))
+    blocks.append(_Block("effect", Excerpt(_effect(evidence)), {}))
+    before = [each.trajectory for each in evidence.continuations if each.row.arm == "PRE"]
+    if needed := needed_facts(evidence.boundary, before):
+        blocks.append(_labelled("missing-facts", FACTS, Excerpt("\n".join(needed))))
+    for number, continuation in enumerate(evidence.continuations, 1):
+        shown = _continuation(continuation, _divergence(evidence, continuation), long)
+        row = continuation.row
+        blocks.append(_labelled("continuation", f"C{number}.", shown, number=number, arm=row.arm, draw=row.draw))
+    if rest:
+        note = "the collected trajectory itself, which went on from the summary; later compactions are part of it"
+        shown = joined("\n", [Excerpt(note), *(shown_turn(turn, long) for turn in rest)])
+        number = len(evidence.continuations) + 1
+        blocks.append(_labelled("continuation", f"C{number}.", shown, number=number, arm="POST", draw="trajectory"))
+    return blocks
 
 
 def _effect(evidence: Evidence) -> str:
@@ -112,27 +189,54 @@ def _effect(evidence: Evidence) -> str:
     )
 
 
-def _continuation(continuation: Continuation) -> str:
-    """The settled facts of one continuation."""
-    row = continuation.row
-    lines = [f"ended: {row.ending} after {row.steps} steps; the task was {'done' if row.success else 'not done'}"]
-    if answer := continuation.trajectory.score.details.get("answer"):
-        lines.append(f"submitted: {str(answer)[:200]}")
-    errors = sum(m.content.startswith(("Error", '{"error"')) for t in continuation.trajectory.turns for m in t.results)
-    if errors:
-        lines.append(f"errors met: {errors}")
+def _divergence(evidence: Evidence, continuation: Continuation) -> int | None:
+    """The action (from 0) at which a continuation leaves the way of the other arm: of the same draw, if it has it."""
+    others = [other for other in evidence.continuations if other.row.arm != continuation.row.arm]
+    same = [other for other in others if other.row.draw == continuation.row.draw]
+    partner = next(iter([*same, *others]), None)
+    return first_divergence(continuation.actions, partner.actions) if partner else None
+
+
+def _continuation(continuation: Continuation, divergence: int | None, long: int) -> Excerpt:
+    """One continuation: how it ended and what its score says, then its turns, the first divergence in full."""
+    row, trajectory = continuation.row, continuation.trajectory
+    done = "done" if row.success else "not done"
+    lines = [Excerpt(f"ended: {row.ending} after {row.steps} steps; the task was {done} (score {row.value:g})")]
+    if trajectory.score.details:
+        lines.append(head_and_tail(f"details of the score: {canonical(dict(trajectory.score.details))}", LONG))
+    if row.error:
+        lines.append(head_and_tail(f"error: {row.error}", LONG))
     if continuation.repeated:
-        lines.append(f"did again what had been done before the compaction: {len(continuation.repeated)} actions")
-    lines.append("actions:")
-    again = set(continuation.repeated)
-    for number, action in enumerate(continuation.actions[:ACTIONS]):
-        arguments = canonical(dict(action.arguments)) if action.name else action.text[:200]
-        lines.append(f"{'(again) ' if number in again else ''}-> {action.name}({arguments[:400]})")
-    if len(continuation.actions) > ACTIONS:
-        lines.append(f"{len(continuation.actions) - ACTIONS} more{MARK}")
-    body = "\n".join(lines)
-    return f'<continuation arm="{row.arm}" draw="{row.draw}">\n{body}\n</continuation>'
+        again = len(continuation.repeated)
+        lines.append(Excerpt(f"did again what had been done before the compaction: {again} actions, marked (again)"))
+    at = 0
+    for turn in trajectory.turns:
+        end = at + len(turn_actions(turn))
+        differs = divergence is not None and at <= divergence < end
+        if differs:
+            lines.append(Excerpt("from here on the two arms differ:"))
+        lines.append(_marked(shown_turn(turn, None if differs else long), turn, at, continuation.repeated))
+        at = end
+    if divergence is not None and divergence >= at:
+        lines.append(Excerpt("here it ends, and the other arm goes on"))
+    return joined("\n", lines)
 
 
-def _block(tag: str, text: str) -> str:
-    return f"<{tag}>\n{text}\n</{tag}>"
+def _marked(excerpt: Excerpt, turn: Turn, first: int, repeated: Sequence[int]) -> Excerpt:
+    """A turn with the calls marked that had been made before the compaction."""
+    text = excerpt.text
+    for number, call in enumerate(turn.message.calls, first):
+        if number in repeated:
+            line = f"-> {call.name}({call.arguments})"
+            text = text.replace(f"\n{line}", f"\n(again) {line}", 1)
+    return Excerpt(text).counting(excerpt)
+
+
+def shared_prefix(store: Store) -> tuple[str, ...]:
+    """The messages that stand in the prefix of every task of a run: they belong to the suite and to no task."""
+    firsts = {row.unit: row for row in reversed(boundary_rows(store))}
+    prefixes = [read_boundary(store, row.unit, row.index).pre.prefix for row in firsts.values()]
+    if len(prefixes) < 2:
+        return ()
+    contents = [{message.content for message in prefix} for prefix in prefixes]
+    return tuple(sorted(set.intersection(*contents)))

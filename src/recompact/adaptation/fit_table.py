@@ -9,6 +9,9 @@ CAVEAT = "Training tasks with the most compactions. A template is selected here,
 
 
 def fit_table(selection: Selection) -> Table:
-    """One row for each template."""
-    rows = tuple((fit.name, fit.runs, fit.passed, Number(fit.steps)) for fit in selection.fits)
-    return Table("Selection on the fit tasks", columns("template", "runs", "passed", "mean steps"), rows, (CAVEAT,))
+    """One row for each template, and one for each that was run again on fresh seeds."""
+    fits = [(fit.name, fit) for fit in selection.fits]
+    fits += [(f"{fit.name}, fresh runs", fit) for fit in selection.confirmed]
+    heads = ("template", "runs", "passed", "mean steps", *(("broken",) if any(fit.broken for _, fit in fits) else ()))
+    rows = tuple((name, fit.runs, fit.passed, Number(fit.steps), fit.broken)[: len(heads)] for name, fit in fits)
+    return Table("Selection on the fit tasks", columns(*heads), rows, (CAVEAT,))

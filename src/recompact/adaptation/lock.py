@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 
+from recompact.adaptation.instances import names
 from recompact.template import Template, lint, placeholders
 
 PARTS = ("first", "update")
@@ -68,30 +68,7 @@ def lost_placeholders(part: str, original: Template, revised: Template) -> list[
 
 def _named(part: str, original: Template, revised: Template, instances: frozenset[str]) -> list[str]:
     """Instances of the evidence that stand in what is new; what the template itself says is nobody's instance."""
-    known = set(original.part(part).splitlines())
-    added = "\n".join(line for line in revised.part(part).splitlines() if line not in known)
-    own = original.part(part)
-    return [literal for literal in sorted(instances) if _stands_in(literal, added) and not _stands_in(literal, own)]
-
-
-def _stands_in(literal: str, text: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(literal)}(?!\w)", text) is not None
-
-
-_INSTANCES = (
-    re.compile(r"[\w.+-]+@[\w-]+\.[\w.]*\w"),  # addresses
-    re.compile(r"\b\d{4}-\d\d-\d\d\b"),  # dates
-    re.compile(r"\b\d+\.\d\d\b"),  # amounts
-    re.compile(r"\b(?=[\w-]*\d)(?=[\w-]*[a-zA-Z])[\w-]{4,}\b"),  # ids and tokens: letters and digits mixed
-    re.compile(r"\b[A-Z][a-z]+ [A-Z][a-z]+\b"),  # names of people and things
-    re.compile(r"(?<![\d-])\d{5,}\b"),  # long numbers
-)
-
-
-def instances_in(texts: Iterable[str]) -> frozenset[str]:
-    """What in the evidence belongs to one task: names, ids, dates, amounts.
-
-    >>> sorted(instances_in(["Ann Miller paid 12.50 on 2025-03-01 (t1042)"]))
-    ['12.50', '2025-03-01', 'Ann Miller', 't1042']
-    """
-    return frozenset(found for text in texts for pattern in _INSTANCES for found in pattern.findall(text))
+    old = set(original.part(part).splitlines())
+    added = "\n".join(line for line in revised.part(part).splitlines() if line not in old)
+    own = "\n".join((original.system, original.first, original.update))
+    return [literal for literal in sorted(instances) if names(added, literal) and not names(own, literal)]

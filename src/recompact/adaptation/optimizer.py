@@ -41,12 +41,29 @@ def optimizer_of(study: Study, calls: UnitCalls) -> Optimizer:
     )
 
 
+class Weak(ValueError):
+    """An answer that has something wrong with it, but can be used if no better one comes."""
+
+    def __init__(self, reason: str, value: Any) -> None:
+        super().__init__(reason)
+        self.value = value
+
+
 @dataclass(frozen=True)
 class Answer:
-    """The value that passed the check, or None; `objections` say what was wrong with each attempt that failed."""
+    """The value that passed the check or came next to it, or None; `objections` say what was wrong with attempts."""
 
     value: Any
     objections: tuple[str, ...] = ()
+
+
+SAME = "it gave the same answer again"
+COMPLAINT = "That answer cannot be used: {reason}\nAnswer again with one JSON object that mends this."
+WARNINGS = (
+    "Someone answered this before and was refused, because: {reasons}. Avoid that, and answer in your own way.",
+    "Take care with the form of the answer. Earlier attempts failed for these reasons: {reasons}. Begin afresh.",
+    "Before you answer, check it against what went wrong so far: {reasons}. Choose other words and other examples.",
+)
 
 
 async def ask(
@@ -56,33 +73,48 @@ async def ask(
     check: Callable[[Any], Any],
     before: tuple[Message, ...] = (),
 ) -> Answer:
-    """Ask until `check` accepts the answer; it returns the value, or raises ValueError with what is wrong."""
-    messages = (system(SYSTEM), *before, user(prompt))
+    """Ask until `check` accepts the answer; it returns the value, or raises ValueError with what is wrong.
+
+    The first redraw shows the answer with the objection. Later ones begin afresh, so that a model does not go on
+    copying itself. When the same answer comes back, asking ends.
+    """
     decoding = replace(optimizer.decoding, response_schema=schema)
+    messages = beginning = (system(SYSTEM), *before, user(prompt))
+    texts: list[str] = []
     objections: list[str] = []
-    for _ in range(1 + optimizer.redraws):
+    best: Any = None
+    for attempt in range(1 + optimizer.redraws):
         try:
             reply = await optimizer.model.reply(Request(messages, (), decoding))
-        except (ContextOverflow, Refused) as failure:
-            return Answer(None, (*objections, str(failure)))
+        except ContextOverflow as failure:
+            return Answer(best, (*objections, f"{failure} (a smaller [adapt] evidence_tokens shows it less)"))
+        except Refused as failure:
+            return Answer(best, (*objections, str(failure)))
         text = reply.message.content
+        if text in texts:
+            return Answer(best, (*objections, SAME))
+        texts.append(text)
         try:
             if reply.finish == "refusal":
                 raise ValueError("the optimizer refused to answer")
             return Answer(check(read_json(text)), tuple(objections))
-        except (ValueError, KeyError, TypeError) as error:
-            reason = _reason(error)
-            objections.append(reason)
-            complaint = f"That answer cannot be used: {reason}\nAnswer again with one JSON object that mends this."
-            messages = (*messages, assistant(text or "(nothing)"), user(complaint))
-    return Answer(None, tuple(objections))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            best = error.value if isinstance(error, Weak) else best
+            objections.append(_reason(error))
+        if attempt == 0:
+            complaint = COMPLAINT.format(reason=objections[-1])
+            messages = (*beginning, assistant(text or "(nothing)"), user(complaint))
+        else:
+            warning = WARNINGS[(attempt - 1) % len(WARNINGS)].format(reasons="; ".join(dict.fromkeys(objections)))
+            messages = (*beginning[:-1], user(f"{prompt}\n\n{warning}"))
+    return Answer(best, tuple(objections))
 
 
 def _reason(error: Exception) -> str:
     """What was wrong, in words that an optimizer can act on."""
     if isinstance(error, KeyError):
         return f"the answer lacks {error}"
-    if isinstance(error, TypeError):
+    if isinstance(error, TypeError | AttributeError):
         return f"the answer has not the form that was asked for ({error})"
     return str(error)
 

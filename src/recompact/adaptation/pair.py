@@ -2,40 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recompact.adaptation.candidates import draw_candidates
+from recompact.adaptation.candidates import draw_candidates, without_usable
 from recompact.adaptation.diagnosis import Diagnosis, diagnose
-from recompact.adaptation.evidence import BoundaryEvidence, gather
+from recompact.adaptation.evidence import BoundaryEvidence, gather, shared_prefix
+from recompact.adaptation.instances import instances_in
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.questions import Question, answers
 from recompact.adaptation.revision import revise
-from recompact.candidate import Candidate
+from recompact.candidate import Candidate, EvidenceCounts, Proposal
+from recompact.collection import unit_of
 from recompact.store.store import Store
 from recompact.study import Method, Study
 
 
-async def propose(study: Study) -> tuple[Candidate, ...]:
+async def propose(study: Study) -> Proposal:
     """Step 3 of the paper: diagnose every retained boundary, then revise."""
-    settings = study.config.adapt
-    evidence = gather(study.store, study.config.compressor.scope, settings.evidence_tokens, study.count)
+    evidence = await _evidence(study)
+    if not evidence:
+        return Proposal((), statement="No boundary was retained, so there is nothing to adapt: the original stays.")
     questions = {entry.id: _question(entry) for entry in evidence}
-    diagnoses = [Diagnosis.from_json(d) for d in (await answers(study, "diagnose", "diagnosis", questions)).values()]
-    if not any(diagnosis.causes for diagnosis in diagnoses):
-        return ()
-    instances = frozenset(literal for entry in evidence for literal in entry.instances)
+    records = await answers(
+        study, "diagnose", "diagnosis", questions, useful=lambda record: bool(record["findings"]), failed=_failed
+    )
+    diagnoses = [Diagnosis.from_json(record) for record in records.values()]
+    counts = counted(diagnoses)
+    if not counts.diagnosed:
+        return Proposal((), counts, _nothing_diagnosed(diagnoses, counts), unusable=counts.failed > 0)
+    instances = instances_in(
+        (line for entry in evidence for line in entry.lines.values()),
+        (*study.template.parts().values(), *shared_prefix(study.store)),
+    )
 
     async def draw(optimizer: Optimizer, name: str) -> Candidate:
         return await revise(optimizer, name, study.template, diagnoses, instances)
 
-    return await draw_candidates(study, PAIR.name, draw)
+    candidates = await draw_candidates(study, PAIR.name, draw)
+    statement = without_usable(candidates)
+    return Proposal(candidates, counts, statement, unusable=bool(statement))
+
+
+async def _evidence(study: Study) -> tuple[BoundaryEvidence, ...]:
+    tasks = {unit_of(task): task.text for task in await study.tasks()}
+    config = study.config
+    return gather(study.store, tasks, config.compressor.scope, config.adapt.evidence_tokens, study.count)
+
+
+def _failed(record: Mapping[str, Any]) -> bool:
+    return Diagnosis.from_json(record).failed
+
+
+def counted(diagnoses: Sequence[Diagnosis]) -> EvidenceCounts:
+    """What became of the retained boundaries."""
+    return EvidenceCounts(
+        about="compaction",
+        pieces=len(diagnoses),
+        diagnosed=sum(bool(d.causes) for d in diagnoses),
+        abstained=sum(bool(d.abstained) for d in diagnoses),
+        failed=sum(d.failed for d in diagnoses),
+        cut=sum(d.cuts > 0 for d in diagnoses),
+        left_out=sum(d.left_out for d in diagnoses),
+        uncited=sum(not cause.lines for d in diagnoses for cause in d.causes),
+        dropped=sum(len(d.losses) for d in diagnoses),
+    )
+
+
+def _nothing_diagnosed(diagnoses: Sequence[Diagnosis], counts: EvidenceCounts) -> str:
+    if not counts.failed:
+        return (
+            f"The optimizer abstained on all {counts.pieces} retained boundaries: no summary explains its difference,"
+            " so there is nothing to adapt and the original stays."
+        )
+    reasons = dict.fromkeys(reason for diagnosis in diagnoses for reason in diagnosis.objections)
+    return (
+        f"The optimizer gave no usable diagnosis of {counts.failed} of {counts.pieces} retained boundaries;"
+        f" the first reasons: {'; '.join(list(reasons)[:3])}"
+    )
 
 
 def _question(entry: BoundaryEvidence) -> Question:
     async def answer(optimizer: Optimizer) -> Any:
-        diagnosis = await diagnose(optimizer, entry)
-        return {**diagnosis.to_json(), "unit": entry.id.unit, "index": entry.id.index}
+        return (await diagnose(optimizer, entry)).to_json()
 
     return Question(f"diagnose/{entry.id}", answer)
 
@@ -45,6 +94,8 @@ def reasons(store: Store) -> Mapping[str, str]:
     lines = {}
     for unit in sorted(store.finished("diagnosis")):
         diagnosis = store.result(unit)
+        if diagnosis.get("abstained"):
+            lines[diagnosis["boundary"]] = f"abstained: {diagnosis['abstained']}"
         if diagnosis["findings"]:
             first = diagnosis["findings"][0]
             lines[diagnosis["boundary"]] = f"{first['mechanism']} ({first['kind']}): {first['explanation']}"

@@ -1,4 +1,8 @@
-"""Questions to the optimizer as units of work: each is answered once, and read from the run afterwards."""
+"""Questions to the optimizer as units of work: each is answered once, and read from the run afterwards.
+
+Where a whole kind of question got no usable answer, the next command asks again, under new names and so with new
+seeds; what was answered before stays on record.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +26,58 @@ class Question:
     unit: str
     answer: Callable[[Optimizer], Awaitable[Any]]
 
-
-async def answers(study: Study, stage: str, kind: str, questions: Mapping[Key, Question]) -> dict[Key, Any]:
-    """The answers to all questions of a kind, in their order."""
-    await study.complete(stage, kind, [_unit(study, kind, question) for question in questions.values()])
-    return {key: study.store.result(question.unit) for key, question in questions.items()}
+    def named(self, attempt: int) -> str:
+        """The unit of an attempt, from 1."""
+        return self.unit if attempt == 1 else f"{self.unit}~{attempt}"
 
 
-def _unit(study: Study, kind: str, question: Question) -> Unit[Any]:
+async def answers(
+    study: Study,
+    stage: str,
+    kind: str,
+    questions: Mapping[Key, Question],
+    *,
+    useful: Callable[[Any], bool],
+    failed: Callable[[Any], bool] | None = None,
+) -> dict[Key, Any]:
+    """The answers to all questions of a kind, in their order.
+
+    `useful` answers are what the next step works with. Where there is none, those that `failed` (by default, that are
+    not useful) are asked again.
+    """
+    has_failed = failed or (lambda answer: not useful(answer))
+    finished = study.store.finished(kind)
+    attempts = {key: _attempts(question, finished) for key, question in questions.items()}
+    latest = {key: study.store.result(questions[key].named(n)) for key, n in attempts.items() if n}
+    again = {key for key, answer in latest.items() if has_failed(answer)}
+    attempt = max(attempts.values(), default=0) or 1
+    pending = {key for key, n in attempts.items() if n < attempt and (n == 0 or key in again)}
+    if not pending and again and not any(useful(answer) for answer in latest.values()):
+        pending, attempt = again, attempt + 1
+    # An attempt that was begun and stopped halfway is finished before anything is judged by it.
+    names = {
+        key: question.named(attempt if key in pending and attempts[key] else max(1, attempts[key]))
+        for key, question in questions.items()
+    }
+    units = [_unit(study, kind, names[key], question) for key, question in questions.items()]
+    await study.complete(stage, kind, units)
+    return {key: study.store.result(name) for key, name in names.items()}
+
+
+def _attempts(question: Question, finished: set[str]) -> int:
+    """How often it was answered."""
+    number = 0
+    while question.named(number + 1) in finished:
+        number += 1
+    return number
+
+
+def _unit(study: Study, kind: str, name: str, question: Question) -> Unit[Any]:
     async def play(calls: UnitCalls) -> Any:
         return await question.answer(optimizer_of(study, calls))
 
     def record(answer: Any, seconds: float) -> None:
         with study.store.transaction():
-            study.store.finish(question.unit, kind, canonical(answer), seconds)
+            study.store.finish(name, kind, canonical(answer), seconds)
 
-    return Unit(question.unit, play, record)
+    return Unit(name, play, record)

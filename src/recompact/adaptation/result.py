@@ -68,7 +68,12 @@ def manifest_of(study: Study, adaptation: Adaptation, winner: Candidate | None, 
             }
             for c in adaptation.candidates
         ],
+        "evidence": adaptation.evidence.to_json() if adaptation.evidence else None,
+        "statement": adaptation.statement,
+        "selection_rule": selection.rule if selection else config.adapt.selection,
         "selection": [{**asdict(fit), "pass_rate": fit.rate} for fit in selection.fits] if selection else [],
+        "confirmed": [{**asdict(fit), "pass_rate": fit.rate} for fit in selection.confirmed] if selection else [],
+        "excluded_runs": list(selection.excluded) if selection else [],
         "fit_tasks": list(selection.tasks) if selection else [],
         "tokens": tokens_by_phase(study.store),
     }
@@ -88,6 +93,11 @@ def changes(study: Study, adaptation: Adaptation, winner: Candidate | None) -> s
     lines = ["# What changed, and why", ""]
     if adaptation.selection:
         lines += [adaptation.selection.statement, "", *markdown(fit_table(adaptation.selection)).splitlines(), ""]
+        lines += [*(f"- {note}" for note in adaptation.selection.notes), ""] if adaptation.selection.notes else []
+    if adaptation.evidence:
+        lines += [adaptation.evidence.statement, ""]
+    if adaptation.statement:
+        lines += [adaptation.statement, ""]
     if adaptation.winner == ORIGINAL or winner is None or winner.template is None:
         lines += ["The template is the original one, unchanged.", ""]
         lines += _unusable(adaptation)

@@ -92,8 +92,8 @@ async def revise(
     instances: frozenset[str],
 ) -> Candidate:
     """One candidate: a grouping turn, then a revision turn."""
-    lines = "\n".join(json.dumps(d.to_json(), ensure_ascii=False) for d in diagnoses if d.causes)
-    cited = {str(d.id) for d in diagnoses}
+    lines = "\n".join(json.dumps(d.lesson(), ensure_ascii=False) for d in diagnoses if d.causes)
+    cited = {str(d.id) for d in diagnoses if d.causes}
     grouping = GROUPING.format(diagnoses=lines)
     grouping_answer = await ask(optimizer, grouping, GROUPS_SCHEMA, lambda value: value["groups"])
     before = (user(grouping), assistant(json.dumps({"groups": grouping_answer.value or []}, ensure_ascii=False)))

@@ -1,13 +1,14 @@
 """Step 4: run each candidate end to end on the training tasks that compact most, and keep the best.
 
-The original takes part as a reference and stays if no candidate beats it. No test task is ever used.
+The original takes part as a reference and stays if no candidate beats it. No test task is ever used. A run that its
+environment broke says nothing about a template: it is retried, and then left out for all of them.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from recompact.candidate import ORIGINAL, Candidate, Fit, Selection
@@ -16,13 +17,15 @@ from recompact.store.runs import TrajectoryRow, trajectories
 from recompact.store.store import Store
 from recompact.study import Study
 from recompact.template import Template
+from recompact.trajectory import Ending
 
 PHASE = "select"
+BROKEN: Ending = "environment error"
 
 
 def fit_tasks(store: Store, count: int, seed: int) -> tuple[str, ...]:
     """The training tasks with the most compactions under the original template; ties by steps, then by seed."""
-    rows = trajectories(store)
+    rows = [row for row in trajectories(store) if row.ending != BROKEN]
 
     def rank(row: TrajectoryRow) -> tuple[int, int, str]:
         return -row.compactions, -row.steps, hashlib.sha256(f"{seed}/{row.task}".encode()).hexdigest()
@@ -30,29 +33,79 @@ def fit_tasks(store: Store, count: int, seed: int) -> tuple[str, ...]:
     return tuple(row.task for row in sorted(rows, key=rank)[:count])
 
 
-async def select(study: Study, candidates: Sequence[Candidate]) -> Selection:
-    """Run every valid candidate and the original on the fit tasks, and choose."""
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One run of one fit task, the same for every template."""
+
+    task: str
+    run: int
+
+    def __str__(self) -> str:
+        return f"{self.task}, run {self.run}"
+
+
+Rows = Mapping[Cell, TrajectoryRow]
+
+
+async def select(study: Study, candidates: Sequence[Candidate], under: str = "") -> Selection:
+    """The paper's rule: every valid candidate and the original on all fit tasks.
+
+    `under` names another selection in the same run, whose runs are its own.
+    """
     settings = study.config.adapt
-    chosen = fit_tasks(study.store, settings.fit_tasks, study.config.run.seed)
+    tasks = fit_tasks(study.store, settings.fit_tasks, study.config.run.seed)
+    templates = contestants(study, candidates)
+    cells = [Cell(task, run) for task in tasks for run in range(settings.fit_runs)]
+    rows = await fit_runs(study, templates, cells, under)
+    shared, excluded = whole_cells(rows, cells)
+    fits = [fit_of(name, rows[name], shared, cells) for name in templates]
+    return Selection(tuple(fits), best(fits), tasks, excluded=tuple(map(str, excluded)))
+
+
+def contestants(study: Study, candidates: Sequence[Candidate]) -> dict[str, Template]:
+    """The templates by name, the original first."""
+    return {ORIGINAL: study.template, **{c.name: c.template for c in candidates if c.template is not None}}
+
+
+async def fit_runs(
+    study: Study, templates: Mapping[str, Template], cells: Sequence[Cell], under: str = ""
+) -> dict[str, Rows]:
+    """The runs of each template, those that an environment broke tried again."""
     tasks = {task.id: task for task in await study.tasks()}
-    templates = {ORIGINAL: study.template}
-    templates |= {c.name: c.template for c in candidates if c.template is not None}
-    units = {
-        name: trajectory_unit(
-            replace(study, template=template), name, tasks[task], phase=PHASE, run=run, snapshots=False
+    named = {(t.hash, cell): _unit(t, cell, under) for t in templates.values() for cell in cells}
+    units = [
+        trajectory_unit(
+            replace(study, template=template), name, tasks[cell.task], phase=PHASE, run=cell.run, snapshots=False
         )
-        for template in templates.values()
-        for task in chosen
-        for run in range(settings.fit_runs)
-        for name in [_unit(template, task, run)]
-    }
-    await study.complete("select", "trajectory", units.values())
+        for template in {t.hash: t for t in templates.values()}.values()
+        for cell in cells
+        for name in [named[template.hash, cell]]
+    ]
+    await study.complete(PHASE, "trajectory", units)
+    for _ in range(study.config.adapt.fit_retries):
+        rows = {row.unit: row for row in trajectories(study.store, phase=PHASE)}
+        broken = [name for name in named.values() if rows[name].ending == BROKEN]
+        if not broken:
+            break
+        for name in broken:
+            study.store.reopen(name)
+        await study.complete(PHASE, "trajectory", units)
     rows = {row.unit: row for row in trajectories(study.store, phase=PHASE)}
-    fits = []
-    for name, template in templates.items():
-        runs = [rows[_unit(template, task, run)] for task in chosen for run in range(settings.fit_runs)]
-        fits.append(Fit(name, len(runs), sum(row.success for row in runs), fmean(row.steps for row in runs)))
-    return Selection(tuple(fits), best(fits), chosen)
+    return {name: {cell: rows[named[t.hash, cell]] for cell in cells} for name, t in templates.items()}
+
+
+def whole_cells(rows: Mapping[str, Rows], cells: Sequence[Cell]) -> tuple[list[Cell], list[Cell]]:
+    """The cells in which no template's environment broke, and the others: templates are compared on the same runs."""
+    broken = {cell for own in rows.values() for cell in cells if own[cell].ending == BROKEN}
+    return [cell for cell in cells if cell not in broken], sorted(broken)
+
+
+def fit_of(name: str, rows: Rows, shared: Sequence[Cell], cells: Sequence[Cell]) -> Fit:
+    """How a template did on the cells that count."""
+    runs = [rows[cell] for cell in shared]
+    steps = fmean(row.steps for row in runs) if runs else 0.0
+    broken = sum(rows[cell].ending == BROKEN for cell in cells)
+    return Fit(name, len(runs), sum(row.success for row in runs), steps, broken)
 
 
 def best(fits: Sequence[Fit]) -> str:
@@ -67,6 +120,6 @@ def best(fits: Sequence[Fit]) -> str:
     return ranked[0].name
 
 
-def _unit(template: Template, task: str, run: int) -> str:
+def _unit(template: Template, cell: Cell, under: str) -> str:
     """Named by the template's hash, so that two candidates with the same text are run once."""
-    return f"{PHASE}/{template.hash[:16]}/{task}/{run}"
+    return f"{PHASE}/{under}{template.hash[:16]}/{cell.task}/{cell.run}"

@@ -29,6 +29,7 @@ STAGES = ("collect", "verify", "revise", "select")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Where the adapted template goes (default: beside the run)."
 )
+@click.option("--allocation", help="Verify by this allocation, even if the run was verified by another one.")
 @click.option("--method", help="Instead of [adapt] method: pair, acon-ut, …, file.py:name.")
 @click.option("--until", type=click.Choice(STAGES), default="select", show_default=True, help="Stop after this stage.")
 @click.option("--from", "begin", type=click.Choice(STAGES), help="Do this stage and those after it anew.")
@@ -39,6 +40,7 @@ def command(
     config: Path,
     run: str | None,
     out: Path | None,
+    allocation: str | None,
     method: str | None,
     until: str,
     begin: str | None,
@@ -49,7 +51,9 @@ def command(
     """Adapt the compaction prompt: collect, verify, revise, select.
 
     Stop it as you like: the same command goes on where it was. The result is a directory with the adapted template, a
-    manifest, and CHANGES.md, which says per section what changed and because of which observed failure.
+    manifest, and CHANGES.md, which says per section what changed and because of which observed failure. A run that
+    was verified before is not verified again, unless --allocation asks for it. Exit code 2: the optimizer gave nothing
+    that could be used; the same command asks it again.
     """
     from recompact.adaptation.registry import method_in
     from recompact.adaptation.result import write_result
@@ -69,22 +73,29 @@ def command(
     with open_run(path) as store:
         if begin:
             store.forget_units(_phases(begin, chosen.phases))
+            if begin in ("collect", "verify"):
+                store.set_metadata(replace(store.metadata, verified=None))
         if retry:
             store.retry_set_aside()
+        if chosen.needs_effects and allocation is None:
+            _say_verification(store, loaded)
         with ending_early(path, again):
-            result, unfinished = finished(_adapt(loaded, store, cast("Stage", until), skip, quiet=as_json))
+            work = _adapt(loaded, store, cast("Stage", until), allocation, skip, quiet=as_json)
+            result, unfinished = finished(work)
         written = None
-        if result and until == "select":
+        if result and until == "select" and not result[1].unusable:
             study, adaptation = result
             write_result(study, adaptation, target, datetime.now(UTC).date().isoformat())
             written = target
         _report(store, result[1] if result else None, unfinished, written, until, again, as_json)
     if unfinished:
         sys.exit(1)
+    if result and result[1].unusable:
+        sys.exit(2)
 
 
 async def _adapt(
-    config: Config, store: Store, until: Stage, skip: tuple[str, ...], quiet: bool
+    config: Config, store: Store, until: Stage, allocation: str | None, skip: tuple[str, ...], quiet: bool
 ) -> tuple[Study, Adaptation]:
     from recompact.adaptation.adapt import adapt
     from recompact.cli.progress import watched
@@ -92,7 +103,21 @@ async def _adapt(
 
     async with open_study(config, store, skip=skip) as study:
         with watched(study, "adapt", quiet=quiet) as shown:
-            return study, await adapt(shown, until)
+            return study, await adapt(shown, until, allocation)
+
+
+def _say_verification(store: Store, config: Config) -> None:
+    """Say so where the run was verified by other settings than the config's: those of the run count."""
+    from recompact.attribution.verify import settings_of
+
+    if store.metadata.verified is None or (settings := settings_of(store)) == config.verify:
+        return
+    click.echo(
+        f"The run was verified by {settings.allocation} (H >= {settings.hazard:g} or B >= {settings.burden:g}), which"
+        f" is used; the config says {config.verify.allocation} (H >= {config.verify.hazard:g} or B >="
+        f" {config.verify.burden:g}): --allocation {config.verify.allocation} would verify by that.",
+        err=True,
+    )
 
 
 def _phases(begin: str, method: tuple[str, ...]) -> tuple[str, ...]:
@@ -124,8 +149,12 @@ def _report(
         print_json(
             {
                 "winner": adaptation.winner if adaptation else ORIGINAL,
-                "statement": selection.statement if selection else None,
+                "statement": selection.statement if selection else adaptation.statement if adaptation else None,
+                "unusable": adaptation.unusable if adaptation else False,
+                "evidence": adaptation.evidence.to_json() if adaptation and adaptation.evidence else None,
                 "selection": [vars(fit) for fit in selection.fits] if selection else [],
+                "confirmed": [vars(fit) for fit in selection.confirmed] if selection else [],
+                "excluded_runs": list(selection.excluded) if selection else [],
                 "candidates": [
                     {"name": c.name, "valid": c.template is not None, "refused": list(c.objections)}
                     for c in (adaptation.candidates if adaptation else ())
@@ -137,26 +166,32 @@ def _report(
             }
         )
     elif adaptation:
-        _print(adaptation, target, until)
+        _print(adaptation, target, until, again)
     report_skipped(store)
     report_unfinished(unfinished, "units", again)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)
 
 
-def _print(adaptation: Adaptation, target: Path | None, until: str) -> None:
+def _print(adaptation: Adaptation, target: Path | None, until: str, again: str) -> None:
     from recompact.adaptation.fit_table import fit_table
 
+    if adaptation.evidence:
+        say(adaptation.evidence.statement)
     if adaptation.selection:
         print_tables([fit_table(adaptation.selection)])
+        for note in adaptation.selection.notes:
+            say(note)
         say(adaptation.selection.statement)
     for candidate in adaptation.candidates:
-        if candidate.template is None:
+        if candidate.template is None and candidate.objections != (adaptation.statement,):
             say(f"{candidate.name} could not be used: {'; '.join(candidate.objections)}")
-    if not adaptation.selection:
-        if until != "select":
-            click.echo(f"Stopped after {until}, as asked.")
-        elif not adaptation.candidates:
-            click.echo("No boundary was retained as harmful, so there is nothing to adapt: the original stays.")
+    if adaptation.unusable:
+        say(f"recompact: {adaptation.statement}", err=True)
+        say(f"Nothing was changed. To ask the optimizer again: {again}", err=True)
+    elif adaptation.statement:
+        say(adaptation.statement)
+    elif not adaptation.selection and until != "select":
+        say(f"Stopped after {until}, as asked.")
     if target:
         click.echo(f"The template, its manifest and CHANGES.md are in {target}")

@@ -6,20 +6,21 @@ unit of the same run, named by its template's hash.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
 from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by
 from recompact.attribution.continuations import continue_from
-from recompact.attribution.divergence import actions_of, dropped, literals, occurs
+from recompact.attribution.divergence import actions_of, dropped, needed_facts
 from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.posterior import Thresholds
+from recompact.attribution.recompression import recompressed
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.chat import canonical
 from recompact.collection import unit_of as collected_unit
-from recompact.compressors.protocol import CompactionFailed, Compressor
+from recompact.compressors.protocol import CompactionFailed
 from recompact.environments.protocol import EnvironmentFailed, Opening, Task
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm
@@ -226,7 +227,7 @@ def _unit(case: _Case, name: str, arm: Arm | None, opening: Opening, failed: dic
             compressor = arm.study(study).compressor(calls, case.task, opening)
             assert compressor is not None
             try:
-                boundary, usage["compressor"] = await _compressed(boundary, compressor, study.config.compressor.budget)
+                boundary, usage["compressor"] = await recompressed(boundary, compressor, study.config.compressor.budget)
             except (CompactionFailed, ContextOverflow, Refused) as failure:
                 failed[name] = f"no summary: {failure}"
                 return None
@@ -254,13 +255,6 @@ def _unit(case: _Case, name: str, arm: Arm | None, opening: Opening, failed: dic
             write_trajectory(study.store, name, continuation, phase=PHASE, run=run, groups=groups, seconds=seconds)
 
     return Unit(name, play, record)
-
-
-async def _compressed(boundary: Boundary, compressor: Compressor, budget: int) -> tuple[Boundary, Any]:
-    """The boundary with another summary in POST, and what it cost."""
-    compaction = await compressor.compress(boundary.pre, budget)
-    changed = replace(boundary, post=compaction.context, asked_again=compaction.asked_again, cut=compaction.cut)
-    return changed, compaction.usage
 
 
 def _rows(case: _Case) -> list[ContinuationRow]:
@@ -304,31 +298,6 @@ def _chained(case: _Case, boundary: Boundary, needed: Sequence[str]) -> list[Rep
     kept = _kept(boundary, needed)
     new = [outcome for number, outcome in after.items() if number not in before]
     return [ReplayDraw(outcome.value >= 1, outcome.value, outcome.steps, READ_OFF, "", *kept) for outcome in new]
-
-
-def needed_facts(boundary: Boundary, before: Sequence[Trajectory]) -> tuple[str, ...]:
-    """The literals that the compaction consumed, that are missing after it, and that a continuation from before it
-    used: in the arguments of an action, or in its answer."""
-    actions = [action for trajectory in before for action in actions_of(trajectory)]
-    texts = [text for action in actions for text in (canonical(dict(action.arguments)), action.text)]
-    texts += [text for action in actions for text in _strings(dict(action.arguments))]
-    exact = {literal for text in texts for literal in literals(text)}
-    every = "\n".join(texts)
-    # A bare number counts only by itself: the 28 of a date is another 28.
-    return tuple(
-        literal
-        for literal in dropped(boundary).literals
-        if literal in exact or (any(map(str.isalpha, literal)) and occurs(literal, every))
-    )
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """All texts in a JSON value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings(inner)
 
 
 def _draw_of(trajectory: Trajectory, boundary: Boundary | None, needed: Sequence[str]) -> ReplayDraw:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from recompact.candidate import Candidate, Selection
+from recompact.candidate import Candidate, EvidenceCounts, Selection
 from recompact.store.store import Store
 from recompact.template import Template
 
@@ -21,6 +21,8 @@ class AdaptationRecord:
     candidates: tuple[Candidate, ...]
     selection: Selection | None
     reasons: Mapping[str, str] = field(default_factory=dict)
+    evidence: EvidenceCounts | None = None
+    statement: str = ""  # why there is nothing to select from
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -30,6 +32,8 @@ class AdaptationRecord:
             "candidates": [candidate.to_json() for candidate in self.candidates],
             "selection": self.selection.to_json() if self.selection else None,
             "reasons": dict(self.reasons),
+            "evidence": self.evidence.to_json() if self.evidence else None,
+            "statement": self.statement,
         }
 
 
@@ -49,8 +53,18 @@ def read_adaptations(store: Store) -> tuple[AdaptationRecord, ...]:
         frame = original.frame if original else ""
         candidates = tuple(Candidate.from_json(candidate, frame) for candidate in data["candidates"])
         selection = Selection.from_json(data["selection"]) if data["selection"] else None
+        counts = data.get("evidence")
         records.append(
-            AdaptationRecord(data["method"], data["cites"], data["original"], candidates, selection, data["reasons"])
+            AdaptationRecord(
+                data["method"],
+                data["cites"],
+                data["original"],
+                candidates,
+                selection,
+                data["reasons"],
+                EvidenceCounts(**counts) if counts else None,
+                data.get("statement", ""),
+            )
         )
     return tuple(records)
 

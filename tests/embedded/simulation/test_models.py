@@ -238,30 +238,45 @@ def test_the_default_template_mentions_some_kinds_and_demands_few() -> None:
         assert (read_guidance(strong).demands[kind], read_guidance(weak).demands[kind]) == (2, 1), kind
 
 
+def labelled(letter: str, text: str) -> str:
+    return "\n".join(f"{letter}{number}| {line}" for number, line in enumerate(text.splitlines(), 1))
+
+
 def diagnosis_prompt() -> tuple[str, str]:
     trajectory = play("relation_income", SimulatedAgent(FAULTLESS))
     segment = Context((), None, trajectory.turns[:10]).history
     summary = "## Goal\nsum\n### Done\n- [x] Read the documentation of payments.list_transactions."
     again = '(again) -> call_api({"app":"payments","api":"login","arguments":{}})'
     prompt = (
-        f"<segment>\n{segment}\n</segment>\n<summary>\n{summary}\n</summary>\n"
-        f'<continuation arm="POST" draw="0">\n{again}\n</continuation>'
+        f"<segment>\n{labelled('S', segment)}\n</segment>\n<summary>\n{labelled('N', summary)}\n</summary>\n"
+        f'<continuation number="1" arm="POST" draw="0">\n{labelled("C1.", again)}\n</continuation>'
     )
     return prompt, segment
 
 
-def test_the_optimizer_diagnoses_from_the_texts_and_quotes_them() -> None:
+def test_the_optimizer_diagnoses_from_the_texts_and_cites_their_lines() -> None:
     prompt, segment = diagnosis_prompt()
     model = SimulatedOptimizer()
     kinds = set()
     for seed in range(20):
         reply = asyncio.run(model.reply(Request((user(prompt),), decoding=Decoding(seed=seed))))
-        findings = json.loads(reply.message.content)["findings"]
-        assert findings
-        kinds.add(findings[0]["kind"])
-        for finding in findings:
-            assert finding["segment_quote"] in segment
+        answer = json.loads(reply.message.content)
+        assert answer["findings"]
+        assert answer["abstain"] == ""
+        kinds.add(answer["findings"][0]["kind"])
+        for finding in answer["findings"]:
+            assert finding["lines"]
+            assert all(f"\n{label}| " in f"\n{prompt}" for label in finding["lines"])
     assert len(kinds) > 1  # it may be wrong
+    assert segment
+
+
+def test_the_optimizer_abstains_where_the_summary_lost_nothing() -> None:
+    prompt = "<segment>\nS1| [assistant]\nS2| I think.\n</segment>\n<summary>\nN1| ## Goal\nN2| sum\n</summary>"
+    reply = asyncio.run(SimulatedOptimizer().reply(Request((user(prompt),), decoding=Decoding(seed=1))))
+    answer = json.loads(reply.message.content)
+    assert answer["findings"] == []
+    assert answer["abstain"]
 
 
 async def test_candidates_differ_and_keep_the_structure() -> None:

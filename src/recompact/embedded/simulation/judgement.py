@@ -206,3 +206,17 @@ def with_clauses(part: str, rules: Sequence[Mapping[str, Any]]) -> str:
 def block(text: str, tag: str) -> str:
     match = re.search(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
     return match[1] if match else ""
+
+
+_LABEL = re.compile(r"(?m)^([A-Z]\d+(?:\.\d+)?)\| ?")
+
+
+def unlabelled(text: str) -> str:
+    """A text without the labels that its lines begin with."""
+    return _LABEL.sub("", text)
+
+
+def labels_of(prompt: str, tag: str, quote: str) -> list[str]:
+    """The labels of the lines of a block that a quote was taken from."""
+    matches = [(_LABEL.match(line), line) for line in block(prompt, tag).splitlines()]
+    return [match[1] for match, line in matches if match and quote and line[match.end() :] == quote][:1]

@@ -25,9 +25,11 @@ from recompact.embedded.simulation.judgement import (
     cited_kinds,
     entries_in,
     kind_of,
+    labels_of,
     rank,
     suspects,
     take_up,
+    unlabelled,
     with_clauses,
 )
 from recompact.embedded.simulation.optimizer_acon import analyse, compare, rewrite, shorten
@@ -77,28 +79,40 @@ def group(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
 
 
 def diagnose(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
-    """What the summary lost or made up, most telling first, each with quotes from the texts it is about."""
-    segment, summary = block(prompt, "segment"), block(prompt, "summary")
+    """What the summary lost or made up, most telling first, each with the lines that show it.
+
+    It abstains where it finds nothing that the summary lost.
+    """
+    segment, previous, summary = (unlabelled(block(prompt, tag)) for tag in ("segment", "previous-summary", "summary"))
     redone = Counter(kind_of(app, api) for app, api in _redone(prompt))
-    ranking = rank(suspects(segment, block(prompt, "previous-summary"), summary), redone, rng, judgement)
+    ranking = rank(suspects(segment, previous, summary), redone, rng, judgement)
+    if not ranking:
+        return {"findings": [], "abstain": "The summary has what the segment shows; nothing explains the difference."}
     findings = [
         {
             "kind": kind,
             "mechanism": MECHANISMS[kind],
-            "segment_quote": segment_quote,
-            "summary_quote": summary_quote,
+            "lines": _lines(prompt, segment_quote, summary_quote),
             "explanation": f"The continuations after the summary had to do without what it lost ({kind}).",
         }
         for kind, segment_quote, summary_quote in ranking
     ]
-    return {"findings": findings}
+    return {"findings": findings, "abstain": ""}
+
+
+def _lines(prompt: str, segment_quote: str, summary_quote: str) -> list[str]:
+    """The labels of what is quoted, and of the first thing that was done again."""
+    places = (("segment", segment_quote), ("previous-summary", segment_quote), ("summary", summary_quote))
+    labels = [label for tag, quote in places for label in labels_of(prompt, tag, quote)]
+    again = re.search(r"(?m)^(C\d+\.\d+)\| \(again\) ", prompt)
+    return [*labels, *([again[1]] if again else [])]
 
 
 def _redone(prompt: str) -> list[tuple[str, str]]:
     """(app, api) of what the continuations after the summary did although it had been done before."""
     again = []
-    for continuation in re.findall(r'<continuation arm="POST"[^>]*>\n(.*?)\n</continuation>', prompt, re.DOTALL):
-        for call in re.findall(r"^\(again\) -> call_api\((\{.*\})\)$", continuation, re.MULTILINE):
+    for continuation in re.findall(r'<continuation [^>]*arm="POST"[^>]*>\n(.*?)\n</continuation>', prompt, re.DOTALL):
+        for call in re.findall(r"^\(again\) -> call_api\((\{.*\})\)$", unlabelled(continuation), re.MULTILINE):
             try:
                 asked = json.loads(call)
                 again.append((str(asked["app"]), str(asked["api"])))

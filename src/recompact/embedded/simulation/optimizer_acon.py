@@ -67,7 +67,7 @@ def compare(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     ranking = rank(lost, redone, rng, judgement)
     remedies = [CLAUSES[kind][0] for kind in dict.fromkeys(kind for kind, _, _ in ranking)]
     # The runs show what the agent did, so a remedy may be a rule for it, and has to be where no summary is to blame.
-    if rng.random() < judgement.steers_agent or not remedies:
+    if not remedies or rng.random() < _steering(prompt, judgement):
         remedies.append(POLICY)
     return {
         "divergence": _parting(straight, winding),
@@ -81,8 +81,19 @@ def compare(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
             for kind, segment_quote, summary_quote in ranking
         ],
         "remedies": remedies,
+        "timeline": [_parting(straight, winding), f"{sum(excess.values())} calls more than the other run."],
+        "wasted": [f"{name} was called again." for name, _ in sorted(excess)[:3]],
+        "missed": [],
         "mechanism": f"It made {sum(excess.values())} calls that the other run did not make.",
+        "reliability": 1.0 if ranking else 0.5,
     }
+
+
+def _steering(prompt: str, judgement: Judgement) -> float:
+    """How likely a remedy is a rule for the agent: as likely as any other that is asked for, where the run was called
+    finished too early and verification is asked for in so many words."""
+    finished = re.search(r'<with-compaction success="no"[^>]* ending="finished"', prompt) is not None
+    return judgement.takes_up if finished and "verification" in prompt else judgement.steers_agent
 
 
 def _call_of(event: Event) -> tuple[str, str]:

@@ -1,0 +1,128 @@
+"""Selection with power: clauses that close nothing are dropped, the others race, and the winner is measured afresh.
+
+A race spends as many runs as the paper's rule would. All who are still in it run on the same tasks; who is clearly
+behind the leader leaves, and the runs that this saves go to those who stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
+
+from recompact.adaptation.pruning import prune
+from recompact.adaptation.selection import (
+    BROKEN,
+    Cell,
+    Rows,
+    best,
+    contestants,
+    fit_of,
+    fit_runs,
+    fit_tasks,
+    whole_cells,
+)
+from recompact.candidate import ORIGINAL, Candidate, Fit, Selection
+from recompact.stats import student
+from recompact.store.runs import TrajectoryRow
+from recompact.study import Study
+from recompact.template import Template
+
+HEAT = 4  # tasks that are run before the standings are looked at
+CONFIDENCE = 0.9  # two-sided: one in twenty is sent away wrongly at each look
+
+
+async def race(
+    study: Study, candidates: Sequence[Candidate], under: str = ""
+) -> tuple[tuple[Candidate, ...], Selection]:
+    """Prune, race, and run the winner again on fresh seeds."""
+    settings = study.config.adapt
+    pruned = await prune(study, candidates)
+    tasks = fit_tasks(study.store, settings.fit_tasks, study.config.run.seed)
+    templates = contestants(study, pruned.candidates)
+    allowed = len(contestants(study, candidates)) * len(tasks) * settings.fit_runs
+    course = _Course(study, templates, tasks, f"{under}race/")
+    await course.run(allowed)
+    fits, excluded = course.fits(), course.excluded()
+    staying = [fit for fit in fits if fit.name in course.staying]
+    winner = best(staying) if any(fit.runs for fit in staying) else ORIGINAL
+    confirmed: tuple[Fit, ...] = ()
+    if winner != ORIGINAL:
+        finalists = {ORIGINAL: templates[ORIGINAL], winner: templates[winner]}
+        cells = [Cell(task, run) for task in tasks for run in range(settings.fit_runs)]
+        rows = await fit_runs(study, finalists, cells, f"{under}confirm/")
+        shared, broken = whole_cells(rows, cells)
+        confirmed = tuple(fit_of(name, rows[name], shared, cells) for name in finalists)
+        excluded = [*excluded, *broken]
+    notes = (*pruned.notes, *course.notes)
+    selection = Selection(tuple(fits), winner, tasks, "racing", tuple(map(str, excluded)), confirmed, notes)
+    return pruned.candidates, selection
+
+
+@dataclass
+class _Course:
+    """A race that is under way: who is still in it, and the runs so far."""
+
+    study: Study
+    templates: Mapping[str, Template]
+    tasks: Sequence[str]
+    under: str
+    rows: dict[str, dict[Cell, TrajectoryRow]] = field(default_factory=dict)
+    staying: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    async def run(self, allowed: int) -> None:
+        """Heat by heat, until the runs are spent or nobody is left to tell apart."""
+        self.staying, self.rows = list(self.templates), {name: {} for name in self.templates}
+        spent = turn = 0
+        while len(self.staying) > 1 and self.tasks:
+            heat = [Cell(task, turn) for task in self._heat(spent_cells=len(self.rows[ORIGINAL]))]
+            if spent + len(heat) * len(self.staying) > allowed:
+                break
+            running = {name: self.templates[name] for name in self.staying}
+            for name, rows in (await fit_runs(self.study, running, heat, self.under)).items():
+                self.rows[name].update(rows)
+            spent += len(heat) * len(self.staying)
+            turn = len(self.rows[ORIGINAL]) // len(self.tasks)
+            self._send_away()
+
+    def _heat(self, spent_cells: int) -> Sequence[str]:
+        """The next tasks of this round; the last heat of a round may be short."""
+        at = spent_cells % len(self.tasks)
+        return self.tasks[at : at + HEAT]
+
+    def _send_away(self) -> None:
+        fits = {fit.name: fit for fit in self.fits() if fit.name in self.staying}
+        leader = best(list(fits.values()))
+        for name in list(self.staying):
+            if name not in (leader, ORIGINAL) and behind(self.rows[leader], self.rows[name]):
+                self.staying.remove(name)
+                self.notes.append(f"{name} left the race after {fits[name].words}.")
+
+    def fits(self) -> list[Fit]:
+        """Each template on the cells that it ran and in which no other's environment broke."""
+        fits = []
+        for name, own in self.rows.items():
+            cells = list(own)
+            beside = {other: rows for other, rows in self.rows.items() if rows.keys() >= own.keys()}
+            shared, _ = whole_cells(beside, cells)
+            fits.append(fit_of(name, own, shared, cells))
+        return fits
+
+    def excluded(self) -> list[Cell]:
+        return sorted({cell for own in self.rows.values() for cell, row in own.items() if row.ending == BROKEN})
+
+
+def behind(leader: Rows, other: Rows) -> bool:
+    """Whether a template is clearly behind, by its differences to the leader task by task."""
+    by_task: dict[str, list[float]] = {}
+    for cell in leader.keys() & other.keys():
+        if BROKEN not in (leader[cell].ending, other[cell].ending):
+            by_task.setdefault(cell.task, []).append(leader[cell].value - other[cell].value)
+    differences = [fmean(by_task[task]) for task in sorted(by_task)]
+    if len(differences) < 2:
+        return False
+    error = stdev(differences) / len(differences) ** 0.5
+    if not error:
+        return differences[0] > 0
+    return student(fmean(differences), error, len(differences) - 1, CONFIDENCE).low > 0
