@@ -8,7 +8,7 @@ RECOMPACT_TEST_MODEL ?= http://127.0.0.1:18150/v1
 RECOMPACT_TEST_MODEL_ID ?= 1.5b
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit test-slow test-harnesses test-model browser bench clean
+.PHONY: help demo test check unit test-slow test-harnesses test-model browser sandbox bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +50,15 @@ browser: ## install Chromium from Debian for the tests of the report, which are 
 		$$as apt-get update -qq && \
 		$$as env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 			chromium chromium-driver fonts-dejavu-core; \
+	fi
+
+sandbox: ## install bubblewrap, in which hosts are shut in; without it they run with your rights
+	@if command -v bwrap >/dev/null; then \
+		echo "bubblewrap is there."; \
+	else \
+		as=$$(test "$$(id -u)" = 0 || echo sudo); \
+		$$as apt-get update -qq && \
+		$$as env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends bubblewrap; \
 	fi
 
 # inspect-ai is only a yardstick, so it gets an environment of its own.

@@ -115,7 +115,7 @@ class Color(enum.Enum):
 
 def nested(depth: int) -> Any:
     value: Any = 1
-    for _ in range(depth):
+    for _number in range(depth):
         value = [value]
     return value
 
@@ -290,7 +290,7 @@ def daemon(*_: Any) -> None:
 
 def fork_bomb(*_: Any) -> None:
     assert shut_in()
-    for _ in range(1500):
+    for _number in range(1500):
         if os.fork() == 0:
             time.sleep(60)
             os._exit(0)
@@ -303,7 +303,7 @@ def hog_memory(*_: Any) -> None:
 
 
 def hog_memory_of_children(*_: Any) -> None:
-    for _ in range(8):
+    for _number in range(8):
         if os.fork() == 0:
             kept = bytearray(os.urandom(1 << 20) * 300)
             time.sleep(60 + len(kept))
@@ -318,7 +318,7 @@ def burn(*_: Any) -> None:
 
 def big_file(*_: Any) -> None:
     with open("/tmp/big" if shut_in() else os.environ["TMPDIR"] + "/big", "wb") as file:
-        for _ in range(64):
+        for _number in range(64):
             file.write(b"\0" * (1 << 20))
     time.sleep(60)
 
@@ -330,7 +330,7 @@ def many_files(*_: Any) -> None:
 
 def deep_tree(*_: Any) -> None:
     os.chdir(os.environ["TMPDIR"])
-    for _ in range(3000):
+    for _number in range(3000):
         os.mkdir("d")
         os.chdir("d")
     os.chmod(os.environ["TMPDIR"], 0)
@@ -395,17 +395,17 @@ def patch_json(*_: Any) -> None:
 
 
 def patch_time(*_: Any) -> None:
-    time.time = time.monotonic = lambda: 0.0  # type: ignore[assignment]
+    time.time = time.monotonic = lambda: 0.0
     os.fork = os.kill = os.waitpid = None  # type: ignore[assignment]
 
 
 def leave_threads(*_: Any) -> None:
-    for _ in range(20):
+    for _number in range(20):
         threading.Thread(target=time.sleep, args=(60,)).start()
 
 
 def leave_children(*_: Any) -> None:
-    for _ in range(5):
+    for _number in range(5):
         subprocess.Popen(["sleep", os.environ["HOSTILE_SLEEP"]])
 
 

@@ -50,6 +50,7 @@ def command(config: Path, connect: bool, as_json: bool) -> None:
 
 
 def _problems(config: Config, directory: Path, notes: list[str]) -> list[str]:
+    from recompact.environments.sandbox import describe
     from recompact.errors import InputError
     from recompact.study import open_suite
     from recompact.template import lint, resolve
@@ -64,6 +65,8 @@ def _problems(config: Config, directory: Path, notes: list[str]) -> list[str]:
         episodes = open_suite(config)
         tasks = asyncio.run(_tasks(episodes, config.suite.split))
         notes.append(f"suite {config.suite.use}, split {config.suite.split}: {tasks} tasks")
+        if config.suite.host:
+            notes.append(describe(config.suite.sandbox, config.suite.network))
         if not tasks:
             problems.append(f"[suite] split = {config.suite.split!r} has no tasks")
     except InputError as error:

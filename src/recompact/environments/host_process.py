@@ -15,7 +15,7 @@ from recompact.chat import Reply, Usage
 from recompact.environments.lodging import PLACES, HostLog, HostSettings, Lodging, excess, lodge
 from recompact.environments.process_tree import seen_from_outside
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed
-from recompact.environments.shaping import Misshapen, shape_line
+from recompact.environments.shaping import Misshapen, shape_line, shape_name, shape_request
 from recompact.environments.snapshots.async_channel import AsyncChannel, Garbled, Lifeline, socket_pair
 from recompact.environments.snapshots.holders import Holder, Link
 from recompact.environments.wire import request_from_json
@@ -161,7 +161,8 @@ class HostProcess:
 
     async def _answer(self, verb: str, message: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            role, request = shape_line(message["ask"]), request_from_json(message["request"])
+            role = shape_name(message["ask"], "a role")
+            request = shape_request(request_from_json(message["request"]))
         except (Misshapen, KeyError, TypeError, ValueError, AttributeError, RecursionError):
             raise await self._garbled(verb, "a call for a model that is none") from None
         if self._ask is None:

@@ -16,10 +16,10 @@ import pathlib
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
-from recompact.chat import Message, Role, ToolCall, ToolSpec, canonical
+from recompact.chat import Message, Request, Role, ToolCall, ToolSpec, canonical
 from recompact.environments.protocol import Observation, Opening, Strategy, Task
 from recompact.trajectory import Score
 
@@ -128,6 +128,23 @@ def shape_tasks(value: Any, *, travels: bool = False) -> tuple[Task, ...]:
         names = ", ".join(map(repr, twice[:5]))
         raise Misshapen(f"each task id once was expected, but more than one task has the id {names}{more}")
     return tasks
+
+
+def shape_request(value: Request) -> Request:
+    """What an environment asks a model for, once its JSON was taken apart."""
+    changes: Changes = []
+    decoding = value.decoding
+    numbers = (decoding.max_output_tokens, decoding.temperature, decoding.top_p)
+    wrong: list[Any] = [each for each in numbers if each is not None and type(each) not in (int, float)]
+    wrong += [each for each in (*decoding.stop, decoding.reasoning_effort or "") if not isinstance(each, str)]
+    if wrong:
+        raise _expected("decoding settings", wrong[0], "for")
+    schema = decoding.response_schema
+    return Request(
+        tuple(_message(each, changes) for each in value.messages),
+        tuple(_tool(each, changes) for each in value.tools),
+        replace(decoding, response_schema=None if schema is None else _mapping(schema, "its response_schema", changes)),
+    )
 
 
 def shape_json(value: Any, what: str, changes: Changes) -> Any:
