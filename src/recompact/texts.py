@@ -61,9 +61,9 @@ def keep_ends(text: str, limit: int, count: TokenCounter) -> tuple[str, int]:
     >>> keep_ends("one two three four", 100, lambda text: len(text.split()))
     ('one two three four', 0)
     >>> print(keep_ends("abcdefgh" * 100, 40, lambda text: len(text) // 4)[0])
-    abcdefghabcdefghabcdefghabcdefghabcdefghabc
+    abcdefghabcdefghabcdefghabcdefghabcdefgh
     [… about 160 tokens are left out here …]
-    fghabcdefghabcdefghabcdefghabcdefghabcdefgh
+    abcdefghabcdefghabcdefghabcdefghabcdefgh
     """
     if len(text) * 4 <= limit:  # a character is four bytes at the most, and a token at least one
         return text, 0

@@ -339,3 +339,33 @@ async def test_a_flood_of_output_is_bounded_and_harms_nobody(place: Path) -> Non
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     await asyncio.gather(flooding.close(), other.close())
+
+
+KILLED = """
+import asyncio, os, sys
+from pathlib import Path
+from recompact.environments.hosted import HostedSuite
+from recompact.environments.protocol import Task
+
+async def main():
+    episode = HostedSuite("shell.py:Suite", {}, Path(sys.argv[1]), timeout=60).episode(Task("t", "x"))
+    await episode.start()
+    print(episode._process.link.lodging.private, flush=True)
+    if sys.argv[2] == "killed":
+        os.kill(os.getpid(), 9)
+    await episode.close()
+
+asyncio.run(main())
+"""
+
+
+def test_what_a_killed_harness_has_left_is_removed_by_the_next(place: Path) -> None:
+    def played_elsewhere(end: str) -> Path:
+        command = [sys.executable, "-c", KILLED, str(place), end]
+        return Path(subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip())
+
+    left = played_elsewhere("killed")
+    assert left.exists()
+    other = played_elsewhere("closed")
+    assert not left.parent.exists()
+    assert not other.parent.exists()

@@ -7,7 +7,9 @@ still runs in it is killed and its directories are removed.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
+import fcntl
 import json
 import logging
 import os
@@ -39,6 +41,8 @@ _PAUSE = 0.05  # seconds between two bursts
 _FILES = 1024  # open files of one process in a host
 _FILES_EACH = 6  # open files of the harness for one host, at most
 _HOME = "/home/episode"
+_PREFIX = "recompact-hosts-"
+_LOCK = "lock"
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,7 @@ class Lodging:
 def lodge(settings: HostSettings, channel: int, log: int, lifeline: int) -> Lodging:
     """Start a host that serves `channel`. Raises OSError where it cannot be started."""
     program = bubblewrap_for(settings)
-    private = Path(tempfile.mkdtemp(prefix="recompact-host-"))
+    private = Path(tempfile.mkdtemp(dir=_own_directory(os.getpid())))
     try:
         return _lodge(settings, program, private, channel, log, lifeline)
     except BaseException:
@@ -283,6 +287,29 @@ def _handles(pids: Sequence[int]) -> list[int]:
         with contextlib.suppress(OSError):
             handles.append(os.pidfd_open(pid))
     return handles
+
+
+@cache
+def _own_directory(pid: int) -> Path:
+    """Where this process keeps the private directories of its hosts. What a harness that was killed has left goes."""
+    for place in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            lock = os.open(place / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while its harness lives
+                _remove(place)
+            finally:
+                os.close(lock)
+    own = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    lock = os.open(own / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)  # held until this process has ended
+    atexit.register(_remove_own, own, pid)
+    return own
+
+
+def _remove_own(place: Path, pid: int) -> None:
+    if os.getpid() == pid:
+        _remove(place)
 
 
 def _remove(place: Path) -> None:
