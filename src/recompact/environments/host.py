@@ -16,7 +16,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 if __name__ == "__main__":  # started as a file by a foreign interpreter: make our own package importable, last
     del sys.path[0]
@@ -55,9 +55,9 @@ class Host:
         self._strategy: Strategy = "state"
         self._mask: Mask | None = None
         self._holders: list[int] = []  # our children, to be reaped
-        self._branched = False
 
-    def serve(self) -> None:
+    def serve(self) -> NoReturn:
+        """Until the harness kills this process or goes: one that ended by itself would leave its daemons behind."""
         while (received := self._channel.receive_with_files()) is not None:
             message, files = received
             self._reap()
@@ -67,12 +67,7 @@ class Host:
                 self._channel.send(answer | number)
             except TooLarge as error:
                 self._channel.send({"error": f"returned too much: {error}", "kind": "TooLarge"} | number)
-            if message["verb"] == "close":
-                break
-        else:
-            end_group()  # the harness has gone
-        if self._branched:
-            os._exit(0)  # what is registered for the exit of the process belongs to the one that registered it
+        end_group()
 
     def _answer(self, message: Mapping[str, Any], files: list[int]) -> dict[str, Any]:
         """Whatever the environment raises is told: it must not end the process without a word."""
@@ -152,7 +147,6 @@ class Host:
             return outcome
         self._channel = outcome
         self._holders = []
-        self._branched = True
         return os.getpid()
 
     def _reap(self) -> None:

@@ -236,11 +236,11 @@ class _Spawned:
 
     async def end(self) -> int | None:
         """Kill all of it: an environment may have left children behind."""
-        self.channel.close()
-        self._lifeline.close()
         try:
             await asyncio.shield(asyncio.to_thread(self._end))
         finally:
+            self.channel.close()  # after it was killed: once it has gone by itself, its daemons are not found any more
+            self._lifeline.close()
             PLACES.give_back()
         return None
 
