@@ -52,8 +52,7 @@ browser: ## install Chromium from Debian for the tests of the report, which are 
 			chromium chromium-driver fonts-dejavu-core; \
 	fi
 
-# Hostile commands run in bubblewrap. Without it those tests are skipped, with this as their reason.
-sandbox: ## install bubblewrap, in which hostile code runs
+sandbox: ## install bubblewrap, in which hosts and shells are shut in; without it they have your rights
 	@if command -v bwrap >/dev/null; then \
 		echo "bubblewrap is there."; \
 	else \

@@ -35,6 +35,7 @@ def trajectory_unit(
             compressor=lambda opening: study.compressor(calls, task, opening),
             budget=study.config.compressor.budget,
             snapshots=snapshots,
+            observation_tokens=study.config.run.observation_tokens,
             progress=study.progress,
         )
         return with_differences(trajectory, calls)

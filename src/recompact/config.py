@@ -18,10 +18,12 @@ from annotated_types import Ge, Gt
 
 from recompact.chat import canonical, sha256
 from recompact.compressors.protocol import Rendering, Scope
+from recompact.environments.sandbox import HostLimits, SandboxMode
 from recompact.errors import InputError
 from recompact.models.endpoint import NO_VARIABLE, Endpoint, Seconds
 from recompact.models.registry import MODELS
 from recompact.models.secrets import names_variable, redacted
+from recompact.rollout import OBSERVATION_TOKENS
 from recompact.tokens import COUNTERS
 
 Count = Annotated[int, Gt(0)]
@@ -48,6 +50,11 @@ class SuiteConfig:
     host: bool = False  # each environment in a process of its own
     python: str | None = None  # the interpreter of that process
     timeout: Seconds = 120.0  # for one verb of a hosted environment
+    sandbox: SandboxMode = "auto"  # whether a host is shut in: where it can be, always, or never
+    network: bool = False  # whether a host that is shut in may use it
+    env: tuple[str, ...] = ()  # variables that a host gets besides PATH and the locale
+    readable: tuple[str, ...] = ()  # places that a host may read besides the suite's directory
+    limits: HostLimits = field(default_factory=HostLimits)  # of one host
     models: dict[str, str] = field(default_factory=dict)  # role -> model, for environments that ask for one
 
 
@@ -113,6 +120,7 @@ class RunConfig:
     seed: int = 0
     counter: Literal["o200k", "cl100k", "characters"] = "o200k"
     directory: str = "runs"
+    observation_tokens: Count = OBSERVATION_TOKENS  # of a longer observation the agent sees both ends
 
 
 @dataclass(frozen=True)
@@ -203,8 +211,10 @@ class Config:
             del data[key]
         for key in ("concurrency", "directory"):
             del data["run"][key]
-        for key in ("timeout", "python"):
+        for key in ("timeout", "python", "sandbox", "network", "env", "readable", "limits"):
             del data["suite"][key]
+        if self.run.observation_tokens == OBSERVATION_TOKENS:
+            del data["run"]["observation_tokens"]
         if not self.compressor.options:
             del data["compressor"]["options"]
         kept = ("id", "api", "calls", "send_seed", "merge_roles", "extra_body")
@@ -358,6 +368,10 @@ def _contradictions(config: Config, text: str) -> list[str]:
         out.append(f'{at}[compressor] rendering = "appended" shows the prefix: set scope = "prefix"')
     if config.suite.models and not config.suite.host:
         out.append(f"{_line(text, ('suite', 'models'))}[suite] models are for hosted environments: set host = true")
+    keys = {model.key_env for model in config.models.values() if model.key_env}
+    if secret := sorted(keys & set(config.suite.env)):
+        at = _line(text, ("suite", "env"))
+        out.append(f"{at}[suite] env = {secret[0]!r} is the key of a model, which no environment gets: leave it out")
     for name, model in config.models.items():
         if not names_variable(model.key_env):
             out.append(f"{_line(text, ('models', name, 'key_env'))}[models.{name}] key_env: {NO_VARIABLE}")

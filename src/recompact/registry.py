@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from recompact.errors import InputError, OptionError
+from recompact.neighbours import load_with_neighbours
 
 
 @dataclass(frozen=True)
@@ -78,16 +77,12 @@ def from_file(path: Path) -> ModuleType:
     key = (path.resolve(), path.stat().st_mtime_ns)
     if key in _files:
         return _files[key]
-    name = f"recompact_file_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # so that its dataclasses are found
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise InputError(f"{path} could not be loaded: {_cause(error)}") from error
+        module = load_with_neighbours(path.resolve())
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise InputError(f"{path} could not be loaded: {_cause(error)}") from None
     _files[key] = module
     return module
 
@@ -138,5 +133,5 @@ def _called(factory: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
         raise OptionError(f"the options are not accepted: {error}") from error
 
 
-def _cause(error: Exception) -> str:
+def _cause(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

@@ -6,7 +6,7 @@ A continuation is a rollout that starts at a boundary's context, in a restored e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from recompact.chat import Decoding, Message, Reply, Request, Usage, canonical, user
 from recompact.compressors.protocol import CompactionFailed, Compressor, due
@@ -15,11 +15,15 @@ from recompact.environments.protocol import EnvironmentFailed, Episode, Opening
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.protocol import ChatModel
 from recompact.progress import SILENT, Progress
+from recompact.texts import keep_ends
 from recompact.tokens import TokenCounter
 from recompact.trajectory import Action, Boundary, Ending, Incident, Score, Trajectory
 
 ODD_REPLY = "odd reply"
 """The kind of incident where something about a reply had to be changed before it could be kept."""
+
+OBSERVATION_TOKENS = 20_000
+"""What an agent is shown of one observation, unless [run] observation_tokens says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +79,14 @@ async def rollout(
     step_limit: int = 50,
     actions: Sequence[Action] = (),
     snapshots: bool = True,
+    observation_tokens: int = OBSERVATION_TOKENS,
     progress: Progress = SILENT,
 ) -> Trajectory:
     """Run the agent until the environment is done or the steps are used up.
 
     `actions` are those already executed when a context is given; `snapshots=False` leaves the state out of boundaries
-    where nobody will continue from them. Failures of a model that are not the agent's own doing (rate limits,
-    authentication) are raised: they say nothing about the agent.
+    where nobody will continue from them. Of an observation over `observation_tokens` the agent sees both ends. Failures
+    of a model that are not the agent's own doing (rate limits, authentication) are raised: they say nothing about it.
     """
     state = _State(context if context is not None else Context(opening.prefix), actions=list(actions))
     fixed = _fixed_tokens(opening, count)
@@ -92,7 +97,7 @@ async def rollout(
         while len(state.turns) < step_limit:
             if compressor is not None and due(state.context, budget):
                 state.context = await _compact(compressor, budget, episode, state, snapshots)
-            finished = await _step(agent, episode, opening, count, fixed, state)
+            finished = await _step(agent, episode, opening, count, fixed, state, observation_tokens)
             progress.step()
             if finished:
                 ending, score = "finished", await episode.score()
@@ -109,7 +114,13 @@ async def rollout(
 
 
 async def _step(
-    agent: Agent, episode: Episode, opening: Opening, count: TokenCounter, fixed: int, state: _State
+    agent: Agent,
+    episode: Episode,
+    opening: Opening,
+    count: TokenCounter,
+    fixed: int,
+    state: _State,
+    observation_tokens: int,
 ) -> bool:
     """One message of the agent with its results; whether it ended the episode."""
     context = state.context
@@ -119,6 +130,7 @@ async def _step(
     state.peak = max(state.peak, fixed + context.size)
     state.peak_reported = max(state.peak_reported, reply.usage.input)
     results, finished = await _act(reply, episode, opening, state)
+    results = tuple(_shortened(result, observation_tokens, count, state) for result in results)
     turn = Turn.measured(reply.message, results, count)
     state.turns.append(turn)
     state.context = context.extended(turn)
@@ -184,6 +196,18 @@ async def _act(reply: Reply, episode: Episode, opening: Opening, state: _State) 
         results.append(Message("tool", observation.text, call_id=call.id))
         finished = observation.done
     return tuple(results), finished
+
+
+def _shortened(result: Message, limit: int, count: TokenCounter, state: _State) -> Message:
+    """A result that fits the cap; the cut is marked in it and counted as an incident."""
+    text, omitted = keep_ends(result.content, limit, count)
+    if not omitted:
+        return result
+    text_of_incident = (
+        f"an observation of about {limit + omitted:,} tokens was cut to {limit:,} ([run] observation_tokens)"
+    )
+    state.incidents.append(Incident(len(state.turns) + 1, "observation cut", text_of_incident))
+    return replace(result, content=text)
 
 
 def _no_call(reply: Reply, opening: Opening) -> str:

@@ -32,6 +32,7 @@ from recompact.models.registry import load_model
 from recompact.models.shape import Shaped
 from recompact.progress import SILENT, Notices, Progress
 from recompact.rollout import Agent
+from recompact.store.connection import LOCK
 from recompact.store.runs import note_config, open_run, run_path
 from recompact.store.store import Store, StoreError
 from recompact.template import Template, resolve
@@ -179,13 +180,13 @@ async def open_study(
     if problems := unknown_models(config, tuple(models or ())):
         raise ConfigError(config.file or Path("config"), problems)
     template = resolve(config.compressor.template, config.directory)
-    episodes = open_suite(config) if suite is None else _episodes(suite)
     built = compressor_in(config) if compressor is None else compressor_kind(compressor, {})
     own = {
         role: _described(thing) for role, thing in (("suite", suite), ("compressor", compressor)) if thing is not None
     }
     async with AsyncExitStack() as stack:
         store = run if isinstance(run, Store) else stack.enter_context(open_run(_run_file(config, run)))
+        episodes = open_suite(config, _run_places(store.path)) if suite is None else _episodes(suite)
         notices = Notices(progress)
         clients = await stack.enter_async_context(open_clients(config, models or {}, notices=notices))
         _claim(store, config, template, EVALUATION if evaluation else COLLECTION, own)
@@ -273,12 +274,27 @@ def _client(config: Config, name: str, settings: ModelConfig) -> ChatModel:
         raise config.error(str(error), "models", name) from None
 
 
-def open_suite(config: Config) -> Episodes:
-    """The suite that a config names, hosted or in process."""
+def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
+    """The suite that a config names, hosted or in process. `hidden` are places that no host may see."""
     suite = config.suite
     if suite.host:
         python = suite.python or sys.executable
-        return HostedSuite(suite.use, suite.options, config.directory, python, suite.timeout)
+        try:
+            return HostedSuite(
+                suite.use,
+                suite.options,
+                config.directory,
+                python,
+                suite.timeout,
+                sandbox=suite.sandbox,
+                network=suite.network,
+                env=suite.env,
+                readable=suite.readable,
+                hidden=(config.directory / config.run.directory, *hidden),
+                limits=suite.limits,
+            )
+        except InputError as error:
+            raise config.error(str(error), "suite", "sandbox") from None
     try:
         return InProcessSuite(load_suite(suite.use, suite.options, config.directory))
     except OptionError as error:
@@ -300,6 +316,11 @@ def compressor_in(config: Config) -> CompressorKind:
 
 def _episodes(suite: Suite | Episodes) -> Episodes:
     return InProcessSuite(suite) if isinstance(suite, Suite) else suite
+
+
+def _run_places(path: Path) -> tuple[Path, ...]:
+    """What a run consists of. Its directory is named too: it holds other runs, unless it is that of the suite."""
+    return (path.parent, *(Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm", LOCK)))
 
 
 def _run_file(config: Config, run: Path | str | None) -> Path:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 
+from recompact.tokens import TokenCounter
 from recompact.trajectory import Action
 
 SLACK = 40  # a cut that saves fewer characters than this is not worth its mark
@@ -77,6 +79,45 @@ def counted(number: int, noun: str) -> str:
     """
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"
+
+
+_LONGEST_TOKEN = 128  # characters: no vocabulary of ours has a longer one
+
+
+def keep_ends(text: str, limit: int, count: TokenCounter) -> tuple[str, int]:
+    """Head and tail of a text of more than so many tokens with a mark between them, and about how many are left out.
+
+    >>> keep_ends("one two three four", 100, lambda text: len(text.split()))
+    ('one two three four', 0)
+    >>> print(keep_ends("abcdefgh" * 100, 40, lambda text: len(text) // 4)[0])
+    abcdefghabcdefghabcdefghabcdefghabcdefgh
+    [… about 160 tokens are left out here …]
+    abcdefghabcdefghabcdefghabcdefghabcdefgh
+    """
+    if len(text) * 4 <= limit:  # a character is four bytes at the most, and a token at least one
+        return text, 0
+    half = max(1, (limit - 20) // 2)  # the mark between them counts as well
+    reach = _LONGEST_TOKEN * limit
+    estimated = 0
+    if len(text) > 2 * reach:  # surely too long: its middle need not be counted to know that
+        estimated = int((len(text) - 2 * reach) * count(text[:reach]) / reach)
+        total = count(text[:reach]) + estimated + count(text[-reach:])
+    else:
+        total = count(text)
+    if total <= limit:
+        return text, 0
+    head = _fitting(text[:reach], half, count, lambda part, size: part[:size])
+    tail = _fitting(text[-reach:], half, count, lambda part, size: part[len(part) - size :])
+    omitted = total - limit
+    return f"{head}\n[… about {omitted:,} tokens are left out here …]\n{tail}", omitted
+
+
+def _fitting(text: str, limit: int, count: TokenCounter, part: Callable[[str, int], str]) -> str:
+    """A part of the text that has no more tokens than the limit, found in a few steps by proportion."""
+    size = len(text)
+    while size and (tokens := count(part(text, size))) > limit:
+        size = min(size - 1, size * limit // tokens)
+    return part(text, size)
 
 
 def action_line(action: Action) -> str:

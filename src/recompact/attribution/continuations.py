@@ -10,7 +10,7 @@ from recompact.environments.protocol import Episode, Task
 from recompact.execution.episodes import run_episode
 from recompact.outcome import ContinuationArm
 from recompact.progress import SILENT, Progress
-from recompact.rollout import Agent
+from recompact.rollout import OBSERVATION_TOKENS, Agent
 from recompact.tokens import TokenCounter
 from recompact.trajectory import Boundary, Trajectory
 
@@ -29,6 +29,7 @@ async def continue_from(
     *,
     count: TokenCounter,
     step_limit: int,
+    observation_tokens: int = OBSERVATION_TOKENS,
     progress: Progress = SILENT,
 ) -> Trajectory:
     """One continuation: a single draw from Q∅ of the boundary's state and the arm's context."""
@@ -41,5 +42,6 @@ async def continue_from(
         snapshot=boundary.snapshot,
         context=boundary.pre if arm == "PRE" else boundary.post,
         actions=boundary.actions,
+        observation_tokens=observation_tokens,
         progress=progress,
     )

@@ -123,6 +123,7 @@ def _unit(study: Study, task: Task, boundary: Boundary, draw: Draw) -> Unit[Traj
                 study.agent(calls),
                 count=study.count,
                 step_limit=study.config.run.step_limit,
+                observation_tokens=study.config.run.observation_tokens,
                 progress=study.progress,
             )
         except EnvironmentFailed as failure:

@@ -56,6 +56,7 @@ def _problems(config: Config, notes: list[str]) -> list[str]:
     """Everything that a command would stumble over before its first unit of work."""
     from recompact.adaptation.registry import method_in
     from recompact.config import unknown_models
+    from recompact.environments.sandbox import describe
     from recompact.study import compressor_in, open_suite
     from recompact.template import lint, resolve
 
@@ -65,6 +66,8 @@ def _problems(config: Config, notes: list[str]) -> list[str]:
     with _noting(problems, "[suite] use: "):
         tasks = asyncio.run(_tasks(open_suite(config), config.suite.split))
         notes.append(f"suite {config.suite.use}, split {config.suite.split}: {tasks} tasks")
+        if config.suite.host:
+            notes.append(describe(config.suite.sandbox, config.suite.network))
         if not tasks:
             problems.append(f"[suite] split = {config.suite.split!r} has no tasks")
     with _noting(problems):

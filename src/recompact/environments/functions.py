@@ -9,20 +9,23 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_type_hints
+from typing import Any
 
 from recompact.chat import ToolSpec, system, user
 from recompact.environments.protocol import Behaviour, Literals, Observation, Opening, Task
+from recompact.environments.schemas import enums_of, tool_spec
+from recompact.environments.shaping import Changes, shape_json
+from recompact.errors import InputError
 from recompact.trajectory import Action, Score
 
 Tool = Callable[..., Any]
 Check = Callable[[str, dict[str, Any]], bool]
 """From the answer and the final state to whether the task was done."""
 
-_JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
+Tasks = Mapping[str, tuple[str, str | Check]]
+"""From an id to the text of the task and the answer expected, or a check."""
 
 FINISH = ToolSpec(
     "finish",
@@ -35,21 +38,26 @@ INSTRUCTIONS = "Do the task with the tools you have, one call at a time. When it
 
 @dataclass(frozen=True)
 class FunctionSuite:
-    """A suite with one split, `train`, made by `function_suite`."""
+    """A suite made by `function_suite`."""
 
     name: str
     tools: Sequence[Tool]
-    expected: Mapping[str, tuple[str, str | Check]]
+    by_split: Mapping[str, Tasks]
     state: Mapping[str, Any] = field(default_factory=dict)
     instructions: str = INSTRUCTIONS
     behaviour: Callable[[Action], Behaviour | None] | None = None  # the hooks of a `Suite`
     literals: Callable[[str], Literals] | None = None
 
     def splits(self) -> Sequence[str]:
-        return ("train",)
+        return tuple(self.by_split)
 
     def tasks(self, split: str) -> Sequence[Task]:
-        return tuple(Task(id, text) for id, (text, _) in self.expected.items()) if split == "train" else ()
+        return tuple(Task(id, text) for id, (text, _) in self.by_split.get(split, {}).items())
+
+    @property
+    def expected(self) -> Tasks:
+        """The tasks of all splits."""
+        return {id: task for tasks in self.by_split.values() for id, task in tasks.items()}
 
     def environment(self, task: Task) -> FunctionEnvironment:
         return FunctionEnvironment(self, task)
@@ -58,8 +66,9 @@ class FunctionSuite:
 def function_suite(
     name: str,
     tools: Sequence[Tool],
-    tasks: Mapping[str, tuple[str, str | Check]],
+    tasks: Tasks | Mapping[str, Tasks],
     *,
+    splits: Mapping[str, Sequence[str]] | None = None,
     state: Mapping[str, Any] | None = None,
     instructions: str = INSTRUCTIONS,
     behaviour: Callable[[Action], Behaviour | None] | None = None,
@@ -67,16 +76,53 @@ def function_suite(
 ) -> FunctionSuite:
     """A suite from functions. `tasks` maps an id to its text and the answer expected, or a check of answer and state.
 
+    All tasks are in the split `train`, unless `splits` says which ids are in which, or `tasks` has such a mapping for
+    each split.
+
     >>> def look(room: str) -> str: return {"kitchen": "a key", "hall": "a coat"}.get(room, "nothing")
     >>> suite = function_suite("rooms", [look], {"key": ("Is the key in the hall or the kitchen?", "kitchen")})
     >>> [tool.name for tool in suite.environment(suite.tasks("train")[0]).start().tools]
     ['look', 'finish']
     """
-    return FunctionSuite(name, tuple(tools), dict(tasks), dict(state or {}), instructions, behaviour, literals)
+    for tool in tools:
+        tool_spec(tool)  # which refuses parameters that no agent can give, before anything runs
+    by_split = _by_split(name, tasks, splits)
+    return FunctionSuite(name, tuple(tools), by_split, dict(state or {}), instructions, behaviour, literals)
+
+
+def _by_split(
+    suite: str, tasks: Tasks | Mapping[str, Tasks], splits: Mapping[str, Sequence[str]] | None
+) -> dict[str, Tasks]:
+    nested = {split: each for split, each in tasks.items() if isinstance(each, Mapping)}
+    if nested and (splits is not None or len(nested) < len(tasks)):
+        raise InputError(f"suite {suite}: give its tasks by split, or all of them and `splits`, not both")
+    by_split: dict[str, Any] = nested or {"train": dict(tasks)}
+    if splits is not None:
+        for split, ids in splits.items():
+            if isinstance(ids, str) or (missing := [id for id in ids if id not in tasks]):
+                what = "not a list of ids" if isinstance(ids, str) else f"task {missing[0]!r}, which there is not"
+                raise InputError(f"suite {suite}: split {split!r} names {what}")
+        by_split = {split: {id: tasks[id] for id in ids} for split, ids in splits.items()}
+    for split, each in by_split.items():
+        for id, task in each.items():
+            if not (isinstance(task, tuple | list) and len(task) == 2 and isinstance(task[0], str)):
+                raise InputError(
+                    f"suite {suite}: task {id!r} of split {split!r} must be its text and the answer expected,"
+                    f" not {type(task).__name__}"
+                )
+            if not isinstance(task[1], str) and not callable(task[1]):
+                raise InputError(f"suite {suite}: the answer to task {id!r} must be a str or a function that checks it")
+    seen: dict[str, str] = {}
+    for split, each in by_split.items():
+        for id in each:
+            if id in seen and by_split[seen[id]][id] != each[id]:
+                raise InputError(f"suite {suite}: splits {seen[id]!r} and {split!r} have different tasks {id!r}")
+            seen[id] = split
+    return by_split
 
 
 class FunctionEnvironment:
-    """One episode: the state is a dict, so a snapshot is its pickle; where it has none, the calls are replayed."""
+    """One episode: the state is a dict, so a snapshot is its JSON; where it has none, the calls are replayed."""
 
     def __init__(self, suite: FunctionSuite, task: Task) -> None:
         self._suite = suite
@@ -94,6 +140,7 @@ class FunctionEnvironment:
             self._answer = str(action.arguments.get("answer", ""))
             return Observation("The task is ended.", done=True)
         tool = self._tools[action.name]
+        chosen = enums_of(tool)
         arguments = dict(action.arguments)
         if "state" in inspect.signature(tool).parameters:
             arguments["state"] = self._state
@@ -102,10 +149,14 @@ class FunctionEnvironment:
         except TypeError as error:
             return Observation(f"Error: {action.name}: {error}", error=True)
         try:
+            arguments |= {name: kind(arguments[name]) for name, kind in chosen.items() if name in arguments}
+        except (ValueError, TypeError) as error:
+            return Observation(f"Error: {action.name}: {error}", error=True)
+        try:
             result = tool(**arguments)
         except Exception as error:  # the agent is to read what its tool complains about
             return Observation(f"Error: {type(error).__name__}: {error}", error=True)
-        return Observation(result if isinstance(result, str) else json.dumps(result, ensure_ascii=False))
+        return Observation(result if isinstance(result, str) else _as_text(result))
 
     def score(self) -> Score:
         expected = self._suite.expected[self._task.id][1]
@@ -115,30 +166,39 @@ class FunctionEnvironment:
         return Score.of(answer.strip().casefold() == expected.strip().casefold(), answer=answer)
 
     def snapshot(self) -> bytes:
+        """Never a pickle: a snapshot stands in the run, and reading a run must not make code run."""
+        whole = [self._state, self._answer]
         try:
-            return pickle.dumps((self._state, self._answer))
-        except (pickle.PicklingError, TypeError, AttributeError) as error:  # a tool left an open file, a function, …
-            raise NotImplementedError(f"the state cannot be pickled: {error}") from error
+            data = json.dumps(whole).encode()
+            same = _same(json.loads(data), whole)
+        except (TypeError, ValueError, RecursionError):  # a tool left an open file, a function, …
+            same = False
+        if not same:
+            raise NotImplementedError("the state is not JSON")
+        return data
 
     def restore(self, state: bytes) -> None:
-        self._state, self._answer = pickle.loads(state)
+        try:
+            self._state, self._answer = json.loads(state)
+        except ValueError:
+            raise ValueError("this snapshot is not JSON: was it taken by an older version?") from None
 
     def close(self) -> None:
         pass
 
 
-def tool_spec(tool: Tool) -> ToolSpec:
-    """A function's signature and docstring as a tool."""
-    hints = get_type_hints(tool)
-    properties: dict[str, Any] = {}
-    required: list[str] = []
-    for name, parameter in inspect.signature(tool).parameters.items():
-        if name == "state":
-            continue
-        kind = hints.get(name, str)
-        origin = getattr(kind, "__origin__", kind)
-        properties[name] = {"type": _JSON_TYPES.get(origin, "string")}
-        if parameter.default is inspect.Parameter.empty:
-            required.append(name)
-    description = inspect.getdoc(tool) or tool.__name__.replace("_", " ")
-    return ToolSpec(tool.__name__, description, {"type": "object", "properties": properties, "required": required})
+def _as_text(result: Any) -> str:
+    """What a tool returned, as an agent reads it."""
+    changes: Changes = []
+    return json.dumps(shape_json(result, "what a tool returned", changes), ensure_ascii=False)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal, and of the same types throughout: a tuple that comes back as a list is not the same."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)

@@ -11,22 +11,34 @@ import base64
 import contextlib
 import json
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 if __name__ == "__main__":  # started as a file by a foreign interpreter: make our own package importable, last
-    sys.path[0] = str(Path.cwd())
-    sys.path.append(str(Path(__file__).resolve().parents[2]))
+    del sys.path[0]
+    sys.path += [sys.argv[sys.argv.index("--directory") + 1], str(Path(__file__).resolve().parents[2])]
 
 from recompact.chat import Reply, Request
 from recompact.environments.hooks import behaviours_of, literals_of
 from recompact.environments.loading import load_suite
 from recompact.environments.protocol import Environment, Strategy, Suite, Task
-from recompact.environments.snapshots.channel import Channel
-from recompact.environments.snapshots.fork import die_with_harness, die_with_parent, end_group, freeze
+from recompact.environments.shaping import (
+    Changes,
+    Misshapen,
+    error_text,
+    shape_observation,
+    shape_opening,
+    shape_score,
+    shape_snapshot,
+    shape_tasks,
+    shape_texts,
+)
+from recompact.environments.snapshots.channel import Channel, TooLarge
+from recompact.environments.snapshots.fork import adopt_orphans, die_with_harness, die_with_parent, end_group, freeze
 from recompact.environments.snapshots.mask import Mask, mask_of
 from recompact.environments.snapshots.strategy import FORK, put_back, strategy_of, take
 from recompact.environments.wire import request_to_json
@@ -43,30 +55,36 @@ class Host:
         self._strategy: Strategy = "state"
         self._mask: Mask | None = None
         self._holders: list[int] = []  # our children, to be reaped
-        self._branched = False
 
-    def serve(self) -> None:
+    def serve(self) -> NoReturn:
+        """Until the harness kills this process or goes: one that ended by itself would leave its daemons behind."""
         while (received := self._channel.receive_with_files()) is not None:
             message, files = received
             self._reap()
+            answer = self._answer(message, files)
+            number = {"number": message["number"]}
             try:
-                answer = {"ok": self._do(message["verb"], message, files)}
-            except NotImplementedError:
-                answer = {"error": "not implemented", "kind": "NotImplementedError"}
-            except Exception as error:
+                self._channel.send(answer | number)
+            except TooLarge as error:
+                self._channel.send({"error": f"returned too much: {error}", "kind": "TooLarge"} | number)
+        end_group()
+
+    def _answer(self, message: Mapping[str, Any], files: list[int]) -> dict[str, Any]:
+        """Whatever the environment raises is told: it must not end the process without a word."""
+        try:
+            return {"ok": self._do(message["verb"], message, files)}
+        except NotImplementedError:
+            return {"error": "raised NotImplementedError", "kind": "NotImplementedError"}
+        except Misshapen as error:
+            return {"error": f"returned the wrong thing: {error}", "kind": "Misshapen"}
+        except BaseException as error:
+            with contextlib.suppress(BaseException):
                 traceback.print_exc()
-                answer = {"error": f"{type(error).__name__}: {error}", "kind": type(error).__name__}
-            self._channel.send(answer)
-            if message["verb"] == "close":
-                break
-        else:
-            end_group()  # the harness has gone
-        if self._branched:
-            os._exit(0)  # what is registered for the exit of the process belongs to the one that registered it
+            return {"error": f"raised {error_text(error)}", "kind": type(error).__name__}
 
     def _do(self, verb: str, message: Mapping[str, Any], files: list[int]) -> Any:
         if verb == "tasks":
-            tasks = self._suite.tasks(message["split"])
+            tasks = shape_tasks(self._suite.tasks(message["split"]), travels=True)
             return [[t.id, t.text, dict(t.groups), dict(t.data)] for t in tasks]
         if verb == "behaviours":
             return behaviours_of(self._suite, [Action.from_json(action) for action in message["actions"]])
@@ -79,29 +97,36 @@ class Host:
         environment = self._environment
         if environment is None:
             raise RuntimeError("no environment is open")
-        if verb == "start":
-            opening = environment.start()
-            return {
-                "prefix": [m.to_json() for m in opening.prefix],
-                "tools": [t.to_json() for t in opening.tools],
-                "text_actions": opening.text_actions,
-            }
-        if verb == "step":
-            observation = environment.step(Action.from_json(message["action"]))
-            return [observation.text, observation.done, observation.error]
-        if verb == "score":
-            score = environment.score()
-            return [score.success, score.value, dict(score.details)]
-        if verb == "snapshot":
-            return base64.b64encode(take(environment, self._strategy)).decode()
         if verb == "freeze":
             return self._freeze(environment, files)
         if verb == "restore":
             return put_back(environment, message["strategy"], base64.b64decode(message["state"]))
-        if verb == "mask":
-            return [self._mask(text) if self._mask else text for text in message["texts"]]
         if verb == "close":
-            return environment.close()
+            environment.close()
+            return None
+        changes: Changes = []
+        return {"value": self._value(verb, environment, message, changes), "changes": changes}
+
+    def _value(self, verb: str, environment: Environment, message: Mapping[str, Any], changes: Changes) -> Any:
+        """What a verb gives, as JSON."""
+        if verb == "start":
+            opening = shape_opening(environment.start(), changes)
+            prefix = [
+                [m.role, m.content, [[c.id, c.name, c.arguments] for c in m.calls], m.call_id] for m in opening.prefix
+            ]
+            tools = [[tool.name, tool.description, dict(tool.parameters)] for tool in opening.tools]
+            return [prefix, tools, opening.text_actions]
+        if verb == "step":
+            observation = shape_observation(environment.step(Action.from_json(message["action"])), changes)
+            return [observation.text, observation.done, observation.error]
+        if verb == "score":
+            score = shape_score(environment.score(), changes)
+            return [score.success, score.value, dict(score.details)]
+        if verb == "snapshot":
+            return base64.b64encode(shape_snapshot(take(environment, self._strategy))).decode()
+        if verb == "mask":
+            texts = message["texts"]
+            return shape_texts([self._mask(text) if self._mask else text for text in texts], len(texts))
         raise RuntimeError(f"unknown verb {verb!r}")
 
     def _open(self, task: Task) -> dict[str, Any]:
@@ -110,7 +135,7 @@ class Host:
             environment.ask = self._ask
         self._strategy = strategy_of(environment)
         self._mask = mask_of(environment, self._suite)
-        return {"strategy": self._strategy, "masked": self._mask is not None}
+        return {"value": [self._strategy, self._mask is not None], "changes": []}
 
     def _freeze(self, environment: Environment, files: list[int]) -> int:
         """The holder's pid; in each branch that starts from it later, the branch's own, which has its own channel."""
@@ -122,7 +147,6 @@ class Host:
             return outcome
         self._channel = outcome
         self._holders = []
-        self._branched = True
         return os.getpid()
 
     def _reap(self) -> None:
@@ -142,27 +166,72 @@ class Host:
         return Reply.from_json(answer["reply"])
 
 
+def stay_behind(files: tuple[int, ...]) -> None:
+    """Returns in a child, which becomes the host. This process tells how it ends, and stays: a sandbox ends with its
+    first process, but frozen copies of the host may have to outlive it."""
+    child = os.fork()
+    if not child:
+        return
+    for descriptor in (*files, 2):
+        os.close(descriptor)
+    while True:
+        try:
+            ended, status = os.wait()
+        except ChildProcessError:
+            break
+        if ended == child:
+            os.write(1, b"%d\n" % os.waitstatus_to_exitcode(status))
+    while True:
+        signal.pause()
+
+
+def limit_use(limits: Mapping[str, Any]) -> None:
+    """Limits of the kernel, which hold for each process from now on and cannot be raised again without rights."""
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return
+    wanted = {"CORE": 0, "CPU": limits["cpu_seconds"], "DATA": limits["memory"], "FSIZE": limits["file"]}
+    wanted |= {"NOFILE": limits["files"]} | ({"NPROC": limits["processes"]} if limits["enclosed"] else {})
+    for name, value in wanted.items():
+        with contextlib.suppress(ValueError, OSError, AttributeError):
+            kind = getattr(resource, f"RLIMIT_{name}")
+            most = resource.getrlimit(kind)[1]
+            value = value if most == resource.RLIM_INFINITY else min(value, most)
+            resource.setrlimit(kind, (value, value))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Host one environment of a suite (started by recompact itself).")
     parser.add_argument("--suite", required=True)
     parser.add_argument("--options", default="{}")
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--lifeline", type=int, required=True)
+    parser.add_argument("--directory", required=True)
+    parser.add_argument("--channel", type=int, required=True)
+    parser.add_argument("--limits", required=True)
+    parser.add_argument("--stay", action="store_true")
     args = parser.parse_args()
-    os.set_inheritable(args.lifeline, False)
+    if args.stay:
+        stay_behind((args.channel, args.lifeline))
+    limits = json.loads(args.limits)
+    for descriptor in (args.lifeline, args.channel):
+        os.set_inheritable(descriptor, False)
+    if os.getpgrp() != os.getpid():
+        os.setpgid(0, 0)  # a group that ends with the harness
+    adopt_orphans()
+    limit_use(limits)
     if not die_with_harness(args.lifeline):  # not both: with its parent it would die before its children are reached
         die_with_parent(args.parent)
     # The protocol keeps the socket for itself: whatever the environment prints goes to the log.
-    channel = Channel(os.dup(0), args.lifeline)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
+    channel = Channel(args.channel, args.lifeline, limits["message"])
     os.dup2(2, 1)
     try:
-        suite = load_suite(args.suite, json.loads(args.options), Path.cwd())
-    except Exception as error:
-        channel.send({"error": f"{type(error).__name__}: {error}", "kind": "load"})
+        suite = load_suite(args.suite, json.loads(args.options), Path(args.directory))
+    except BaseException as error:
+        channel.send({"error": error_text(error), "kind": "load"})
         return
-    channel.send({"ok": "ready"})
+    channel.send({"ok": "ready", "pid": os.getpid()})
     Host(suite, channel).serve()
 
 

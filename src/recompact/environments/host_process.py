@@ -1,42 +1,33 @@
 """The process that hosts one environment, as the harness sees it: started late, killed in time, with all its children.
 
-A host that crashes, hangs or raises fails its own episode and nothing else. Calls for a model go through the harness,
-so that they are journaled, limited and counted like all others.
+A host that crashes, hangs, raises or sends what is no message fails its own episode and nothing else. Calls for a model
+go through the harness, so that they are journaled, limited and counted like all others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import os
-import signal
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from recompact.chat import Reply, Usage
-from recompact.environments import host
+from recompact.environments.lodging import PLACES, HostLog, HostSettings, Lodging, excess, lodge
+from recompact.environments.process_tree import seen_from_outside
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed
-from recompact.environments.snapshots.async_channel import AsyncChannel, Lifeline, socket_pair
+from recompact.environments.shaping import Misshapen, shape_line, shape_name, shape_request
+from recompact.environments.snapshots.async_channel import AsyncChannel, Garbled, Lifeline, socket_pair
 from recompact.environments.snapshots.holders import Holder, Link
 from recompact.environments.wire import request_from_json
+from recompact.errors import InputError
 
 _CLOSE_PATIENCE = 5.0  # seconds for an environment to close before its host is killed
+_LOOK = 0.25  # seconds between two looks at what a host uses
+_ASKS = 200  # times that an environment may ask for a model within one verb
 
 
-@dataclass(frozen=True)
-class HostSettings:
-    """How a host is started. `timeout` is for one verb, in seconds."""
-
-    spec: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    directory: Path = Path()
-    python: str = sys.executable
-    timeout: float = 120.0
+class _ExcessError(Exception):
+    """A host uses more than it may."""
 
 
 class HostProcess:
@@ -48,8 +39,9 @@ class HostProcess:
         self._ask = ask
         self._link: Link | None = None
         self._waiting = False  # for an answer: a call was made and is not over, or was given up
+        self._number = 0  # of the call
         self.lost = False  # it crashed or was killed
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self._log: HostLog | None = None
         self.usage: dict[str, Usage] = {}
 
     async def call(self, verb: str, files: Sequence[int] = (), **values: Any) -> Any:
@@ -60,93 +52,145 @@ class HostProcess:
         if self._waiting:
             raise EnvironmentFailed(f"{self._what}: an earlier verb was interrupted, so {verb} cannot be done")
         self._waiting = True
-        await self._send(self._link, verb, {"verb": verb, **values}, files)
-        while True:
+        self._number += 1
+        await self._send(self._link, verb, {"verb": verb, "number": self._number, **values}, files)
+        for _ in range(_ASKS + 1):
             message = await self._receive(self._link, verb)
             if "ask" in message:
-                await self._send(self._link, verb, await self._answer(message))
+                await self._send(self._link, verb, await self._answer(verb, message))
                 continue
+            if message.get("number") != self._number or not message.keys() & {"ok", "error"}:
+                raise await self._garbled(verb, "an answer that nobody had asked for")
             self._waiting = False
             if "error" not in message:
                 return message["ok"]
-            if message["kind"] == "NotImplementedError":
+            if message.get("kind") == "NotImplementedError":
                 raise NotImplementedError(verb)
-            raise EnvironmentFailed(f"{self._what}: {verb} raised {message['error']}")
+            raise EnvironmentFailed(f"{self._what}: {verb} {shape_line(message['error'])}")
+        raise await self._garbled(verb, f"more than {_ASKS} calls for a model")
+
+    async def refuse(self, verb: str, reason: Misshapen) -> EnvironmentFailed:
+        """End a host whose answer is not what its verb gives: it does not keep to the protocol."""
+        return await self._garbled(verb, f"a wrong answer ({reason})")
 
     async def branch(self, holder: Holder) -> None:
         """Go on in a process forked from a holder."""
-        branch = await holder.branch(self._log, self._settings.timeout)
+        branch = await holder.branch(self._open_log().writing, self._settings.timeout)
         await self.leave()
         self._link = branch
 
-    async def _start(self) -> Link:
+    @property
+    def link(self) -> Link | None:
+        return self._link
+
+    async def _start(self) -> _Spawned:
+        await PLACES.take()
+        try:
+            link = self._link = self._spawned()
+        except BaseException:
+            PLACES.give_back()
+            raise
+        ready = await self._receive(link, "start of the host")
+        if "error" in ready:
+            text = shape_line(ready["error"])
+            raise EnvironmentFailed(f"{self._what}: the suite could not be loaded in its host: {text}")
+        if type(ready.get("pid")) is int:
+            link.host_pid = link.resolve(ready["pid"])
+        return link
+
+    def _spawned(self) -> _Spawned:
         channel, theirs = socket_pair()
         lifeline = Lifeline()
-        command = [self._settings.python, host.__file__, "--suite", self._settings.spec]
-        command += ["--options", json.dumps(dict(self._settings.options)), "--parent", str(os.getpid())]
-        command += ["--lifeline", str(lifeline.theirs)]
         try:
             with theirs:
-                process = await asyncio.create_subprocess_exec(
-                    *command,
-                    stdin=theirs.fileno(),
-                    stdout=self._log,
-                    stderr=self._log,
-                    cwd=self._settings.directory,
-                    start_new_session=True,
-                    pass_fds=(lifeline.theirs,),
-                    env=_variables(os.environ),
-                )
+                log = self._open_log().writing
+                lodging = lodge(self._settings, theirs.fileno(), log, lifeline.theirs)
         except BaseException as error:
             channel.close()
             lifeline.close()
-            if not isinstance(error, OSError):
+            if not isinstance(error, OSError | ValueError):
                 raise
-            text = f"{self._what}: its host could not be started with {command[0]}: {error}"
+            text = f"{self._what}: its host could not be started with {self._settings.python}: {error}"
             raise EnvironmentFailed(text) from error
         finally:
             lifeline.hand_over()
-        link = self._link = _Spawned(process, channel, lifeline)
-        ready = await self._receive(link, "start of the host")
-        if "error" in ready:
-            raise EnvironmentFailed(f"{self._what}: the suite could not be loaded in its host: {ready['error']}")
-        return link
+        return _Spawned(lodging, channel, lifeline)
+
+    def _open_log(self) -> HostLog:
+        if self._log is None:
+            self._log = HostLog()
+            self._log.follow()
+        return self._log
 
     async def _send(self, link: Link, verb: str, message: Mapping[str, Any], files: Sequence[int] = ()) -> None:
         try:
-            await link.channel.send(message, files)
-        except ConnectionError:
+            async with asyncio.timeout(self._settings.timeout):
+                await link.channel.send(message, files)
+        except TimeoutError:
+            raise await self._ended(f"{verb} took longer than {self._settings.timeout:g} s") from None
+        except OSError:
             raise await self._crashed(f"was gone before {verb}") from None
 
     async def _receive(self, link: Link, verb: str) -> dict[str, Any]:
         try:
             async with asyncio.timeout(self._settings.timeout):
-                message = await link.channel.receive()
+                message = await self._watched(link)
         except TimeoutError:
-            await self.leave()
-            self.lost = True
-            raise EnvironmentFailed(
-                f"{self._what}: {verb} took longer than {self._settings.timeout:g} s and its host was killed"
-            ) from None
+            raise await self._ended(f"{verb} took longer than {self._settings.timeout:g} s") from None
+        except _ExcessError as error:
+            raise await self._ended(f"{verb}: {error}") from None
+        except Garbled as error:
+            raise await self._garbled(verb, str(error)) from None
+        except OSError:
+            message = None
         if message is None or "exited" in message:
             raise await self._crashed(f"died during {verb}", message)
         return message
 
-    async def _answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    async def _watched(self, link: Link) -> dict[str, Any] | None:
+        """The next message. While it is waited for, what the host uses is looked at."""
+        receiving = asyncio.ensure_future(link.channel.receive(self._settings.limits.message))
+        try:
+            while not (await asyncio.wait({receiving}, timeout=_LOOK))[0]:
+                if reason := excess(link.pids(), self._settings.limits):
+                    raise _ExcessError(reason)
+            return receiving.result()
+        finally:
+            receiving.cancel()
+            await asyncio.gather(receiving, return_exceptions=True)  # before its socket is closed
+
+    async def _answer(self, verb: str, message: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            role = shape_name(message["ask"], "a role")
+            request = shape_request(request_from_json(message["request"]))
+        except (Misshapen, KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            raise await self._garbled(verb, "a call for a model that is none") from None
         if self._ask is None:
-            return {"failure": f"no model is configured for the role {message['ask']!r}: set [suite.models]"}
-        reply: Reply = await self._ask(message["ask"], request_from_json(message["request"]))
-        role = message["ask"]
+            return {"failure": f"no model is configured for the role {role!r}: set [suite.models]"}
+        try:
+            reply: Reply = await self._ask(role, request)
+        except InputError as error:  # a role that the config does not have is this environment's mistake
+            return {"failure": str(error)}
         self.usage[role] = self.usage.get(role, Usage()) + reply.usage
         return {"reply": reply.to_json()}
 
-    async def _crashed(self, how: str, message: Mapping[str, Any] | None = None) -> EnvironmentFailed:
-        code = await self.leave()
+    async def _garbled(self, verb: str, what: str) -> EnvironmentFailed:
+        return await self._ended(f"{verb}: its host sent {what}")
+
+    async def _ended(self, why: str) -> EnvironmentFailed:
+        await self.leave()
         self.lost = True
-        code = message["exited"] if message else code
-        self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 2000))
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
-        tail = f"; it last said: {lines[-1][:300]}" if lines else ""
+        return EnvironmentFailed(f"{self._what}: {why} and its host was killed")
+
+    async def _crashed(self, how: str, message: Mapping[str, Any] | None = None) -> EnvironmentFailed:
+        code = message["exited"] if message else None
+        if self._link is not None and code is None:
+            code = await self._link.exit_code()
+        ended = await self.leave()
+        self.lost = True
+        last = shape_line(self._log.last_line()) if self._log is not None else ""
+        tail = f"; it last said: {last}" if last else ""
+        code = code if type(code) is int else ended
         return EnvironmentFailed(f"{self._what}: its host {how} (exit code {code}){tail}")
 
     async def leave(self) -> int | None:
@@ -166,30 +210,40 @@ class HostProcess:
 
     async def end(self) -> None:
         await self.leave()
-        self._log.close()
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
 
 class _Spawned:
     """A `Link` to a process that this one started."""
 
-    def __init__(self, process: asyncio.subprocess.Process, channel: AsyncChannel, lifeline: Lifeline) -> None:
-        self.process = process
+    def __init__(self, lodging: Lodging, channel: AsyncChannel, lifeline: Lifeline) -> None:
+        self.lodging = lodging
         self.channel = channel
+        self.host_pid: int | None = None  # of the host itself, inside a sandbox
         self._lifeline = lifeline
+        lodging.enter()
+
+    def resolve(self, inner: int) -> int | None:
+        return seen_from_outside(self.lodging.pid, inner)
+
+    def pids(self) -> list[int]:
+        return self.lodging.pids()
+
+    async def exit_code(self) -> int | None:
+        return await asyncio.to_thread(self.lodging.exit_code)
 
     async def end(self) -> int | None:
-        """Kill the whole process group: an environment may have left children behind."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        await self.process.wait()
-        self.channel.close()
-        self._lifeline.close()
-        return self.process.returncode
+        """Kill all of it: an environment may have left children behind."""
+        try:
+            await asyncio.shield(asyncio.to_thread(self._end))
+        finally:
+            self.channel.close()  # after it was killed: once it has gone by itself, its daemons are not found any more
+            self._lifeline.close()
+            PLACES.give_back()
+        return None
 
-
-def _variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """An environment runs hostile commands: it gets no keys. Nor does one host among many need a pool of threads,
-    which would keep it from being forked."""
-    marks = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
-    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return single | {k: v for k, v in variables.items() if not any(mark in k.upper() for mark in marks)}
+    def _end(self) -> None:
+        self.lodging.kill_host(self.host_pid)
+        self.lodging.leave()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
-from recompact.chat import Message, ToolSpec, Usage
-from recompact.environments.hooks import as_literals
-from recompact.environments.host_process import HostProcess, HostSettings
+from recompact.chat import Message, ToolCall, ToolSpec, Usage
+from recompact.environments.hooks import BEHAVIOURS, as_literals
+from recompact.environments.host_process import HostProcess
+from recompact.environments.lodging import HostSettings, bubblewrap_for
 from recompact.environments.protocol import (
     AsyncAsk,
     Behaviour,
@@ -21,13 +23,28 @@ from recompact.environments.protocol import (
     Observation,
     Opening,
     Strategy,
+    SuiteFailed,
     Task,
+)
+from recompact.environments.shaping import (
+    Changes,
+    Misshapen,
+    fields_of,
+    shape_line,
+    shape_observation,
+    shape_opening,
+    shape_score,
+    shape_tasks,
+    shape_texts,
+    shape_traits,
 )
 from recompact.environments.snapshots.async_channel import socket_pair
 from recompact.environments.snapshots.holders import HeldEpisode, HeldSnapshot, Holder, HolderGone, Holders
 from recompact.environments.snapshots.replay import Log, log_of, record, replay
 from recompact.environments.snapshots.strategy import FORK, REPLAY
 from recompact.trajectory import Action, Score, Snapshot
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -40,14 +57,22 @@ class HostedSuite(HostSettings):
 
     holders: Holders = field(default_factory=Holders, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        bubblewrap_for(self)  # which refuses what this machine cannot do
+
     @property
     def name(self) -> str:
         return self.spec
 
     async def tasks(self, split: str) -> Sequence[Task]:
-        process = HostProcess(self, "the list of tasks")
+        process = HostProcess(self, f"suite {self.name}")
         try:
-            return [Task(*data) for data in await process.call("tasks", split=split)]
+            data = await process.call("tasks", split=split)
+            return list(shape_tasks([Task(*fields_of(each, 4)) for each in _list(data)], travels=True))
+        except Misshapen as error:
+            raise SuiteFailed(f"suite {self.name}: tasks returned the wrong thing: {error}") from None
+        except EnvironmentFailed as failure:
+            raise SuiteFailed(str(failure)) from failure
         finally:
             await process.end()
 
@@ -55,11 +80,17 @@ class HostedSuite(HostSettings):
         return HostedEpisode(self, task, ask)
 
     async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
-        return await self._hook_answers("behaviours", "actions", [action.to_json() for action in actions])
+        answers = await self._hook_answers("behaviours", "actions", [action.to_json() for action in actions])
+        if answers is not None and not all(each is None or each in BEHAVIOURS for each in answers):
+            raise EnvironmentFailed(f"suite {self.name}: behaviour must be {', '.join(BEHAVIOURS)} or None")
+        return answers
 
     async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
         answers = await self._hook_answers("literals", "texts", texts)
-        return None if answers is None else [as_literals(answer) for answer in answers]
+        try:
+            return None if answers is None else [as_literals(answer) for answer in answers]
+        except ValueError as error:
+            raise EnvironmentFailed(f"suite {self.name}: {error}") from None
 
     async def _hook_answers(self, verb: str, what: str, items: Sequence[Any]) -> list[Any] | None:
         """What the suite's hook answers for each item, many to a message; None where it has no such hook."""
@@ -70,6 +101,8 @@ class HostedSuite(HostSettings):
                 answer = await process.call(verb, **{what: items[start : start + _MANY]})
                 if answer is None:
                     return None
+                if not isinstance(answer, list) or len(answer) != len(items[start : start + _MANY]):
+                    raise EnvironmentFailed(f"suite {self.name}: {verb}: one answer for each was expected")
                 answers += answer
             return answers
         finally:
@@ -87,7 +120,9 @@ class HostedEpisode:
         self._suite = suite
         self._task = task
         self._key = json.dumps([suite.spec, dict(suite.options), str(suite.directory), task.id], sort_keys=True)
-        self._process = HostProcess(suite, f"task {task.id}", ask)
+        self._what = f"suite {suite.name}, task {task.id}"
+        self._process = HostProcess(suite, self._what, ask)
+        self.changes: Counter[str] = Counter()
         self._running = False
         self._opening: Opening | None = None
         self._strategy: Strategy = "state"
@@ -105,13 +140,17 @@ class HostedEpisode:
 
     async def step(self, action: Action) -> Observation:
         await self._run()
-        observation = Observation(*await self._process.call("step", action=action.to_json()))
+        observation = await self._ask_for(
+            "step",
+            lambda data, changes: shape_observation(Observation(*fields_of(data, 3)), changes),
+            action=action.to_json(),
+        )
         self._log.append((action, observation.text))
         return observation
 
     async def score(self) -> Score:
         await self._run()
-        return Score(*await self._process.call("score"))
+        return await self._ask_for("score", lambda data, changes: shape_score(Score(*fields_of(data, 3)), changes))
 
     async def snapshot(self) -> Snapshot:
         await self._run()
@@ -121,11 +160,12 @@ class HostedEpisode:
             return HeldSnapshot(FORK, data, holder.id if holder else "")
         try:
             if self._strategy != REPLAY:
-                return Snapshot(self._strategy, base64.b64decode(await self._process.call("snapshot")))
+                data = await self._ask_for("snapshot", lambda data, changes: _decoded(data))
+                return Snapshot(self._strategy, data)
         except NotImplementedError:
             pass
         if not self._whole:
-            raise EnvironmentFailed(f"task {self._task.id}: its state was put back, so its actions are not all known")
+            raise EnvironmentFailed(f"{self._what}: its state was put back, so its actions are not all known")
         return record(self._log)
 
     async def restore(self, snapshot: Snapshot) -> None:
@@ -141,8 +181,8 @@ class HostedEpisode:
         """Whether two observations are the same, apart from what the environment masks."""
         if recorded == seen or not self._masked:
             return recorded == seen
-        one, other = await self._process.call("mask", texts=[recorded, seen])
-        return bool(one == other)
+        one, other = await self._ask_for("mask", lambda data, changes: shape_texts(data, 2), texts=[recorded, seen])
+        return one == other
 
     async def close(self) -> None:
         await self._process.close()
@@ -153,21 +193,36 @@ class HostedEpisode:
             assert self._opening is not None
             return self._opening
         promised, task = self._opening, self._task
-        traits = await self._process.call("open", task=[task.id, task.text, dict(task.groups), dict(task.data)])
-        self._strategy, self._masked = traits["strategy"], traits["masked"]
-        data = await self._process.call("start")
-        opening = self._opening = Opening(
-            tuple(Message.from_json(m) for m in data["prefix"]),
-            tuple(ToolSpec.from_json(t) for t in data["tools"]),
-            data["text_actions"],
+        self._strategy, self._masked = await self._ask_for(
+            "open",
+            lambda data, changes: shape_traits(*fields_of(data, 2)),
+            task=[task.id, task.text, dict(task.groups), dict(task.data)],
+        )
+        opening = self._opening = await self._ask_for(
+            "start", lambda data, changes: shape_opening(_opening(data), changes)
         )
         self._running = True
         if promised is not None and opening != promised:
             raise EnvironmentFailed(
-                f"task {task.id}: its opening is not the same at every start, which an environment with"
+                f"{self._what}: its opening is not the same at every start, which an environment with"
                 ' snapshots = "fork" must see to'
             )
         return opening
+
+    async def _ask_for(self, verb: str, shape: Callable[[Any, Changes], T], **values: Any) -> T:
+        """What a verb gives, brought into shape; a host that answers with something else is ended.
+
+        The host shapes values before it sends them, so that what comes otherwise was not sent by our code.
+        """
+        data = await self._process.call(verb, **values)
+        changes: Changes = []
+        try:
+            return_value = shape(data.get("value"), changes) if isinstance(data, dict) else _no_value(data)
+            noted = _list(data.get("changes"))
+        except Misshapen as reason:
+            raise await self._process.refuse(verb, reason) from None
+        self.changes.update(f"{verb}: {shape_line(change)}" for change in [*noted, *changes][:100])
+        return return_value
 
     async def _hold(self) -> Holder | None:
         """Leave a frozen copy of the process behind."""
@@ -178,11 +233,17 @@ class HostedEpisode:
         channel, theirs = socket_pair()
         try:
             with theirs:
-                pid = await self._process.call("freeze", [theirs.fileno()])
+                inner = await self._process.call("freeze", [theirs.fileno()])
+            link = self._process.link
+            assert link is not None
+            pid = link.resolve(inner) if type(inner) is int else None
+            if pid is None:
+                raise await self._process.refuse("freeze", Misshapen("a process of its own was expected"))
         except BaseException:
             channel.close()
             raise
-        return await holders.add(pid, channel, HeldEpisode(self._key, list(self._log), self._opening, self._masked))
+        held = HeldEpisode(self._key, list(self._log), self._opening, self._masked)
+        return await holders.add(pid, channel, held, link.lodging)
 
     async def _redo(self, snapshot: Snapshot) -> None:
         """Go on from the holder that comes nearest to the snapshot; do again what is missing, often all or nothing."""
@@ -214,3 +275,35 @@ class HostedEpisode:
             await self._hold()
         except EnvironmentFailed as refused:
             _log.warning("%s; it will be replayed every time", refused)
+
+
+def _opening(data: Any) -> Opening:
+    """The JSON of an opening, taken apart; whether the parts are right is seen when they are shaped."""
+    prefix, tools, text_actions = fields_of(data, 3)
+    return Opening(
+        tuple(_message(each) for each in _list(prefix)),
+        tuple(ToolSpec(*fields_of(each, 3)) for each in _list(tools)),
+        text_actions,
+    )
+
+
+def _message(data: Any) -> Message:
+    role, content, calls, call_id = fields_of(data, 4)
+    return Message(role, content, tuple(ToolCall(*fields_of(call, 3)) for call in _list(calls)), call_id)
+
+
+def _list(data: Any) -> list[Any]:
+    if not isinstance(data, list):
+        raise Misshapen("a list was expected")
+    return data
+
+
+def _decoded(data: Any) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (TypeError, ValueError):
+        raise Misshapen("bytes in base64 were expected") from None
+
+
+def _no_value(data: Any) -> NoReturn:
+    raise Misshapen("a value with its changes was expected")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from recompact.chat import Usage
 from recompact.environments.hooks import behaviours_of, literals_of
@@ -17,13 +22,27 @@ from recompact.environments.protocol import (
     Opening,
     Strategy,
     Suite,
+    SuiteFailed,
     Task,
 )
-from recompact.environments.snapshots.directory import SnapshotRefused
+from recompact.environments.shaping import (
+    Changes,
+    Misshapen,
+    error_text,
+    shape_name,
+    shape_observation,
+    shape_opening,
+    shape_score,
+    shape_snapshot,
+    shape_tasks,
+    shape_texts,
+)
 from recompact.environments.snapshots.mask import Mask, mask_of
 from recompact.environments.snapshots.replay import Log, log_of, record, replay
 from recompact.environments.snapshots.strategy import FORK, REPLAY, put_back, strategy_of, take
 from recompact.trajectory import Action, Score, Snapshot
+
+T = TypeVar("T")
 
 
 class InProcessSuite:
@@ -31,116 +50,169 @@ class InProcessSuite:
 
     def __init__(self, suite: Suite) -> None:
         self._suite = suite
-
-    @property
-    def name(self) -> str:
-        return self._suite.name
+        self.name = _call(SuiteFailed, "the suite", "name", lambda: shape_name(suite.name))
 
     async def tasks(self, split: str) -> Sequence[Task]:
-        return self._suite.tasks(split)
+        return _call(SuiteFailed, f"suite {self.name}", "tasks", lambda: shape_tasks(self._suite.tasks(split)))
 
     def episode(self, task: Task, ask: AsyncAsk | None = None) -> Episode:
-        environment = self._suite.environment(task)
-        return InProcessEpisode(environment, task.id, mask_of(environment, self._suite))
+        return InProcessEpisode(
+            partial(_environment, self._suite, task), task.id, suite=self._suite, suite_name=self.name
+        )
 
     async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
-        try:
-            return behaviours_of(self._suite, actions)
-        except Exception as error:
-            raise self._failed("behaviour", error) from error
+        return self._hook("behaviour", lambda: behaviours_of(self._suite, actions))
 
     async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
-        try:
-            return literals_of(self._suite, texts)
-        except Exception as error:
-            raise self._failed("literals", error) from error
+        return self._hook("literals", lambda: literals_of(self._suite, texts))
 
-    def _failed(self, hook: str, error: Exception) -> EnvironmentFailed:
-        return EnvironmentFailed(f"suite {self.name}: {hook} raised {type(error).__name__}: {error}")
+    def _hook(self, name: str, answers: Callable[[], T]) -> T:
+        return _call(EnvironmentFailed, f"suite {self.name}", name, answers)
 
 
 class InProcessEpisode:
-    """One environment of this process. Whatever it raises is an error of this episode and of nothing else."""
+    """One environment of this process. Whatever it raises or returns is an error of this episode and of nothing else.
 
-    def __init__(self, environment: Environment, task: str, mask: Mask | None = None) -> None:
-        if hasattr(environment, "ask"):
-            raise EnvironmentFailed(
-                f"task {task}: this environment asks for a model, which only a hosted one can: set [suite] host = true"
-            )
-        self._environment = environment
-        self._task = task
-        self._mask = mask if mask is not None else mask_of(environment)
-        try:
-            self._strategy: Strategy = strategy_of(environment)
-        except SnapshotRefused as error:
-            raise EnvironmentFailed(f"task {task}: {error}") from None
-        if self._strategy == FORK:
-            raise EnvironmentFailed(
-                f"task {task}: this environment forks its process for a snapshot, which only a hosted one can:"
-                " set [suite] host = true"
-            )
+    `environment` is one that exists, or a function that makes it: that is called by the first verb.
+    """
+
+    def __init__(
+        self,
+        environment: Environment | Callable[[], Environment],
+        task: str,
+        *,
+        suite: Suite | None = None,
+        suite_name: str = "",
+    ) -> None:
+        self._suite = suite
+        self._what = f"suite {suite_name}, task {task}" if suite_name else f"task {task}"
+        self._environment: Environment | None = None
+        self._make = environment if not hasattr(type(environment), "close") and callable(environment) else None
+        self._mask: Mask | None = None
+        self._strategy: Strategy = "state"
         self._log: Log = []
         self._whole = True  # the log begins at the start: not so after the state was put back
+        self.changes: Counter[str] = Counter()
+        if self._make is None:
+            self._open(lambda: environment)
 
     @property
     def usage(self) -> Mapping[str, Usage]:
         return {}
 
     async def start(self) -> Opening:
-        try:
-            return self._environment.start()
-        except Exception as error:
-            raise self._failed("start", error) from error
+        return self._do("start", lambda environment, changes: shape_opening(environment.start(), changes))
 
     async def step(self, action: Action) -> Observation:
-        try:
-            observation = self._environment.step(action)
-        except Exception as error:
-            raise self._failed(f"step {action.name}", error) from error
+        verb = f"step {action.name}".rstrip()
+        observation = self._do(verb, lambda environment, changes: shape_observation(environment.step(action), changes))
         self._log.append((action, observation.text))
         return observation
 
     async def score(self) -> Score:
-        try:
-            return self._environment.score()
-        except Exception as error:
-            raise self._failed("score", error) from error
+        return self._do("score", lambda environment, changes: shape_score(environment.score(), changes))
 
     async def snapshot(self) -> Snapshot:
-        if self._strategy == REPLAY:
-            return self._replay_snapshot()
         try:
-            return Snapshot(self._strategy, take(self._environment, self._strategy))
+            data = self._do(
+                "snapshot", lambda environment, changes: shape_snapshot(take(environment, self._strategy)), True
+            )
+            return Snapshot(self._strategy, data)
         except NotImplementedError:
             return self._replay_snapshot()
-        except Exception as error:
-            raise self._failed("snapshot", error) from error
 
     async def restore(self, snapshot: Snapshot) -> None:
         if snapshot.strategy in (REPLAY, FORK):
             if self._log:
-                raise EnvironmentFailed(f"task {self._task}: only a fresh episode can be restored by replay")
+                raise EnvironmentFailed(f"{self._what}: only a fresh episode can be restored by replay")
             await replay(log_of(snapshot), self.step, self.agrees)
             return
-        try:
-            self._whole = False
-            put_back(self._environment, snapshot.strategy, snapshot.data)
-        except Exception as error:
-            raise self._failed("restore", error) from error
+        self._whole = False
+        self._do("restore", lambda environment, changes: put_back(environment, snapshot.strategy, snapshot.data))
 
     async def agrees(self, recorded: str, seen: str) -> bool:
         """Whether two observations are the same, apart from what the environment masks."""
-        if recorded == seen or self._mask is None:
+        mask = self._mask
+        if recorded == seen or mask is None:
             return recorded == seen
-        return self._mask(recorded) == self._mask(seen)
+        one, other = self._do("mask", lambda environment, changes: shape_texts([mask(recorded), mask(seen)], 2))
+        return one == other
 
     async def close(self) -> None:
-        self._environment.close()
+        """Nothing depends on a closed environment any more, so that its failure to close is counted and no more."""
+        environment, self._environment, self._make = self._environment, None, None
+        if environment is not None:
+            try:
+                _call(EnvironmentFailed, self._what, "close", environment.close)
+            except EnvironmentFailed:
+                self.changes["close failed"] += 1
+
+    def _do(self, verb: str, work: Callable[[Environment, Changes], T], optional: bool = False) -> T:
+        if self._environment is None:
+            if self._make is None:
+                raise EnvironmentFailed(f"{self._what}: it is closed, so {verb} cannot be done")
+            self._open(self._make)
+        environment = self._environment
+        assert environment is not None
+        changes: Changes = []
+        value = _call(EnvironmentFailed, self._what, verb, lambda: work(environment, changes), optional)
+        self.changes.update(f"{verb}: {change}" for change in changes)
+        return value
+
+    def _open(self, make: Callable[[], Any]) -> None:
+        environment = _call(EnvironmentFailed, self._what, "environment", make)
+        self._environment = environment
+        asks, self._mask = _call(
+            EnvironmentFailed,
+            self._what,
+            "environment",
+            lambda: (hasattr(environment, "ask"), mask_of(environment, self._suite)),
+        )
+        self._strategy = _call(EnvironmentFailed, self._what, "snapshots", lambda: strategy_of(environment))
+        for needed, what in ((asks, "asks for a model"), (self._strategy == FORK, "forks its process for a snapshot")):
+            if needed:
+                text = f"this environment {what}, which only a hosted one can: set [suite] host = true"
+                raise EnvironmentFailed(f"{self._what}: {text}")
 
     def _replay_snapshot(self) -> Snapshot:
         if not self._whole:
-            raise EnvironmentFailed(f"task {self._task}: its state was put back, so its actions are not all known")
+            raise EnvironmentFailed(f"{self._what}: its state was put back, so its actions are not all known")
         return record(self._log)
 
-    def _failed(self, verb: str, error: Exception) -> EnvironmentFailed:
-        return EnvironmentFailed(f"task {self._task}: {verb} raised {type(error).__name__}: {error}")
+
+def _environment(suite: Suite, task: Task) -> Environment:
+    return suite.environment(task)
+
+
+def _call(failure: type[EnvironmentFailed], what: str, verb: str, work: Callable[[], T], optional: bool = False) -> T:
+    """Call code of the user's. Whatever it raises becomes a failure, for it must not end more than its own episode.
+
+    That goes for what would otherwise end a program or a task as well: nobody cancels code that does not await.
+    """
+    try:
+        return work()
+    except Misshapen as error:
+        raise failure(f"{what}: {verb} returned the wrong thing: {error}") from None
+    except NotImplementedError as error:
+        if optional:
+            raise
+        raise failure(f"{what}: {verb} raised {error_text(error)}") from error
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and _is_the_users(error):
+            raise
+        raise failure(f"{what}: {verb} raised {error_text(error)}") from _carried(error)
+
+
+def _carried(error: BaseException) -> BaseException | None:
+    """The cause to show. One that would end a program or a task when it is raised again is not carried along."""
+    return error if isinstance(error, Exception) else None
+
+
+def _is_the_users(error: KeyboardInterrupt) -> bool:
+    """Whether somebody pressed Ctrl-C: asyncio's own handler raised it, or Python's, which leaves no frame."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    if frame is not None and frame.tb_frame.f_globals.get("__name__") == asyncio.runners.__name__:
+        return True
+    return signal.getsignal(signal.SIGINT) is signal.default_int_handler

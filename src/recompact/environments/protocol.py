@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from recompact.chat import Message, Reply, Request, ToolSpec, Usage
-from recompact.errors import RecompactError
+from recompact.errors import InputError, RecompactError
 from recompact.trajectory import Action, Score, Snapshot
 
 
@@ -113,6 +113,11 @@ class Episode(Protocol):
         """What the environment itself asked models for, by role."""
         ...
 
+    @property
+    def changes(self) -> Mapping[str, int]:
+        """What had to be changed in values of the environment before they could be used, and how often."""
+        ...
+
     async def start(self) -> Opening: ...
 
     async def step(self, action: Action) -> Observation: ...
@@ -155,3 +160,7 @@ AsyncAsk = Callable[[str, Request], Awaitable[Reply]]
 
 class EnvironmentFailed(RecompactError):
     """This episode is broken: its host crashed, hung or raised. No other episode is affected."""
+
+
+class SuiteFailed(EnvironmentFailed, InputError):
+    """The suite itself cannot be used: it has no name, or no list of tasks that names each of them once."""

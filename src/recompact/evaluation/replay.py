@@ -239,6 +239,7 @@ def _unit(case: _Case, name: str, arm: Arm | None, opening: Opening, failed: dic
             study.agent(calls),
             count=study.count,
             step_limit=study.config.run.step_limit,
+            observation_tokens=study.config.run.observation_tokens,
             progress=study.progress,
         )
         if continuation.ending == "environment error":

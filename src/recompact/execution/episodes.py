@@ -12,7 +12,7 @@ from recompact.context import Context
 from recompact.environments.protocol import EnvironmentFailed, Episode, Opening, Task
 from recompact.models.journal import UnitCalls
 from recompact.progress import SILENT, Progress
-from recompact.rollout import Agent, rollout
+from recompact.rollout import OBSERVATION_TOKENS, Agent, rollout
 from recompact.tokens import TokenCounter
 from recompact.trajectory import Action, Incident, Score, Snapshot, Trajectory
 
@@ -30,6 +30,7 @@ async def run_episode(
     context: Context | None = None,
     actions: Sequence[Action] = (),
     snapshots: bool = True,
+    observation_tokens: int = OBSERVATION_TOKENS,
     progress: Progress = SILENT,
 ) -> Trajectory:
     """An environment that fails to start or to restore ends its own trajectory, with no steps."""
@@ -37,7 +38,7 @@ async def run_episode(
         opening = await episode.start()
         if snapshot is not None:
             await episode.restore(snapshot)
-        return await rollout(
+        trajectory = await rollout(
             task=task.id,
             agent=agent,
             episode=episode,
@@ -49,13 +50,18 @@ async def run_episode(
             step_limit=step_limit,
             actions=actions,
             snapshots=snapshots,
+            observation_tokens=observation_tokens,
             progress=progress,
         )
     except EnvironmentFailed as failure:
         empty = context if context is not None else Context(())
-        return Trajectory(task.id, (), (), "environment error", Score.of(False), empty, error=str(failure))
+        trajectory = Trajectory(task.id, (), (), "environment error", Score.of(False), empty, error=str(failure))
     finally:
         await episode.close()
+    for change, times in sorted(episode.changes.items()):
+        text = f"{change}, {times} times" if times > 1 else change
+        trajectory = trajectory.with_incident(Incident(trajectory.steps, "value changed", text))
+    return trajectory
 
 
 def with_differences(trajectory: Trajectory, calls: UnitCalls) -> Trajectory:

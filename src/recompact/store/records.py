@@ -6,8 +6,8 @@ a trajectory and reading it back gives an equal value.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -90,8 +90,22 @@ def write_continuation(
         store.finish(name, "continuation", canonical(document), seconds)
 
 
+@contextmanager
+def _reading(store: Store, what: str) -> Iterator[None]:
+    """A document that is not as it is written here was not written here."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise store.damaged(f"{what} cannot be read ({type(error).__name__})") from error
+
+
 def read_trajectory(store: Store, unit: str) -> Trajectory:
     data = store.result(unit)
+    with _reading(store, unit):
+        return _trajectory(store, data)
+
+
+def _trajectory(store: Store, data: Any) -> Trajectory:
     message = _messages(store)
     return Trajectory(
         task=data["task"],
@@ -112,7 +126,8 @@ def read_boundary(store: Store, unit: str, index: int) -> Boundary:
     rows = store._rows("SELECT document FROM boundaries WHERE unit = ? AND idx = ?", (unit, index))
     if not rows:
         raise LookupError(f"{unit} has no boundary {index}")
-    return _boundary(store, rows[0]["document"], _messages(store))
+    with _reading(store, f"boundary {index} of {unit}"):
+        return _boundary(store, rows[0]["document"], _messages(store))
 
 
 def _trajectory_document(store: Store, trajectory: Trajectory, boundaries: Sequence[bytes]) -> dict[str, Any]:
@@ -136,7 +151,7 @@ _Messages = Callable[[str], Message]
 
 def _messages(store: Store) -> _Messages:
     """Messages by the hash that documents give. One that stands in many contexts is read once."""
-    return cache(lambda key: Message.from_json(json.loads(store.text(bytes.fromhex(key)))))
+    return cache(lambda key: Message.from_json(store.document(bytes.fromhex(key))))
 
 
 def _turn_document(store: Store, turn: Turn) -> list[Any]:
@@ -184,7 +199,7 @@ def _boundary_document(store: Store, boundary: Boundary) -> bytes:
 
 
 def _boundary(store: Store, key: bytes, message: _Messages) -> Boundary:
-    data = json.loads(store.text(key))
+    data = store.document(key)
     snapshot = data["snapshot"]
     return Boundary(
         index=data["index"],

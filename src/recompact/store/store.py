@@ -32,6 +32,23 @@ T = TypeVar("T")
 _SMALL = 200  # bytes below which compressing costs more than it saves
 
 
+_MOST = 512 * 1024 * 1024  # bytes of one text: far more than anything that is written, and no more than fits
+
+
+def _unpacked(codec: Any, data: Any) -> bytes | None:
+    """The bytes that were packed, or None where these are not what `put` writes."""
+    if codec not in (0, 1) or not isinstance(data, bytes):
+        return None
+    if codec == 0:
+        return data
+    unpacking = zlib.decompressobj()
+    try:
+        raw = unpacking.decompress(data, _MOST + 1)
+    except zlib.error:
+        return None
+    return raw if unpacking.eof and len(raw) <= _MOST else None
+
+
 class Store:
     """An open run file: `Store.open` to write, `Store.read` to read."""
 
@@ -111,11 +128,27 @@ class Store:
     def blob(self, key: bytes) -> bytes:
         row = self._db.execute("SELECT codec, data FROM texts WHERE hash = ?", (key,)).fetchone()
         if row is None:
-            raise StoreError(f"{self.path} is damaged: text {key.hex()[:12]} is missing")
-        return zlib.decompress(row[1]) if row[0] else bytes(row[1])
+            raise self.damaged(f"text {key.hex()[:12]} is missing")
+        raw = _unpacked(row[0], row[1])
+        if raw is None or hashlib.sha256(raw).digest() != key:
+            raise self.damaged(f"text {key.hex()[:12]} is not the one that was written")
+        return raw
 
     def text(self, key: bytes) -> str:
-        return self.blob(key).decode("utf-8", "surrogatepass")
+        try:
+            return self.blob(key).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise self.damaged(f"text {key.hex()[:12]} is no text") from None
+
+    def document(self, key: bytes) -> Any:
+        """What a text says as JSON."""
+        try:
+            return json.loads(self.text(key))
+        except (ValueError, RecursionError):
+            raise self.damaged(f"text {key.hex()[:12]} is no document") from None
+
+    def damaged(self, what: str) -> StoreError:
+        return StoreError(f"{self.path} is damaged or was changed by somebody: {what}. Use another copy of it")
 
     # -- metadata ------------------------------------------------------------------------------------------------
 
@@ -160,7 +193,7 @@ class Store:
         ordinal, _, message, finish, model, notes, *usage = row
 
         def read() -> Reply:
-            written = Message.from_json(json.loads(self.text(message)))
+            written = Message.from_json(self.document(message))
             reply = Reply(written, Usage(*usage), finish, model, tuple(json.loads(notes)))
             if not in_shape(reply):
                 raise ValueError("it is not in the shape that replies are kept in")
@@ -279,7 +312,7 @@ class Store:
         row = self._db.execute("SELECT result FROM units WHERE name = ?", (unit,)).fetchone()
         if row is None:
             raise StoreError(f"{self.path} has no finished unit {unit!r}")
-        return json.loads(self.text(row[0]))
+        return self.document(row[0])
 
     def digest(self, prefix: str = "", without: str | None = None) -> str:
         """One hash over the results of units, in order of name; timings have no part in it.

@@ -156,7 +156,7 @@ async def test_an_opening_that_changes_is_refused() -> None:
 
 async def test_a_fork_needs_a_host() -> None:
     with pytest.raises(EnvironmentFailed, match="set \\[suite\\] host = true"):
-        InProcessSuite(OneTask("Living")).episode(TASK)
+        await InProcessSuite(OneTask("Living")).episode(TASK).start()
 
 
 async def test_too_few_actions_are_no_check() -> None:

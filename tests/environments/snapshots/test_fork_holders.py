@@ -18,6 +18,7 @@ from processes import alive, gone, linux_only
 from snapshot_suites import ROLLS, TASK, do
 
 from recompact.environments.hosted import HostedEpisode, HostedSuite
+from recompact.environments.lodging import Lodging
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.snapshots.holders import Holders
 from recompact.execution.episodes import run_episode
@@ -45,8 +46,14 @@ async def started(suite: HostedSuite) -> AsyncIterator[HostedEpisode]:
         await episode.close()
 
 
-async def pid_of(episode: HostedEpisode) -> int:
-    return int((await episode.step(do("pid"))).text)
+async def pid_of(episode: HostedEpisode, what: str = "pid") -> int:
+    """Of the process itself, or of a child that it starts, as they are seen from outside their sandbox."""
+    inner = int((await episode.step(do(what))).text)
+    link = episode._process.link
+    assert link is not None
+    pid = link.resolve(inner)
+    assert pid is not None
+    return pid
 
 
 async def rolled(episode: HostedEpisode, count: int = 3) -> Snapshot:
@@ -190,7 +197,7 @@ async def test_the_kill_timer_ends_a_branch_with_its_children_and_leaves_the_hol
         snapshot = await rolled(original)
         async with started(suite) as branch:
             await branch.restore(snapshot)
-            child, pid = int((await branch.step(do("child"))).text), await pid_of(branch)
+            child, pid = await pid_of(branch, "child"), await pid_of(branch)
             with pytest.raises(EnvironmentFailed, match="step took longer than 2 s and its host was killed"):
                 await branch.step(do("hang"))
             await gone(child, pid)
@@ -214,10 +221,7 @@ async def test_a_branch_that_dies_says_how() -> None:
     suite.holders.close()
 
 
-async def test_copies_outside_the_memory_are_removed_in_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # for the hosts
+async def test_copies_outside_the_memory_are_removed_in_the_end() -> None:
     suite = hosted("Threaded")
     places = []
     async with started(suite) as original:
@@ -229,10 +233,12 @@ async def test_copies_outside_the_memory_are_removed_in_the_end(
                 places.append((await branch.step(do("where"))).text)
     assert len(set(places)) == 3
     (holder,) = suite.holders
-    assert len(os.listdir(tmp_path)) == 1  # the holder's own
+    lodging = holder.lodging
+    assert isinstance(lodging, Lodging)
+    assert len(list(lodging.private.glob("tmp/recompact-test-*"))) == 1  # the holder's own
     suite.holders.close()
     await gone(holder.pid)
-    assert not os.listdir(tmp_path)
+    assert not lodging.private.exists()
 
 
 async def test_a_rollout_goes_on_from_a_fork() -> None:
@@ -257,14 +263,14 @@ async def main():
     suite, pids = hosted(timeout=100), []
     original = suite.episode(TASK)
     await original.start()
-    pids.append(int((await original.step(do("child"))).text))
+    pids.append(await pid_of(original, "child"))
     pids.append(await pid_of(original))
     snapshot = await rolled(original)
     branches = []
     for number in range(3):
         branch = suite.episode(TASK)
         await branch.restore(snapshot)
-        pids += [await pid_of(branch), int((await branch.step(do("child"))).text)]
+        pids += [await pid_of(branch), await pid_of(branch, "child")]
         snapshot = await rolled(branch, number + 1)
         branches.append(branch)
     pids += [holder.pid for holder in suite.holders]

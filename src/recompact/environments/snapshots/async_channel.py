@@ -12,7 +12,26 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recompact.environments.snapshots.channel import Message, pack
+from recompact.environments.snapshots.channel import MESSAGE_LIMIT, Message, pack
+
+_PART = 1 << 20
+_MOST_VALUES = 8_000_000  # commas and brackets in a message: more would take gigabytes as Python objects
+
+
+class Garbled(Exception):
+    """What came from a host is no message of the protocol; the text says what it was."""
+
+
+def _message(data: bytes) -> Message:
+    if sum(map(data.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+        raise Garbled(f"a message of more than {_MOST_VALUES:,} values")
+    try:
+        message = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise Garbled(f"bytes that are no JSON ({type(error).__name__})") from None
+    if not isinstance(message, dict):
+        raise Garbled(f"a JSON {type(message).__name__} in place of an object")
+    return message
 
 
 class AsyncChannel:
@@ -38,15 +57,22 @@ class AsyncChannel:
         with contextlib.suppress(OSError):
             self._socket.send(pack(message))
 
-    async def receive(self) -> Message | None:
-        """The next message, or None where the other side has gone or broke off in the middle."""
+    async def receive(self, limit: int = MESSAGE_LIMIT) -> Message | None:
+        """The next message, or None where the other side has gone or broke off in the middle.
+
+        Raises `Garbled` for anything that is no message of at most `limit` bytes.
+        """
         try:
             head = await self._exactly(4)
-            data = await self._exactly(struct.unpack(">I", head)[0]) if len(head) == 4 else b""
-            message: Message | None = json.loads(data) if data else None
-        except (ConnectionError, ValueError):
+            if len(head) < 4:
+                return None
+            size = struct.unpack(">I", head)[0]
+            if not 0 < size <= limit:
+                raise Garbled(f"a message of {size:,} bytes, where 1 to {limit:,} are allowed")
+            data = await self._exactly(size)
+        except ConnectionError:
             return None
-        return message
+        return _message(data) if len(data) == size else None
 
     async def drain(self) -> bytes:
         """The last bytes before the other side is gone, when it may stop in the middle of a message."""
@@ -58,14 +84,10 @@ class AsyncChannel:
 
     async def _exactly(self, size: int) -> bytes:
         loop = asyncio.get_running_loop()
-        data = bytearray(size)
-        view, filled = memoryview(data), 0
-        while filled < size:
-            more = await loop.sock_recv_into(self._socket, view[filled:])
-            if not more:
-                break
-            filled += more
-        return bytes(data[:filled])
+        data = bytearray()
+        while len(data) < size and (part := await loop.sock_recv(self._socket, min(size - len(data), _PART))):
+            data += part  # it grows with what has come: a length alone is only a claim
+        return bytes(data)
 
     def close(self) -> None:
         self._socket.close()

@@ -15,18 +15,28 @@ from typing import Any
 
 Message = dict[str, Any]
 
+MESSAGE_LIMIT = 96 * 1024 * 1024
+"""Bytes of one message, unless [suite.limits] message says otherwise."""
+
 _MOST_FILES = 8
 
 
-def pack(message: Mapping[str, Any]) -> bytes:
+class TooLarge(Exception):
+    """This message is over the limit and was not sent."""
+
+
+def pack(message: Mapping[str, Any], limit: int = 0xFFFFFFFF) -> bytes:
     data = json.dumps(message).encode()
+    if len(data) > limit:
+        raise TooLarge(f"it takes {len(data):,} bytes, where {limit:,} are allowed ([suite.limits] message)")
     return struct.pack(">I", len(data)) + data
 
 
 class Channel:
     """The end inside a host. `lifeline` is a pipe that only the harness can end: see `fork.die_with_harness`."""
 
-    def __init__(self, descriptor: int, lifeline: int | None = None) -> None:
+    def __init__(self, descriptor: int, lifeline: int | None = None, limit: int = MESSAGE_LIMIT) -> None:
+        self.limit = limit  # of what is sent
         self._socket = socket.socket(fileno=descriptor)
         self._socket.settimeout(None)  # an environment may have set another default
         self._lifeline = lifeline
@@ -35,7 +45,7 @@ class Channel:
         return self._socket.fileno()
 
     def send(self, message: Mapping[str, Any]) -> None:
-        self._socket.sendall(pack(message))
+        self._socket.sendall(pack(message, self.limit))
 
     def receive(self) -> Message | None:
         received = self.receive_with_files()

@@ -83,7 +83,7 @@ def _holder(
         with contextlib.suppress(OSError):
             write(report, f"{type(error).__name__}: {error}".encode())
         _exit(1)
-    return _hold(environment, listening, randomness)
+    return _hold(environment, listening, randomness, channel.limit)
 
 
 @dataclass
@@ -128,7 +128,7 @@ class _Branches:
             answers.close()
 
 
-def _hold(environment: Environment, control: Channel, randomness: _Randomness) -> Channel:
+def _hold(environment: Environment, control: Channel, randomness: _Randomness, limit: int) -> Channel:
     branches = _Branches()
     while True:
         poll = select.poll()
@@ -148,6 +148,7 @@ def _hold(environment: Environment, control: Channel, randomness: _Randomness) -
         elif "fork" in message:
             branch = _fork_branch(environment, control, files, branches, randomness)
             if branch is not None:
+                branch.limit = limit
                 return branch
 
 
@@ -188,6 +189,7 @@ def _fork_branch(
         die_with_parent(holder)
         setsid()  # a group of its own, which the kill timer can end with all its children
         die_with_harness(lifeline)
+        adopt_orphans()
         control.close()
         branches.forget()
         dup2(log, 2)
@@ -297,6 +299,14 @@ def die_with_harness(lifeline: int) -> bool:
     if poll.poll(0):  # the harness was gone before we asked
         end_group()
     return True
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all whose parent dies below this process, so that a daemon is still found when it ends."""
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(36, 1)
 
 
 def end_group() -> NoReturn:

@@ -11,15 +11,15 @@ import contextlib
 import itertools
 import os
 import re
-import signal
 import uuid
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
+from recompact.environments.process_tree import kill_all, proportional, resident, seen_from_outside
 from recompact.environments.protocol import Opening
-from recompact.environments.snapshots.async_channel import AsyncChannel, Lifeline, socket_pair
+from recompact.environments.snapshots.async_channel import AsyncChannel, Garbled, Lifeline, socket_pair
 from recompact.environments.snapshots.replay import Log
 from recompact.trajectory import Snapshot
 
@@ -45,6 +45,21 @@ class Link(Protocol):
     @property
     def channel(self) -> AsyncChannel: ...
 
+    @property
+    def lodging(self) -> Lodging: ...
+
+    def pids(self) -> list[int]:
+        """Its processes, without those that are holders."""
+        ...
+
+    def resolve(self, inner: int) -> int | None:
+        """The pid, as the harness sees it, of the process of it that calls itself `inner`."""
+        ...
+
+    async def exit_code(self) -> int | None:
+        """How it ended by itself, where that can be known."""
+        ...
+
     async def end(self) -> int | None:
         """Kill it with all its children; returns its exit code where that is known."""
         ...
@@ -60,44 +75,72 @@ class HeldEpisode:
     masked: bool
 
 
+class Lodging(Protocol):
+    """Where a holder lives: the sandbox and the private directories of the host that it was forked from."""
+
+    def enter(self) -> None:
+        """An episode goes on in it."""
+        ...
+
+    def leave(self) -> None:
+        """That episode has ended."""
+        ...
+
+    def add_holder(self, pid: int) -> None: ...
+
+    def drop_holder(self, pid: int) -> None: ...
+
+    def below(self, pid: int) -> list[int]:
+        """A process and what it started, but for holders and what goes on from them."""
+        ...
+
+
 class Holder:
     """One frozen process, as the harness sees it. It lives until it is retired and its last branch has ended."""
 
-    def __init__(self, pid: int, channel: AsyncChannel, held: HeldEpisode) -> None:
+    def __init__(self, pid: int, channel: AsyncChannel, held: HeldEpisode, lodging: Lodging) -> None:
         self.id = uuid.uuid4().hex
         self.pid = pid
         self.held = held
+        self.lodging = lodging
+        lodging.add_holder(pid)
         self.used = 0
         self._channel = channel
         self._branches = 0
         self._retired = False
+        self._closed = False
 
-    async def branch(self, log: BinaryIO, timeout: float) -> Branch:
-        """A live process that goes on from here, with its errors in `log`."""
+    async def branch(self, log: int, timeout: float) -> Branch:
+        """A live process that goes on from here and writes its errors to `log`."""
         if self._retired:
             raise HolderGone("it was dropped")
         channel, theirs = socket_pair()
         lifeline = Lifeline()
         self._branches += 1
+        self.lodging.enter()
         try:
-            with theirs:
-                await self._channel.send({"fork": True}, [theirs.fileno(), log.fileno(), lifeline.theirs])
             async with asyncio.timeout(timeout):
+                with theirs:
+                    await self._channel.send({"fork": True}, [theirs.fileno(), log, lifeline.theirs])
                 answer = await channel.receive()
             if answer is None or "ok" not in answer:
-                raise HolderGone("it died" if answer is None else answer.get("error", "its branch died at once"))
+                raise HolderGone(str("it died" if answer is None else answer.get("error", "its branch died at once")))
+            inner = answer["ok"]
+            pid = seen_from_outside(self.pid, inner) if type(inner) is int else None
+            if pid is None:
+                raise HolderGone("its branch is no process of its own")
         except BaseException as error:
             channel.close()
             lifeline.close()  # which also ends a branch that came too late
             self.leave()
             if isinstance(error, TimeoutError):
                 raise HolderGone(f"it did not answer within {timeout:g} s") from None
-            if isinstance(error, OSError):
+            if isinstance(error, OSError | Garbled):
                 raise HolderGone(str(error)) from None
             raise
         finally:
             lifeline.hand_over()
-        return Branch(self, answer["ok"], channel, lifeline)
+        return Branch(self, pid, inner, channel, lifeline)
 
     def kill(self, pid: int) -> None:
         self._channel.tell({"kill": pid})
@@ -105,6 +148,7 @@ class Holder:
     def leave(self) -> None:
         """Called when a branch has ended."""
         self._branches -= 1
+        self.lodging.leave()
         self._close_if_idle()
 
     def retire(self) -> None:
@@ -113,30 +157,44 @@ class Holder:
         self._close_if_idle()
 
     def _close_if_idle(self) -> None:
-        if self._retired and not self._branches:
+        if self._retired and not self._branches and not self._closed:
+            self._closed = True
             self._channel.close()
+            self.lodging.drop_holder(self.pid)
 
 
 class Branch:
     """A `Link` to a process that a holder forked."""
 
-    def __init__(self, holder: Holder, pid: int, channel: AsyncChannel, lifeline: Lifeline) -> None:
+    def __init__(self, holder: Holder, pid: int, inner: int, channel: AsyncChannel, lifeline: Lifeline) -> None:
         self.holder = holder
         self.pid = pid
+        self.lodging = holder.lodging
+        self._inner = inner  # its pid as it and its holder see it
         self.channel = channel
         self._lifeline = lifeline
 
+    def pids(self) -> list[int]:
+        return self.lodging.below(self.pid)
+
+    def resolve(self, inner: int) -> int | None:
+        return seen_from_outside(self.pid, inner)
+
+    async def exit_code(self) -> int | None:
+        return None  # its holder says so when it is ended
+
     async def end(self) -> int | None:
         code = None
-        self.holder.kill(self.pid)
+        pids = self.pids()
+        self.holder.kill(self._inner)
         try:
             async with asyncio.timeout(_END_PATIENCE):
                 last = await self.channel.drain()
             status = re.search(rb'\{"exited": (-?\d+)\}$', last)
             code = int(status[1]) if status else None
         except TimeoutError:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
+            pass
+        kill_all(pids)  # its holder kills its group; this reaches those that have left the group
         self.channel.close()
         self._lifeline.close()
         self.holder.leave()
@@ -162,8 +220,8 @@ class Holders:
     def __iter__(self) -> Iterator[Holder]:
         return iter(tuple(self._holders.values()))
 
-    async def add(self, pid: int, channel: AsyncChannel, held: HeldEpisode) -> Holder:
-        holder = Holder(pid, channel, held)
+    async def add(self, pid: int, channel: AsyncChannel, held: HeldEpisode, lodging: Lodging) -> Holder:
+        holder = Holder(pid, channel, held, lodging)
         holder.used = next(self._clock)
         self._holders[holder.id] = holder
         sizes = await self._sizes()
@@ -174,11 +232,11 @@ class Holders:
     async def _sizes(self) -> dict[int, int]:
         """Memory by pid, as exact as the decision needs: the exact figure takes milliseconds for each process."""
         pids = [each.pid for each in self]
-        resident = _resident_sizes(pids)
-        if sum(resident.values()) <= self.memory:
-            return resident
+        at_most = {pid: resident(pid) for pid in pids}
+        if sum(at_most.values()) <= self.memory:
+            return at_most
         self._unmeasured += 1
-        sizes = {pid: self._measured.get(pid, size) for pid, size in resident.items()}
+        sizes = {pid: self._measured.get(pid, size) for pid, size in at_most.items()}
         if sum(sizes.values()) > self.memory or self._unmeasured > _MEASURE_EVERY:
             sizes = self._measured = await asyncio.to_thread(_proportional_sizes, pids)
             self._unmeasured = 0
@@ -213,22 +271,8 @@ def _retire_all(holders: dict[str, Holder]) -> None:
         holder.retire()
 
 
-def _resident_sizes(pids: Sequence[int]) -> dict[int, int]:
-    """Bytes of memory by pid, shared ones counted in full: never less than the proportional size."""
-    sizes = {}
-    for pid in pids:
-        with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/statm") as file:
-            sizes[pid] = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return sizes
-
-
 def _proportional_sizes(pids: Sequence[int]) -> dict[int, int]:
-    """Bytes of memory by pid, a page that n processes share counting 1/n; nothing where this cannot be known."""
-    sizes = {}
-    for pid in pids:
-        with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/smaps_rollup") as file:
-            sizes[pid] = next((int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:")), 0)
-    return sizes
+    return {pid: proportional(pid) for pid in pids}
 
 
 def _a_third_of_memory() -> int:

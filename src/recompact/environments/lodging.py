@@ -1,0 +1,424 @@
+"""Where a host lives: its process in a sandbox or without one, its private directories, its variables and its log.
+
+A lodging outlives its host as long as frozen copies of it are kept or episodes go on from them. Then everything that
+still runs in it is killed and its directories are removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from recompact.environments import host
+from recompact.environments.process_tree import children_of, descendants, kill_all, proportional, resident
+from recompact.environments.sandbox import HostLimits, SandboxMode, Walls, enclosed, find_bubblewrap, is_private
+from recompact.errors import InputError
+
+_log = logging.getLogger(__name__)
+
+_END_PATIENCE = 10.0  # seconds for the kernel to end what was killed
+_TAIL = 4000  # bytes of the log that are kept
+_BURST = 1 << 20  # bytes of the log that are read at once; whoever prints more waits
+_PAUSE = 0.05  # seconds between two bursts
+_FILES = 1024  # open files of one process in a host
+_FILES_EACH = 6  # open files of the harness for one host, at most
+_HOME = "/home/episode"
+_PREFIX = "recompact-hosts-"
+_LOCK = "lock"
+
+
+@dataclass(frozen=True)
+class HostSettings:
+    """How a host is started. `timeout` is for one verb, in seconds; paths are seen from `directory`."""
+
+    spec: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    directory: Path = Path()
+    python: str = sys.executable
+    timeout: float = 120.0
+    sandbox: SandboxMode = "auto"
+    network: bool = False
+    env: Sequence[str] = ()  # names of variables that it gets besides PATH and the locale
+    readable: Sequence[str | Path] = ()  # places that it may read besides the suite's directory
+    hidden: Sequence[Path] = ()  # places that it must not see though they lie within others, such as the run
+    limits: HostLimits = field(default_factory=HostLimits)
+
+
+def bubblewrap_for(settings: HostSettings) -> str | None:
+    """The program that shuts these hosts in; None where they are not to be, or cannot be and need not be."""
+    if settings.sandbox == "off":
+        return None
+    program, problem = find_bubblewrap()
+    if program is None and settings.sandbox == "require":
+        raise InputError(f'[suite] sandbox = "require", but {problem}')
+    return program
+
+
+class Lodging:
+    """The processes of one host and of what was forked from it. The first one is ended with all that it started."""
+
+    def __init__(self, process: subprocess.Popen[bytes], private: Path, status: int | None) -> None:
+        self.process = process
+        self.private = private
+        self._status = status  # a pipe on which the exit code of a host in a sandbox comes
+        self._episodes = 0
+        self._holders: set[int] = set()
+        self._ended = False
+        self._lock = threading.Lock()  # it is left from threads, since ending it takes a moment
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def enclosed(self) -> bool:
+        return self._status is not None
+
+    def enter(self) -> None:
+        self._episodes += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._episodes -= 1
+            self._end_if_empty()
+
+    def add_holder(self, pid: int) -> None:
+        self._holders.add(pid)
+
+    def drop_holder(self, pid: int) -> None:
+        with self._lock:
+            self._holders.discard(pid)
+            self._end_if_empty()
+
+    def pids(self) -> list[int]:
+        """Every process in it but for holders and what goes on from them."""
+        return self.below(self.pid)
+
+    def below(self, pid: int) -> list[int]:
+        """A process and what it started, but for holders and what goes on from them."""
+        return descendants(pid, without=self._holders - {pid})
+
+    def exit_code(self) -> int | None:
+        """Of the host, once it has ended by itself."""
+        if self._status is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(2)
+            return self.process.returncode
+        ready, _, _ = select.select([self._status], [], [], 2)
+        text = os.read(self._status, 16) if ready else b""
+        return int(text) if re.fullmatch(rb"-?\d{1,3}\n", text) else None
+
+    def kill_host(self, host_pid: int | None) -> None:
+        """End the host with all that it started; holders stay, and what goes on from them."""
+        if not self.enclosed:
+            pids = self.pids()
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+            kill_all(pids)
+            self.process.wait()
+        elif self._holders and host_pid is not None:
+            kill_all(self.below(host_pid))
+
+    def _end_if_empty(self) -> None:
+        if self._episodes or self._ended:
+            return
+        if self._holders:
+            self._sweep()
+            return
+        self._ended = True
+        firsts = _handles(children_of(self.pid)[:1]) if self.enclosed else []  # the first process inside the sandbox
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait()
+        for first in firsts:
+            select.select([first], [], [], _END_PATIENCE)  # until the kernel has ended every process inside
+            os.close(first)
+        if self._status is not None:
+            os.close(self._status)
+        _remove(self.private)
+
+    def _sweep(self) -> None:
+        """Only holders are to be left: end whatever episodes have left behind, but for what keeps the sandbox up."""
+        if self.enclosed:
+            first = children_of(self.pid)[:1]
+            keep = [self.pid, *first, *(children_of(first[0])[:1] if first else ())]  # the last is the one that stays
+            kill_all([pid for pid in self.pids() if pid not in keep])
+
+
+def lodge(settings: HostSettings, channel: int, log: int, lifeline: int) -> Lodging:
+    """Start a host that serves `channel`. Raises OSError where it cannot be started."""
+    program = bubblewrap_for(settings)
+    private = Path(tempfile.mkdtemp(dir=_own_directory(os.getpid())))
+    try:
+        return _lodge(settings, program, private, channel, log, lifeline)
+    except BaseException:
+        _remove(private)
+        raise
+
+
+def _lodge(
+    settings: HostSettings, program: str | None, private: Path, channel: int, log: int, lifeline: int
+) -> Lodging:
+    home, temporary = private / "home", private / "tmp"
+    home.mkdir()
+    temporary.mkdir()
+    directory = settings.directory.resolve()
+    python = _python(settings)
+    limits = asdict(settings.limits) | {"files": _FILES, "enclosed": program is not None}
+    command = [python, host.__file__, "--suite", settings.spec, "--options", json.dumps(dict(settings.options))]
+    command += ["--directory", str(directory), "--parent", str(os.getpid()), "--lifeline", str(lifeline)]
+    command += ["--channel", str(channel), "--limits", json.dumps(limits)]
+    if program is None:
+        variables = host_variables(settings, str(home), str(temporary))
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=directory,
+            start_new_session=True,
+            pass_fds=(channel, lifeline),
+            env=variables,
+        )
+        return Lodging(process, private, None)
+    walls = _walls(settings, directory, python, private)
+    status, writing = os.pipe()
+    try:
+        process = subprocess.Popen(
+            enclosed(program, [*command, "--stay"], walls),
+            stdin=subprocess.DEVNULL,
+            stdout=writing,
+            stderr=log,
+            cwd="/",
+            start_new_session=True,
+            pass_fds=(channel, lifeline),
+            env={},
+        )
+    except BaseException:
+        os.close(status)
+        raise
+    finally:
+        os.close(writing)
+    return Lodging(process, private, status)
+
+
+def host_variables(settings: HostSettings, home: str, temporary: str) -> dict[str, str]:
+    """All variables of a host: a short list, for an environment may run anything and must not find a key.
+
+    One host among many needs no pool of threads either, which would keep it from being forked.
+    """
+    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    names = ["PATH", "LANG", "LANGUAGE", "TZ", *(name for name in os.environ if name.startswith("LC_")), *settings.env]
+    chosen = {name: os.environ[name] for name in names if name in os.environ}
+    return single | {"PATH": os.defpath} | chosen | {"HOME": home, "TMPDIR": temporary}
+
+
+def _walls(settings: HostSettings, directory: Path, python: str, private: Path) -> Walls:
+    (private / "passwd").write_text(f"episode:x:1000:1000::{_HOME}:/bin/sh\n")
+    (private / "group").write_text("episode:x:1000:\n")
+    named = [(directory / place).resolve() for place in settings.readable]
+    places = [*_interpreter(python), Path(host.__file__).resolve().parents[1], *named]
+    file = directory / settings.spec.rpartition(":")[0]
+    if file.suffix == ".py" and file.is_file():
+        places.append(file if is_private(file.parent) else file.parent)
+    if not is_private(directory):
+        places.append(directory)
+    readable = [(private / name, f"/etc/{name}") for name in ("passwd", "group")]
+    readable += [(place, str(place)) for place in dict.fromkeys(places) if place.exists()]
+    return Walls(
+        directory=str(directory) if any(directory == place for place, _ in readable) else "/tmp",
+        readable=readable,
+        writable=[(private / "tmp", "/tmp"), (private / "home", _HOME)],
+        hidden=[place.resolve() for place in settings.hidden],
+        network=settings.network,
+        variables=host_variables(settings, _HOME, "/tmp"),
+    )
+
+
+def _python(settings: HostSettings) -> str:
+    """The interpreter, seen from the suite's directory like all paths of a config. Links are kept: a venv is one."""
+    if os.sep in settings.python:
+        return os.path.abspath(settings.directory / settings.python)
+    return shutil.which(settings.python) or settings.python
+
+
+@cache
+def _interpreter(python: str) -> tuple[Path, ...]:
+    """The places that an interpreter needs: its own and its packages'."""
+    code = (
+        "import os, sys\n"
+        "print(*{sys.prefix, sys.base_prefix, os.path.realpath(sys.executable), os.path.abspath(sys.executable),"
+        " *sys.path[1:]}, sep='\\n')"
+    )
+    variables = {"PATH": os.environ.get("PATH", os.defpath), "HOME": os.environ.get("HOME", "/")}
+    asked = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, env=variables, check=False)
+    if asked.returncode:
+        raise OSError(f"it does not run ({asked.stderr.strip()[-200:]})")
+    places = sorted({Path(line) for line in asked.stdout.splitlines() if line}, key=lambda place: len(place.parts))
+    kept: list[Path] = []
+    for place in (*places, Path(python)):
+        covered = any(place.is_relative_to(other) for other in (Path("/usr"), *kept))
+        if place.exists() and not is_private(place) and not covered:
+            kept.append(place)
+    return tuple(kept)
+
+
+def _handles(pids: Sequence[int]) -> list[int]:
+    handles = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            handles.append(os.pidfd_open(pid))
+    return handles
+
+
+@cache
+def _own_directory(pid: int) -> Path:
+    """Where this process keeps the private directories of its hosts. What a harness that was killed has left goes."""
+    for place in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            lock = os.open(place / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while its harness lives
+                _remove(place)
+            finally:
+                os.close(lock)
+    own = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    lock = os.open(own / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)  # held until this process has ended
+    atexit.register(_remove_own, own, pid)
+    return own
+
+
+def _remove_own(place: Path, pid: int) -> None:
+    if os.getpid() == pid:
+        _remove(place)
+
+
+def _remove(place: Path) -> None:
+    """Whatever was left there: also what is too deep for a recursion, or has no permissions."""
+    with contextlib.suppress(OSError, RecursionError):
+        shutil.rmtree(place)
+        return
+    for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+        subprocess.run([*command, "--", str(place)], capture_output=True, check=False)
+    if place.exists():
+        _log.warning("%s could not be removed: do so by hand", place)
+
+
+def excess(pids: Sequence[int], limits: HostLimits) -> str:
+    """What these processes use too much of, or nothing."""
+    if len(pids) > limits.processes:
+        return f"it had more than {limits.processes} processes ([suite.limits] processes)"
+    if sum(map(resident, pids)) > limits.memory and sum(map(proportional, pids)) > limits.memory:
+        return f"it used more than {limits.memory:,} bytes of memory ([suite.limits] memory)"
+    return ""
+
+
+class HostLog:
+    """The end of what a host prints. It is read slowly, so that a flood of it holds up nobody but its host."""
+
+    def __init__(self) -> None:
+        self._reading, self.writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        self._tail = b""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._burst = 0
+
+    def follow(self) -> None:
+        """Read it from now on, in the running loop."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._loop.add_reader(self._reading, self._read)
+
+    def _read(self) -> None:
+        part = self._part()
+        self._burst += len(part)
+        assert self._loop is not None
+        if self._burst > _BURST or not part:
+            self._loop.remove_reader(self._reading)
+            self._burst = 0
+            self._loop.call_later(_PAUSE, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.add_reader(self._reading, self._read)
+
+    def _part(self) -> bytes:
+        try:
+            part = os.read(self._reading, 1 << 16)
+        except BlockingIOError:
+            return b""
+        self._tail = (self._tail + part)[-_TAIL:]
+        return part
+
+    def last_line(self) -> str:
+        read = 0
+        while read < _BURST and (part := self._part()):
+            read += len(part)
+        lines = self._tail.decode(errors="replace").strip().splitlines()
+        return lines[-1][:300] if lines else ""
+
+    def close(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._reading)
+        self._loop = None
+        os.close(self._reading)
+        os.close(self.writing)
+
+
+class _Places:
+    """How many hosts there may be at once, by the files that this process may open."""
+
+    def __init__(self) -> None:
+        self._used = 0
+        self._warned = False
+
+    async def take(self) -> None:
+        while self._used >= (most := self._most()):
+            if not self._warned:
+                self._warned = True
+                _log.warning("only %d hosts at once: more would need a higher limit of open files (ulimit -n)", most)
+            await asyncio.sleep(0.05)
+        self._used += 1
+
+    def give_back(self) -> None:
+        self._used -= 1
+
+    def _most(self) -> int:
+        limit = open_files_limit()
+        return max(2, (limit - min(128, limit // 2)) // _FILES_EACH)
+
+
+PLACES = _Places()
+
+
+@cache
+def open_files_limit() -> int:
+    """How many files this process may open, after it has asked for as many as it can have."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
+    if wanted > soft:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return soft

@@ -1,0 +1,65 @@
+"""The processes below one, from /proc: who they are, what they use together, and how they are ended. Linux only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Collection
+
+
+def descendants(pid: int, without: Collection[int] = (), most: int = 100_000) -> list[int]:
+    """A process and all below it, parents first. Those in `without` are left out with everything below them."""
+    pending, pids = [pid], list[int]()
+    while pending and len(pids) <= most:
+        each = pending.pop()
+        if each in without:
+            continue
+        pids.append(each)
+        pending += children_of(each)
+    return pids
+
+
+def children_of(pid: int) -> list[int]:
+    """Of all its threads."""
+    children: list[int] = []
+    with contextlib.suppress(OSError, ValueError):  # it has just ended
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children") as file:
+                children += map(int, file.read().split())
+    return children
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory of one process, those that it shares with others included."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def proportional(pid: int) -> int:
+    """Bytes of memory of one process, where a page that n processes share counts 1/n; 0 where this cannot be known."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/smaps_rollup") as file:
+        return next((int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:")), 0)
+    return 0
+
+
+def seen_from_outside(top: int, inner: int) -> int | None:
+    """The pid of the process below `top` that calls itself `inner`, in whichever namespace it lives."""
+    for pid in descendants(top):
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/status") as file:
+            names = next(line for line in file if line.startswith("NSpid:")).split()[1:]
+            if int(names[-1]) == inner:
+                return pid
+    return None
+
+
+def kill_all(pids: Collection[int]) -> None:
+    """Each by a handle that was opened first, so that a number that is used again is not mistaken for it."""
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            handle = os.pidfd_open(pid)
+            try:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            finally:
+                os.close(handle)

@@ -1,0 +1,162 @@
+"""Bubblewrap around a command: what it can see, what it may use, and whether this machine can shut anything in at all.
+
+Used for hosts, and for any environment that runs commands of an agent. Needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+SandboxMode = Literal["auto", "require", "off"]
+"""Shut in where the machine can, or else not; refuse to run where it cannot; never shut in."""
+
+_MIB = 1024**2
+
+
+@dataclass(frozen=True)
+class HostLimits:
+    """What one host may use. Sizes are in bytes; memory and processes count for the host and all its children."""
+
+    cpu_seconds: int = 3600  # of one process
+    memory: int = 4096 * _MIB
+    processes: int = 256
+    file: int = 1024 * _MIB  # one file
+    message: int = 96 * _MIB  # one value that it returns: an observation, a snapshot
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+
+
+@dataclass(frozen=True)
+class Walls:
+    """What a command inside sees. Whatever is not named here does not exist for it, apart from the system's programs.
+
+    Later entries of `readable` and `writable` lie over earlier ones, and `hidden` ones over all of them.
+    """
+
+    directory: str  # where it starts, as seen from inside
+    readable: Sequence[tuple[Path, str]] = ()  # a place, and where it is inside: nothing below it can be changed
+    writable: Sequence[tuple[Path, str]] = ()
+    hidden: Sequence[Path] = ()  # places below others that are to seem empty
+    network: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)  # all that it has
+    hostname: str = "sandbox"
+
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_SETTINGS = (
+    *("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime"),
+    *("/etc/mime.types", "/etc/fonts", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/pki"),
+)
+_NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/services", "/etc/protocols")
+_SHARED_MEMORY = 64 * _MIB
+
+_UNSHARED = (
+    *("--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"),
+    *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--new-session", "--die-with-parent"),
+)
+_INSTALL = "install it (Debian and Ubuntu: apt-get install bubblewrap, or make sandbox)"
+
+
+def enclosed(program: str, command: Sequence[str], walls: Walls) -> list[str]:
+    """The command line that runs a command within these walls; `program` is what `find_bubblewrap` found.
+
+    Everything that the command starts ends with the process that this command line becomes.
+    """
+    return [program, *_arguments(program, walls), "--", *command]
+
+
+@cache
+def find_bubblewrap() -> tuple[str | None, str]:
+    """The program, or why there is none that works here."""
+    if sys.platform != "linux":
+        return None, "bubblewrap needs Linux"
+    program = shutil.which("bwrap")
+    if program is None:
+        return None, f"bubblewrap (bwrap) is not installed: {_INSTALL}"
+    trial = enclosed(program, ["/bin/true"], Walls("/", variables={"PATH": "/usr/bin:/bin"}))
+    try:
+        tried = subprocess.run(trial, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, f"bubblewrap is installed but does not run here: {error}"
+    if tried.returncode:
+        reason = tried.stderr.strip()[:200] or f"exit code {tried.returncode}"
+        return None, f"bubblewrap is installed but this machine does not let it shut anything in ({reason})"
+    return program, ""
+
+
+def describe(mode: SandboxMode = "auto", network: bool = False) -> str:
+    """Which protection hosts have here, in a line."""
+    program, problem = find_bubblewrap()
+    if mode == "off":
+        return 'hosts are not shut in ([suite] sandbox = "off"): they run with your rights, without your variables'
+    if program is None:
+        return f"hosts are not shut in, they run with your rights, without your variables: {problem}"
+    return f"hosts are shut in by bubblewrap, {'with' if network else 'without'} network"
+
+
+def _arguments(program: str, walls: Walls) -> Iterator[str]:
+    yield from _UNSHARED
+    if not walls.network:
+        yield "--unshare-net"
+    if "--disable-userns" in _help(program):
+        yield "--disable-userns"
+    yield from ("--hostname", walls.hostname)
+    for place in (*_SYSTEM, *_SETTINGS, *(_NETWORK if walls.network else ())):
+        yield from _shown(Path(place), place)
+    # To the kernel a root that is shut in still owns its settings: it could change them in a /proc that is writable.
+    yield from ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
+    if "--size" in _help(program):
+        yield from ("--size", str(_SHARED_MEMORY), "--tmpfs", "/dev/shm")
+    yield from ("--remount-ro", "/dev")
+    for place_outside, inside in walls.writable:
+        yield from ("--bind", str(place_outside), inside)
+    for place_outside, inside in walls.readable:
+        yield from ("--ro-bind", str(place_outside), inside)
+    for hidden in walls.hidden:
+        if _is_inside(hidden, walls) and not _is_needed(hidden, walls):
+            empty = ("--tmpfs", str(hidden), "--remount-ro", str(hidden))
+            yield from empty if hidden.is_dir() else ("--ro-bind", "/dev/null", str(hidden))
+    yield from ("--remount-ro", "/", "--chdir", walls.directory, "--clearenv")
+    for name, value in walls.variables.items():
+        yield from ("--setenv", name, value)
+
+
+def _shown(place: Path, inside: str) -> tuple[str, ...]:
+    if place.is_symlink() and inside in _SYSTEM:
+        return ("--symlink", os.readlink(place), inside)
+    return ("--ro-bind", str(place.resolve()), inside) if place.exists() else ()
+
+
+def _is_inside(hidden: Path, walls: Walls) -> bool:
+    """Whether this place could be seen at all; only then can something be laid over it."""
+    places = [*(Path(inside) for _, inside in walls.readable), *map(Path, _SYSTEM)]
+    return hidden.exists() and any(hidden.is_relative_to(place) for place in places)
+
+
+def _is_needed(hidden: Path, walls: Walls) -> bool:
+    """Whether what is to be seen lies below it; then only what is named besides can be hidden."""
+    return any(Path(inside).is_relative_to(hidden) for _, inside in (*walls.readable, *walls.writable))
+
+
+@cache
+def _help(program: str) -> str:
+    return subprocess.run([program, "--help"], capture_output=True, text=True, check=False).stdout
+
+
+def is_private(place: Path) -> bool:
+    """Whether a place holds much more than a suite: the root, a home directory, where all have temporary files."""
+    private = {Path.home().resolve(), Path(tempfile.gettempdir()).resolve()}
+    return any(each.is_relative_to(place.resolve()) for each in private)

@@ -1,0 +1,446 @@
+"""The door between an environment and the harness: every value that a suite or an environment returns passes here.
+
+A value is brought into shape, with each change named in `changes`, or refused with `Misshapen`, which says what was
+expected. Nothing of a value's own code is trusted: it may raise, lie about its type or never end.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import fractions
+import itertools
+import math
+import pathlib
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, get_args
+
+from recompact.chat import Message, Request, Role, ToolCall, ToolSpec, canonical
+from recompact.environments.protocol import Observation, Opening, Strategy, Task
+from recompact.trajectory import Score
+
+Changes = list[str]
+"""What was changed in a value, a few words for each kind of change."""
+
+TEXT_LIMIT: Final = 64 * 1024 * 1024
+"""Characters in one text. What an agent sees of it is bounded by [run] observation_tokens."""
+
+_TASK_LIMIT = 200_000
+_MESSAGE_LIMIT = 10_000
+_TOOL_LIMIT = 2_000
+_ID_LENGTH = 400
+_DEPTH = 40  # levels of nesting that JSON values keep
+_VALUES = 20_000  # values inside one JSON value
+_CHARACTERS = 4_000_000  # of all texts inside one JSON value
+_BITS = 1024  # of an integer
+
+_ROLES = get_args(Role)
+
+
+class Misshapen(Exception):
+    """A value that cannot be brought into shape; the text says what was expected and what came."""
+
+
+def error_text(error: BaseException) -> str:
+    """An exception of an environment in a line, even if its own text cannot be had."""
+    try:
+        text = _encodable(str.__str__(str(error)), "", [])
+    except BaseException as another:  # it has a __str__ of its own
+        text = f"(its text raised {_kind(another)})"
+    return f"{_kind(error)}: {text[:2000]}{'…' if len(text) > 2000 else ''}"
+
+
+def fields_of(value: Any, count: int) -> list[Any]:
+    """The fields of something that came as a JSON list."""
+    if not isinstance(value, list) or len(value) != count:
+        raise _expected(f"a list of {count}", value)
+    return value
+
+
+def shape_line(value: Any) -> str:
+    """A message of a host, for people: a str without what cannot be encoded, and not too long."""
+    if not isinstance(value, str):
+        return f"({_shown(value)})"
+    return _encodable(value[:4000], "", [])
+
+
+def shape_opening(value: Any, changes: Changes) -> Opening:
+    """What `start` returned."""
+    if not isinstance(value, Opening):
+        raise _expected("an Opening", value)
+    prefix = tuple(_message(each, changes) for each in _listed(value.prefix, "its prefix", "messages", _MESSAGE_LIMIT))
+    tools = tuple(_tool(each, changes) for each in _listed(value.tools, "its tools", "ToolSpecs", _TOOL_LIMIT))
+    names = [tool.name for tool in tools]
+    if twice := _first_repeated(names):
+        raise Misshapen(f"each tool once was expected, but there are two tools {twice!r}")
+    return Opening(prefix, tools, _flag(value.text_actions, "its text_actions", changes))
+
+
+def shape_observation(value: Any, changes: Changes) -> Observation:
+    """What `step` returned."""
+    if not isinstance(value, Observation):
+        raise _expected("an Observation", value)
+    return Observation(
+        _text(value.text, "its text", changes),
+        _flag(value.done, "its done", changes),
+        _flag(value.error, "its error", changes),
+    )
+
+
+def shape_score(value: Any, changes: Changes) -> Score:
+    """What `score` returned. Details are JSON afterwards; success and value are never guessed."""
+    if not isinstance(value, Score):
+        raise _expected("a Score", value)
+    success = _flag(value.success, "its success", changes)
+    number = _number(value.value, changes)
+    if not 0 <= number <= 1:  # not a number is not within them either
+        raise Misshapen(f"a value from 0 to 1 was expected, not {number!r}")
+    return Score(success, number, _mapping(value.details, "its details", changes))
+
+
+def shape_snapshot(value: Any) -> bytes:
+    """What `snapshot` returned."""
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise _expected("bytes", value)
+    return bytes(value)
+
+
+def shape_traits(strategy: Any, masked: Any) -> tuple[Strategy, bool]:
+    """How an environment in a host is brought back, and whether it masks parts of its observations."""
+    if not isinstance(strategy, str) or strategy not in get_args(Strategy) or not isinstance(masked, bool):
+        raise Misshapen(f"a strategy ({', '.join(get_args(Strategy))}) was expected")
+    return strategy, masked  # type: ignore[return-value]
+
+
+def shape_tasks(value: Any, *, travels: bool = False) -> tuple[Task, ...]:
+    """What `tasks` returned. Tasks are named by their ids, so an id that is odd or given twice is refused.
+
+    `travels` says that the data must be JSON, because the environment is in another process.
+    """
+    tasks = tuple(_task(each, travels) for each in _listed(value, "what was returned", "Tasks", _TASK_LIMIT))
+    twice = [id for id, count in Counter(task.id for task in tasks).items() if count > 1]
+    if twice:
+        more = f" and {len(twice) - 5} more" if len(twice) > 5 else ""
+        names = ", ".join(map(repr, twice[:5]))
+        raise Misshapen(f"each task id once was expected, but more than one task has the id {names}{more}")
+    return tasks
+
+
+def shape_request(value: Request) -> Request:
+    """What an environment asks a model for, once its JSON was taken apart."""
+    changes: Changes = []
+    decoding = value.decoding
+    numbers = (decoding.max_output_tokens, decoding.temperature, decoding.top_p)
+    wrong: list[Any] = [each for each in numbers if each is not None and type(each) not in (int, float)]
+    wrong += [each for each in (*decoding.stop, decoding.reasoning_effort or "") if not isinstance(each, str)]
+    if wrong:
+        raise _expected("decoding settings", wrong[0], "for")
+    schema = decoding.response_schema
+    return Request(
+        tuple(_message(each, changes) for each in value.messages),
+        tuple(_tool(each, changes) for each in value.tools),
+        replace(decoding, response_schema=None if schema is None else _mapping(schema, "its response_schema", changes)),
+    )
+
+
+def shape_json(value: Any, what: str, changes: Changes) -> Any:
+    """Any value as JSON."""
+    shaper = _JsonShaper(what, changes)
+    shaped = shaper.shape(value, 0)
+    changes.extend(shaper.report())
+    return shaped
+
+
+def shape_name(value: Any, what: str = "its name") -> str:
+    """A name that is shown and looked up: of a suite, a split, a group."""
+    if not isinstance(value, str):
+        raise _expected("a str", value, f"for {what}")
+    text = str.__str__(value)
+    if not text or len(text) > _ID_LENGTH or not _plain(text):
+        kind = f"a str of 1 to {_ID_LENGTH} characters, none of them a control character,"
+        raise Misshapen(f"{kind} was expected for {what}, not {_shown(text)}")
+    return text
+
+
+def shape_texts(value: Any, count: int) -> list[str]:
+    """A list of so many texts."""
+    if not isinstance(value, list) or len(value) != count or not all(isinstance(each, str) for each in value):
+        raise _expected(f"{count} texts", value)
+    return value
+
+
+def _task(value: Any, travels: bool) -> Task:
+    if not isinstance(value, Task):
+        raise _expected("a sequence of Tasks", value, "one with")
+    id = shape_name(value.id, "the id of a task")
+    where, changes = f"task {id!r}: ", Changes()
+    try:
+        text = _text(value.text, "its text", changes)
+        groups = _mapping(value.groups, "its groups", changes)
+        data = _mapping(value.data, "its data", changes) if travels else value.data
+        if not isinstance(data, Mapping):
+            raise _expected("a mapping", data, "for its data")
+    except Misshapen as error:
+        raise Misshapen(f"{where}{error}") from None
+    if changes:  # an environment could not do its task with something else in place of what the suite wrote there
+        raise Misshapen(f"{where}data that JSON can hold was expected, but there is {changes[0]}")
+    return Task(id, text, {str(key): str(each) for key, each in groups.items()}, data)
+
+
+def _message(value: Any, changes: Changes) -> Message:
+    if not isinstance(value, Message):
+        raise _expected("messages in its prefix", value)
+    role = next((role for role in _ROLES if type(value.role) is str and value.role == role), None)
+    if role is None:
+        roles = ", ".join(_ROLES)
+        raise Misshapen(f"a role ({roles}) was expected for a message of its prefix, not {_shown(value.role)}")
+    calls = []
+    for call in _listed(value.calls, "the calls of a message", "ToolCalls", _MESSAGE_LIMIT):
+        if not isinstance(call, ToolCall):
+            raise _expected("ToolCalls in a message", call)
+        parts = (call.id, call.name, call.arguments)
+        calls.append(ToolCall(*(_text(part, "a ToolCall's id, name or arguments", changes) for part in parts)))
+    content = _text(value.content, "the content of a message", changes)
+    return Message(role, content, tuple(calls), _text(value.call_id, "the call_id of a message", changes))
+
+
+def _tool(value: Any, changes: Changes) -> ToolSpec:
+    if not isinstance(value, ToolSpec):
+        raise _expected("ToolSpecs among its tools", value)
+    name = shape_name(value.name, "the name of a tool")
+    description = _text(value.description, f"the description of tool {name}", changes)
+    return ToolSpec(name, description, _mapping(value.parameters, f"the parameters of tool {name}", changes))
+
+
+# -- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _text(value: Any, what: str, changes: Changes) -> str:
+    if not isinstance(value, str):
+        raise _expected("a str", value, f"for {what}")
+    text = str.__str__(value)
+    if len(text) > TEXT_LIMIT:
+        raise Misshapen(f"a str of at most {TEXT_LIMIT:,} characters was expected for {what}, not {len(text):,}")
+    return _encodable(text, what, changes)
+
+
+def _encodable(text: str, what: str, changes: Changes) -> str:
+    """Half a character has no encoding, so nobody could send or store it."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        changes.append(f"half characters in {what}")
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _flag(value: Any, what: str, changes: Changes) -> bool:
+    if isinstance(value, bool):
+        return value
+    plain = _of_numpy(value)
+    if isinstance(plain, bool) or (type(plain) is int and plain in (0, 1)):
+        changes.append(f"{_kind(value)} in place of a bool for {what}")
+        return bool(plain)
+    raise _expected("a bool", value, f"for {what}")
+
+
+def _number(value: Any, changes: Changes) -> float:
+    if type(value) is float:
+        return value
+    if isinstance(value, bool | int | float):
+        return _as_float(value)
+    plain = _of_numpy(value)
+    if isinstance(plain, bool | int | float):
+        changes.append(f"{_kind(value)} in place of a number for its value")
+        return _as_float(plain)
+    if isinstance(value, decimal.Decimal | fractions.Fraction):
+        changes.append(f"{_kind(value)} in place of a number for its value")
+        return _as_float(value)
+    raise _expected("a number from 0 to 1", value, "for its value")
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except Exception:
+        return math.nan
+
+
+def _mapping(value: Any, what: str, changes: Changes) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _expected("a mapping", value, f"for {what}")
+    return dict(shape_json(value if isinstance(value, dict) else _pairs(value, what), what, changes))
+
+
+def _pairs(value: Mapping[Any, Any], what: str) -> dict[Any, Any]:
+    """A mapping of somebody's own making as a dict."""
+    try:
+        return dict(itertools.islice(((key, value[key]) for key in value), _VALUES))
+    except Exception as error:
+        raise Misshapen(f"a mapping was expected for {what}, but reading it raised {_kind(error)}") from None
+
+
+@dataclass
+class _JsonShaper:
+    """Makes JSON of anything, bounded in depth and size. What JSON has no word for becomes a text."""
+
+    what: str
+    changes: Changes
+    values: int = 0
+    characters: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def report(self) -> list[str]:
+        times = {what: f" ({count} times)" if count > 1 else "" for what, count in self.counts.items()}
+        return [f"{what} in {self.what}{count}" for what, count in times.items()]
+
+    def shape(self, value: Any, depth: int) -> Any:
+        self.values += 1
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, enum.Enum):
+            return self.shape(value._value_, depth + 1) if depth < _DEPTH else self._odd("deep nesting", "…")
+        if isinstance(value, str):
+            return self._string(str.__str__(value))
+        if isinstance(value, int):
+            whole = int.__index__(value)
+            return whole if whole.bit_length() <= _BITS else self._odd("a huge integer", f"⟨{whole.bit_length()} bits⟩")
+        if isinstance(value, float):
+            number = float.__float__(value)
+            return number if math.isfinite(number) else self._odd(f"{number!r}", f"{number!r}")
+        if isinstance(value, dict | list | tuple | set | frozenset):
+            return self._nested(value, depth)
+        return self._foreign(value, depth)
+
+    def _nested(self, value: Any, depth: int) -> Any:
+        if depth >= _DEPTH:
+            return self._odd("deep nesting", "…")
+        if isinstance(value, dict):
+            return {self._key(key): self.shape(each, depth + 1) for key, each in self._bounded(dict.items(value))}
+        if isinstance(value, list | tuple):
+            items = list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)
+            return [self.shape(each, depth + 1) for each in self._bounded(items)]
+        self._odd("a set")
+        kind_of_set = set if isinstance(value, set) else frozenset
+        members = [self.shape(each, depth + 1) for each in self._bounded(kind_of_set.__iter__(value))]
+        return sorted(members, key=canonical)
+
+    def _bounded(self, items: Iterable[Any]) -> Iterable[Any]:
+        for item in items:
+            if self.values >= _VALUES:
+                self._odd(f"more than {_VALUES:,} values")
+                return
+            yield item
+
+    def _key(self, key: Any) -> str:
+        if isinstance(key, str):
+            return self._string(str.__str__(key))
+        shaped = self.shape(key, _DEPTH)
+        self._odd("a key that is no str")
+        return shaped if isinstance(shaped, str) else canonical(shaped)
+
+    def _string(self, text: str) -> str:
+        room = max(0, _CHARACTERS - self.characters)
+        if len(text) > room:
+            self._odd(f"more than {_CHARACTERS:,} characters")
+            text = text[:room] + "…"
+        self.characters += len(text)
+        encodable = _encodable(text, "", [])
+        if encodable != text:
+            self._odd("half characters")
+        return encodable
+
+    def _foreign(self, value: Any, depth: int) -> Any:
+        """Values that JSON has no word for. Only types whose text is known to be theirs are asked for it."""
+        kind = _kind(value)
+        for known, text in _WORDS.items():
+            if isinstance(value, known):
+                self._odd(kind)
+                try:
+                    return self._string(text(value))
+                except Exception:
+                    return f"⟨{kind}⟩"
+        plain = _of_numpy(value)
+        if plain is not value and depth < _DEPTH:
+            self._odd(kind)
+            return self.shape(plain, depth + 1)
+        return self._odd(kind, f"⟨{kind}⟩")
+
+    def _odd(self, what: str, instead: Any = None) -> Any:
+        self.counts[what] = self.counts.get(what, 0) + 1
+        return instead
+
+
+_WORDS: dict[type, Callable[[Any], str]] = {
+    decimal.Decimal: decimal.Decimal.__str__,
+    datetime.datetime: datetime.datetime.isoformat,
+    datetime.date: datetime.date.isoformat,
+    datetime.time: datetime.time.isoformat,
+    datetime.timedelta: datetime.timedelta.__str__,
+    pathlib.PurePath: pathlib.PurePath.__str__,
+    fractions.Fraction: fractions.Fraction.__str__,
+    uuid.UUID: uuid.UUID.__str__,
+    complex: complex.__repr__,
+    bytes: lambda value: bytes.decode(value, "utf-8", "replace"),
+    bytearray: lambda value: bytearray.decode(value, "utf-8", "replace"),
+}  # a datetime is a date, so it comes first
+
+
+def _of_numpy(value: Any) -> Any:
+    """The plain value of one of numpy's, which is known by its type's module, so that nothing has to be imported."""
+    if (type(value).__module__ or "").split(".")[0] != "numpy":
+        return value
+    try:
+        return value.tolist() if value.size <= _VALUES else f"⟨{_kind(value)} of {int(value.size):,} values⟩"
+    except Exception:
+        return value
+
+
+def _listed(value: Any, what: str, kind: str, limit: int) -> Sequence[Any]:
+    """The items of something to be gone through, which may never end."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise _expected(f"a sequence of {kind}", value, f"for {what}")
+    try:
+        items = tuple(itertools.islice(value, limit + 1))
+    except Exception as error:
+        raise Misshapen(f"a sequence of {kind} was expected for {what}, but reading it raised {_kind(error)}") from None
+    if len(items) > limit:
+        raise Misshapen(f"at most {limit:,} {kind} were expected for {what}")
+    return items
+
+
+def _first_repeated(names: Sequence[str]) -> str | None:
+    return next((name for number, name in enumerate(names) if name in names[:number]), None)
+
+
+def _plain(text: str) -> bool:
+    return all(character.isprintable() for character in text)
+
+
+def _expected(wanted: str, value: Any, where: str = "") -> Misshapen:
+    place = f" {where}" if where.startswith("for") else ""
+    came = f"{where} {_shown(value)}" if where and not place else _shown(value)
+    hint = ": is it an async function?" if _kind(value) == "coroutine" else ""
+    if _kind(value) == "coroutine":
+        value.close()
+    return Misshapen(f"{wanted} was expected{place}, not {came}{hint}")
+
+
+def _shown(value: Any) -> str:
+    """A value in a few words, without calling anything of its own."""
+    if value is None or isinstance(value, bool):
+        return repr(value)
+    if type(value) is str:
+        return repr(value[:60]) + ("…" if len(value) > 60 else "")
+    return f"{'an' if _kind(value)[:1].lower() in 'aeiou' else 'a'} {_kind(value)}"
+
+
+def _kind(value: Any) -> str:
+    name = type.__getattribute__(type(value), "__name__")
+    return name if isinstance(name, str) and len(name) <= 80 and _plain(name) else "value of an unnameable type"

@@ -1,0 +1,371 @@
+"""What a host can see and do, with and without bubblewrap."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from processes import gone, linux_only
+
+from recompact.config import ConfigError, parse_config
+from recompact.environments import sandbox
+from recompact.environments.hosted import HostedEpisode, HostedSuite
+from recompact.environments.protocol import EnvironmentFailed, Task
+from recompact.environments.sandbox import HostLimits, Walls, describe, enclosed, find_bubblewrap
+from recompact.errors import InputError
+from recompact.study import open_suite
+from recompact.trajectory import Action
+
+pytestmark = linux_only
+PROGRAM, PROBLEM = find_bubblewrap()
+shut_in_only = pytest.mark.skipif(PROGRAM is None, reason=PROBLEM or "bubblewrap works")
+
+SUITE = """
+import os, subprocess, json
+from recompact.chat import ToolSpec, user
+from recompact.environments.protocol import Observation, Opening, Task
+from recompact.trajectory import Score
+
+class Shell:
+    snapshots = "fork"
+    def __init__(self, task): self.words = []
+    def start(self): return Opening((user("x"),), (ToolSpec("run", "Run Python."),))
+    def step(self, action):
+        names = {"os": os, "subprocess": subprocess, "words": self.words, "out": ""}
+        exec(action.arguments["code"], names)
+        return Observation(json.dumps(names["out"]))
+    def score(self): return Score.of(True)
+    def close(self): pass
+
+class Suite:
+    name = "shell"
+    def splits(self): return ("train",)
+    def tasks(self, split): return [Task("t", "text")]
+    def environment(self, task): return Shell(task)
+"""
+TASK = Task("t", "text")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    suite = tmp_path / "project"
+    (suite / "runs").mkdir(parents=True)
+    (suite / "runs" / "run.db").write_text("the run")
+    (suite / "shell.py").write_text(SUITE)
+    (suite / "data.txt").write_text("data")
+    (tmp_path / "diary.txt").write_text("secret")
+    return suite
+
+
+def hosted(place: Path, **more: object) -> HostedSuite:
+    return HostedSuite("shell.py:Suite", {}, place, timeout=20, hidden=(place / "runs",), **more)  # type: ignore[arg-type]
+
+
+async def run(episode: HostedEpisode, code: str) -> str:
+    return (await episode.step(Action("run", {"code": code}))).text.strip('"')
+
+
+async def played(suite: HostedSuite, *codes: str) -> list[str]:
+    episode = suite.episode(TASK)
+    assert isinstance(episode, HostedEpisode)
+    try:
+        await episode.start()
+        return [await run(episode, code) for code in codes]
+    finally:
+        await episode.close()
+        suite.holders.close()
+
+
+@pytest.mark.parametrize("mode", ["off", pytest.param("require", marks=shut_in_only)])
+async def test_a_host_has_the_variables_of_a_short_list(
+    place: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    for name in ("OPENAI_API_KEY", "MY_SETTING", "HARMLESS", "LC_ALL"):
+        monkeypatch.setenv(name, "C.UTF-8")
+    (names, home, wanted) = await played(
+        hosted(place, sandbox=mode, env=("MY_SETTING",)),
+        "out = ' '.join(os.environ)",
+        "out = os.environ['HOME'] + ' ' + os.environ['TMPDIR']",
+        "out = os.environ['MY_SETTING']",
+    )
+    threads = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}
+    allowed = {"PATH", "HOME", "TMPDIR", "LANG", "LANGUAGE", "TZ", "MY_SETTING", "PWD", *threads}
+    assert {name for name in names.split() if not name.startswith("LC_")} <= allowed
+    assert str(Path.home()) not in home.split()
+    assert wanted == "C.UTF-8"
+
+
+@shut_in_only
+async def test_a_host_that_is_shut_in_sees_its_suite_and_nothing_of_the_driver(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diary = place.parent / "diary.txt"
+    seen = await played(
+        hosted(place),
+        "out = open('data.txt').read()",
+        "out = os.listdir('runs')",
+        f"out = os.path.exists({str(diary)!r})",
+        f"out = os.path.exists({str(Path.home() / '.ssh')!r}) or os.path.exists('/etc/shadow')",
+        "out = max(int(n) for n in os.listdir('/proc') if n.isdigit()) < 50",
+        f"out = os.path.exists('/proc/{os.getpid()}')",
+        "out = sorted(os.listdir('/sys/class/net')) if os.path.exists('/sys') else 'none'",
+        "out = os.getuid()",
+        "open('/tmp/x', 'w').write('x'); open(os.environ['HOME'] + '/x', 'w').write('x'); out = 'written'",
+    )
+    assert seen == ["data", "[]", "false", "false", "true", "false", "none", "1000", "written"]
+
+
+@shut_in_only
+@pytest.mark.parametrize("target", ["data.txt", "new.txt", "/usr/new", "/etc/passwd", sys.prefix + "/new", "/dev/new"])
+async def test_nothing_but_its_own_directories_can_be_written(place: Path, target: str) -> None:
+    with pytest.raises(EnvironmentFailed, match=r"Read-only file system|Permission denied"):
+        await played(hosted(place), f"open({target!r}, 'a').write('x')")
+    assert (place / "data.txt").read_text() == "data"
+
+
+@shut_in_only
+async def test_what_the_config_names_can_be_read(place: Path) -> None:
+    (text,) = await played(hosted(place, readable=("../diary.txt",)), "out = open('../diary.txt').read()")
+    assert text == "secret"
+
+
+@shut_in_only
+async def test_the_network_is_there_only_if_it_is_asked_for(place: Path) -> None:
+    code = "import socket; out = len(socket.if_nameindex())"
+    (without,) = await played(hosted(place), code)
+    (with_network,) = await played(hosted(place, network=True), code)
+    assert int(without) <= 1
+    import socket
+
+    assert int(with_network) == len(socket.if_nameindex())
+
+
+DAEMON = """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execve("/bin/sleep", ["sleep", "{seconds}"], {{}})
+    os._exit(0)
+os.wait()
+"""
+
+
+def sleeping(seconds: str) -> list[int]:
+    pids = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if seconds.encode() in each.read_bytes():
+                pids.append(int(each.parent.name))
+        except OSError:
+            continue
+    return pids
+
+
+@pytest.mark.parametrize("mode", ["off", pytest.param("require", marks=shut_in_only)])
+async def test_daemons_end_with_their_episode(place: Path, mode: str) -> None:
+    seconds = str(31_536_000 + uuid.uuid4().int % 10**8)
+    suite = hosted(place, sandbox=mode)
+    episode = suite.episode(TASK)
+    assert isinstance(episode, HostedEpisode)
+    await episode.start()
+    await run(episode, DAEMON.format(seconds=seconds))
+    async with asyncio.timeout(5):
+        while not (pids := sleeping(seconds)):
+            await asyncio.sleep(0.02)
+    await episode.close()
+    await gone(*pids)
+
+
+@shut_in_only
+async def test_forked_snapshots_work_inside_and_daemons_of_branches_end_too(place: Path) -> None:
+    seconds = str(31_536_000 + uuid.uuid4().int % 10**8)
+    suite = hosted(place, sandbox="require")
+    original = suite.episode(TASK)
+    assert isinstance(original, HostedEpisode)
+    await original.start()
+    await run(original, "words.append('a')")
+    snapshot = await original.snapshot()
+    await run(original, "words.append('b')")
+    await original.close()
+    for number in range(2):
+        branch = suite.episode(TASK)
+        assert isinstance(branch, HostedEpisode)
+        await branch.start()
+        await branch.restore(snapshot)
+        assert await run(branch, f"words.append('c{number}'); out = words") == f'["a", "c{number}"]'
+        await run(branch, DAEMON.format(seconds=seconds))
+        await asyncio.sleep(0.1)
+        pids = sleeping(seconds)
+        await branch.close()
+        await gone(*pids)
+    (holder,) = suite.holders
+    private = holder.lodging.private  # type: ignore[attr-defined]
+    suite.holders.close()
+    await gone(holder.pid)
+    assert not private.exists()
+
+
+@pytest.mark.parametrize("mode", ["off", pytest.param("require", marks=shut_in_only)])
+async def test_limits_hold(place: Path, mode: str) -> None:
+    limits = HostLimits(memory=512 * 1024**2, file=10**6, cpu_seconds=2, processes=40)
+    for code, excerpt in (
+        ("open(os.environ['TMPDIR'] + '/f', 'wb').write(b'x' * 2_000_000)", "File too large"),
+        ("bytearray(10**9)", "MemoryError"),
+        ("while True: pass", r"died during step \(exit code -9\)"),
+        (
+            "p = [subprocess.Popen(['sleep', '20']) for _ in range(50)]; p[0].wait()",
+            "more than 40 processes|Resource temp",
+        ),
+    ):
+        with pytest.raises(EnvironmentFailed, match=excerpt):
+            await played(hosted(place, sandbox=mode, limits=limits), code)
+
+
+def test_a_machine_without_bubblewrap_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recompact.environments.lodging.find_bubblewrap", lambda: (None, "bwrap is not installed"))
+    monkeypatch.setattr(sandbox, "find_bubblewrap", lambda: (None, "bwrap is not installed"))
+    assert (
+        describe() == "hosts are not shut in, they run with your rights, without your variables: bwrap is not installed"
+    )
+    with pytest.raises(InputError, match='sandbox = "require", but bwrap is not installed'):
+        hosted(place, sandbox="require")
+    config = parse_config('[suite]\nuse = "shell.py:Suite"\nhost = true\nsandbox = "require"', place / "c.toml")
+    with pytest.raises(ConfigError, match=r"line 4: \[suite\] sandbox: .*bwrap is not installed"):
+        open_suite(config)
+    assert hosted(place).sandbox == "auto"
+
+
+def test_the_protection_in_force_is_one_line() -> None:
+    assert "\n" not in describe()
+    assert describe("off").startswith("hosts are not shut in")
+    if PROGRAM:
+        assert describe() == "hosts are shut in by bubblewrap, without network"
+        assert describe("require", network=True) == "hosts are shut in by bubblewrap, with network"
+
+
+def test_no_environment_gets_the_key_of_a_model() -> None:
+    text = "[suite]\nhost = true\nenv = ['LUNA']\n[models.luna]\nid = 'x'\nkey_env = 'LUNA'"
+    with pytest.raises(ConfigError, match=r"line 3: \[suite\] env = 'LUNA' is the key of a model"):
+        parse_config(text, Path("c.toml"))
+
+
+def test_what_only_concerns_hosts_does_not_make_another_run() -> None:
+    plain = parse_config("[suite]\nhost = true", Path("c.toml"))
+    other = parse_config(
+        "[suite]\nhost = true\nnetwork = true\nenv = ['A']\nreadable = ['b']\nsandbox = 'off'\n"
+        "[suite.limits]\nmemory = 1000000",
+        Path("c.toml"),
+    )
+    assert other.identity() == plain.identity()
+    assert other.suite.limits == HostLimits(memory=1_000_000)
+    with pytest.raises(ConfigError, match="must be at least 1"):
+        parse_config("[suite.limits]\nmemory = 0", Path("c.toml"))
+
+
+@shut_in_only
+def test_walls_are_of_use_to_anybody(tmp_path: Path) -> None:
+    assert PROGRAM is not None
+    (tmp_path / "in.txt").write_text("in")
+    walls = Walls("/work", writable=[(tmp_path, "/work")], variables={"PATH": "/usr/bin:/bin"}, hostname="office")
+    command = enclosed(PROGRAM, ["/bin/sh", "-c", "cat in.txt; hostname; echo out > out.txt; env; ls /home"], walls)
+    ran = subprocess.run(command, capture_output=True, text=True, env={"SECRET": "x"}, check=False)
+    assert ran.stdout.startswith("inoffice\n")
+    assert "SECRET" not in ran.stdout
+    assert (tmp_path / "out.txt").read_text() == "out\n"
+
+
+BOUNDED = """
+import asyncio, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+from pathlib import Path
+from recompact.environments.hosted import HostedSuite
+from recompact.environments.protocol import Task
+from recompact.trajectory import Action
+
+async def one(suite):
+    episode = suite.episode(Task("t", "x"))
+    try:
+        await episode.start()
+        return (await episode.step(Action("run", {"code": "out = 1"}))).text
+    finally:
+        await episode.close()
+
+async def main():
+    suite = HostedSuite("shell.py:Suite", {}, Path(sys.argv[1]), timeout=60)
+    print(*await asyncio.gather(*(one(suite) for _ in range(16))))
+
+asyncio.run(main())
+"""
+
+
+def test_the_number_of_hosts_is_bounded_by_the_files_that_can_be_opened(place: Path) -> None:
+    ran = subprocess.run([sys.executable, "-c", BOUNDED, str(place)], capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == ["1"] * 16, ran.stderr
+    assert "only 5 hosts at once" in ran.stderr
+
+
+def test_a_low_limit_of_open_files_is_raised_where_that_is_allowed() -> None:
+    code = (
+        "import resource; hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1];"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard));"
+        "from recompact.environments.lodging import open_files_limit; print(open_files_limit(), hard)"
+    )
+    limit, hard = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert int(limit) == min(int(hard), 65_536)
+
+
+async def test_a_flood_of_output_is_bounded_and_harms_nobody(place: Path) -> None:
+    suite = hosted(place)
+    flooding, other = suite.episode(TASK), suite.episode(TASK)
+    assert isinstance(flooding, HostedEpisode)
+    assert isinstance(other, HostedEpisode)
+    await asyncio.gather(flooding.start(), other.start())
+    task = asyncio.create_task(run(flooding, "while True: os.write(1, b'x' * 100_000)"))
+    await asyncio.sleep(0.3)
+    started = time.monotonic()
+    assert await run(other, "out = 'here'") == "here"
+    assert time.monotonic() - started < 5
+    log = flooding._process._log
+    assert log is not None
+    assert len(log._tail) <= 4000
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await asyncio.gather(flooding.close(), other.close())
+
+
+KILLED = """
+import asyncio, os, sys
+from pathlib import Path
+from recompact.environments.hosted import HostedSuite
+from recompact.environments.protocol import Task
+
+async def main():
+    episode = HostedSuite("shell.py:Suite", {}, Path(sys.argv[1]), timeout=60).episode(Task("t", "x"))
+    await episode.start()
+    print(episode._process.link.lodging.private, flush=True)
+    if sys.argv[2] == "killed":
+        os.kill(os.getpid(), 9)
+    await episode.close()
+
+asyncio.run(main())
+"""
+
+
+def test_what_a_killed_harness_has_left_is_removed_by_the_next(place: Path) -> None:
+    def played_elsewhere(end: str) -> Path:
+        command = [sys.executable, "-c", KILLED, str(place), end]
+        return Path(subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip())
+
+    left = played_elsewhere("killed")
+    assert left.exists()
+    other = played_elsewhere("closed")
+    assert not left.parent.exists()
+    assert not other.parent.exists()
