@@ -103,7 +103,7 @@ async def test_what_was_changed_is_counted(tmp_path: Path) -> None:
 
 def tree_hash(place: Path) -> str:
     total = hashlib.sha256()
-    for path in sorted(place.rglob("*")):
+    for path in sorted(path for path in place.rglob("*") if "__pycache__" not in path.parts):
         total.update(f"{path.relative_to(place)} {path.lstat().st_mode} ".encode())
         total.update(path.read_bytes() if path.is_file() else b"")
     return total.hexdigest()
