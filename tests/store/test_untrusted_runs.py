@@ -24,7 +24,7 @@ SOURCE = Path(store_module.__file__).parents[1]
 
 def test_nothing_of_ours_unpickles() -> None:
     for path in SOURCE.rglob("*.py"):
-        text = path.read_text()
+        text = path.read_text().replace("literal_eval(", "")
         for word in ("import pickle", "import marshal", "import shelve", "import dill", "pickle.load", "eval("):
             assert word not in text, f"{path}: {word}"
 
