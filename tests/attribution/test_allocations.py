@@ -57,7 +57,7 @@ class TestUniform:
 
 class TestHalving:
     def test_hand_worked_example(self) -> None:
-        # Five boundaries. Round 1 scores: 2, 1.4, 2, 0, 0.2; three go on (five halved, rounded up): 1, 2, 3.
+        # Five boundaries, halves rounded up. Round 1 scores: 2, 1.4, 2, 0, 0.2; three go on: 1, 2, 3.
         # Round 2 means: 1: H 1/2 -> 1; 2: B 7 -> 1.4; 3: H 1 -> 2; two go on: 3 and 2.
         # Round 3: 3: H 2/3 -> 4/3, retained; 2: B 14/3 -> 0.93, not retained.
         pool = {
@@ -67,7 +67,7 @@ class TestHalving:
             boundary(4): outcomes(GOOD, LOST, LOST),
             boundary(5): outcomes((1, 5, 1, 6), LOST, LOST),
         }
-        sampled = sample(Halving(), pool)
+        sampled = sample(Halving(half="up"), pool)
         rounds = {b: len(o.pre) for b, o in sampled.outcomes.items()}
         assert rounds == {boundary(1): 2, boundary(2): 3, boundary(3): 3, boundary(4): 1, boundary(5): 1}
         assert sampled.continuations == 2 * (5 + 3 + 2)
@@ -90,8 +90,8 @@ class TestHalving:
     )
     def test_counts_of_the_papers_cost_table(self, boundaries: int, even: int, up: int) -> None:
         pool = random_pool(boundaries, 3, seed=boundaries)
-        assert sample(Halving(half="even"), pool).continuations == even
-        assert sample(Halving(), pool).continuations == up
+        assert sample(Halving(), pool).continuations == even
+        assert sample(Halving(half="up"), pool).continuations == up
 
     @settings(max_examples=60, deadline=None)
     @given(
@@ -157,7 +157,7 @@ class TestRacing:
             assert sample(Racing(), {b: draws}).outcomes[b] == together[b]
 
 
-ALLOCATIONS: list[Allocation] = [Uniform(3), Halving(), Halving(half="even"), Racing(), Racing(StoppingRule(cap=6))]
+ALLOCATIONS: list[Allocation] = [Uniform(3), Halving(), Halving(half="up"), Racing(), Racing(StoppingRule(cap=6))]
 
 
 @settings(max_examples=40, deadline=None)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import lru_cache
-from statistics import fmean
 
 from recompact.attribution.allocation import in_turn
-from recompact.attribution.effects import harm_score, most_harmful_first
+from recompact.attribution.effects import harm_score, hazard_and_burden, most_harmful_first
 from recompact.attribution.posterior import (
     BASE_RATE,
     PAPER,
@@ -94,10 +94,9 @@ class Race:
     harmful: float = 0.0
     next: ContinuationArm | None = "PRE"
 
-    def score(self, thresholds: Thresholds) -> float:
-        hazard = fmean(value for value, _ in self.pre) - fmean(value for value, _ in self.post)
-        burden = fmean(steps for _, steps in self.post) - fmean(steps for _, steps in self.pre)
-        return harm_score(hazard, burden, thresholds)
+    def score(self, thresholds: Thresholds) -> Fraction:
+        pre, post = ([Outcome(value, steps) for value, steps in arm] for arm in (self.pre, self.post))
+        return harm_score(*hazard_and_burden(pre, post), thresholds)
 
 
 def _in_order(draws: Mapping[int, Outcome]) -> ArmDraws:

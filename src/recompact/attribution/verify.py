@@ -173,7 +173,9 @@ def retry_left_out(store: Store) -> int:
 
 def settings_of(store: Store) -> VerifyConfig:
     """How the run was verified the last time; the defaults where it was not yet."""
-    return VerifyConfig(**(store.metadata.verified or {}))
+    verified = store.metadata.verified
+    # Runs that do not say how they rounded are older than the choice: halves were rounded up.
+    return VerifyConfig(**{"half": "up", **verified}) if verified else VerifyConfig()
 
 
 def digest(store: Store) -> str:
