@@ -7,9 +7,10 @@ from attribution_support import Pair, arm, arrive, boundary, outcomes, random_po
 from hypothesis import given, settings, strategies as st
 
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden
+from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden, helped
 from recompact.attribution.halving import Half, Halving, half_of
 from recompact.attribution.pool import PoolExhausted, sample, shuffled
+from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.uniform import Uniform
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
@@ -32,8 +33,9 @@ def with_barrier(pool: dict[BoundaryId, Outcomes], halving: Halving) -> tuple[se
     for b in active:
         arms = first_draws(pool[b], halving.rounds)
         assert arms is not None
-        scores[b] = harm_score(*hazard_and_burden(*arms))
-    return made, sorted((b for b in active if scores[b] >= 1), key=lambda b: (-scores[b], b))
+        if not helped(*arms):
+            scores[b] = harm_score(*hazard_and_burden(*arms))
+    return made, sorted((b for b in scores if scores[b] >= 1), key=lambda b: (-scores[b], b))
 
 
 def outcomes_so_far(all_draws: Outcomes, draws: int) -> Outcomes:
@@ -134,13 +136,35 @@ class TestRacing:
         rule = StoppingRule(harmless=0.5)
         assert Racing(rule).due({b: Outcomes(arm((1, 5)))}) == [Draw(b, "POST", 0)]
 
-    def test_no_post_draw_where_nothing_can_be_lost_or_added(self) -> None:
+    def test_one_draw_is_no_proof_that_nothing_can_be_lost_or_added(self) -> None:
         b = boundary(1)
         known = {b: Outcomes(arm((0, 27)))}
-        assert Racing(remaining={b: 30}).due(known) == []
-        assert Racing(remaining={b: 40}).due(known) == [Draw(b, "POST", 0)]
-        assert Racing(remaining={b: 30}).due({b: Outcomes(arm((1, 27)))}) == [Draw(b, "POST", 0)]
+        assert Racing(remaining={b: 30}).due(known) == [Draw(b, "POST", 0)]
         assert Racing(remaining={b: 30}).retained(known) == []
+
+    def test_steps_that_are_not_left_cannot_be_added(self) -> None:
+        b = boundary(1)
+        known = {b: outcomes((0, 27, 0, 35))}
+        assert Racing().due(known)
+        assert not Racing(remaining={b: 29}).due(known)
+
+    @pytest.mark.parametrize("won", range(6))
+    @pytest.mark.parametrize("added", range(8))
+    def test_a_race_that_ends_at_its_cap_is_decided_by_what_is_more_probable(self, won: int, added: int) -> None:
+        b = boundary(1)
+        rule = StoppingRule(harmless=0.0, harmful=1.0, cap=4)
+        pairs = [(1, 10, float(n < won % 3), 10 + added) for n in range(10)]
+        sampled = sample(Racing(rule), {b: outcomes(*pairs)})
+        assert sampled.continuations == 4
+        assert sampled.retained == ((b,) if probability_harmful(sampled.outcomes[b]) >= 0.5 else ())
+
+    def test_a_race_that_ends_between_three_tenths_and_a_half_is_not_retained(self) -> None:
+        b = boundary(1)
+        rule = StoppingRule(harmless=0.0, harmful=1.0, cap=2)
+        open_ones = [n for n in range(4, 16) if 0.3 <= probability_harmful(outcomes((1, 10, 1, 10 + n))) < 0.5]
+        assert open_ones
+        for added in open_ones:
+            assert Racing(rule).retained({b: outcomes((1, 10, 1, 10 + added))}) == []
 
     def test_settles_what_is_clear_and_stops_at_the_cap(self) -> None:
         lost = {boundary(1): outcomes(*[LOST] * 10)}

@@ -13,6 +13,7 @@ from recompact.attribution.effects import channel_of, effect_of, harm_score, haz
 from recompact.attribution.halving import Halving, half_of, rollouts
 from recompact.attribution.pool import sample
 from recompact.attribution.posterior import Thresholds
+from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform
 from recompact.config import VerifyConfig
 from recompact.outcome import Outcome, Outcomes, exact
@@ -91,3 +92,13 @@ def test_rollouts_is_what_halving_asks_for(number: int, rounds: int, half: str) 
         pool = random_pool(number, rounds, seed=Random(number).randint(0, 99))
         halving = Halving(rounds=rounds, half=half)  # type: ignore[arg-type]
         assert sample(halving, pool).continuations == rollouts(number, rounds, half)  # type: ignore[arg-type]
+
+
+def test_a_compaction_that_clearly_helped_is_not_retained() -> None:
+    rescued = Outcomes(arm(*[(0, 5)] * 3), arm(*[(1, 20)] * 3))
+    effect = effect_of(rescued)
+    assert effect is not None
+    assert (effect.burden, effect.channel, effect.selected) == (15, "none", False)
+    assert effect.hazard_estimate.high < 0
+    for allocation in (Uniform(3), Halving(), Racing()):
+        assert list(allocation.retained({boundary(1): rescued})) == []

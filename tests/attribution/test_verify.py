@@ -208,11 +208,11 @@ async def test_the_forecast_asks_nobody_and_is_right_about_numbers(collected: Pa
         assert first.at_most.tokens > first.on_average.tokens > 0
         await verify(study_of(store, books(6)))
         made = continuation_rows(store)
-        assert len(made) == exact
+        assert len(made) == rollouts(n)
         used = sum(row.tokens for row in made)
         assert 0.5 * used < first.on_average.tokens < 2 * used < 2 * first.at_most.tokens
         again = forecast(store, allocation_of(store, VerifyConfig()))
-        assert (again.made, again.at_most.continuations) == (exact, 0)
+        assert (again.made, again.at_most.continuations) == (rollouts(n), 0)
         racing = forecast(store, allocation_of(store, VerifyConfig(allocation="racing")))
         assert racing.on_average.continuations <= racing.at_most.continuations
 

@@ -8,12 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from statistics import fmean
 from typing import Any, Literal
 
-from recompact.attribution.posterior import PAPER, Lengths, Thresholds, difference_of, probability_harmful
+from recompact.attribution.posterior import (
+    PAPER,
+    Lengths,
+    Thresholds,
+    clearly_helped,
+    difference_of,
+    hazard_interval,
+    probability_harmful,
+)
+from recompact.attribution.prior import Prior
 from recompact.outcome import BoundaryId, Outcome, Outcomes, exact
-from recompact.stats import CONFIDENCE, Estimate, newcombe, student, wilson
+from recompact.stats import CONFIDENCE, Estimate, student
 
 Channel = Literal["error", "burden", "both", "none"]
 
@@ -42,7 +50,7 @@ class Effect:
 
     @property
     def selected(self) -> bool:
-        """Whether the estimates meet a threshold: the paper's criterion."""
+        """Whether the estimates meet a threshold: the paper's criterion. A compaction that clearly helped does not."""
         return self.channel != "none"
 
     def to_json(self) -> dict[str, Any]:
@@ -61,11 +69,17 @@ class Effect:
 
 
 def effect_of(
-    outcomes: Outcomes, thresholds: Thresholds = PAPER, *, remaining: int | None = None, confidence: float = CONFIDENCE
+    outcomes: Outcomes,
+    thresholds: Thresholds = PAPER,
+    *,
+    remaining: int | None = None,
+    prior: Prior | None = None,
+    confidence: float = CONFIDENCE,
 ) -> Effect | None:
     """The effect at one boundary, or None where an arm has no draw yet.
 
-    `remaining` is the number of steps that could still be taken at the boundary.
+    `remaining` is the number of steps that could still be taken at the boundary; `prior` is the published one where
+    none is given.
     """
     pre, post = tuple(outcomes.pre.values()), tuple(outcomes.post.values())
     if not pre or not post:
@@ -76,10 +90,15 @@ def effect_of(
         burden_estimate=replace(burden_estimate(pre, post, confidence), value=float(burden)),
         pre=len(pre),
         post=len(post),
-        harmful=probability_harmful(outcomes, thresholds, remaining=remaining),
+        harmful=probability_harmful(outcomes, thresholds, remaining=remaining, prior=prior),
         score=float(harm_score(hazard, burden, thresholds)),
-        channel=channel_of(hazard, burden, thresholds),
+        channel="none" if helped(pre, post) else channel_of(hazard, burden, thresholds),
     )
+
+
+def helped(pre: Sequence[Outcome], post: Sequence[Outcome]) -> bool:
+    """Whether success rose with the compaction, by the interval of H: it is no evidence of harm, whatever B says."""
+    return clearly_helped([o.value for o in pre], [o.value for o in post])
 
 
 def effects_of(outcomes: Mapping[BoundaryId, Outcomes], thresholds: Thresholds = PAPER) -> dict[BoundaryId, Effect]:
@@ -126,12 +145,8 @@ def channel_of(hazard: float | Fraction, burden: float | Fraction, thresholds: T
 
 
 def hazard_estimate(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = CONFIDENCE) -> Estimate:
-    """H with Newcombe's interval for a difference of proportions.
-
-    Rewards between 0 and 1 are treated by the same formula, which is conservative for them (see `wilson`).
-    """
-    p, q = (wilson(fmean(o.value for o in arm), len(arm), confidence) for arm in (pre, post))
-    return newcombe(p, q)
+    """H with its interval: see `recompact.attribution.posterior.hazard_interval`."""
+    return hazard_interval([o.value for o in pre], [o.value for o in post], confidence)
 
 
 def burden_estimate(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = CONFIDENCE) -> Estimate:
