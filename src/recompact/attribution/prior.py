@@ -1,7 +1,7 @@
 """What is taken for granted about compactions before any draw, and what a run itself teaches about it.
 
 It starts from figures that the paper prints. The run's own boundaries then move it (empirical Bayes, by EM): each
-boundary is judged by a prior that was learned from other trajectories alone, so no draw speaks twice. Nothing is random.
+boundary is judged by what other trajectories teach, so that no draw speaks twice. Nothing is random.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 from recompact.models.journal import seed_of
 from recompact.outcome import BoundaryId, Outcome, Outcomes
@@ -37,7 +38,7 @@ _CELLS = 50
 RATES = tuple((2 * n + 1) / (2 * _CELLS) for n in range(_CELLS))
 """Success rates in cells of 2 %: no agent is taken to be surer than 99 %."""
 _EDGES = tuple(5 * math.sinh(n / 12) / math.sinh(1) for n in range(-42, 43))
-BURDEN_CELLS = tuple((low, high) for low, high in zip(_EDGES, _EDGES[1:], strict=False))
+BURDEN_CELLS = tuple(pairwise(_EDGES))
 """Added steps in cells that widen to both sides, to 70; 0 and 5 are edges."""
 BURDENS = tuple((low + high) / 2 for low, high in BURDEN_CELLS)
 
@@ -63,7 +64,7 @@ def published() -> Prior:
     through the published shares of B > 0 and B >= 5.
     """
     below = [beta_cdf(n / _CELLS, *SUCCESS_PRIOR) for n in range(_CELLS + 1)]
-    rates = tuple(high - low for low, high in zip(below, below[1:], strict=False))
+    rates = tuple(high - low for low, high in pairwise(below))
     at_zero, at_five = (t_quantile(1 - share, BURDEN_FREEDOM) for share in (ANY_BURDEN, SEVERE_BURDEN))
     scale = 5 / (at_five - at_zero)
     inner = [t_cdf(edge / scale + at_zero, BURDEN_FREEDOM) for edge in _EDGES[1:-1]]

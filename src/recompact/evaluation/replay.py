@@ -12,14 +12,14 @@ from statistics import fmean
 from typing import Any
 
 from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by
-from recompact.attribution.continuations import continue_from
+from recompact.attribution.continuations import compressed_anew, continue_from
 from recompact.attribution.divergence import actions_of, dropped, literals, occurs
 from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.chat import canonical
 from recompact.collection import unit_of as collected_unit
-from recompact.compressors.protocol import CompactionFailed, Compressor
+from recompact.compressors.protocol import CompactionFailed
 from recompact.environments.protocol import EnvironmentFailed, Opening, Task
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm
@@ -226,7 +226,9 @@ def _unit(case: _Case, name: str, arm: Arm | None, opening: Opening, failed: dic
             compressor = arm.study(study).compressor(calls, case.task, opening)
             assert compressor is not None
             try:
-                boundary, usage["compressor"] = await _compressed(boundary, compressor, study.config.compressor.budget)
+                boundary, usage["compressor"] = await compressed_anew(
+                    boundary, compressor, study.config.compressor.budget
+                )
             except (CompactionFailed, ContextOverflow, Refused) as failure:
                 failed[name] = f"no summary: {failure}"
                 return None
@@ -254,13 +256,6 @@ def _unit(case: _Case, name: str, arm: Arm | None, opening: Opening, failed: dic
             write_trajectory(study.store, name, continuation, phase=PHASE, run=run, groups=groups, seconds=seconds)
 
     return Unit(name, play, record)
-
-
-async def _compressed(boundary: Boundary, compressor: Compressor, budget: int) -> tuple[Boundary, Any]:
-    """The boundary with another summary in POST, and what it cost."""
-    compaction = await compressor.compress(boundary.pre, budget)
-    changed = replace(boundary, post=compaction.context, asked_again=compaction.asked_again, cut=compaction.cut)
-    return changed, compaction.usage
 
 
 def _rows(case: _Case) -> list[ContinuationRow]:
