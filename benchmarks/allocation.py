@@ -5,9 +5,9 @@
     python benchmarks/allocation.py --json
 
 Collects the test split of pocket at a budget of 2,048 tokens with several seeds and draws a pool of continuations for
-each boundary and arm, once; both are kept in --cache. What the whole pool says is the truth: H >= 0.5 or B >= 5. Then
-each allocation samples from the pool, in a new order of the draws for each seed. It is a simulation: nothing here
-speaks of real models.
+each boundary and arm, once; both are kept in --cache. The first sixteen of them are there to be sampled; what all the
+others say is the truth: H >= 0.5 or B >= 5. Each allocation samples in a new order of the draws for each seed. Intervals
+resample tasks, each with all its boundaries and orders. It is a simulation: nothing here speaks of real models.
 """
 
 from __future__ import annotations
@@ -15,21 +15,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
-from statistics import fmean, pvariance, stdev
+from random import Random
 from typing import Any
 
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.allocation_parser import trajectory_facts
-from recompact.attribution.chained import Chained, Link, links_of
-from recompact.attribution.detection import Detection, detection, selected_by_all
+from recompact.attribution.chained import Chained, Link, links_of, with_chained
+from recompact.attribution.detection import selected_by_all
 from recompact.attribution.effects import hazard_and_burden
-from recompact.attribution.false_retention import FalseRetention, false_retention
 from recompact.attribution.halving import Halving
 from recompact.attribution.pool import sample, shuffled
 from recompact.attribution.posterior import PAPER
@@ -40,12 +38,14 @@ from recompact.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.embedded.simulation.truth import Draws, read_truth, run_truth, write_truth
 from recompact.outcome import BoundaryId, Outcome, Outcomes
 from recompact.progress import Silent
-from recompact.stats import Estimate, t_quantile
+from recompact.stats import Estimate, pearson, percentile_estimate
 from recompact.store.runs import open_run
 from recompact.store.store import Store
 from recompact.study import open_study
 
 BUDGET = 2048
+SAMPLED = 16  # draws in each arm to sample from; the others are the truth
+RESAMPLES = 1000
 CACHE = Path(__file__).parent.parent / "runs" / "benchmarks"
 
 
@@ -53,31 +53,47 @@ CACHE = Path(__file__).parent.parent / "runs" / "benchmarks"
 class World:
     """All boundaries with all their draws, and how they hang together."""
 
-    pool: Mapping[BoundaryId, Outcomes]
+    pool: Mapping[BoundaryId, Outcomes]  # to sample from
+    truth: Mapping[BoundaryId, Outcomes]  # other draws, which decide what is harmful
     links: Mapping[BoundaryId, Link]
     remaining: Mapping[BoundaryId, int]
 
 
-def over_seeds(values: Sequence[float]) -> Estimate:
-    """A mean over seeds with its 95 % interval (Student's t)."""
-    mean = fmean(values)
-    half = t_quantile(0.975, len(values) - 1) * stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-    return Estimate(mean, mean - half, mean + half)
-
-
 @dataclass(frozen=True)
-class Row:
-    """One allocation."""
+class Tally:
+    """What one allocation came to at the boundaries of one task, summed over the orders of the draws."""
 
-    allocation: str
-    continuations: Estimate
-    tokens: Estimate
-    recall: Estimate
-    precision: Estimate
-    f1: Estimate
-    f1_clear: Estimate  # without the boundaries whose truth is within a standard error of a threshold
-    seconds: float  # of the allocation's own work, for one seed
-    false_retention: FalseRetention
+    hits: int = 0
+    retained: int = 0
+    harmful: int = 0
+    clear: int = 0  # boundaries that are harmless by far: what is retained of them is retained by chance
+    clear_retained: int = 0
+    boundaries: int = 0
+    continuations: int = 0
+    tokens: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+FIGURES: Mapping[str, Callable[[Tally], float]] = {
+    "continuations": lambda t: t.continuations / t.boundaries,
+    "tokens": lambda t: t.tokens / t.boundaries,
+    "recall": lambda t: t.hits / t.harmful if t.harmful else 1.0,
+    "precision": lambda t: t.hits / t.retained if t.retained else 1.0,
+    "f1": lambda t: 2 * t.hits / (t.retained + t.harmful) if t.retained + t.harmful else 1.0,
+    "by_chance": lambda t: t.clear_retained / t.clear if t.clear else 0.0,
+}
+
+
+def over_tasks(tasks: Sequence[Sequence[Tally]], figure: Callable[[Sequence[Tally]], float]) -> Estimate:
+    """A figure of several allocations with its interval; `tasks` has the tallies of each task, one per allocation."""
+    chance = Random("tasks")
+
+    def value(chosen: Sequence[Sequence[Tally]]) -> float:
+        return figure([sum(column, Tally()) for column in zip(*chosen, strict=True)])
+
+    return percentile_estimate(value(tasks), [value(chance.choices(tasks, k=len(tasks))) for _ in range(RESAMPLES)])
 
 
 def collected(config: Config, path: Path) -> Path:
@@ -93,12 +109,13 @@ def collected(config: Config, path: Path) -> Path:
     return path
 
 
-def pooled(cache: Path, runs: int, draws: int, limit: int | None) -> World:
+def pooled(cache: Path, runs: int, draws: int, limit: int | None, first: int = 0) -> World:
     """The world of so many collected runs."""
     pool: dict[BoundaryId, Outcomes] = {}
+    planted: dict[BoundaryId, Outcomes] = {}
     links: dict[BoundaryId, Link] = {}
     remaining: dict[BoundaryId, int] = {}
-    for seed in range(runs):
+    for seed in range(first, first + runs):
         config = Config(
             suite=SuiteConfig(split="test", limit=limit),
             compressor=CompressorConfig(budget=BUDGET),
@@ -113,10 +130,12 @@ def pooled(cache: Path, runs: int, draws: int, limit: int | None) -> World:
         links.update(links_of(facts))
         for truth in truths:
             boundary = BoundaryId(f"{seed}/collect/{truth.task}", truth.index)
-            pool[boundary] = Outcomes(_outcomes(truth.pre), _outcomes(truth.post))
+            pre, post = _outcomes(truth.pre), _outcomes(truth.post)
+            pool[boundary] = Outcomes(*({n: arm[n] for n in range(SAMPLED)} for arm in (pre, post)))
+            planted[boundary] = Outcomes(*({n: arm[n] for n in range(SAMPLED, draws)} for arm in (pre, post)))
             remaining[boundary] = config.run.step_limit - truth.step
     assert links.keys() <= pool.keys()
-    return World(pool, links, remaining)
+    return World(pool, planted, links, remaining)
 
 
 class Lines(Silent):
@@ -144,66 +163,77 @@ def _outcomes(draws: Draws) -> dict[int, Outcome]:
     return {number: Outcome(float(success), steps, tokens) for number, (success, steps, tokens) in enumerate(rows)}
 
 
-def clear(pool: Mapping[BoundaryId, Outcomes]) -> set[BoundaryId]:
-    """The boundaries whose H and B both lie a standard error or more from their threshold."""
-    kept = set()
-    for boundary, outcomes in pool.items():
-        pre, post = tuple(outcomes.pre.values()), tuple(outcomes.post.values())
-        hazard, burden = hazard_and_burden(pre, post)
-        hazard_error = math.sqrt(sum(pvariance([o.value for o in arm]) / len(arm) for arm in (pre, post)))
-        burden_error = math.sqrt(sum(pvariance([o.steps for o in arm]) / len(arm) for arm in (pre, post)))
-        if abs(hazard - PAPER.hazard) >= hazard_error and abs(burden - PAPER.burden) >= burden_error:
-            kept.add(boundary)
-    return kept
+def harmless_by_far(truth: Mapping[BoundaryId, Outcomes]) -> set[BoundaryId]:
+    """The boundaries whose H and B are at most a fifth of their thresholds.
+
+    With real chained draws they are the A/A control of chaining: nothing about it holds by construction.
+    """
+    effects = {b: hazard_and_burden(tuple(o.pre.values()), tuple(o.post.values())) for b, o in truth.items()}
+    return {b for b, (h, s) in effects.items() if h <= PAPER.hazard / 5 and s <= PAPER.burden / 5}
 
 
-def measured(allocation: Allocation, world: World, seeds: int) -> tuple[Row, list[Detection]]:
-    """Let one allocation sample from the pool, once for each seed."""
-    truth, judged = selected_by_all(world.pool), clear(world.pool)
-    results, without_close, seconds = [], [], 0.0
+def tallies(allocation: Allocation, world: World, seeds: int) -> dict[str, Tally]:
+    """By task, over all orders of the draws."""
+    harmful, calm = selected_by_all(world.truth), harmless_by_far(world.truth)
+    sums: dict[str, Tally] = {}
+    for seed in range(seeds):
+        sampled = sample(allocation, shuffled(world.pool, seed))
+        retained = set(sampled.retained)
+        for b, own in sampled.outcomes.items():
+            draws = [o for arm in (own.pre, own.post) for o in arm.values()]
+            one = Tally(
+                b in retained and b in harmful,
+                b in retained,
+                b in harmful,
+                b in calm,
+                b in calm and b in retained,
+                1,
+                len(draws),
+                sum(o.tokens for o in draws),
+            )
+            task = b.unit.partition("/")[2]  # the same task of several runs stays together
+            sums[task] = sums.get(task, Tally()) + one
+    return sums
+
+
+def neighbours(world: World, seeds: int, chained: bool) -> Estimate | None:
+    """The correlation of the errors of H at neighbouring boundaries, from one pair each, with chained POST draws or
+    with fresh ones."""
+    pairs: dict[str, list[tuple[float, float]]] = {}
+    true = {b: hazard_and_burden(*(tuple(arm.values()) for arm in (o.pre, o.post)))[0] for b, o in world.truth.items()}
     for seed in range(seeds):
         order = shuffled(world.pool, seed)
-        started = time.perf_counter()
-        sampled = sample(allocation, order)
-        seconds += time.perf_counter() - started
-        results.append(detection(sampled, truth, world.pool))
-        without_close.append(detection(sampled, truth, judged).f1)
-    columns = {
-        name: over_seeds([getattr(result, name) for result in results])
-        for name in ("continuations", "tokens", "recall", "precision", "f1")
-    }
-    control = false_retention(allocation, {b: o.pre for b, o in world.pool.items()}, splits=seeds)
-    row = Row(
-        allocation=allocation.name,
-        **columns,
-        f1_clear=over_seeds(without_close),
-        seconds=seconds / seeds,
-        false_retention=control,
-    )
-    return row, results
+        known = {b: Outcomes({0: o.pre[0]}, {} if chained else {0: o.post[0]}) for b, o in order.items()}
+        known = with_chained(known, world.links) if chained else known
+        errors = {
+            b: float(hazard_and_burden((o.pre[0],), (o.post[0],))[0] - true[b]) for b, o in known.items() if o.post
+        }
+        for b, error in errors.items():
+            after = errors.get(BoundaryId(b.unit, b.index + 1))
+            if after is not None:
+                pairs.setdefault(b.unit.partition("/")[2], []).append((error, after))
+
+    def correlation(tasks: Sequence[str]) -> float | None:
+        both = [pair for task in tasks for pair in pairs[task]]
+        return pearson([x for x, _ in both], [y for _, y in both])
+
+    chance, names = Random("neighbours"), sorted(pairs)
+    value = correlation(names)
+    resampled = [correlation(chance.choices(names, k=len(names))) for _ in range(200)] if names else []
+    return None if value is None else percentile_estimate(value, [r for r in resampled if r is not None])
 
 
-def goals(results: Mapping[str, Sequence[Detection]]) -> list[dict[str, Any]]:
-    """Racing against halving and uniform 3 on the same orders of the draws."""
+def goals(results: Mapping[str, Mapping[str, Tally]]) -> list[dict[str, Any]]:
+    """Racing against halving and uniform 3 on the same orders of the draws and the same resamples of tasks."""
     out = []
     for racing in ("racing", "chained racing"):
         for other, share in (("halving", 0.55), ("uniform 3", 0.6)):
-            mine, theirs = results[racing], results[other]
-            cost = fmean(r.continuations for r in mine) / fmean(r.continuations for r in theirs)
-            tokens = fmean(r.tokens for r in mine) / fmean(r.tokens for r in theirs)
-            gain = over_seeds([a.f1 - b.f1 for a, b in zip(mine, theirs, strict=True)])
-            better = gain.value >= 0 if other == "halving" else gain.value > 0
-            out.append(
-                {
-                    "allocation": racing,
-                    "against": other,
-                    "continuations": cost,
-                    "allowed": share,
-                    "tokens": tokens,
-                    "f1_gain": asdict(gain),
-                    "met": cost <= share and better,
-                }
-            )
+            tasks = [(results[racing][task], results[other][task]) for task in sorted(results[racing])]
+            ratios = {name: over_tasks(tasks, _ratio(FIGURES[name])) for name in ("continuations", "tokens")}
+            gain = over_tasks(tasks, lambda pair: FIGURES["f1"](pair[0]) - FIGURES["f1"](pair[1]))
+            met = ratios["continuations"].value <= share and gain.value >= 0
+            figures = {**{name: asdict(ratio) for name, ratio in ratios.items()}, "f1_gain": asdict(gain)}
+            out.append({"allocation": racing, "against": other, "allowed": share, **figures, "met": met})
     return out
 
 
@@ -213,60 +243,77 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2, help="collected runs of the test split (default: 2)")
     parser.add_argument("--draws", type=int, default=64, help="continuations in each arm (default: 64)")
     parser.add_argument("--seeds", type=int, default=40, help="orders of the draws (default: 40)")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first run (default: 0)")
+    parser.add_argument("--limit", type=int, help="only so many tasks")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    runs, draws, seeds, limit = (1, 24, 5, 45) if args.quick else (args.runs, args.draws, args.seeds, None)
-    world = pooled(args.cache, runs, draws, limit)
+    runs, draws, seeds, limit = (1, 40, 5, 45) if args.quick else (args.runs, args.draws, args.seeds, args.limit)
+    world = pooled(args.cache, runs, draws, limit, args.first)
     racing = Racing(remaining=world.remaining)
     plain: list[Allocation] = [Uniform(3), Halving(), Chained(Halving(), world.links), racing]
-    rows, results = [], {}
-    for allocation in [*plain, Chained(racing, world.links)]:
-        row, results[allocation.name] = measured(allocation, world, seeds)
-        rows.append(row)
+    results = {each.name: tallies(each, world, seeds) for each in [*plain, Chained(racing, world.links)]}
     report = {
         "boundaries": len(world.pool),
-        "draws_in_each_arm": draws,
+        "draws_of_the_truth": draws - SAMPLED,
         "seeds": seeds,
-        "harmful": len(selected_by_all(world.pool)),
-        "clear": len(clear(world.pool)),
-        "rows": [asdict(row) for row in rows],
+        "harmful": len(selected_by_all(world.truth)),
+        "harmless_by_far": len(harmless_by_far(world.truth)),
+        "rows": [
+            {
+                "allocation": name,
+                **{k: asdict(over_tasks([(t,) for t in own.values()], _one(f))) for k, f in FIGURES.items()},
+            }
+            for name, own in results.items()
+        ],
+        "neighbours": {
+            name: (found := neighbours(world, seeds, chained)) and asdict(found)
+            for name, chained in (("fresh", False), ("chained", True))
+        },
         "goals": goals(results),
     }
     print(json.dumps(report, indent=2)) if args.json else show(report)
 
 
+def _ratio(figure: Callable[[Tally], float]) -> Callable[[Sequence[Tally]], float]:
+    return lambda pair: figure(pair[0]) / figure(pair[1])
+
+
+def _one(figure: Callable[[Tally], float]) -> Callable[[Sequence[Tally]], float]:
+    return lambda tallies: figure(tallies[0])
+
+
 def show(report: Mapping[str, Any]) -> None:
     print(
         f"{report['boundaries']} boundaries of pocket (simulated), {report['harmful']} of them harmful by"
-        f" {report['draws_in_each_arm']} draws in each arm; mean over {report['seeds']} seeds with its 95 % interval"
+        f" {report['draws_of_the_truth']} other draws in each arm; {report['seeds']} orders; 95 % intervals over tasks"
     )
-    print(f"F1 clear: on the {report['clear']} boundaries that are a standard error or more from both thresholds")
-    head = ("allocation", "draws", "tokens", "recall", "precision", "F1", "F1 clear", "A/A retained", "s")
-    widths = (16, 6, 8, 18, 18, 18, 18, 20, 5)
+    head = ("allocation", "draws", "tokens", "recall", "precision", "F1", "retained by chance")
+    widths = (16, 6, 8, 20, 20, 20, 20)
     print("  ".join(text.ljust(width) for text, width in zip(head, widths, strict=True)))
     for row in report["rows"]:
-        control = row["false_retention"]["rate"]
         cells = (
             row["allocation"],
             f"{row['continuations']['value']:.2f}",
             f"{row['tokens']['value']:,.0f}",
-            *(_shown(row[name]) for name in ("recall", "precision", "f1", "f1_clear")),
-            f"{control['value']:.2%} ({control['low']:.1%}-{control['high']:.1%})",
-            f"{row['seconds']:.2f}",
+            *(_cell(row[name]) for name in ("recall", "precision", "f1", "by_chance")),
         )
         print("  ".join(text.ljust(width) for text, width in zip(cells, widths, strict=True)))
-    print("draws, tokens: continuations and their tokens per boundary; s: the allocation's own work for one seed")
-    for goal in report["goals"]:
-        gain = goal["f1_gain"]
+    print(f"by chance: of the {report['harmless_by_far']} boundaries with H and B at most a fifth of their thresholds")
+    for name, found in report["neighbours"].items():
         print(
-            f"{goal['allocation']} against {goal['against']}: {goal['continuations']:.0%} of the continuations"
-            f" (goal: {goal['allowed']:.0%} at most), {goal['tokens']:.0%} of the tokens, F1 {gain['value']:+.3f}"
-            f" ({gain['low']:+.3f} to {gain['high']:+.3f}): {'met' if goal['met'] else 'not met'}"
+            f"errors of H at neighbouring boundaries, {name} POST draws: correlation {_cell(found) if found else '?'}"
+        )
+    for goal in report["goals"]:
+        gain, cost = goal["f1_gain"], goal["continuations"]
+        print(
+            f"{goal['allocation']} against {goal['against']}: {cost['value']:.0%} of the continuations"
+            f" (goal: {goal['allowed']:.0%} at most), {goal['tokens']['value']:.0%} of the tokens, F1"
+            f" {gain['value']:+.3f} ({gain['low']:+.3f} to {gain['high']:+.3f}): {'met' if goal['met'] else 'not met'}"
         )
 
 
-def _shown(mean: Mapping[str, float]) -> str:
+def _cell(mean: Mapping[str, float]) -> str:
     return f"{mean['value']:.3f} ({mean['low']:.3f}-{mean['high']:.3f})"
 
 

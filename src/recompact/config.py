@@ -165,6 +165,7 @@ class VerifyConfig:
     hazard: Threshold = 0.5  # success lost
     burden: Threshold = 5.0  # steps added
     allocation: str = "halving"  # or uniform:N, racing, chained, chained:racing
+    half: Literal["even", "up"] = "even"  # how halving rounds half of an odd number; even as in the paper's table
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 ContinuationArm = Literal["PRE", "POST"]
@@ -49,3 +51,18 @@ class Draw:
     boundary: BoundaryId
     arm: ContinuationArm
     number: int
+
+
+_DENOMINATOR = 10**9
+
+
+@lru_cache(maxsize=4096)
+def exact(number: float) -> Fraction:
+    """The number that a float stands for: 1/3 and 0.1 are no binary fractions, yet a grader or a config means them.
+
+    Order is kept: of two numbers the larger never becomes the smaller. What differs by less than 1e-18 is the same.
+
+    >>> exact(1 / 3), exact(0.1), exact(5.0)
+    (Fraction(1, 3), Fraction(1, 10), Fraction(5, 1))
+    """
+    return Fraction(number).limit_denominator(_DENOMINATOR)

@@ -87,6 +87,32 @@ def spread(values: Iterable[float]) -> Estimate:
     return percentile_estimate(fmean(sample), sample)
 
 
+def probable_count(probabilities: Iterable[float], confidence: float = CONFIDENCE) -> Estimate:
+    """How many of several independent events happen: their expected number with the interval of that number.
+
+    >>> probable_count([1.0, 1.0, 0.0])
+    Estimate(value=2.0, low=2.0, high=2.0)
+    """
+    shares = list(probabilities)
+    counts = [1.0]  # P(0), P(1), …
+    for share in shares:
+        counts = [
+            (counts[n] * (1 - share) if n < len(counts) else 0.0) + (counts[n - 1] * share if n else 0.0)
+            for n in range(len(counts) + 1)
+        ]
+
+    def quantile(at: float) -> float:
+        below = 0.0
+        for number, mass in enumerate(counts):
+            below += mass
+            if below >= at - 1e-12:
+                return float(number)
+        return float(len(shares))
+
+    tail = (1 - confidence) / 2
+    return Estimate(math.fsum(shares), quantile(tail), quantile(1 - tail))
+
+
 # Distributions
 
 

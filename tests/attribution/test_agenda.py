@@ -56,7 +56,7 @@ def agenda_of(
         return Unit(name, played, lambda value, seconds: None, group=str(draw.boundary))
 
     return DrawAgenda(
-        allocation, boundaries(count), unit, lambda value: value, concurrency, order=order, progress=progress
+        allocation, boundaries(count), unit, lambda draw, value: value, concurrency, order=order, progress=progress
     )
 
 

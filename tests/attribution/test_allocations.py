@@ -7,9 +7,10 @@ from attribution_support import Pair, arm, arrive, boundary, outcomes, random_po
 from hypothesis import given, settings, strategies as st
 
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden
+from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden, helped
 from recompact.attribution.halving import Half, Halving, half_of
 from recompact.attribution.pool import PoolExhausted, sample, shuffled
+from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.uniform import Uniform
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
@@ -32,8 +33,9 @@ def with_barrier(pool: dict[BoundaryId, Outcomes], halving: Halving) -> tuple[se
     for b in active:
         arms = first_draws(pool[b], halving.rounds)
         assert arms is not None
-        scores[b] = harm_score(*hazard_and_burden(*arms))
-    return made, sorted((b for b in active if scores[b] >= 1), key=lambda b: (-scores[b], b))
+        if not helped(*arms):
+            scores[b] = harm_score(*hazard_and_burden(*arms))
+    return made, sorted((b for b in scores if scores[b] >= 1), key=lambda b: (-scores[b], b))
 
 
 def outcomes_so_far(all_draws: Outcomes, draws: int) -> Outcomes:
@@ -57,7 +59,7 @@ class TestUniform:
 
 class TestHalving:
     def test_hand_worked_example(self) -> None:
-        # Five boundaries. Round 1 scores: 2, 1.4, 2, 0, 0.2; three go on (five halved, rounded up): 1, 2, 3.
+        # Five boundaries, halves rounded up. Round 1 scores: 2, 1.4, 2, 0, 0.2; three go on: 1, 2, 3.
         # Round 2 means: 1: H 1/2 -> 1; 2: B 7 -> 1.4; 3: H 1 -> 2; two go on: 3 and 2.
         # Round 3: 3: H 2/3 -> 4/3, retained; 2: B 14/3 -> 0.93, not retained.
         pool = {
@@ -67,7 +69,7 @@ class TestHalving:
             boundary(4): outcomes(GOOD, LOST, LOST),
             boundary(5): outcomes((1, 5, 1, 6), LOST, LOST),
         }
-        sampled = sample(Halving(), pool)
+        sampled = sample(Halving(half="up"), pool)
         rounds = {b: len(o.pre) for b, o in sampled.outcomes.items()}
         assert rounds == {boundary(1): 2, boundary(2): 3, boundary(3): 3, boundary(4): 1, boundary(5): 1}
         assert sampled.continuations == 2 * (5 + 3 + 2)
@@ -90,8 +92,8 @@ class TestHalving:
     )
     def test_counts_of_the_papers_cost_table(self, boundaries: int, even: int, up: int) -> None:
         pool = random_pool(boundaries, 3, seed=boundaries)
-        assert sample(Halving(half="even"), pool).continuations == even
-        assert sample(Halving(), pool).continuations == up
+        assert sample(Halving(), pool).continuations == even
+        assert sample(Halving(half="up"), pool).continuations == up
 
     @settings(max_examples=60, deadline=None)
     @given(
@@ -134,13 +136,35 @@ class TestRacing:
         rule = StoppingRule(harmless=0.5)
         assert Racing(rule).due({b: Outcomes(arm((1, 5)))}) == [Draw(b, "POST", 0)]
 
-    def test_no_post_draw_where_nothing_can_be_lost_or_added(self) -> None:
+    def test_one_draw_is_no_proof_that_nothing_can_be_lost_or_added(self) -> None:
         b = boundary(1)
         known = {b: Outcomes(arm((0, 27)))}
-        assert Racing(remaining={b: 30}).due(known) == []
-        assert Racing(remaining={b: 40}).due(known) == [Draw(b, "POST", 0)]
-        assert Racing(remaining={b: 30}).due({b: Outcomes(arm((1, 27)))}) == [Draw(b, "POST", 0)]
+        assert Racing(remaining={b: 30}).due(known) == [Draw(b, "POST", 0)]
         assert Racing(remaining={b: 30}).retained(known) == []
+
+    def test_steps_that_are_not_left_cannot_be_added(self) -> None:
+        b = boundary(1)
+        known = {b: outcomes((0, 27, 0, 35))}
+        assert Racing().due(known)
+        assert not Racing(remaining={b: 29}).due(known)
+
+    @pytest.mark.parametrize("won", range(6))
+    @pytest.mark.parametrize("added", range(8))
+    def test_a_race_that_ends_at_its_cap_is_decided_by_what_is_more_probable(self, won: int, added: int) -> None:
+        b = boundary(1)
+        rule = StoppingRule(harmless=0.0, harmful=1.0, cap=4)
+        pairs = [(1, 10, float(n < won % 3), 10 + added) for n in range(10)]
+        sampled = sample(Racing(rule), {b: outcomes(*pairs)})
+        assert sampled.continuations == 4
+        assert sampled.retained == ((b,) if probability_harmful(sampled.outcomes[b]) >= 0.5 else ())
+
+    def test_a_race_that_ends_between_three_tenths_and_a_half_is_not_retained(self) -> None:
+        b = boundary(1)
+        rule = StoppingRule(harmless=0.0, harmful=1.0, cap=2)
+        open_ones = [n for n in range(4, 16) if 0.3 <= probability_harmful(outcomes((1, 10, 1, 10 + n))) < 0.5]
+        assert open_ones
+        for added in open_ones:
+            assert Racing(rule).retained({b: outcomes((1, 10, 1, 10 + added))}) == []
 
     def test_settles_what_is_clear_and_stops_at_the_cap(self) -> None:
         lost = {boundary(1): outcomes(*[LOST] * 10)}
@@ -157,7 +181,7 @@ class TestRacing:
             assert sample(Racing(), {b: draws}).outcomes[b] == together[b]
 
 
-ALLOCATIONS: list[Allocation] = [Uniform(3), Halving(), Halving(half="even"), Racing(), Racing(StoppingRule(cap=6))]
+ALLOCATIONS: list[Allocation] = [Uniform(3), Halving(), Halving(half="up"), Racing(), Racing(StoppingRule(cap=6))]
 
 
 @settings(max_examples=40, deadline=None)

@@ -15,17 +15,13 @@ from recompact.attribution.effects import (
     hazard_estimate,
 )
 from recompact.attribution.posterior import (
-    PUBLISHED,
-    SUCCESS_PRIOR,
     Thresholds,
-    burden_prior,
-    changed_share,
     doubt_after,
     probability_burden,
     probability_harmful,
     probability_hazard,
-    success_prior,
 )
+from recompact.attribution.prior import BURDENS, PUBLISHED, RATES, SUCCESS_PRIOR, published
 from recompact.outcome import Outcome, Outcomes
 
 
@@ -138,7 +134,7 @@ class TestPosterior:
         s = a + b
         assert a / s == pytest.approx(accuracy, abs=0.002)
         assert a / s * (a + 1) / (s + 1) * (a + 2) / (s + 2) == pytest.approx(pass3, abs=0.002)
-        assert sum(weight for _, weight in success_prior()) == pytest.approx(1)
+        assert sum(published().rates) == pytest.approx(1)
 
     def test_more_evidence_makes_surer(self) -> None:
         harm = [probability_hazard([1] * n, [0] * n, 0.5) for n in (0, 1, 2, 3, 5)]
@@ -158,16 +154,20 @@ class TestPosterior:
 
     def test_nobody_takes_more_steps_than_are_left(self) -> None:
         failed = Outcomes(arm((0, 28)))
-        assert probability_harmful(failed, remaining=30) < 0.01 < 0.03 < probability_harmful(failed)
+        assert 0 < probability_harmful(failed, remaining=30) < 0.6 * probability_harmful(failed)
+        shares = [
+            probability_burden([28] * n, [30] * n, 5.0, 30) / probability_burden([28] * n, [30] * n, 5.0)
+            for n in (1, 3, 9)
+        ]
+        assert 0.2 > shares[0] > shares[1] > shares[2] > 0
 
     def test_hazard_posterior_is_calibrated_on_its_own_prior(self) -> None:
         chance = Random(11)
-        rates, weights = zip(*success_prior(), strict=True)
         predicted, true = [], []
         for _ in range(4000):
-            p = q = chance.choices(rates, weights)[0]
-            if chance.random() < changed_share():
-                q = chance.choices(rates, weights)[0]
+            p = q = chance.choices(RATES, published().rates)[0]
+            if chance.random() < published().changed:
+                q = chance.choices(RATES, published().rates)[0]
             pre, post = ([float(chance.random() < rate) for _ in range(3)] for rate in (p, q))
             predicted.append(probability_hazard(pre, post, 0.5))
             true.append(p - q >= 0.5)
@@ -178,12 +178,11 @@ class TestPosterior:
 
     def test_burden_posterior_is_calibrated_on_its_own_prior(self) -> None:
         chance = Random(12)
-        location, scale = burden_prior()
         predicted, true = [], []
         for _ in range(3000):
-            t3 = chance.gauss(0, 1) / (sum(chance.gauss(0, 1) ** 2 for _ in range(3)) / 3) ** 0.5
-            added = location + scale * t3
-            pre, post = ([round(chance.gauss(mean, (0.42 * 20) ** 0.5)) for _ in range(3)] for mean in (20, 20 + added))
+            added = chance.choices(BURDENS, published().burdens)[0]
+            error = published().variance ** 0.5
+            pre, post = ([round(chance.gauss(mean, error)) for _ in range(3)] for mean in (20, 20 + added))
             predicted.append(probability_burden(pre, post, 5.0))
             true.append(added >= 5)
         assert fmean(predicted) == pytest.approx(fmean(true), abs=0.01)

@@ -16,7 +16,7 @@ from recompact.attribution.cases import evidence_of
 from recompact.attribution.continuations import continuation_unit
 from recompact.attribution.findings import findings
 from recompact.attribution.forecast import forecast
-from recompact.attribution.halving import Halving
+from recompact.attribution.halving import Halving, rollouts
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import RunOutcomes, boundary_named, digest, outcomes_in, retry_left_out, verify
 from recompact.chat import Reply, Request
@@ -205,16 +205,15 @@ async def test_the_forecast_asks_nobody_and_is_right_about_numbers(collected: Pa
         study_of(store, books(6), models={"reader": Forbidden(), "noter": Forbidden()})
         n = len(boundary_rows(store))
         first = forecast(store, allocation_of(store, VerifyConfig()))
-        exact = 2 * (n + (n + 1) // 2 + ((n + 1) // 2 + 1) // 2)
-        assert first.at_most.continuations == first.on_average.continuations == exact
+        assert first.at_most.continuations == first.on_average.continuations == rollouts(n)
         assert first.at_most.tokens > first.on_average.tokens > 0
         await verify(study_of(store, books(6)))
         made = continuation_rows(store)
-        assert len(made) == exact
+        assert len(made) == rollouts(n)
         used = sum(row.tokens for row in made)
         assert 0.5 * used < first.on_average.tokens < 2 * used < 2 * first.at_most.tokens
         again = forecast(store, allocation_of(store, VerifyConfig()))
-        assert (again.made, again.at_most.continuations) == (exact, 0)
+        assert (again.made, again.at_most.continuations) == (rollouts(n), 0)
         racing = forecast(store, allocation_of(store, VerifyConfig(allocation="racing")))
         assert racing.on_average.continuations <= racing.at_most.continuations
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,8 @@ def fresh(tmp_path: Path, server: Server, more: str = "", suite: str = "books_6"
 def test_verify_says_what_is_harmful_and_ends_with_the_digest(project: Path, server: Server) -> None:
     said = (project / "said.txt").read_text().strip().splitlines()
     assert said[-1].startswith("digest: ")
-    assert "boundaries are harmful (H >= 0.5 or B >= 5) by halving." in "\n".join(said)
+    assert "retained (H >= 0.5 or B >= 5 by the estimate after all rounds of halving)." in "\n".join(said)
+    assert "Retained is not harmful: of the" in "\n".join(said)
     assert any(line.startswith("book-00") and " * " in line for line in said)
     asked = sum(server.received.values())
     again = recompact("verify", project / "books.toml", "--json")
@@ -61,7 +63,8 @@ def test_verify_says_what_is_harmful_and_ends_with_the_digest(project: Path, ser
     assert told["unfinished"] == []
     assert told["left_out"] == {}
     assert told["continuations_per_boundary"] == pytest.approx(3.5, abs=0.1)
-    assert len(told["retained"]) == told["harmful"] > 0
+    assert len(told["retained"]) == told["statement"]["retained"] > 0
+    assert set(told["statement"]["sentences"]) <= set(said)
     assert sum(server.received.values()) == asked  # what is there is not asked for again
     # what collect says of the run is the same as before
     assert recompact("collect", project / "books.toml").returncode == 0
@@ -185,7 +188,7 @@ def test_a_boundary_that_cannot_be_replayed_is_named_and_left_out(tmp_path: Path
     done = recompact("verify", config)
     assert done.returncode == 0, done.stderr
     assert "left out: book-001#1: replay differs at action 1 (look)" in done.stderr
-    assert "recompact verify --retry" in done.stderr
+    assert f"recompact verify {tmp_path / 'runs' / 'books.db'} --retry" in done.stderr
     again = recompact("verify", config, "--retry")
     assert again.returncode == 0, again.stderr
     assert "left out: book-001#1: replay differs at action 1 (look)" in again.stderr  # nothing was mended
@@ -193,6 +196,51 @@ def test_a_boundary_that_cannot_be_replayed_is_named_and_left_out(tmp_path: Path
     assert "left out" in shown.stdout
     one = recompact("boundary", tmp_path / "runs" / "books.db", "book-001#1")
     assert "Left out: replay differs" in one.stdout
+
+
+def test_a_suite_that_cannot_be_restored_says_so_with_the_way_out(tmp_path: Path, server: Server) -> None:
+    config = tmp_path / "books.toml"
+    text = config_text("drifting_4", server.base_url, concurrency=8)
+    config.write_text(text.replace("[suite]", '[suite]\ntasks = ["book-001"]'))
+    assert recompact("collect", config).returncode == 0
+    done = recompact("verify", config)
+    assert done.returncode == 2
+    assert "could be verified: all were left out" in done.stdout
+    assert "nothing was compacted" not in done.stdout.lower()
+    assert f"recompact verify {tmp_path / 'runs' / 'books.db'} --retry" in done.stderr
+
+
+def test_controls_confirmation_and_fresh_summaries(project: Path) -> None:
+    done = recompact("verify", "books", "--control", "aa", "--json", cwd=project)
+    assert done.returncode == 0, done.stderr
+    control = json.loads(done.stdout)["statement"]["control"]
+    assert control["boundaries"] == json.loads(done.stdout)["boundaries"]
+    done = recompact("verify", "books", "--confirm", 2, "--resample", 2, "--json", cwd=project)
+    assert done.returncode == 0, done.stderr
+    for row in json.loads(done.stdout)["retained"]:
+        assert (row["confirmed"]["pre"], row["confirmed"]["post"], row["resampled"]["post"]) == (2, 2, 2)
+    told = json.loads(recompact("controls", "books", "--json", cwd=project).stdout)
+    assert told["statement"]["control"] == control
+    assert told["savings"]["continuations"] < told["savings"]["uniform_continuations"]
+    words = recompact("controls", "books", cwd=project).stdout
+    assert "With both arms from PRE (A/A)" in words
+    assert "recompact controls runs/books.db --without" in words
+    assert "recompact verify runs/books.db --draws 9" in words
+
+
+def test_the_papers_rollout_table_is_printed() -> None:
+    rows = json.loads(recompact("controls", "--rollouts", "--json").stdout)["rows"]
+    assert [row["even"] for row in rows] == [464, 694, 750, 1042, 700, 714]
+    assert "464" in recompact("controls", "--rollouts").stdout
+
+
+def test_boundaries_of_an_evaluation_say_why_not_and_what_to_do(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "arms.db") as store:
+        store.set_metadata(replace(store.metadata, command="evaluate", config_file="arms.toml"))
+    done = recompact("boundaries", tmp_path / "arms.db")
+    assert done.returncode == 2
+    assert "recompact collect arms.toml && recompact verify arms.toml" in done.stderr
+    assert f"recompact behaviour {tmp_path / 'arms.db'}" in done.stderr
 
 
 def test_a_ceiling_and_ctrl_c_stop_cleanly_and_the_same_command_goes_on(tmp_path: Path, server: Server) -> None:

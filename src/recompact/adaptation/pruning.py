@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 
 from recompact.adaptation.lock import broken_rules
 from recompact.adaptation.selection import BROKEN, PHASE
-from recompact.attribution.continuations import continue_from
+from recompact.attribution.continuations import continue_from, recompressed
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import Finding, findings
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.recompression import recompressed
 from recompact.attribution.verify import settings_of
 from recompact.candidate import Candidate, Clause
 from recompact.collection import unit_of

@@ -37,14 +37,14 @@ T = TypeVar("T")
 class DrawAgenda(Generic[T]):
     """The agenda of a verification: outcomes so far, and the draws that wait for a place.
 
-    `outcome_of` reads the outcome off the value that a unit gave. `order` says what to begin first; what comes out
-    depends neither on it nor on the concurrency.
+    `outcome_of` reads the outcome of a draw off the value that its unit gave. `order` says what to begin first; what
+    comes out depends neither on it nor on the concurrency.
     """
 
     allocation: Allocation
     outcomes: dict[BoundaryId, Outcomes]
     unit_of: Callable[[Draw], Unit[T]]
-    outcome_of: Callable[[T], Outcome | LeftOut]
+    outcome_of: Callable[[Draw, T], Outcome | LeftOut]
     concurrency: int
     order: Order = lambda boundary, first, outcomes: ()
     progress: Progress = SILENT
@@ -73,7 +73,7 @@ class DrawAgenda(Generic[T]):
         draw = self._draws.pop(unit.name)
         self.finished += 1
         self._changed = True
-        outcome = self.outcome_of(value)
+        outcome = self.outcome_of(draw, value)
         if isinstance(outcome, LeftOut):
             self.outcomes.pop(draw.boundary, None)
             self.left_out.setdefault(draw.boundary, outcome.reason)

@@ -41,7 +41,7 @@ def _plain(name: str, store: Store, settings: VerifyConfig, run: Mapping[str, in
     if kind == "racing":
         remaining = {BoundaryId(r.unit, r.index): run["step_limit"] - r.step for r in boundary_rows(store)}
         return Racing(StoppingRule(thresholds), remaining)
-    return Halving(thresholds=thresholds, seed=run["seed"])
+    return Halving(thresholds=thresholds, seed=run["seed"], half=settings.half)
 
 
 def trajectory_facts(store: Store) -> list[TrajectoryFacts]:

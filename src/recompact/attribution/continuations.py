@@ -6,6 +6,10 @@ continuation may take the steps that remained at the boundary.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from recompact.chat import Usage
+from recompact.compressors.protocol import Compressor
 from recompact.environments.protocol import Episode, Task
 from recompact.execution.episodes import run_episode
 from recompact.outcome import ContinuationArm
@@ -45,3 +49,10 @@ async def continue_from(
         observation_tokens=observation_tokens,
         progress=progress,
     )
+
+
+async def recompressed(boundary: Boundary, compressor: Compressor, budget: int) -> tuple[Boundary, Usage]:
+    """The boundary with another summary in POST, and what it cost."""
+    compaction = await compressor.compress(boundary.pre, budget)
+    changed = replace(boundary, post=compaction.context, asked_again=compaction.asked_again, cut=compaction.cut)
+    return changed, compaction.usage

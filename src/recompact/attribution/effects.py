@@ -7,12 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from fractions import Fraction
 from typing import Any, Literal
 
-from recompact.attribution.posterior import PAPER, Lengths, Thresholds, difference_of, probability_harmful
-from recompact.outcome import BoundaryId, Outcome, Outcomes
-from recompact.stats import CONFIDENCE, Estimate, newcombe, student, wilson
+from recompact.attribution.posterior import (
+    PAPER,
+    Lengths,
+    Thresholds,
+    clearly_helped,
+    difference_of,
+    hazard_interval,
+    probability_harmful,
+)
+from recompact.attribution.prior import Prior
+from recompact.outcome import BoundaryId, Outcome, Outcomes, exact
+from recompact.stats import CONFIDENCE, Estimate, student
 
 Channel = Literal["error", "burden", "both", "none"]
 
@@ -41,7 +50,7 @@ class Effect:
 
     @property
     def selected(self) -> bool:
-        """Whether the estimates meet a threshold: the paper's criterion."""
+        """Whether the estimates meet a threshold: the paper's criterion. A compaction that clearly helped does not."""
         return self.channel != "none"
 
     def to_json(self) -> dict[str, Any]:
@@ -60,25 +69,36 @@ class Effect:
 
 
 def effect_of(
-    outcomes: Outcomes, thresholds: Thresholds = PAPER, *, remaining: int | None = None, confidence: float = CONFIDENCE
+    outcomes: Outcomes,
+    thresholds: Thresholds = PAPER,
+    *,
+    remaining: int | None = None,
+    prior: Prior | None = None,
+    confidence: float = CONFIDENCE,
 ) -> Effect | None:
     """The effect at one boundary, or None where an arm has no draw yet.
 
-    `remaining` is the number of steps that could still be taken at the boundary.
+    `remaining` is the number of steps that could still be taken at the boundary; `prior` is the published one where
+    none is given.
     """
     pre, post = tuple(outcomes.pre.values()), tuple(outcomes.post.values())
     if not pre or not post:
         return None
-    hazard, burden = hazard_and_burden(pre, post)  # to the last bit what allocations rank by
+    hazard, burden = hazard_and_burden(pre, post)
     return Effect(
-        hazard_estimate=replace(hazard_estimate(pre, post, confidence), value=hazard),
-        burden_estimate=replace(burden_estimate(pre, post, confidence), value=burden),
+        hazard_estimate=replace(hazard_estimate(pre, post, confidence), value=float(hazard)),
+        burden_estimate=replace(burden_estimate(pre, post, confidence), value=float(burden)),
         pre=len(pre),
         post=len(post),
-        harmful=probability_harmful(outcomes, thresholds, remaining=remaining),
-        score=harm_score(hazard, burden, thresholds),
-        channel=channel_of(hazard, burden, thresholds),
+        harmful=probability_harmful(outcomes, thresholds, remaining=remaining, prior=prior),
+        score=float(harm_score(hazard, burden, thresholds)),
+        channel="none" if helped(pre, post) else channel_of(hazard, burden, thresholds),
     )
+
+
+def helped(pre: Sequence[Outcome], post: Sequence[Outcome]) -> bool:
+    """Whether success rose with the compaction, by the interval of H: it is no evidence of harm, whatever B says."""
+    return clearly_helped([o.value for o in pre], [o.value for o in post])
 
 
 def effects_of(outcomes: Mapping[BoundaryId, Outcomes], thresholds: Thresholds = PAPER) -> dict[BoundaryId, Effect]:
@@ -87,42 +107,46 @@ def effects_of(outcomes: Mapping[BoundaryId, Outcomes], thresholds: Thresholds =
     return {boundary: effect for boundary, effect in effects.items() if effect is not None}
 
 
-def hazard_and_burden(pre: Sequence[Outcome], post: Sequence[Outcome]) -> tuple[float, float]:
-    """H, the mean reward of PRE minus that of POST, and B, the mean steps of POST minus those of PRE."""
-    # Plain sums: allocations ask for this very often.
-    hazard = sum([o.value for o in pre]) / len(pre) - sum([o.value for o in post]) / len(post)
-    burden = sum([o.steps for o in post]) / len(post) - sum([o.steps for o in pre]) / len(pre)
-    return hazard, burden
+def hazard_and_burden(pre: Sequence[Outcome], post: Sequence[Outcome]) -> tuple[Fraction, Fraction]:
+    """H, the mean reward of PRE minus that of POST, and B, the mean steps of POST minus those of PRE.
+
+    Exact: in floats, 61/3 - 46/3 is less than 5.
+    """
+    m, n = len(pre), len(post)
+    lost = n * sum([exact(o.value) for o in pre]) - m * sum([exact(o.value) for o in post])
+    added = m * sum([o.steps for o in post]) - n * sum([o.steps for o in pre])
+    return Fraction(lost, m * n), Fraction(added, m * n)
 
 
-def harm_score(hazard: float, burden: float, thresholds: Thresholds = PAPER) -> float:
+def harm_score(hazard: float | Fraction, burden: float | Fraction, thresholds: Thresholds = PAPER) -> Fraction:
     """The normalised harm score s_t = max(H / tau_H, B / tau_B): 1 or more is harmful.
 
     >>> harm_score(0.25, 4.0)
-    0.8
+    Fraction(4, 5)
     """
-    return max(hazard / thresholds.hazard, burden / thresholds.burden)
+    return max(_fraction(hazard) / exact(thresholds.hazard), _fraction(burden) / exact(thresholds.burden))
 
 
-def channel_of(hazard: float, burden: float, thresholds: Thresholds = PAPER) -> Channel:
+def _fraction(number: float | Fraction) -> Fraction:
+    return number if isinstance(number, Fraction) else exact(number)
+
+
+def channel_of(hazard: float | Fraction, burden: float | Fraction, thresholds: Thresholds = PAPER) -> Channel:
     """In which way a compaction did harm.
 
     >>> channel_of(2 / 3, 1.0), channel_of(1 / 3, 5.0), channel_of(1.0, 9.0), channel_of(1 / 3, 4.9)
     ('error', 'burden', 'both', 'none')
     """
-    lost, added = hazard >= thresholds.hazard, burden >= thresholds.burden
+    lost = _fraction(hazard) >= exact(thresholds.hazard)
+    added = _fraction(burden) >= exact(thresholds.burden)
     if lost and added:
         return "both"
     return "error" if lost else "burden" if added else "none"
 
 
 def hazard_estimate(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = CONFIDENCE) -> Estimate:
-    """H with Newcombe's interval for a difference of proportions.
-
-    Rewards between 0 and 1 are treated by the same formula, which is conservative for them (see `wilson`).
-    """
-    p, q = (wilson(fmean(o.value for o in arm), len(arm), confidence) for arm in (pre, post))
-    return newcombe(p, q)
+    """H with its interval: see `recompact.attribution.posterior.hazard_interval`."""
+    return hazard_interval([o.value for o in pre], [o.value for o in post], confidence)
 
 
 def burden_estimate(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = CONFIDENCE) -> Estimate:
@@ -147,6 +171,6 @@ def first_draws(outcomes: Outcomes, draws: int) -> tuple[tuple[Outcome, ...], tu
         return None
 
 
-def most_harmful_first(scores: Mapping[BoundaryId, float]) -> list[BoundaryId]:
+def most_harmful_first(scores: Mapping[BoundaryId, float | Fraction]) -> list[BoundaryId]:
     """By falling score; equal ones in the order of their names."""
     return sorted(scores, key=lambda boundary: (-scores[boundary], boundary))

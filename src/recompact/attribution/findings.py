@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by
+from recompact.attribution.determinism import copied_arms, without_copies
 from recompact.attribution.effects import Effect, effect_of
+from recompact.attribution.further_draws import further_outcomes
 from recompact.attribution.posterior import Thresholds
+from recompact.attribution.prior import learned
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.config import VerifyConfig
 from recompact.outcome import BoundaryId, Outcomes
@@ -26,9 +30,24 @@ class Finding:
     effect: Effect | None
     retained: bool = False
     left_out: str = ""
+    confirmed: Effect | None = None  # of fresh pairs alone, which did not decide on retaining it
+    resampled: Effect | None = None  # of the prompt: each POST draw has a summary of its own
+    copies: bool = False  # the draws of an arm are copies of each other and count as one
+
+    @property
+    def reported_effect(self) -> Effect | None:
+        """The effect to show: that of the fresh pairs where there are any, since a selection makes numbers large."""
+        return self.confirmed or self.effect
 
     def to_json(self) -> dict[str, Any]:
-        return {"boundary": str(self.id), **self.flat(), "left_out": self.left_out}
+        return {
+            "boundary": str(self.id),
+            **self.flat(),
+            "left_out": self.left_out,
+            "confirmed": self.confirmed and self.confirmed.to_json(),
+            "resampled": self.resampled and self.resampled.to_json(),
+            "copies": self.copies,
+        }
 
     def flat(self) -> dict[str, Any]:
         """As one row of a table; a cell without a value is None."""
@@ -77,15 +96,32 @@ def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
     allocation = allocation_of(store, settings)
     settled = not allocation.due(now.outcomes)
     retained = set(allocation.retained(now.outcomes)) if settled else set()
-    judged = outcomes_seen_by(allocation, now.outcomes)
+    copied = copied_arms(store)
+    judged = without_copies(outcomes_seen_by(allocation, now.outcomes), copied)
+    priors = learned(judged)
+    fresh, summaries = further_outcomes(store, "confirm"), further_outcomes(store, "resample")
     thresholds = Thresholds(settings.hazard, settings.burden)
-    step_limit = store.metadata.step_limit
     boundaries = []
     for row in boundary_rows(store):
         id = BoundaryId(row.unit, row.index)
         outcomes = judged.get(id, Outcomes())
-        effect = effect_of(outcomes, thresholds, remaining=step_limit - row.step)
-        boundaries.append(Finding(id, row, outcomes, effect, id in retained, now.left_out.get(id, "")))
+        effect = partial(
+            effect_of, thresholds=thresholds, remaining=store.metadata.step_limit - row.step, prior=priors.of(id)
+        )
+        confirming = fresh.get(id, Outcomes())
+        own_summaries = Outcomes(confirming.pre or outcomes.pre, summaries.get(id, Outcomes()).post)
+        finding = Finding(
+            id,
+            row,
+            outcomes,
+            effect(outcomes),
+            id in retained,
+            now.left_out.get(id, ""),
+            confirmed=effect(confirming),
+            resampled=effect(own_summaries),
+            copies=(id, "PRE") in copied or (id, "POST") in copied,
+        )
+        boundaries.append(finding)
     return Findings(settings, settled, tuple(sorted(boundaries, key=_rank)))
 
 

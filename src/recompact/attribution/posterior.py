@@ -1,7 +1,7 @@
 """The posterior: how probable it is that a compaction was harmful, given a few draws.
 
-It is integrated numerically, so that it is the same everywhere. The prior is not fitted to any run: it is read off
-figures that the paper prints.
+It is summed over cells, so that it is the same everywhere. More harm in a draw (more steps after the compaction, a
+failure instead of a success) never makes harm less probable, and no single draw makes it impossible.
 """
 
 from __future__ import annotations
@@ -9,23 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from statistics import fmean
+from functools import lru_cache
+from statistics import NormalDist, fmean
 
+from recompact.attribution.prior import (
+    BURDEN_CELLS,
+    DISPERSION,
+    DISPERSION_DRAWS,
+    RATES,
+    Prior,
+    apart,
+    burden_likelihood,
+    likelihood,
+    published,
+)
 from recompact.outcome import ContinuationArm, Outcomes
-from recompact.stats import beta_cdf, t_cdf, t_quantile
-
-PUBLISHED = 608  # boundaries of the m = 9 diagnostics: AppWorld 197, OfficeBench 211, tau2 retail 200
-SEVERE_HAZARD = 22 / PUBLISHED  # H >= 0.5: 11 + 4 + 7
-SEVERE_BURDEN = 21 / PUBLISHED  # B >= 5: 12 + 7 + 2
-ANY_BURDEN = 355 / PUBLISHED  # B > 0: 151 + 109 + 95
-BASE_RATE = 1 - (1 - SEVERE_HAZARD) * (1 - SEVERE_BURDEN)  # of harmful compactions: 7 %
-SUCCESS_PRIOR = (0.39, 0.076)  # of a beta distribution: see `success_prior`
-BURDEN_FREEDOM = 3.0  # tails: 3 of 197 boundaries lie beyond ten steps
-DISPERSION = 0.42  # variance over mean length, as within a task in the published three-seed runs on tau2 retail
-DISPERSION_DRAWS = 2.0  # what the dispersion counts for: the draws themselves soon outweigh it
-_CELLS = 50
-_NODES = 200
+from recompact.stats import CONFIDENCE, Estimate, newcombe, wilson
 
 
 @dataclass(frozen=True)
@@ -69,167 +68,151 @@ def difference_of(pre: Lengths, post: Lengths) -> tuple[float, float, float]:
     return post.mean - pre.mean, math.sqrt(a + b), freedom
 
 
-def probability_harmful(outcomes: Outcomes, thresholds: Thresholds = PAPER, *, remaining: int | None = None) -> float:
+def hazard_interval(pre: Sequence[float], post: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+    """H with Newcombe's interval for a difference of proportions.
+
+    Rewards between 0 and 1 are treated by the same formula, which is conservative for them (see `wilson`).
+    """
+    return newcombe(*(wilson(fmean(arm), len(arm), confidence) for arm in (pre, post)))
+
+
+def clearly_helped(pre: Sequence[float], post: Sequence[float]) -> bool:
+    """Whether success rose with the compaction, by the interval of H. Steps that it added then are no harm."""
+    return bool(pre and post) and hazard_interval(pre, post).high < 0
+
+
+def probability_harmful(
+    outcomes: Outcomes,
+    thresholds: Thresholds = PAPER,
+    *,
+    remaining: int | None = None,
+    prior: Prior | None = None,
+) -> float:
     """P(H >= tau_H or B >= tau_B | outcomes); the arms may have any number of draws, also none.
 
     H and B are taken as independent: they are hardly correlated in the published diagnostics (Spearman 0.004, 0.102,
-    -0.054).
-
-    `remaining` is the number of steps that can still be taken at the boundary.
+    -0.054). `remaining` is the number of steps that can still be taken at the boundary.
     """
-    hazard = probability_hazard(
-        [o.value for o in outcomes.pre.values()], [o.value for o in outcomes.post.values()], thresholds.hazard
-    )
-    burden = probability_burden(
-        [o.steps for o in outcomes.pre.values()],
-        [o.steps for o in outcomes.post.values()],
-        thresholds.burden,
-        remaining,
-    )
+    pre, post = ([o.value for o in arm.values()] for arm in (outcomes.pre, outcomes.post))
+    steps, post_steps = ([o.steps for o in arm.values()] for arm in (outcomes.pre, outcomes.post))
+    hazard = probability_hazard(pre, post, thresholds.hazard, prior)
+    if clearly_helped(pre, post):
+        return hazard
+    burden = probability_burden(steps, post_steps, thresholds.burden, remaining, prior)
     return 1 - (1 - hazard) * (1 - burden)
 
 
-def probability_hazard(pre: Sequence[float], post: Sequence[float], threshold: float) -> float:
+def probability_hazard(
+    pre: Sequence[float], post: Sequence[float], threshold: float, prior: Prior | None = None
+) -> float:
     """P(H >= tau_H | rewards). A reward between 0 and 1 counts as that share of a success."""
-    return _hazard(sum(pre), len(pre) - sum(pre), sum(post), len(post) - sum(post), threshold)
+    return _between(prior or published(), sum(pre), len(pre), sum(post), len(post), threshold)
+
+
+def _between(prior: Prior, pre_won: float, pre: int, post_won: float, post: int, threshold: float) -> float:
+    """The posterior at whole successes, and in between in proportion."""
+    low_pre, low_post = min(int(pre_won), pre), min(int(post_won), post)
+    share_pre, share_post = pre_won - low_pre, post_won - low_post
+    total = 0.0
+    for won, weight in ((low_pre, 1 - share_pre), (low_pre + 1, share_pre)):
+        for kept, other in ((low_post, 1 - share_post), (low_post + 1, share_post)):
+            if weight * other > 0:
+                total += weight * other * _hazard(prior, won, pre - won, kept, post - kept, threshold)
+    return total
 
 
 @lru_cache(maxsize=65536)
-def _hazard(pre_won: float, pre_lost: float, post_won: float, post_lost: float, threshold: float) -> float:
-    state = _Rates.after(pre_won, pre_lost, post_won, post_lost)
-    return changed_share() * _apart(state.pre, state.post, threshold) / (state.same + state.changed)
+def _hazard(prior: Prior, pre_won: int, pre_lost: int, post_won: int, post_lost: int, threshold: float) -> float:
+    """At least as probable as with less harm in the same draws.
+
+    Without this, a failure after the compaction could speak for an agent that fails anyway so much more than for a
+    loss that the latter became less probable.
+    """
+    state = _Rates.after(prior, pre_won, pre_lost, post_won, post_lost)
+    own = prior.changed * apart(state.pre, state.post, threshold) / (state.same + state.changed)
+    if pre_won:
+        own = max(own, _hazard(prior, pre_won - 1, pre_lost + 1, post_won, post_lost, threshold))
+    if post_lost:
+        own = max(own, _hazard(prior, pre_won, pre_lost, post_won + 1, post_lost - 1, threshold))
+    return own
 
 
 @dataclass(frozen=True)
 class _Rates:
     """Unnormalised posterior weights of the success rates: of each arm by itself, and of both being one."""
 
+    prior: Prior
     pre: tuple[float, ...]
     post: tuple[float, ...]
     both: tuple[float, ...]
 
     @staticmethod
-    def after(pre_won: float, pre_lost: float, post_won: float, post_lost: float) -> _Rates:
-        prior = success_prior()
-        pre = tuple(weight * rate**pre_won * (1 - rate) ** pre_lost for rate, weight in prior)
-        likelihood = tuple(rate**post_won * (1 - rate) ** post_lost for rate, _ in prior)
-        post = tuple(weight * value for (_, weight), value in zip(prior, likelihood, strict=True))
-        return _Rates(pre, post, tuple(a * b for a, b in zip(pre, likelihood, strict=True)))
+    def after(prior: Prior, pre_won: float, pre_lost: float, post_won: float, post_lost: float) -> _Rates:
+        after = likelihood(post_won, post_lost)
+        pre = tuple(w * x for w, x in zip(prior.rates, likelihood(pre_won, pre_lost), strict=True))
+        post = tuple(w * x for w, x in zip(prior.rates, after, strict=True))
+        return _Rates(prior, pre, post, tuple(w * x for w, x in zip(pre, after, strict=True)))
 
     @property
     def same(self) -> float:
-        return (1 - changed_share()) * sum(self.both)
+        return (1 - self.prior.changed) * sum(self.both)
 
     @property
     def changed(self) -> float:
-        return changed_share() * sum(self.pre) * sum(self.post)
+        return self.prior.changed * sum(self.pre) * sum(self.post)
 
     def success(self, arm: ContinuationArm) -> float:
         """The probability that the next draw of an arm succeeds."""
-        same = (1 - changed_share()) * _first_moment(self.both)
+        same = (1 - self.prior.changed) * _first_moment(self.both)
         own, other = (self.pre, self.post) if arm == "PRE" else (self.post, self.pre)
-        return (same + changed_share() * _first_moment(own) * sum(other)) / (self.same + self.changed)
+        return (same + self.prior.changed * _first_moment(own) * sum(other)) / (self.same + self.changed)
 
 
 def _first_moment(weights: Sequence[float]) -> float:
-    return sum(weight * rate for weight, (rate, _) in zip(weights, success_prior(), strict=True))
+    return sum(weight * rate for weight, rate in zip(weights, RATES, strict=True))
 
 
 def doubt_after(pre: Sequence[float], post: Sequence[float], threshold: float, arm: ContinuationArm) -> float:
     """E[P (1 - P)] with P = P(H >= tau_H), once one more draw of the arm has come back."""
-    return _doubt_after(sum(pre), len(pre) - sum(pre), sum(post), len(post) - sum(post), threshold, arm)
+    return _doubt_after(sum(pre), len(pre), sum(post), len(post), threshold, arm)
 
 
 @lru_cache(maxsize=65536)
-def _doubt_after(
-    pre_won: float, pre_lost: float, post_won: float, post_lost: float, threshold: float, arm: ContinuationArm
-) -> float:
-    success = _Rates.after(pre_won, pre_lost, post_won, post_lost).success(arm)
+def _doubt_after(pre_won: float, pre: int, post_won: float, post: int, threshold: float, arm: ContinuationArm) -> float:
+    prior = published()
+    success = _Rates.after(prior, pre_won, pre - pre_won, post_won, post - post_won).success(arm)
     in_pre, in_post = (1, 0) if arm == "PRE" else (0, 1)
-    won = _hazard(pre_won + in_pre, pre_lost, post_won + in_post, post_lost, threshold)
-    lost = _hazard(pre_won, pre_lost + in_pre, post_won, post_lost + in_post, threshold)
+    won = _between(prior, pre_won + in_pre, pre + in_pre, post_won + in_post, post + in_post, threshold)
+    lost = _between(prior, pre_won, pre + in_pre, post_won, post + in_post, threshold)
     return success * won * (1 - won) + (1 - success) * lost * (1 - lost)
 
 
-@cache
-def success_prior() -> tuple[tuple[float, float], ...]:
-    """Success rates with their prior weights, in cells of 2 %: no agent is taken to be surer than 99 %.
-
-    The success rate from one state is mostly near 0 or near 1. Accuracy and Pass³ without compaction (0.841 and 0.786
-    on 168 tasks, 0.821 and 0.758 on 95, 0.858 and 0.725 on 40) are the first and third moments of such rates, and give
-    Beta(0.39, 0.076).
-    """
-    edges = [n / _CELLS for n in range(_CELLS + 1)]
-    below = [beta_cdf(edge, *SUCCESS_PRIOR) for edge in edges]
-    return tuple(((edges[n] + edges[n + 1]) / 2, below[n + 1] - below[n]) for n in range(_CELLS))
-
-
-@cache
-def changed_share() -> float:
-    """The share of compactions that change the success rate.
-
-    The others leave it as it is; these replace it by another one from the same prior, so often that H >= 0.5 has its
-    published share.
-    """
-    weights = [weight for _, weight in success_prior()]
-    return SEVERE_HAZARD / _apart(weights, weights, 0.5)
-
-
-def _apart(pre: Sequence[float], post: Sequence[float], threshold: float) -> float:
-    """The mass where PRE's cell lies at least the threshold above POST's; a cell just on it counts half."""
-    cells = threshold * _CELLS
-    whole = math.floor(cells + 1e-9)
-    total = 0.0
-    below = 0.0
-    for n in range(whole, len(pre)):
-        # Cells 0 … n-whole lie far enough below cell n; the nearest of them only in part.
-        nearest = post[n - whole]
-        total += pre[n] * (below + nearest * max(0.0, min(1.0, 0.5 - (cells - whole))))
-        below += nearest
-    return total
-
-
 def probability_burden(
-    pre: Sequence[int], post: Sequence[int], threshold: float, remaining: int | None = None
+    pre: Sequence[int], post: Sequence[int], threshold: float, remaining: int | None = None, prior: Prior | None = None
 ) -> float:
-    """P(B >= tau_B | steps)."""
-    if pre and remaining is not None and remaining - fmean(pre) < threshold:
-        return 0.0
+    """P(B >= tau_B | steps).
+
+    Where few steps remain, B can only reach the threshold if PRE's mean length leaves room for it; how probable that is
+    depends on PRE's draws.
+    """
+    prior = prior or published()
+    room = 1.0
+    if pre and remaining is not None:
+        error = math.sqrt(prior.variance / len(pre))
+        room = NormalDist(fmean(pre), error).cdf(remaining - threshold)
     if not pre or not post:
-        return _prior_burden(threshold)
-    return _burden(Lengths.of(pre), Lengths.of(post), threshold)
+        return room * _above(prior.burdens, threshold)
+    m, n = len(pre), len(post)
+    return room * _burden(prior, (m * sum(post) - n * sum(pre)) / (m * n), m, n, threshold)
 
 
 @lru_cache(maxsize=65536)
-def _burden(pre: Lengths, post: Lengths, threshold: float) -> float:
-    """Prior times likelihood, integrated over B = b + e sinh(u): fine around the estimate, yet reaching far."""
-    estimate, error, freedom = difference_of(pre, post)
-    location, scale = burden_prior()
-    reach = math.asinh((abs(estimate) + 60) / error)
-    step = 2 * reach / _NODES
-    prior_power, power = -(BURDEN_FREEDOM + 1) / 2, -(freedom + 1) / 2
-    total = above = 0.0
-    for n in range(_NODES + 1):
-        u = -reach + n * step
-        away = math.sinh(u)
-        b = estimate + error * away
-        prior = (1 + ((b - location) / scale) ** 2 / BURDEN_FREEDOM) ** prior_power
-        mass = prior * (1 + away * away / freedom) ** power * math.cosh(u)
-        half = error * math.cosh(u) * step / 2
-        total += mass
-        above += mass * max(0.0, min(1.0, (b + half - threshold) / (2 * half)))
-    return above / total
+def _burden(prior: Prior, estimate: float, pre: int, post: int, threshold: float) -> float:
+    after = burden_likelihood(estimate, pre, post, prior.variance)
+    return _above([w * x for w, x in zip(prior.burdens, after, strict=True)], threshold)
 
 
-@cache
-def burden_prior() -> tuple[float, float]:
-    """Location and scale of the prior of B: a Student t through the published shares of B > 0 and B >= 5."""
-    at_zero = t_quantile(1 - ANY_BURDEN, BURDEN_FREEDOM)
-    at_five = t_quantile(1 - SEVERE_BURDEN, BURDEN_FREEDOM)
-    scale = 5 / (at_five - at_zero)
-    return -at_zero * scale, scale
-
-
-def _prior_burden(threshold: float) -> float:
-    location, scale = burden_prior()
-    return 1 - t_cdf((threshold - location) / scale, BURDEN_FREEDOM)
+def _above(weights: Sequence[float], threshold: float) -> float:
+    """The share of the weights at or above a number of steps; a cell that it divides counts in part."""
+    shares = (max(0.0, min(1.0, (high - threshold) / (high - low))) for low, high in BURDEN_CELLS)
+    return sum(weight * share for weight, share in zip(weights, shares, strict=True)) / sum(weights)

@@ -10,19 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from statistics import fmean
 
 from recompact.attribution.allocation import in_turn
-from recompact.attribution.effects import harm_score, most_harmful_first
+from recompact.attribution.effects import harm_score, hazard_and_burden, most_harmful_first
 from recompact.attribution.posterior import (
-    BASE_RATE,
     PAPER,
     Lengths,
     Thresholds,
+    clearly_helped,
     doubt_after,
     probability_burden,
+    probability_harmful,
     probability_hazard,
 )
+from recompact.attribution.prior import BASE_RATE, learned
 from recompact.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
 
 
@@ -42,15 +43,16 @@ class StoppingRule:
 
 
 DEFAULT = StoppingRule()
+RETAINED = 0.5  # from this probability on: more probably harmful than not
 
 
 @dataclass(frozen=True)
 class Racing:
-    """Sequential verification under the prior of `recompact.attribution.posterior`.
+    """Sequential verification: draws are spent under the published prior, and judged under the one that the run teaches
+    once all are there, with all draws that the run has.
 
-    `remaining` has the steps that could still be taken at a boundary, where they are known: after a PRE draw that
-    failed and took nearly all of them there is nothing to lose or to add, and no POST draw is made. A boundary is
-    retained if it is more probably harmful than not.
+    `remaining` has the steps that could still be taken at a boundary, where they are known. A boundary is retained if
+    it is more probably harmful than not.
     """
 
     rule: StoppingRule = DEFAULT
@@ -69,11 +71,17 @@ class Racing:
         return in_turn(draws)
 
     def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
+        priors = learned(outcomes)
         scores = {}
         for boundary, own in outcomes.items():
-            race = self.race(boundary, own)
-            if race.next is None and race.harmful >= 0.5 and race.pre and race.post:
-                scores[boundary] = race.score(self.rule.thresholds)
+            if not own.pre or not own.post or self.race(boundary, own).next is not None:
+                continue
+            harmful = probability_harmful(
+                own, self.rule.thresholds, remaining=self.remaining.get(boundary), prior=priors.of(boundary)
+            )
+            if harmful >= RETAINED:
+                effect = hazard_and_burden(tuple(own.pre.values()), tuple(own.post.values()))
+                scores[boundary] = harm_score(*effect, self.rule.thresholds)
         return most_harmful_first(scores)
 
     def race(self, boundary: BoundaryId, outcomes: Outcomes) -> Race:
@@ -93,11 +101,6 @@ class Race:
     post: ArmDraws = ()
     harmful: float = 0.0
     next: ContinuationArm | None = "PRE"
-
-    def score(self, thresholds: Thresholds) -> float:
-        hazard = fmean(value for value, _ in self.pre) - fmean(value for value, _ in self.post)
-        burden = fmean(steps for _, steps in self.post) - fmean(steps for _, steps in self.pre)
-        return harm_score(hazard, burden, thresholds)
 
 
 def _in_order(draws: Mapping[int, Outcome]) -> ArmDraws:
@@ -129,12 +132,14 @@ def _judged(rule: StoppingRule, remaining: int | None, pre: ArmDraws, post: ArmD
     values, post_values = [value for value, _ in pre], [value for value, _ in post]
     steps, post_steps = [steps for _, steps in pre], [steps for _, steps in post]
     hazard = probability_hazard(values, post_values, rule.thresholds.hazard)
-    burden = probability_burden(steps, post_steps, rule.thresholds.burden, remaining)
+    if clearly_helped(values, post_values):
+        burden = 0.0
+    else:
+        burden = probability_burden(steps, post_steps, rule.thresholds.burden, remaining)
     harmful = 1 - (1 - hazard) * (1 - burden)
     if not post:
-        # A low base rate alone settles nothing: without POST, only what is impossible is.
-        excluded = burden == 0 and max(values) < rule.thresholds.hazard
-        return Race(pre, post, harmful, None if excluded else "POST")
+        # A low base rate settles nothing, and neither does one PRE draw that left little to lose or to add.
+        return Race(pre, post, harmful, "POST")
     if not rule.harmless <= harmful <= rule.harmful or len(pre) + len(post) >= rule.cap:
         return Race(pre, post, harmful, None)
     if hazard * (1 - hazard) >= burden * (1 - burden):

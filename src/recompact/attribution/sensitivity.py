@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
-from math import comb
+from math import comb, lcm
 from random import Random
 
 from recompact.attribution.effects import channel_of, hazard_and_burden
 from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.attribution.uniform import Uniform
-from recompact.outcome import BoundaryId, Outcome, Outcomes
+from recompact.outcome import BoundaryId, Outcome, Outcomes, exact
 from recompact.stats import Estimate, jaccard, pearson, ranks, spread
 
 _MOST_CHOICES = 500  # of draws of one arm; C(9, 4) is 126
@@ -41,7 +42,7 @@ def sensitivity_to_draws(
 ) -> list[DrawsPoint]:
     """Subsample the draws of each arm without replacement and compare with all of them."""
     arms = [(tuple(outcomes[b].pre.values()), tuple(outcomes[b].post.values())) for b in sorted(outcomes)]
-    full = [hazard_and_burden(*pair) for pair in arms]
+    full = [(float(h), float(b)) for h, b in (hazard_and_burden(*pair) for pair in arms)]
     reference = tuple(ranks([effect[n] for effect in full]) for n in (0, 1))
     selected = _selected(full, thresholds)
     points = []
@@ -62,24 +63,33 @@ def _subsamples(
     arms: Sequence[tuple[Sequence[Outcome], Sequence[Outcome]]], m: int, repeats: int, random: Random
 ) -> Iterator[list[tuple[float, float]]]:
     """So many times the effects of all boundaries, each from m draws of either arm without replacement."""
-    means = [(_means(pre, m, repeats, random), _means(post, m, repeats, random)) for pre, post in arms]
+    # Whole numbers, divided once: equal means are equal, and a threshold that is met is met.
+    scales = [lcm(min(m, len(pre)), min(m, len(post))) for pre, post in arms]
+    sums = [
+        (_sums(pre, m, repeats, random, scale), _sums(post, m, repeats, random, scale), scale)
+        for (pre, post), scale in zip(arms, scales, strict=True)
+    ]
     for n in range(repeats):
-        yield [(pre[n][0] - post[n][0], post[n][1] - pre[n][1]) for pre, post in means]
+        yield [(float((pre[n][0] - post[n][0]) / scale), (post[n][1] - pre[n][1]) / scale) for pre, post, scale in sums]
 
 
-def _means(outcomes: Sequence[Outcome], m: int, repeats: int, random: Random) -> list[tuple[float, float]]:
-    """Mean value and mean steps of random choices of m draws.
+_Sum = tuple[int | Fraction, int]
+
+
+def _sums(outcomes: Sequence[Outcome], m: int, repeats: int, random: Random, scale: int) -> list[_Sum]:
+    """Mean value and mean steps of random choices of m draws, times `scale`.
 
     Of nine draws there are few choices, so all of them are worked out once and then picked from.
     """
     size = min(m, len(outcomes))
     if comb(len(outcomes), size) > _MOST_CHOICES:
-        return [_mean(random.sample(outcomes, size)) for _ in range(repeats)]
-    return random.choices([_mean(chosen) for chosen in combinations(outcomes, size)], k=repeats)
+        return [_sum(random.sample(outcomes, size), scale // size) for _ in range(repeats)]
+    return random.choices([_sum(chosen, scale // size) for chosen in combinations(outcomes, size)], k=repeats)
 
 
-def _mean(outcomes: Sequence[Outcome]) -> tuple[float, float]:
-    return sum([o.value for o in outcomes]) / len(outcomes), sum([o.steps for o in outcomes]) / len(outcomes)
+def _sum(outcomes: Sequence[Outcome], times: int) -> _Sum:
+    value = times * sum([exact(o.value) for o in outcomes])
+    return (int(value) if value == int(value) else value), times * sum([o.steps for o in outcomes])
 
 
 def _spread(values: Sequence[float | None]) -> Estimate | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recompact.attribution.allocation import in_turn
-from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden, most_harmful_first
+from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden, helped, most_harmful_first
 from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.outcome import ARMS, BoundaryId, Draw, Outcomes
 
@@ -41,9 +41,12 @@ def retained_by_estimate(
     draws: int,
     thresholds: Thresholds,
 ) -> list[BoundaryId]:
-    """Those of the boundaries with so many pairs whose H or B reaches its threshold, most harmful first."""
+    """Those of the boundaries with so many pairs whose H or B reaches its threshold, most harmful first.
+
+    Without those where the compaction clearly helped.
+    """
     scores = {}
     for boundary in boundaries:
-        if (arms := first_draws(outcomes[boundary], draws)) is not None:
+        if (arms := first_draws(outcomes[boundary], draws)) is not None and not helped(*arms):
             scores[boundary] = harm_score(*hazard_and_burden(*arms), thresholds)
     return [boundary for boundary in most_harmful_first(scores) if scores[boundary] >= 1]

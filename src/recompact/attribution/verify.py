@@ -73,7 +73,7 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
         chosen,
         dict(before.outcomes),
         unit_of=lambda draw: _unit(study, tasks[draw.boundary.unit], boundary(draw.boundary), draw),
-        outcome_of=_outcome,
+        outcome_of=outcome_of,
         concurrency=study.config.run.concurrency,
         order=_order(rows, chosen),
         progress=study.progress,
@@ -138,15 +138,29 @@ def _unit(study: Study, task: Task, boundary: Boundary, draw: Draw) -> Unit[Traj
     return Unit(name, play, record, group=str(at), task=task.id)
 
 
-def _outcome(continuation: Trajectory) -> Outcome | LeftOut:
-    if continuation.ending == "environment error":
-        return LeftOut(continuation.error)
+def outcome_of(draw: Draw, continuation: Trajectory) -> Outcome | LeftOut:
+    """What a continuation says about its boundary."""
+    if reason := _says_nothing(draw.arm, continuation.ending, continuation.error):
+        return LeftOut(reason)
     tokens = sum(usage.total for usage in continuation.usage.values())
     return Outcome(continuation.score.value, continuation.steps, tokens)
 
 
+def _says_nothing(arm: str, ending: str, error: str) -> str:
+    """Why a continuation tells nothing about the agent, so that its boundary is left out; empty where it does.
+
+    Before the compaction the history may be too long for the model by itself. That the agent fails there is no merit
+    of the summary.
+    """
+    if ending == "environment error":
+        return error or "the environment broke"
+    if ending == "context overflow" and arm == "PRE":
+        return f"the context before the compaction outgrew the model's window, so there is no PRE to compare: {error}"
+    return ""
+
+
 def outcomes_in(store: Store) -> RunOutcomes:
-    """What a run knows so far. A boundary with a continuation that its environment broke is left out."""
+    """What a run knows so far. A boundary is left out where its environment broke a continuation or PRE overflowed."""
     pre: dict[BoundaryId, dict[int, Outcome]] = {}
     post: dict[BoundaryId, dict[int, Outcome]] = {}
     for row in boundary_rows(store):
@@ -154,8 +168,8 @@ def outcomes_in(store: Store) -> RunOutcomes:
     left_out: dict[BoundaryId, str] = {}
     for made in continuation_rows(store):
         id = BoundaryId(made.unit, made.index)
-        if made.ending == "environment error":
-            left_out.setdefault(id, made.error)
+        if reason := _says_nothing(made.arm, made.ending, made.error):
+            left_out.setdefault(id, reason)
         else:
             (pre if made.arm == "PRE" else post)[id][made.draw] = _outcome_of(made)
     return RunOutcomes({id: Outcomes(pre[id], post[id]) for id in pre if id not in left_out}, left_out)
@@ -174,7 +188,9 @@ def retry_left_out(store: Store) -> int:
 
 def settings_of(store: Store) -> VerifyConfig:
     """How the run was verified the last time; the defaults where it was not yet."""
-    return VerifyConfig(**(store.metadata.verified or {}))
+    verified = store.metadata.verified
+    # Runs that do not say how they rounded are older than the choice: halves were rounded up.
+    return VerifyConfig(**{"half": "up", **verified}) if verified else VerifyConfig()
 
 
 def digest(store: Store) -> str:

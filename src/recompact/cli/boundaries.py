@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import click
 
 from recompact.attribution.findings import Finding, Findings, findings
 from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.errors import InputError
 from recompact.report.content.boundaries import brief_boundary_table, exact_boundary_table
 from recompact.report.content.harm import with_effect
-from recompact.store.runs import find_run, overview
+from recompact.store.runs import find_run, overview, trajectories
 from recompact.store.store import Store
 
 
@@ -26,9 +28,10 @@ def command(run: str, directory: Path, top: int, everything: bool, as_csv: bool,
     """List the boundaries of a run with their effects, most harmful first.
 
     H is success lost and B is steps added, each with its 95 % interval; draws are PRE + POST; * marks those that the
-    verification retained as harmful.
+    verification retained. Effects of confirmed ones (verify --confirm) are of the fresh pairs alone.
     """
     with Store.read(find_run(run, directory)) as store:
+        _refuse_evaluation(store)
         every, path, simulated = findings(store), store.path, overview(store).simulated
     if as_json:
         print_json({"simulated": simulated, **every.to_json()})
@@ -36,6 +39,20 @@ def command(run: str, directory: Path, top: int, everything: bool, as_csv: bool,
         print_tables([exact_boundary_table(every)] if every.boundaries else [], "csv")
     else:
         _print(every, path, every.boundaries if everything else with_effect(every)[:top], simulated)
+
+
+def _refuse_evaluation(store: Store) -> None:
+    """An evaluation's compactions have no snapshots, so they have no effects to list."""
+    if store.metadata.command != "evaluate":
+        return
+    phase = trajectories(store, phase="evaluate")
+    config = shlex.quote(store.metadata.config_file or "CONFIG")
+    raise InputError(
+        f"{store.path} is an evaluation: its {sum(row.compactions for row in phase):,} compactions in {len(phase):,}"
+        " trajectories were made without snapshots, so nobody can go back to them and they have no effects. For those:"
+        f" recompact collect {config} && recompact verify {config}. What the agent did after each of them:"
+        f" recompact behaviour {shlex.quote(str(store.path))}"
+    )
 
 
 def _print(every: Findings, path: Path, listed: Sequence[Finding], simulated: bool) -> None:
@@ -48,11 +65,11 @@ def _print(every: Findings, path: Path, listed: Sequence[Finding], simulated: bo
         return
     print_tables([brief_boundary_table(listed)])
     more = f"; {total - len(listed)} more with --all" if total > len(listed) else ""
-    harmful = f"{sum(finding.retained for finding in every.boundaries)} harmful (*) by {every.settings.allocation}"
-    state = harmful if every.settled else "verification is not finished"
+    retained = f"{sum(finding.retained for finding in every.boundaries)} retained (*) by {every.settings.allocation}"
+    state = retained if every.settled else "verification is not finished"
     models = " (simulated models)" if simulated else ""
     say(f"{known} of {total} boundaries have draws in both arms, {state}{models}{more}.")
     for finding in every.boundaries:
         if finding.left_out:
             say(f"left out: {finding.id}: {finding.left_out}", err=True)
-    say(f"Look at one: recompact boundary {path} {listed[0].id}")
+    say(f"Look at one: recompact boundary {shlex.quote(str(path))} {listed[0].id}")

@@ -55,6 +55,7 @@ def command(config: Path, connect: bool, as_json: bool) -> None:
 def _problems(config: Config, notes: list[str]) -> list[str]:
     """Everything that a command would stumble over before its first unit of work."""
     from recompact.adaptation.registry import method_in
+    from recompact.attribution.determinism import decoding_note
     from recompact.config import unknown_models
     from recompact.environments.sandbox import describe
     from recompact.study import compressor_in, open_suite
@@ -79,6 +80,8 @@ def _problems(config: Config, notes: list[str]) -> list[str]:
         f"[models.{name}] needs its key in the environment variable {config.models[name].key_env}: set it"
         for name in keys
     ]
+    if note := decoding_note(config):
+        notes.append(f"warning: {note}")
     if not problems:
         with _noting(problems):
             asyncio.run(_build_models(config))

@@ -19,6 +19,7 @@ COMMANDS = {
     "check": ("check", "Say what is wrong with a config, where, and what would be right."),
     "collect": ("collect", "Run the tasks of a suite once and record every compaction."),
     "verify": ("verify", "Find out which compactions of a run hurt, by continuing with and without them."),
+    "controls": ("controls", "Check a run's verification: A/A, identity, halving against uniform, savings."),
     "boundaries": ("boundaries", "List the compactions of a run with their effects, most harmful first."),
     "boundary": ("boundary", "Show one compaction: both contexts, what was dropped, what the agent did then."),
     "adapt": ("adapt", "Adapt the compaction prompt: collect, verify, revise, select."),

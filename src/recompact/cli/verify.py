@@ -16,7 +16,6 @@ from recompact.cli.running import skip_option
 
 if TYPE_CHECKING:
     from recompact.attribution.forecast import Forecast
-    from recompact.attribution.verify import Verification
     from recompact.config import Config
     from recompact.execution.scheduler import UnfinishedUnit
     from recompact.outcome import BoundaryId, Outcomes
@@ -31,6 +30,9 @@ TOP = 20  # harmful boundaries that are listed right away
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @click.option("--allocation", help="How draws are spent: halving, uniform:N, racing, chained or chained:racing.")
 @click.option("--draws", type=click.IntRange(min=1), help="N draws in each arm of every boundary: uniform:N.")
+@click.option("--control", type=click.Choice(["aa"]), help="Make the A/A control instead: both arms from PRE.")
+@click.option("--confirm", type=click.IntRange(min=1), help="Then N fresh pairs at each retained boundary.")
+@click.option("--resample", type=click.IntRange(min=1), help="Then N POST draws there, each with a fresh summary.")
 @click.option("--dry-run", is_flag=True, help="Only say how many continuations and tokens it will take.")
 @click.option("--partial", is_flag=True, help="Verify what has been collected, even if tasks are missing.")
 @click.option("--retry", is_flag=True, help="Try the boundaries again that were left out when their environment broke.")
@@ -42,6 +44,9 @@ def command(
     directory: Path,
     allocation: str | None,
     draws: int | None,
+    control: str | None,
+    confirm: int | None,
+    resample: int | None,
     dry_run: bool,
     partial: bool,
     retry: bool,
@@ -75,10 +80,17 @@ def command(
             if retry:
                 retry_left_out(store)
                 store.retry_set_aside()
-            verification, unfinished = finished(_verify(config, store, partial, skip, quiet=as_json))
-        _report(store, verification, unfinished, config, again, as_json)
+            further = {"confirm": confirm, "resample": resample}
+            if control:
+                work = _control(config, store, as_json)
+            else:
+                work = _verify(config, store, partial, further, skip, as_json)
+            done, unfinished = finished(work)
+        verified = _report(store, bool(done), unfinished, config, again, as_json)
     if unfinished:
         sys.exit(1)
+    if not verified:
+        sys.exit(2)
 
 
 def located(run: str, name: str | None, directory: Path) -> tuple[Path, Path]:
@@ -102,7 +114,11 @@ def _forecast(store: Store, config: Config) -> Forecast:
     return forecast(store, allocation_of(store, config.verify))
 
 
-async def _verify(config: Config, store: Store, partial: bool, skip: tuple[str, ...], quiet: bool) -> Verification:
+async def _verify(
+    config: Config, store: Store, partial: bool, further: Mapping[str, int | None], skip: tuple[str, ...], quiet: bool
+) -> bool:
+    from recompact.attribution.further_draws import PostOnly, make_further_draws
+    from recompact.attribution.uniform import Uniform
     from recompact.attribution.verify import verify
     from recompact.cli.progress import watched
     from recompact.study import open_study
@@ -111,33 +127,57 @@ async def _verify(config: Config, store: Store, partial: bool, skip: tuple[str, 
         expected = _forecast(store, config)
         floor = expected.made + expected.on_average.continuations
         with watched(study, "verify", quiet=quiet, floor=floor) as shown:
-            return await verify(shown, partial=partial)
+            retained = (await verify(shown, partial=partial)).retained
+            if confirm := further["confirm"]:
+                await make_further_draws(shown, "confirm", Uniform(confirm), retained)
+            if resample := further["resample"]:
+                await make_further_draws(shown, "resample", PostOnly(resample), retained)
+            return True
+
+
+async def _control(config: Config, store: Store, quiet: bool) -> bool:
+    """The A/A control: the same allocation, both arms from PRE."""
+    from recompact.attribution.allocation_parser import allocation_of
+    from recompact.attribution.further_draws import make_further_draws, without_chaining
+    from recompact.attribution.verify import outcomes_in
+    from recompact.cli.progress import watched
+    from recompact.study import open_study
+
+    allocation = without_chaining(allocation_of(store, config.verify))
+    async with open_study(config, store) as study:
+        with watched(study, "control", quiet=quiet) as shown:
+            await make_further_draws(shown, "control", allocation, outcomes_in(store).outcomes)
+    return True
 
 
 def _report(
     store: Store,
-    verification: Verification | None,
+    done: bool,
     unfinished: tuple[UnfinishedUnit, ...],
     config: Config,
     again: str,
     as_json: bool,
-) -> None:
+) -> bool:
+    """Say what came out. False where no boundary could be verified although there are some."""
     from recompact.attribution.findings import findings
+    from recompact.attribution.statement import control_of, statement_of
     from recompact.attribution.verify import digest as digest_of, outcomes_in
     from recompact.cli.running import report_skipped, report_unfinished
     from recompact.report.content.boundaries import brief_boundary_table
     from recompact.store.runs import overview
 
     known = outcomes_in(store)
-    retained = [finding for finding in findings(store, config.verify).boundaries if finding.retained]
-    digest = digest_of(store) if verification else None
-    harmful = len(verification.retained) if verification else 0
-    summary = {**_summary(known.outcomes, harmful, config), "simulated": overview(store).simulated}
+    found = findings(store, config.verify)
+    statement = statement_of(found, control_of(store, config.verify))
+    retained = [finding for finding in found.boundaries if finding.retained]
+    digest = digest_of(store) if done else None
+    summary = {**_summary(known.outcomes, config), "simulated": overview(store).simulated}
     summary["skipped"] = list(store.metadata.skipped)
     if as_json:
         print_json(
             {
                 **summary,
+                "statement": statement.to_json(),
                 "retained": [finding.to_json() for finding in retained],
                 "left_out": {str(id): reason for id, reason in known.left_out.items()},
                 "unfinished": [unit.to_json() for unit in unfinished],
@@ -147,19 +187,25 @@ def _report(
     else:
         if retained:
             print_tables([brief_boundary_table(retained[:TOP])])
-        if verification:
+        if done:
+            for sentence in statement.sentences():
+                say(sentence)
             _print_summary(summary, store)
         for id, reason in sorted(known.left_out.items()):
             say(f"left out: {id}: {reason}", err=True)
         if known.left_out:
-            click.echo("To try those again, with what broke mended: recompact verify --retry", err=True)
+            say(
+                f"Mend what broke, then try those again: recompact verify {shlex.quote(str(store.path))} --retry",
+                err=True,
+            )
     report_skipped(store)
     report_unfinished(unfinished, "continuations", again)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)
+    return bool(statement.examined or not statement.boundaries or unfinished)
 
 
-def _summary(outcomes: Mapping[BoundaryId, Outcomes], harmful: int, config: Config) -> dict[str, Any]:
+def _summary(outcomes: Mapping[BoundaryId, Outcomes], config: Config) -> dict[str, Any]:
     draws = [outcome for both in outcomes.values() for arm in (both.pre, both.post) for outcome in arm.values()]
     return {
         **asdict(config.verify),
@@ -167,23 +213,17 @@ def _summary(outcomes: Mapping[BoundaryId, Outcomes], harmful: int, config: Conf
         "continuations": len(draws),
         "continuations_per_boundary": round(len(draws) / len(outcomes), 3) if outcomes else 0.0,
         "tokens": sum(outcome.tokens for outcome in draws),
-        "harmful": harmful,
     }
 
 
 def _print_summary(summary: dict[str, Any], store: Store) -> None:
     if not summary["boundaries"]:
-        click.echo(f"{store.path} has no boundaries: nothing was compacted, so there is nothing to verify.")
         return
-    click.echo(
-        f"{summary['harmful']} of {summary['boundaries']} boundaries are harmful (H >= {summary['hazard']:g} or"
-        f" B >= {summary['burden']:g}) by {summary['allocation']}."
-    )
     click.echo(
         f"The run has {summary['continuations']:,} continuations, {summary['continuations_per_boundary']:.2f} a"
         f" boundary, {summary['tokens'] / 1e6:.2f}M tokens{' (simulated models)' * summary['simulated']}."
     )
-    click.echo(f"Look at them: recompact boundaries {store.path}")
+    click.echo(f"Look at them: recompact boundaries {shlex.quote(str(store.path))}")
 
 
 def _print_forecast(forecast: Forecast, config: Config, as_json: bool) -> None:

@@ -12,11 +12,10 @@ from statistics import fmean
 from typing import Any
 
 from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by
-from recompact.attribution.continuations import continue_from
+from recompact.attribution.continuations import continue_from, recompressed
 from recompact.attribution.divergence import actions_of, dropped, needed_facts
 from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.recompression import recompressed
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.chat import canonical
 from recompact.collection import unit_of as collected_unit

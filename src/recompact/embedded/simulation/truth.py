@@ -144,7 +144,8 @@ async def _sample(
     suite = PocketSuite()
     outcomes = []
     for draw in draws:
-        unit = continuation_unit(task.id, boundary.index, arm, draw)
+        # Seeds of their own: a verification of the same run must not be measured by its own draws.
+        unit = f"truth/{continuation_unit(task.id, boundary.index, arm, draw)}"
         episode = InProcessEpisode(suite.environment(task), task.id)
         agent = Agent(_Seeded(unit, seed))
         outcomes.append(

@@ -67,7 +67,7 @@ def brief_boundary_table(boundaries: Sequence[Finding]) -> Table:
 
 def _row(finding: Finding, *, brief: bool = False) -> Row:
     """A brief row has a digit less in its intervals."""
-    effect, outcomes = finding.effect, finding.outcomes
+    effect, outcomes = finding.reported_effect, finding.outcomes
     draws = f"{len(outcomes.pre)}+{len(outcomes.post)}"
     if effect is None:
         return str(finding.id), finding.row.step, None, "", None, "", draws, "left out" if finding.left_out else None

@@ -1,0 +1,119 @@
+"""The controls and analyses of one run together: what `recompact controls` prints and a report can show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from random import Random
+from typing import Any
+
+from recompact.attribution.counts import coupling
+from recompact.attribution.detection import AllocationScore, compare_allocations
+from recompact.attribution.effects import effects_of
+from recompact.attribution.findings import Findings, findings
+from recompact.attribution.halving import Halving
+from recompact.attribution.identity import IdentityCheck, TaskRuns, check_identity
+from recompact.attribution.posterior import Thresholds
+from recompact.attribution.savings import TokenReport, token_report
+from recompact.attribution.sensitivity import DrawsPoint, sensitivity_to_draws
+from recompact.attribution.statement import Statement, control_of, statement_of
+from recompact.attribution.uniform import Uniform
+from recompact.attribution.verify import outcomes_in
+from recompact.outcome import BoundaryId, Outcomes
+from recompact.stats import Estimate, percentile_estimate
+from recompact.store.runs import boundary_rows, trajectories
+from recompact.store.store import Store
+
+RESAMPLES = 1000
+PAIRS = 3  # of halving and of the fixed-budget evaluation that it is compared with
+
+
+@dataclass(frozen=True)
+class Controls:
+    """What was checked. A control that the run has no draws for is None or empty."""
+
+    statement: Statement
+    identity: IdentityCheck | None
+    coupling: Estimate | None  # Spearman's correlation of H and B; the interval resamples tasks
+    allocations: tuple[AllocationScore, ...]  # against what all draws say
+    sensitivity: tuple[DrawsPoint, ...]
+    savings: TokenReport
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "statement": self.statement.to_json(),
+            "identity": self.identity and {**asdict(self.identity), "agrees": self.identity.agrees},
+            "coupling": self.coupling and asdict(self.coupling),
+            "allocations": [asdict(row) for row in self.allocations],
+            "sensitivity": [asdict(row) for row in self.sensitivity],
+            "savings": asdict(self.savings),
+        }
+
+
+def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
+    """All controls of a verified run; `uncompacted` has the same tasks without compaction."""
+    found = findings(store)
+    outcomes = outcomes_in(store).outcomes
+    thresholds = Thresholds(found.settings.hazard, found.settings.burden)
+    draws = min((min(len(own.pre), len(own.post)) for own in outcomes.values()), default=0)
+    enough = draws > PAIRS  # with no more than three pairs, all draws together are no reference for three
+    spent = {role: usage.total for (_, role), usage in store.spent().items()}
+    verified = sum(o.tokens for own in outcomes.values() for arm in (own.pre, own.post) for o in arm.values())
+    return Controls(
+        statement=statement_of(found, control_of(store)),
+        identity=_identity(store, uncompacted, found) if uncompacted else None,
+        coupling=_coupling(outcomes, thresholds),
+        allocations=tuple(
+            compare_allocations(
+                [Uniform(PAIRS, thresholds), Halving(PAIRS, thresholds)], outcomes, thresholds=thresholds
+            )
+        )
+        if enough
+        else (),
+        sensitivity=tuple(
+            sensitivity_to_draws(outcomes, sorted({1, PAIRS, draws}), subsamples=200, thresholds=thresholds)
+        )
+        if enough
+        else (),
+        savings=token_report(outcomes, {"others": sum(spent.values()) - verified}),
+    )
+
+
+def _identity(store: Store, uncompacted: Store, found: Findings) -> IdentityCheck | None:
+    """Over the tasks that both runs have and whose boundaries all have an effect."""
+    hazards: dict[str, float] = {row.task: 0.0 for row in trajectories(store)}
+    open_tasks = {row.task for row in boundary_rows(store)} & {f.row.task for f in found.boundaries if f.effect is None}
+    for finding in found.boundaries:
+        if finding.effect is not None:
+            hazards[finding.row.task] += finding.effect.hazard
+    with_compaction, without = _rewards(store), _rewards(uncompacted)
+    runs = [
+        TaskRuns(task, tuple(with_compaction[task]), (hazards[task],), tuple(without[task]))
+        for task in sorted(with_compaction.keys() & without.keys() - open_tasks)
+    ]
+    return check_identity(runs) if runs else None
+
+
+def _rewards(store: Store) -> dict[str, list[float]]:
+    rewards: dict[str, list[float]] = {}
+    for row in trajectories(store):
+        rewards.setdefault(row.task, []).append(row.value)
+    return rewards
+
+
+def _coupling(outcomes: Mapping[BoundaryId, Outcomes], thresholds: Thresholds) -> Estimate | None:
+    """Spearman's correlation of H and B, with an interval that resamples trajectories."""
+    effects = effects_of(outcomes, thresholds)
+    value = coupling(effects.values())
+    if value is None:
+        return None
+    units: dict[str, list[BoundaryId]] = {}
+    for id in sorted(effects):
+        units.setdefault(id.unit, []).append(id)
+    chance = Random("coupling")
+    names = sorted(units)
+    resampled = [
+        coupling(effects[id] for unit in chance.choices(names, k=len(names)) for id in units[unit])
+        for _ in range(RESAMPLES)
+    ]
+    return percentile_estimate(value, [each for each in resampled if each is not None])

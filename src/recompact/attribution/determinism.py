@@ -1,0 +1,59 @@
+"""Draws that are copies of each other because decoding is deterministic: they are one draw, made several times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from recompact.attribution.divergence import actions_of
+from recompact.chat import canonical
+from recompact.config import Config
+from recompact.outcome import BoundaryId, Outcome, Outcomes
+from recompact.store.records import read_trajectory
+from recompact.store.runs import ContinuationRow, continuation_rows
+from recompact.store.store import Store
+
+
+def decoding_note(config: Config) -> str | None:
+    """What to warn of before a token is spent: at temperature 0, further draws may only repeat the first."""
+    if config.agent.temperature != 0:
+        return None
+    return (
+        "[agent] temperature = 0: draws of one arm may be copies of each other. Copies count as one draw, so intervals"
+        " stay wide however many are made; set the temperature that the agent is used with, or --draws 1"
+    )
+
+
+def copied_arms(store: Store) -> frozenset[tuple[BoundaryId, str]]:
+    """The boundaries and arms, at temperature 0, of which all draws took the same actions to the same end."""
+    if store.metadata.identity.get("agent", {}).get("temperature") != 0:
+        return frozenset()
+    arms: dict[tuple[BoundaryId, str], list[ContinuationRow]] = {}
+    for row in continuation_rows(store):
+        arms.setdefault((BoundaryId(row.unit, row.index), row.arm), []).append(row)
+    return frozenset(arm for arm, rows in arms.items() if len(rows) > 1 and _alike(store, rows))
+
+
+def _alike(store: Store, rows: Sequence[ContinuationRow]) -> bool:
+    if len({(row.value, row.steps, row.ending) for row in rows}) > 1:
+        return False
+    actions = {canonical([a.to_json() for a in actions_of(read_trajectory(store, row.name))]) for row in rows}
+    return len(actions) == 1
+
+
+def without_copies(
+    outcomes: Mapping[BoundaryId, Outcomes], copied: frozenset[tuple[BoundaryId, str]]
+) -> Mapping[BoundaryId, Outcomes]:
+    """The outcomes with one draw for each arm whose draws are copies. Allocations still see all of them."""
+    if not copied:
+        return outcomes
+    return {
+        id: Outcomes(
+            _first(own.pre) if (id, "PRE") in copied else own.pre,
+            _first(own.post) if (id, "POST") in copied else own.post,
+        )
+        for id, own in outcomes.items()
+    }
+
+
+def _first(draws: Mapping[int, Outcome]) -> dict[int, Outcome]:
+    return {number: draws[number] for number in sorted(draws)[:1]}

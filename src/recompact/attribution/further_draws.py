@@ -1,0 +1,162 @@
+"""Draws beside a verification: an A/A control, fresh pairs that confirm what was retained, and fresh summaries.
+
+Each is a unit of its own with seeds of its own, recorded in the same run; a verification never sees them. What comes to
+nothing is not recorded, and the same command tries it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, get_args
+
+from recompact.attribution.agenda import DrawAgenda
+from recompact.attribution.allocation import Allocation, in_turn
+from recompact.attribution.chained import Chained
+from recompact.attribution.continuations import continue_from, recompressed
+from recompact.attribution.verify import RunOutcomes, outcome_of
+from recompact.chat import Usage
+from recompact.collection import unit_of as collected_unit
+from recompact.compressors.protocol import CompactionFailed
+from recompact.environments.protocol import EnvironmentFailed, Task
+from recompact.errors import InputError
+from recompact.execution.episodes import with_differences
+from recompact.execution.executor import Unit
+from recompact.execution.scheduler import run_agenda
+from recompact.models.failures import ContextOverflow, Refused
+from recompact.models.journal import UnitCalls
+from recompact.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
+from recompact.store.records import read_boundary, write_trajectory
+from recompact.store.runs import boundary_rows, trajectories
+from recompact.store.store import Store
+from recompact.study import Study
+from recompact.trajectory import Boundary, Score, Trajectory
+
+Purpose = Literal["control", "confirm", "resample"]
+"""control: both arms from PRE. confirm: PRE and POST as in the verification. resample: POST with a summary of its own
+for each draw."""
+
+
+@dataclass(frozen=True)
+class PostOnly:
+    """So many POST draws at every boundary; PRE has its draws elsewhere."""
+
+    draws: int
+
+    @property
+    def name(self) -> str:
+        return f"resampled {self.draws}"
+
+    def due(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
+        return in_turn(
+            Draw(boundary, "POST", number)
+            for boundary, own in outcomes.items()
+            for number in range(self.draws)
+            if number not in own.post
+        )
+
+    def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
+        return ()
+
+
+def without_chaining(allocation: Allocation) -> Allocation:
+    """A chained draw begins after the compaction, so a control with both arms from PRE cannot have one."""
+    return allocation.inner if isinstance(allocation, Chained) else allocation
+
+
+def further_unit(purpose: Purpose, task: str, index: int, arm: ContinuationArm, number: int) -> str:
+    """The name of one draw; everything random in it comes from this name."""
+    return f"{purpose}/{task}/{index}/{arm}/{number}"
+
+
+def further_outcomes(store: Store, purpose: Purpose) -> dict[BoundaryId, Outcomes]:
+    """The draws of this kind that a run has, by boundary."""
+    assert purpose in get_args(Purpose)
+    arms: dict[BoundaryId, dict[str, dict[int, Outcome]]] = {}
+    units = {row.task: row.unit for row in boundary_rows(store)}
+    for row in trajectories(store, phase=purpose):
+        _, index, arm, number = row.unit.rsplit("/", 3)
+        tokens = sum(usage.total for usage in row.usage.values())
+        at = arms.setdefault(BoundaryId(units[row.task], int(index)), {arm: {} for arm in ARMS})
+        at[arm][int(number)] = Outcome(row.value, row.steps, tokens)
+    return {id: Outcomes(of["PRE"], of["POST"]) for id, of in arms.items()}
+
+
+async def make_further_draws(
+    study: Study, purpose: Purpose, allocation: Allocation, boundaries: Collection[BoundaryId]
+) -> RunOutcomes:
+    """Make the draws that the allocation asks for at these boundaries; those that the run has are not made again."""
+    tasks = {collected_unit(task): task for task in await study.tasks()}
+    existing = further_outcomes(study.store, purpose)
+    outcomes = {id: existing.get(id, Outcomes()) for id in sorted(boundaries)}
+
+    @lru_cache(maxsize=2 * study.config.run.concurrency)
+    def boundary(id: BoundaryId) -> Boundary:
+        return read_boundary(study.store, id.unit, id.index)
+
+    finished = sum(len(own.pre) + len(own.post) for own in outcomes.values())
+    study.progress.stage(purpose, None, finished)
+    agenda = DrawAgenda(
+        allocation,
+        outcomes,
+        unit_of=lambda draw: _unit(study, purpose, tasks[draw.boundary.unit], boundary(draw.boundary), draw),
+        outcome_of=outcome_of,
+        concurrency=study.config.run.concurrency,
+        progress=study.progress,
+        finished=finished,
+    )
+    await run_agenda(agenda, study.executor, study.config.run.concurrency, study.progress)
+    return RunOutcomes(agenda.outcomes, agenda.left_out)
+
+
+def _unit(study: Study, purpose: Purpose, task: Task, boundary: Boundary, draw: Draw) -> Unit[Trajectory]:
+    name = further_unit(purpose, task.id, boundary.index, draw.arm, draw.number)
+
+    async def play(calls: UnitCalls) -> Trajectory:
+        at, usage = boundary, {}
+        try:
+            if purpose == "resample":
+                at, usage["compressor"] = await _with_fresh_summary(study, task, boundary, calls)
+            continuation = await continue_from(
+                task,
+                at,
+                "PRE" if purpose == "control" else draw.arm,
+                study.episodes.episode(task, study.ask(calls)),
+                study.agent(calls),
+                count=study.count,
+                step_limit=study.config.run.step_limit,
+                progress=study.progress,
+            )
+        except (EnvironmentFailed, CompactionFailed, ContextOverflow, Refused) as failure:
+            return Trajectory(task.id, (), (), "environment error", Score.of(False), boundary.pre, error=str(failure))
+        summaries = (at,) if purpose == "resample" else ()
+        continuation = replace(continuation, boundaries=summaries, usage={**continuation.usage, **usage})
+        return with_differences(continuation, calls)
+
+    def record(continuation: Trajectory, seconds: float) -> None:
+        if isinstance(outcome_of(draw, continuation), Outcome):
+            write_trajectory(
+                study.store,
+                name,
+                continuation,
+                phase=purpose,
+                run=draw.number,
+                groups=task.groups,
+                seconds=seconds,
+            )
+
+    return Unit(name, play, record, group=str(draw.boundary))
+
+
+async def _with_fresh_summary(study: Study, task: Task, boundary: Boundary, calls: UnitCalls) -> tuple[Boundary, Usage]:
+    """The same history compressed once more."""
+    episode = study.episodes.episode(task, study.ask(calls))
+    try:
+        opening = await episode.start()  # a compressor may want to know the tools
+    finally:
+        await episode.close()
+    compressor = study.compressor(calls, task, opening)
+    if compressor is None:
+        raise InputError(f"{study.store.path} was collected without a compressor: there is no summary to draw anew")
+    return await recompressed(boundary, compressor, study.config.compressor.budget)

@@ -1,0 +1,223 @@
+"""What is taken for granted about compactions before any draw, and what a run itself teaches about it.
+
+It starts from figures that the paper prints. The run's own boundaries then move it (empirical Bayes, by EM): each
+boundary is judged by what other trajectories teach, so that no draw speaks twice. Nothing is random.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+
+from recompact.models.journal import seed_of
+from recompact.outcome import BoundaryId, Outcome, Outcomes
+from recompact.stats import beta_cdf, t_cdf, t_quantile
+
+BOUNDARIES = (197, 211, 200)  # of the m = 9 diagnostics: AppWorld, OfficeBench, tau2 retail
+PUBLISHED = sum(BOUNDARIES)
+SEVERE_HAZARDS = (11, 4, 7)  # H >= 0.5
+SEVERE_BURDENS = (12, 7, 2)  # B >= 5
+SEVERE_HAZARD = sum(SEVERE_HAZARDS) / PUBLISHED
+SEVERE_BURDEN = sum(SEVERE_BURDENS) / PUBLISHED
+ANY_BURDEN = 355 / PUBLISHED  # B > 0: 151 + 109 + 95
+BASE_RATE = 1 - (1 - SEVERE_HAZARD) * (1 - SEVERE_BURDEN)  # of harmful compactions: 7 %
+SUCCESS_PRIOR = (0.39, 0.076)  # of a beta distribution: see `published`
+TASKS = (168, 95, 40)  # that it was read off
+BURDEN_FREEDOM = 3.0  # tails: 3 of 197 boundaries lie beyond ten steps
+DISPERSION = 0.42  # variance over mean length, as within a task in the published three-seed runs on tau2 retail
+DISPERSION_DRAWS = 2.0  # what the dispersion counts for: the draws themselves soon outweigh it
+LENGTH = 17.0  # mean steps with the initial prompt on AppWorld
+
+FOLDS = 5
+ROUNDS = 10  # of EM; from a start that is worth a benchmark there is little to go
+_CELLS = 50
+RATES = tuple((2 * n + 1) / (2 * _CELLS) for n in range(_CELLS))
+"""Success rates in cells of 2 %: no agent is taken to be surer than 99 %."""
+_EDGES = tuple(5 * math.sinh(n / 12) / math.sinh(1) for n in range(-42, 43))
+BURDEN_CELLS = tuple(pairwise(_EDGES))
+"""Added steps in cells that widen to both sides, to 70; 0 and 5 are edges."""
+BURDENS = tuple((low + high) / 2 for low, high in BURDEN_CELLS)
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Weights of success rates and of added steps, the share of compactions that change the success rate (to another
+    one with the same weights), and the variance of the length of one continuation."""
+
+    rates: tuple[float, ...]
+    changed: float
+    burdens: tuple[float, ...]
+    variance: float
+
+
+@cache
+def published() -> Prior:
+    """The prior before any boundary of a run is known.
+
+    The success rate from one state is mostly near 0 or near 1. Accuracy and Pass³ without compaction (0.841 and 0.786
+    on 168 tasks, 0.821 and 0.758 on 95, 0.858 and 0.725 on 40) are the first and third moments of such rates, and give
+    Beta(0.39, 0.076). So many compactions change the rate that H >= 0.5 has its published share. B is a Student t
+    through the published shares of B > 0 and B >= 5.
+    """
+    below = [beta_cdf(n / _CELLS, *SUCCESS_PRIOR) for n in range(_CELLS + 1)]
+    rates = tuple(high - low for low, high in pairwise(below))
+    at_zero, at_five = (t_quantile(1 - share, BURDEN_FREEDOM) for share in (ANY_BURDEN, SEVERE_BURDEN))
+    scale = 5 / (at_five - at_zero)
+    inner = [t_cdf(edge / scale + at_zero, BURDEN_FREEDOM) for edge in _EDGES[1:-1]]
+    burdens = tuple(high - low for low, high in zip([0.0, *inner], [*inner, 1.0], strict=True))
+    return Prior(rates, SEVERE_HAZARD / apart(rates, rates, 0.5), burdens, DISPERSION * LENGTH)
+
+
+def apart(pre: Sequence[float], post: Sequence[float], threshold: float) -> float:
+    """The mass where PRE's rate lies at least the threshold above POST's; a cell just on it counts half."""
+    cells = threshold * _CELLS
+    whole = math.floor(cells + 1e-9)
+    total = 0.0
+    below = 0.0
+    for n in range(whole, len(pre)):
+        # Cells 0 … n-whole lie far enough below cell n; the nearest of them only in part.
+        nearest = post[n - whole]
+        total += pre[n] * (below + nearest * max(0.0, min(1.0, 0.5 - (cells - whole))))
+        below += nearest
+    return total
+
+
+@dataclass(frozen=True)
+class LearnedPriors:
+    """For each fifth of the trajectories the prior that the others teach."""
+
+    folds: tuple[Prior, ...]
+
+    def of(self, boundary: BoundaryId) -> Prior:
+        return self.folds[_fold(boundary)]
+
+
+def learned(outcomes: Mapping[BoundaryId, Outcomes]) -> LearnedPriors:
+    """What the boundaries of a run teach, the published figures counting as much as one benchmark of the paper.
+
+    How much that is follows from how far the three published benchmarks lie apart: some 200 boundaries for H, 70 for B.
+    """
+    drawn = {boundary: own for boundary, own in outcomes.items() if own.pre or own.post}
+    folds: list[list[Outcomes]] = [[] for _ in range(FOLDS)]
+    for boundary in sorted(drawn):
+        folds[_fold(boundary)].append(drawn[boundary])
+    return LearnedPriors(
+        tuple(_fitted([own for m, fold in enumerate(folds) if m != n for own in fold]) for n in range(FOLDS))
+    )
+
+
+def _fold(boundary: BoundaryId) -> int:
+    """By trajectory: its boundaries have draws in common where they are chained."""
+    return seed_of(f"prior/{boundary.unit}") % FOLDS
+
+
+def _fitted(known: Sequence[Outcomes]) -> Prior:
+    start = published()
+    if not known:
+        return start
+    rates, changed = _fitted_rates(start, Counter(won_and_lost(own) for own in known))
+    variance = _pooled_variance(start.variance, [arm for own in known for arm in (own.pre.values(), own.post.values())])
+    pairs = Counter(added_steps(own) for own in known if own.pre and own.post)
+    return Prior(rates, changed, _fitted_burdens(start, pairs, variance), variance)
+
+
+def won_and_lost(outcomes: Outcomes) -> tuple[float, float, float, float]:
+    """Successes and failures of PRE, then of POST. A reward between 0 and 1 counts as that share of a success."""
+    pre, post = (sum(o.value for o in arm.values()) for arm in (outcomes.pre, outcomes.post))
+    return pre, len(outcomes.pre) - pre, post, len(outcomes.post) - post
+
+
+def added_steps(outcomes: Outcomes) -> tuple[float, int, int]:
+    """B with the draws of each arm."""
+    (pre, m), (post, n) = ((sum(o.steps for o in arm.values()), len(arm)) for arm in (outcomes.pre, outcomes.post))
+    return (m * post - n * pre) / (m * n), m, n
+
+
+def _fitted_rates(
+    start: Prior, known: Mapping[tuple[float, float, float, float], int]
+) -> tuple[tuple[float, ...], float]:
+    """EM over success rates and the share of changes."""
+    rates, changed = start.rates, start.changed
+    of_rates = sum(TASKS) / len(TASKS)
+    of_changes = _worth(SEVERE_HAZARDS)
+    likelihoods = {data: (likelihood(*data[:2]), likelihood(*data[2:])) for data in known}
+    for _ in range(ROUNDS):
+        weights = [of_rates * weight for weight in start.rates]
+        changes = of_changes * start.changed
+        for data, times in known.items():
+            before, after = likelihoods[data]
+            pre = [w * x for w, x in zip(rates, before, strict=True)]
+            post = [w * x for w, x in zip(rates, after, strict=True)]
+            both = [w * x for w, x in zip(pre, after, strict=True)]
+            mass_pre, mass_post = sum(pre), sum(post)
+            same, other = (1 - changed) * sum(both), changed * mass_pre * mass_post
+            total = (same + other) / times
+            changes += other / total
+            for n in range(_CELLS):
+                weights[n] += ((1 - changed) * both[n] + changed * (pre[n] * mass_post + post[n] * mass_pre)) / total
+        whole = sum(weights)
+        rates = tuple(weight / whole for weight in weights)
+        changed = changes / (of_changes + sum(known.values()))
+    return rates, changed
+
+
+def _fitted_burdens(start: Prior, known: Mapping[tuple[float, int, int], int], variance: float) -> tuple[float, ...]:
+    """EM over added steps."""
+    burdens = start.burdens
+    worth = _worth(SEVERE_BURDENS)
+    likelihoods = [(burden_likelihood(*data, variance), times) for data, times in known.items()]
+    for _ in range(ROUNDS):
+        weights = [worth * weight for weight in start.burdens]
+        for each, times in likelihoods:
+            joint = [w * x for w, x in zip(burdens, each, strict=True)]
+            total = sum(joint) / times
+            for n, mass in enumerate(joint):
+                weights[n] += mass / total
+        whole = sum(weights)
+        burdens = tuple(weight / whole for weight in weights)
+    return burdens
+
+
+def likelihood(won: float, lost: float) -> tuple[float, ...]:
+    """Of so many successes and failures at each success rate."""
+    return tuple(rate**won * (1 - rate) ** lost for rate in RATES)
+
+
+def burden_likelihood(estimate: float, pre: int, post: int, variance: float) -> tuple[float, ...]:
+    """Of an estimate of B at each number of added steps, the highest being 1.
+
+    The variance is not the boundary's own: else one very long draw would count as noise, and speak against harm.
+    """
+    twice = 2 * variance * (1 / pre + 1 / post)
+    exponents = [-((estimate - burden) ** 2) / twice for burden in BURDENS]
+    top = max(exponents)
+    return tuple(math.exp(exponent - top) for exponent in exponents)
+
+
+def _pooled_variance(start: float, arms: Iterable[Iterable[Outcome]]) -> float:
+    """Of the length of one draw, within an arm."""
+    squares, freedom = DISPERSION_DRAWS * start, DISPERSION_DRAWS
+    for arm in arms:
+        steps = [o.steps for o in arm]
+        if len(steps) > 1:
+            mean = sum(steps) / len(steps)
+            squares += sum((s - mean) ** 2 for s in steps)
+            freedom += len(steps) - 1
+    return squares / freedom
+
+
+def _worth(severe: Sequence[int]) -> float:
+    """How many boundaries a published share is worth for another run, by the method of moments.
+
+    >>> round(_worth(SEVERE_HAZARDS)), round(_worth(SEVERE_BURDENS))
+    (203, 67)
+    """
+    shares = [count / size for count, size in zip(severe, BOUNDARIES, strict=True)]
+    mean = sum(severe) / PUBLISHED
+    variance = sum((share - mean) ** 2 for share in shares) / (len(shares) - 1)
+    by_chance = mean * (1 - mean) * sum(1 / size for size in BOUNDARIES) / len(BOUNDARIES)
+    return mean * (1 - mean) / (variance - by_chance) - 1

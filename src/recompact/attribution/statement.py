@@ -1,0 +1,173 @@
+"""What a verification may claim, in one wording for terminal, report and JSON: retained is not harmful.
+
+Some boundaries are retained by chance, so three numbers are told apart: how many were retained and by which rule, how
+many reach a threshold by their estimates, and how many are probably harmful.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from recompact.attribution.allocation_parser import allocation_of
+from recompact.attribution.false_retention import FalseRetention
+from recompact.attribution.findings import Findings
+from recompact.attribution.further_draws import further_outcomes, without_chaining
+from recompact.attribution.verify import outcomes_in, settings_of
+from recompact.config import VerifyConfig
+from recompact.outcome import Outcomes
+from recompact.stats import Estimate, probable_count, wilson
+from recompact.store.store import Store
+from recompact.texts import counted
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The numbers behind the sentences. `by_chance` is there where the run has an A/A control."""
+
+    settings: VerifyConfig
+    settled: bool
+    boundaries: int
+    examined: int  # with draws in both arms
+    left_out: int
+    retained: int
+    by_estimate: int
+    probably_harmful: Estimate  # of the retained ones: their expected number, with its interval
+    confirmed: int | None  # of the retained ones with fresh pairs: how many reach a threshold by those alone
+    confirmable: int
+    copies: int  # boundaries whose draws in an arm are copies
+    control: FalseRetention | None = None
+
+    @property
+    def rule(self) -> str:
+        """By which rule a boundary is retained."""
+        thresholds = f"H >= {self.settings.hazard:g} or B >= {self.settings.burden:g}"
+        allocation = self.settings.allocation
+        if "racing" in allocation:
+            return f"more probably than not {thresholds}, by {allocation}"
+        if "uniform" in allocation:
+            return f"{thresholds} by the estimate of all draws, {allocation}"
+        return f"{thresholds} by the estimate after all rounds of {allocation}"
+
+    @property
+    def after_control(self) -> Estimate | None:
+        """The retained ones without as many as the A/A control would retain by chance."""
+        if self.control is None:
+            return None
+        rate = self.control.rate
+
+        def rest(share: float) -> float:
+            return max(0.0, self.retained - share * self.examined)
+
+        return Estimate(rest(rate.value), rest(rate.high), rest(rate.low))
+
+    def sentences(self) -> tuple[str, ...]:
+        """What may be sentences, the most important first."""
+        if not self.examined:
+            return (self._nothing(),)
+        sentences = [
+            f"{self.retained:,} of {counted(self.examined, 'boundary')} {_were(self.retained)} retained ({self.rule})."
+        ]
+        if not self.settled:
+            sentences = [
+                f"The verification of {counted(self.boundaries, 'boundary')} is not finished: nothing is retained yet."
+            ]
+        sentences.append(f"{self.by_estimate:,} of {self.examined:,} reach a threshold by their estimates so far.")
+        if self.retained:
+            sentences.append(self._probable())
+        if (corrected := self.after_control) is not None and self.control is not None:
+            sentences.append(
+                f"With both arms from PRE (A/A), {self.control.rate.value:.1%} of {self.control.boundaries:,}"
+                f" boundaries are retained by chance: without as many, {corrected.value:.1f} remain"
+                f" ({_ends(corrected)})."
+            )
+        if self.confirmed is not None:
+            sentences.append(
+                f"Of {self.confirmable:,} retained ones with fresh pairs, {self.confirmed:,} reach a threshold by those"
+                " alone; the effects shown for them are of the fresh pairs."
+            )
+        if self.copies:
+            sentences.append(
+                f"At {counted(self.copies, 'boundary')} the draws of an arm are copies of each other (temperature 0):"
+                " they count as one draw, and the intervals are as wide as one draw makes them."
+            )
+        if self.left_out:
+            sentences.append(
+                f"{counted(self.left_out, 'boundary')} {_were(self.left_out)} left out: no verdict is possible there."
+            )
+        return tuple(sentences)
+
+    def _probable(self) -> str:
+        count = self.probably_harmful
+        return (
+            f"Retained is not harmful: of the {self.retained:,}, {count.value:.1f} are expected to be harmful"
+            f" ({_ends(count)}), by P(harmful) after all draws."
+        )
+
+    def _nothing(self) -> str:
+        if not self.boundaries:
+            return "Nothing was compacted, so there is nothing to verify."
+        if self.left_out == self.boundaries:
+            return f"None of {counted(self.boundaries, 'boundary')} could be verified: all were left out."
+        return f"None of {counted(self.boundaries, 'boundary')} has draws in both arms yet."
+
+    def to_json(self) -> dict[str, Any]:
+        corrected = self.after_control
+        return {
+            "settled": self.settled,
+            "rule": self.rule,
+            "boundaries": self.boundaries,
+            "examined": self.examined,
+            "left_out": self.left_out,
+            "retained": self.retained,
+            "by_estimate": self.by_estimate,
+            "probably_harmful": asdict(self.probably_harmful),
+            "after_control": corrected and asdict(corrected),
+            "control": self.control and asdict(self.control),
+            "confirmed": self.confirmed,
+            "confirmable": self.confirmable,
+            "copies": self.copies,
+            "sentences": list(self.sentences()),
+        }
+
+
+def statement_of(findings: Findings, control: FalseRetention | None = None) -> Statement:
+    """What the findings of a run may claim, corrected by its A/A control where it has one (`control_of`)."""
+    examined = [f for f in findings.boundaries if f.effect is not None and not f.left_out]
+    retained = [f for f in examined if f.retained]
+    confirmed = [f.confirmed for f in retained if f.confirmed is not None]
+    return Statement(
+        settings=findings.settings,
+        settled=findings.settled,
+        boundaries=len(findings.boundaries),
+        examined=len(examined),
+        left_out=sum(bool(f.left_out) for f in findings.boundaries),
+        retained=len(retained),
+        by_estimate=sum(f.effect is not None and f.effect.selected for f in examined),
+        probably_harmful=probable_count(f.effect.harmful for f in retained if f.effect is not None),
+        confirmed=sum(effect.selected for effect in confirmed) if confirmed else None,
+        confirmable=len(confirmed),
+        copies=sum(f.copies for f in examined),
+        control=control,
+    )
+
+
+def control_of(store: Store, settings: VerifyConfig | None = None) -> FalseRetention | None:
+    """The A/A control that a run has (`recompact verify RUN --control aa`), if it is complete."""
+    draws = further_outcomes(store, "control")
+    if not draws:
+        return None
+    outcomes = {id: draws.get(id, Outcomes()) for id in outcomes_in(store).outcomes}
+    allocation = without_chaining(allocation_of(store, settings or settings_of(store)))
+    if allocation.due(outcomes):
+        return None
+    rate = len(allocation.retained(outcomes)) / len(outcomes)
+    return FalseRetention(allocation.name, len(outcomes), 1, wilson(rate, len(outcomes)))
+
+
+def _ends(estimate: Estimate) -> str:
+    return f"95 % interval {estimate.low:.0f} to {estimate.high:.0f}"
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"

@@ -1,0 +1,104 @@
+"""`recompact controls`: can the verification of a run be trusted? Its controls and analyses, with their intervals."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from recompact.cli.console import json_option, print_json, say
+
+if TYPE_CHECKING:
+    from recompact.attribution.controls import Controls
+    from recompact.stats import Estimate
+
+PAPER_TABLE = (133, 198, 214, 298, 200, 204)
+"""The boundaries in the rows of the paper's cost table."""
+
+
+@click.command(name="controls")
+@click.argument("run", required=False)
+@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option("--without", help="A run of the same tasks without compaction, for the identity check.")
+@click.option("--rollouts", is_flag=True, help="Print what halving takes for the boundaries of the paper's cost table.")
+@json_option
+def command(run: str | None, directory: Path, without: str | None, rollouts: bool, as_json: bool) -> None:
+    """Check the verification of a run against chance and against theory.
+
+    A/A: how many boundaries are retained where both arms are alike. Identity: is the reward that compaction costs the
+    sum of the hazards? Halving against uniform: what does it find, and what does it save? How do H and B go together?
+    """
+    from recompact.attribution.controls import controls_of
+    from recompact.store.runs import find_run
+    from recompact.store.store import Store
+
+    if rollouts:
+        _print_rollouts(as_json)
+        return
+    if run is None:
+        raise click.UsageError("name a RUN, or ask for --rollouts")
+    with Store.read(find_run(run, directory)) as store:
+        if without is None:
+            controls = controls_of(store)
+        else:
+            with Store.read(find_run(without, directory)) as uncompacted:
+                controls = controls_of(store, uncompacted)
+        path = shlex.quote(str(store.path))
+    if as_json:
+        print_json(controls.to_json())
+    else:
+        _print(controls, path)
+
+
+def _print_rollouts(as_json: bool) -> None:
+    from recompact.attribution.halving import rollouts
+
+    rows: list[dict[str, Any]] = [
+        {"boundaries": n, "even": rollouts(n), "up": rollouts(n, half="up"), "uniform 3": 6 * n} for n in PAPER_TABLE
+    ]
+    if as_json:
+        print_json({"rows": rows})
+        return
+    say('Continuations of three rounds; half = "even" gives the paper\'s table in all six rows.')
+    say("boundaries   even     up  uniform 3")
+    for row in rows:
+        say(f"{row['boundaries']:10,}  {row['even']:5,}  {row['up']:5,}  {row['uniform 3']:9,}")
+
+
+def _print(controls: Controls, path: str) -> None:
+    for sentence in controls.statement.sentences():
+        say(sentence)
+    if controls.statement.control is None:
+        say(f"A/A: not made, or not finished: recompact verify {path} --control aa")
+    if (check := controls.identity) is not None:
+        say(
+            f"Identity, {check.tasks} tasks: J(C) - J(none) = {_interval(check.difference)},"
+            f" -sum H = {_interval(check.predicted)},"
+        )
+        say(f"  gap {_interval(check.gap)}: {'they agree' if check.agrees else 'they do not agree'}.")
+    else:
+        say(
+            'Identity: needs the same tasks without compaction ([compressor] kind = "none"): recompact controls'
+            f" {path} --without THAT_RUN"
+        )
+    if controls.coupling is not None:
+        say(f"Spearman of H and B over boundaries: {_interval(controls.coupling)}")
+    for row in controls.allocations:
+        say(
+            f"{row.allocation}: recall {_interval(row.recall)}, precision {_interval(row.precision)}, against all"
+            f" draws; {row.continuations.value:.2f} continuations a boundary"
+        )
+    if not controls.allocations:
+        say(f"Halving against uniform: needs as many draws at every boundary: recompact verify {path} --draws 9")
+    saved = controls.savings
+    say(
+        f"{saved.continuations:,} continuations; three pairs for every boundary would be"
+        f" {saved.uniform_continuations:,}:"
+        f" {saved.saved_continuations:.0%} fewer, {saved.saved_verification:.0%} of the tokens of verification saved."
+    )
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{estimate.value:+.3f} ({estimate.low:+.3f} to {estimate.high:+.3f})"

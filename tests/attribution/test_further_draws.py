@@ -1,0 +1,175 @@
+"""Controls, confirmations and fresh summaries: draws of their own that a verification never sees."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from verify_support import FickleNoter, ShakyReader, books, study_of
+
+from recompact.attribution.allocation_parser import allocation_of
+from recompact.attribution.controls import controls_of
+from recompact.attribution.determinism import copied_arms, decoding_note
+from recompact.attribution.findings import findings
+from recompact.attribution.further_draws import PostOnly, further_outcomes, make_further_draws
+from recompact.attribution.halving import Halving
+from recompact.attribution.statement import control_of, statement_of
+from recompact.attribution.uniform import Uniform
+from recompact.attribution.verify import digest, outcomes_in, verify
+from recompact.chat import Reply, Request
+from recompact.collection import collect
+from recompact.config import Config, VerifyConfig
+from recompact.models.failures import ContextOverflow
+from recompact.models.journal import seed_of
+from recompact.store.records import read_boundary, read_trajectory
+from recompact.store.runs import continuation_rows, trajectories
+from recompact.store.store import Store
+
+
+class Forbidden:
+    name = "reader"
+
+    async def reply(self, request: Request) -> Reply:
+        raise AssertionError("nobody is to be asked")
+
+
+@pytest.fixture(scope="module")
+def verified(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("further") / "books.db"
+
+    async def work(store: Store) -> None:
+        study = study_of(store, books(6))
+        await collect(study)
+        await verify(study)
+
+    with Store.open(path) as store:
+        asyncio.run(work(store))
+    return path
+
+
+def copied(path: Path, to: Path) -> Path:
+    return Path(shutil.copy(path, to / "books.db"))
+
+
+async def test_a_control_has_both_arms_from_pre_and_leaves_the_verification_alone(
+    verified: Path, tmp_path: Path
+) -> None:
+    with Store.open(copied(verified, tmp_path)) as store:
+        before = digest(store), findings(store)
+        assert control_of(store) is None
+        allocation = allocation_of(store, VerifyConfig())
+        control = await make_further_draws(
+            study_of(store, books(6)), "control", allocation, outcomes_in(store).outcomes
+        )
+        assert (digest(store), findings(store)) == before
+        assert control.outcomes == further_outcomes(store, "control")
+        for row in trajectories(store, phase="control"):
+            index = int(row.unit.rsplit("/", 3)[1])
+            start = read_boundary(store, f"collect/{row.task}", index).pre.messages
+            assert read_trajectory(store, row.unit).context.messages[: len(start)] == start
+        made = control_of(store)
+        assert made is not None
+        assert made.boundaries == len(outcomes_in(store).outcomes)
+        assert made.rate.low <= made.rate.value <= made.rate.high
+        # Once it is there, nothing is asked again.
+        quiet = study_of(store, books(6), models={"reader": Forbidden(), "noter": Forbidden()})
+        await make_further_draws(quiet, "control", allocation, outcomes_in(store).outcomes)
+        statement = statement_of(findings(store), made)
+        assert statement.after_control is not None
+        assert statement.after_control.low <= statement.after_control.value <= statement.retained
+        assert any("A/A" in sentence for sentence in statement.sentences())
+        assert controls_of(store).to_json()["statement"]["control"]["boundaries"] == made.boundaries
+
+
+async def test_confirming_pairs_are_fresh_and_the_effects_shown_are_theirs_alone(
+    verified: Path, tmp_path: Path
+) -> None:
+    seeds: set[int | None] = set()
+    with Store.open(copied(verified, tmp_path)) as store:
+        retained = [f.id for f in findings(store).boundaries if f.retained]
+        study = study_of(store, books(6), models={"reader": ShakyReader(lambda r: seeds.add(r.decoding.seed))})
+        await make_further_draws(study, "confirm", Uniform(4), retained)
+        assert seeds.isdisjoint({seed_of(f"continue/{i.unit[8:]}/{i.index}/PRE/0", 0) for i in retained})
+        for finding in findings(store).boundaries:
+            assert (finding.confirmed is not None) == finding.retained
+            if finding.confirmed is not None and finding.effect is not None:
+                assert (finding.confirmed.pre, finding.confirmed.post) == (4, 4)
+                assert finding.reported_effect is finding.confirmed
+                assert finding.effect.pre == 3
+                assert finding.to_json()["confirmed"]["hazard"] == finding.confirmed.hazard
+        statement = statement_of(findings(store))
+        assert statement.confirmable == len(retained)
+        assert 0 <= (statement.confirmed or 0) <= statement.confirmable
+
+
+async def test_each_resampled_draw_has_a_summary_of_its_own(verified: Path, tmp_path: Path) -> None:
+    with Store.open(copied(verified, tmp_path)) as store:
+        retained = [f.id for f in findings(store).boundaries][:2]
+        study = study_of(store, books(6), models={"noter": FickleNoter()})
+        await make_further_draws(study, "resample", PostOnly(4), retained)
+        rows = trajectories(store, phase="resample")
+        assert len(rows) == 8
+        summaries = {read_trajectory(store, row.unit).boundaries[0].post.summary for row in rows}
+        assert len(summaries) > 2
+        by_id = {f.id: f for f in findings(store).boundaries}
+        for id in retained:
+            effect = by_id[id].resampled
+            assert effect is not None
+            assert effect.post == 4
+
+
+async def test_an_overflow_before_the_compaction_leaves_the_boundary_out(tmp_path: Path) -> None:
+    class Small(ShakyReader):
+        """Its window holds no history of more than three turns."""
+
+        async def reply(self, request: Request) -> Reply:
+            if len(request.messages) > 12 and not any("page was page" in m.content for m in request.messages[:4]):
+                raise ContextOverflow("too long")
+            return await super().reply(request)
+
+    path = tmp_path / "small.db"
+    with Store.open(path) as store:
+        await collect(study_of(store, books(6)))
+        result = await verify(study_of(store, books(6), models={"reader": Small()}), Halving())
+        overflowed = {
+            (row.unit, row.index)
+            for row in continuation_rows(store)
+            if row.ending == "context overflow" and row.arm == "PRE"
+        }
+        assert overflowed
+        assert {(id.unit, id.index) for id in result.left_out} == overflowed
+        assert all("no PRE to compare" in reason for reason in result.left_out.values())
+        assert outcomes_in(store).left_out == result.left_out
+
+
+class Steady(ShakyReader):
+    """Decodes at temperature 0: the same request has the same reply."""
+
+    async def reply(self, request: Request) -> Reply:
+        return await super().reply(replace(request, decoding=request.decoding.seeded(1)))
+
+
+async def test_copies_count_as_one_draw(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "steady.db") as store:
+        study = study_of(store, books(6), models={"reader": Steady()})
+        study = replace(study, config=replace(study.config, agent=replace(study.config.agent, temperature=0)))
+        store.set_metadata(replace(store.metadata, identity=study.config.identity()))
+        await collect(study)
+        await verify(study, Uniform(3))
+        found = findings(store, VerifyConfig(allocation="uniform:3"))
+        assert len(copied_arms(store)) == 2 * len(found.boundaries)
+        for finding in found.boundaries:
+            assert finding.copies
+            assert finding.effect is not None
+            assert (finding.effect.pre, finding.effect.post) == (1, 1)
+        assert any("count as one draw" in sentence for sentence in statement_of(found).sentences())
+
+
+def test_deterministic_decoding_is_warned_of() -> None:
+    assert decoding_note(Config()) is None
+    note = decoding_note(replace(Config(), agent=replace(Config().agent, temperature=0)))
+    assert note is not None
+    assert "count as one draw" in note
