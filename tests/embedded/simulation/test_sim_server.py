@@ -341,7 +341,7 @@ def test_the_command_serves_and_ends_cleanly(name: signal.Signals, tmp_path: Pat
         assert announcement["models"] == ["sim-agent", "sim-compressor"]
 
         async def call() -> str:
-            async with client(announcement["base_url"], model="sim-agent") as model:
+            async with client(announcement["base_url"], id="sim-agent") as model:
                 return (await model.reply(HELLO)).message.content
 
         assert asyncio.run(call()) == "Done."
