@@ -122,7 +122,7 @@ def test_what_cannot_be_drawn_is_said(home: Path) -> None:
     for arguments, said in (
         (("nobody",), "there is no run 'nobody'"),
         (("here", "--format", "pdf"), "choose svg, png or both"),
-        (("here", "--out", "c.toml"), "cannot be written"),
+        (("here", "--out", "c.toml"), "is a file"),
     ):
         refused = recompact("figures", *arguments, cwd=home)
         assert refused.returncode == 2

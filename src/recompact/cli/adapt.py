@@ -47,9 +47,10 @@ def command(
     manifest, and CHANGES.md, which says per section what changed and because of which observed failure.
     """
     from recompact.adaptation.registry import method_in
-    from recompact.adaptation.result import write_result
+    from recompact.adaptation.result import RESULT, write_result
     from recompact.cli.running import ending_early, finished
     from recompact.config import load_config
+    from recompact.outputs import check_directory
     from recompact.store.runs import open_run, run_path
 
     loaded = load_config(config)
@@ -60,6 +61,8 @@ def command(
     chosen = method_in(loaded)
     path = run_path(run or config.stem, config.parent / loaded.run.directory)
     target = out or path.with_suffix("").with_name(f"{path.stem}-{chosen.name}")
+    if until == "select":
+        check_directory(target, RESULT)  # before anything is paid for
     again = "recompact " + " ".join(sys.argv[1:])
     with open_run(path) as store:
         if begin:

@@ -44,15 +44,16 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     from recompact.cli.report import write_report
     from recompact.cli.running import ending_early
     from recompact.config import parse_config
+    from recompact.outputs import add_files
     from recompact.store.runs import open_run, run_path
 
     file = directory / "demo.toml"  # where later commands (verify, replay, behaviour) find what the runs were made with
     config = parse_config(_config(train), file)
     result = directory / "adapted"
     path = run_path("adapt", directory)
+    add_files(directory, "demo", {file.name: _config(train).encode()}, "--dir")
     with ending_early(path, "recompact " + " ".join(sys.argv[1:])):
         with open_run(path) as store:
-            file.write_text(_config(train), encoding="utf-8")
             study, adapted = asyncio.run(_adapt(config, store, quiet=as_json))
             write_result(study, adapted, result, datetime.now(UTC).date().isoformat())
             boundaries, harmful = _counts(store)

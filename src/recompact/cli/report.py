@@ -11,7 +11,7 @@ import click
 
 from recompact.cli.console import console, json_option, print_json, say
 from recompact.report.content.report import read_report
-from recompact.report.html.page import check_name, write
+from recompact.report.html.page import check_target, write
 
 
 @click.command(name="report")
@@ -65,7 +65,7 @@ def write_report(
     title: str = "",
 ) -> dict[str, Any]:
     """Read the runs and write the page; return where it is, its size, how long it took and what it says."""
-    check_name(out)  # before the work
+    check_target(out)  # before the work
     started = time.perf_counter()
     date = datetime.now(UTC).date().isoformat()
     report = read_report(runs, directory, prompt=prompt, top=top, title=title, date=date)
