@@ -5,7 +5,9 @@ Everything is put together here; from here on, the steps of the method are plain
 
 from __future__ import annotations
 
+import difflib
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +19,7 @@ from recompact.chat import Decoding, Reply, Request
 from recompact.compressors.protocol import Compressor, CompressorInputs, CompressorKind
 from recompact.compressors.registry import compressor_kind, load_compressor
 from recompact.config import Config, ConfigError, ModelConfig, config_hash, differences, load_config, unknown_models
+from recompact.environments.fingerprint import fingerprint
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import load_suite
@@ -80,10 +83,19 @@ class Study:
         tasks = tuple(await self.episodes.tasks(chosen.split))
         if not tasks:
             raise InputError(f"suite {chosen.use!r} has no tasks in split {chosen.split!r}: check [suite] split")
+        if twice := [id for id, count in Counter(task.id for task in tasks).items() if count > 1]:
+            raise InputError(
+                f"suite {chosen.use!r}, split {chosen.split!r} has several tasks with the same id"
+                f" ({', '.join(map(repr, twice[:5]))}{', …' if len(twice) > 5 else ''}): give each its own"
+            )
         if chosen.tasks:
             by_id = {task.id: task for task in tasks}
             if missing := [id for id in chosen.tasks if id not in by_id]:
-                raise InputError(f"suite {chosen.use!r}, split {chosen.split!r} has no task {missing[0]!r}")
+                near = difflib.get_close_matches(missing[0], by_id, 3, 0.5) or list(by_id)[:3]
+                raise InputError(
+                    f"suite {chosen.use!r}, split {chosen.split!r} has no task {missing[0]!r}; there are"
+                    f" {', '.join(near)}{', …' if len(by_id) > len(near) else ''}"
+                )
             tasks = tuple(by_id[id] for id in chosen.tasks)
         return tasks[: chosen.limit]
 
@@ -148,11 +160,13 @@ async def open_study(
     method: Method | None = None,
     progress: Progress = SILENT,
     evaluation: bool = False,
+    accept_changes: bool = False,
 ) -> AsyncIterator[Study]:
     """Build a study from a config or its file.
 
     `run` is where its records go: a store, a file, or a name; by default the config's own name. Ready objects take the
     place of what the config names: `models` by the names that its roles use, a `suite`, a `compressor`, a `method`.
+    A run whose suite has changed is refused, or goes on with `accept_changes`, and notes what changed.
     The run of an `evaluation` is another kind of run: see `recompact.evaluation.evaluate.open_evaluation`.
     """
     config = config if isinstance(config, Config) else load_config(Path(config))
@@ -168,6 +182,8 @@ async def open_study(
         store = run if isinstance(run, Store) else stack.enter_context(open_run(_run_file(config, run)))
         clients = await stack.enter_async_context(open_clients(config, models or {}))
         _claim(store, config, template, EVALUATION if evaluation else COLLECTION, own)
+        if suite is None:
+            _check_suite(store, config, accept_changes)
         if config.file is not None and config.file.is_file():
             note_config(store, config.file)
         spending = Spending(config.ceiling.tokens, config.ceiling.money)
@@ -297,3 +313,22 @@ def _claim(store: Store, config: Config, template: Template, kind: str, own: Map
             f"{store.path} was begun with another config ({'; '.join(changed[:3])}):"
             " give the new one its own --run NAME, or undo the change"
         )
+
+
+def _check_suite(store: Store, config: Config, accept_changes: bool) -> None:
+    """Note what the suite is made of; refuse one that is no longer what the run began with, unless that is accepted."""
+    now, metadata = fingerprint(config.suite.use, config.directory), store.metadata
+    before = metadata.fingerprint
+    if now == before:
+        return
+    if before and store.finished():
+        changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+        if not accept_changes:
+            command = f"recompact {metadata.command or COLLECTION} {config.file or 'CONFIG'} --accept-changes"
+            raise StoreError(
+                f"the suite {config.suite.use!r} has changed since {store.path} was begun ({', '.join(changed)}): undo"
+                f" the change, begin a new run with --run NAME, or go on with what is there: {command}"
+            )
+        change = {"changed": changed, "before": dict(before), "after": now, "finished": len(store.finished())}
+        metadata = replace(metadata, suite_changes=(*metadata.suite_changes, change))
+    store.set_metadata(replace(metadata, fingerprint=now))

@@ -100,7 +100,7 @@ def test_a_file_that_is_ours_is_replaced(command: str, work: Path, tmp_path: Pat
 
 
 def test_an_adapted_template_that_somebody_edited_stays(work: Path, tmp_path: Path) -> None:
-    adapt = ("adapt", work / "c.toml", "--run", tmp_path / "r.db", "--out", tmp_path / "out")
+    adapt = ("adapt", work / "c.toml", "--run", "edited", "--out", tmp_path / "out")
     for _ in range(2):  # as it was written, it is replaced
         assert recompact(*adapt).returncode == 0
     edited = tmp_path / "out" / "first.md"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.cli.console import json_option, print_json, print_tables, run_option, say
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adaptation, Stage
@@ -24,7 +24,7 @@ STAGES = ("collect", "verify", "revise", "select")
 
 @click.command(name="adapt")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--run", help="Name of the run (default: the config's file name).")
+@run_option("the config's file name")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Where the adapted template goes (default: beside the run)."
 )

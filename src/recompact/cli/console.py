@@ -6,8 +6,8 @@ Everything printed here is made visible first, so that no text can steer the ter
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,6 +16,25 @@ from recompact.texts import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+accept_option = click.option(
+    "--accept-changes", is_flag=True, help="Go on though the suite has changed since the run was begun; it is noted."
+)
+
+
+def _run_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+    """A name, not a path: where runs lie is said by the config."""
+    if name is not None and (not name or "/" in name or name.endswith(".db")):
+        text = f"{name!r} is no name for a run: use letters, digits, and . _ - + @, no path"
+        raise click.BadParameter(text, context, parameter)
+    return name
+
+
+def run_option(default: str, name: str = "run") -> Callable[[Command], Command]:
+    """--run NAME, for every command that has it."""
+    return click.option("--run", name, callback=_run_name, help=f"Name of the run (default: {default}).")
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recompact.cli.console import FORMATS, json_option, print_json, print_tables, say
+from recompact.cli.console import FORMATS, accept_option, json_option, print_json, print_tables, run_option, say
 
 if TYPE_CHECKING:
     from recompact.compressors.protocol import Scope
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 )
 @click.option("--split", default="test", show_default=True, help="Split of the suite.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many tasks (default: the config's).")
-@click.option("--run", "run", help="Name of the run (default: the config's file name and -evaluate).")
+@run_option("the config's file name and -evaluate")
 @click.option("--against", help="The arm that the others are measured against (default: prompting).")
 @click.option("--by", "by", multiple=True, help="Break down by a group, such as difficulty. Repeat it.")
 @click.option("--details", is_flag=True, help="Every Pass^k and Pass@k, tokens by role, endings.")
 @click.option("--retry", is_flag=True, help="Make trajectories anew in which the environment broke.")
+@accept_option
 @click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
 @json_option
 def command(
@@ -55,6 +56,7 @@ def command(
     by: tuple[str, ...],
     details: bool,
     retry: bool,
+    accept_changes: bool,
     form: Format,
     as_json: bool,
 ) -> None:
@@ -79,7 +81,9 @@ def command(
     form = "json" if as_json else form
     with open_run(path) as store:
         with ending_early(path, again):
-            work = _evaluate(loaded, store, chosen, runs, by, retry=retry, quiet=form != "terminal")
+            work = _evaluate(
+                loaded, store, chosen, runs, by, retry=retry, accept_changes=accept_changes, quiet=form != "terminal"
+            )
             plan, unfinished = asyncio.run(work)
         _report(store, plan, unfinished, runs, again, form, against, by, details)
     if unfinished:
@@ -117,18 +121,20 @@ async def _evaluate(
     by: tuple[str, ...],
     *,
     retry: bool,
+    accept_changes: bool,
     quiet: bool,
 ) -> tuple[Plan, tuple[UnfinishedUnit, ...]]:
     from recompact.cli.progress import watched
-    from recompact.evaluation.evaluate import evaluate, open_evaluation, plan_evaluation, retry_broken
+    from recompact.evaluation.evaluate import PHASE, evaluate, open_evaluation, plan_evaluation
     from recompact.execution.scheduler import Unfinished
+    from recompact.store.runs import retry_broken
 
-    async with open_evaluation(config, store) as study:
+    async with open_evaluation(config, store, accept_changes=accept_changes) as study:
         plan = await plan_evaluation(study, arms, runs)
         if by:  # before anything is paid for
             check_by(by, {key for task in plan.tasks for key in task.groups})
         if retry:
-            retry_broken(store)
+            retry_broken(store, PHASE)
         with watched(study, "evaluate", quiet=quiet) as shown:
             try:
                 await evaluate(shown, arms, runs)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from recompact.cli.console import json_option, print_json, say
+from recompact.cli.console import json_option, print_json, run_option, say
 from recompact.cli.progress import open_bar
 from recompact.config import load_config
 from recompact.embedded.simulation.truth import BoundaryTruth, check_target, run_truth, write_truth
@@ -19,7 +19,7 @@ from recompact.store.runs import find_run
 
 @click.command(name="truth")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--run", help="Name of the run (default: the config's file name).")
+@run_option("the config's file name")
 @click.option("--draws", type=click.IntRange(min=1), default=100, show_default=True, help="Continuations in each arm.")
 @click.option("--out", type=click.Path(path_type=Path), help="File to write (default: beside the run).")
 @json_option

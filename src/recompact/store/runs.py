@@ -20,6 +20,7 @@ from recompact.store.store import Store
 from recompact.trajectory import Ending
 
 SUFFIX = ".db"
+BROKEN: Ending = "environment error"
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,14 @@ def run_path(name: str, directory: Path) -> Path:
     """The file of a run: a path stays as it is, a bare name is looked for in the directory of runs."""
     if name.endswith(SUFFIX) or "/" in name:
         return Path(name)
+    return named_run_path(name, directory)
+
+
+def named_run_path(name: str, directory: Path) -> Path:
+    """The file of a run that is given by name alone, as --run does."""
     if not re.fullmatch(r"[\w.@+-]+", name):
         raise InputError(f"{name!r} is no name for a run: use letters, digits, and . _ - + @")
-    return directory / f"{name}{SUFFIX}"
+    return directory / f"{name.removesuffix(SUFFIX)}{SUFFIX}"
 
 
 def find_run(name: str, directory: Path) -> Path:
@@ -88,6 +94,7 @@ def open_run(path: Path) -> Iterator[Store]:
     store = Store.open(path)
     try:
         yield store
+        store.check_file()
     finally:
         if new and not store.finished() and not store.spent():
             store.discard()
@@ -153,6 +160,19 @@ class TrajectoryRow:
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "usage": {role: usage.to_json() for role, usage in self.usage.items()}}
+
+
+def retry_broken(store: Store, phase: str) -> int:
+    """Let trajectories be made anew that ended because their environment broke. Returns how many those are."""
+    broken = broken_trajectories(store, phase)
+    for row in broken:
+        store.reopen(row.unit)
+    return len(broken)
+
+
+def broken_trajectories(store: Store, phase: str) -> list[TrajectoryRow]:
+    """The trajectories that ended because their environment broke: they say nothing about the agent."""
+    return [row for row in trajectories(store, phase=phase) if row.ending == BROKEN]
 
 
 def trajectories(store: Store, task: str | None = None, phase: str = "collect") -> list[TrajectoryRow]:
