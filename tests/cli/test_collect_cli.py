@@ -28,7 +28,8 @@ page.__name__ = "look"
 
 class Suite:
     name = "books"
-    whole = function_suite("books", [page], {f"book-{n}": ("Read all pages.", read_all) for n in range(4)})
+    books = {f"book-{n}": ("Read all pages.", read_all) for n in range(4)}
+    whole = function_suite("books", [page], books, state={"seen": []})
     splits, tasks = whole.splits, whole.tasks
     def environment(self, task):
         environment = self.whole.environment(task)

@@ -69,7 +69,10 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run a command; a mistake of the user's is one message and exit code 2, a Ctrl-C exit code 130."""
+    """Run a command; a mistake of the user's is one message and exit code 2, a Ctrl-C exit code 130.
+
+    Anything that nobody foresaw is one line as well, with the path of a log that has the rest, and exit code 70.
+    """
     try:
         cli(prog_name="recompact", standalone_mode=False)
     except click.ClickException as error:
@@ -78,11 +81,20 @@ def main() -> None:
     except click.Abort:
         click.echo("recompact: stopped.", err=True)
         sys.exit(130)
+    except KeyboardInterrupt:
+        click.echo("\nrecompact: stopped.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        sys.stdout = None  # or Python would complain on its way out
+        sys.exit(141)
     except Exception as error:
-        from recompact.errors import InputError
+        from recompact.errors import RecompactError
         from recompact.texts import visible
 
-        if not isinstance(error, InputError):
-            raise
-        click.echo(visible(f"recompact: {error}"), err=True)
-        sys.exit(2)
+        if isinstance(error, RecompactError):
+            click.echo(visible(f"recompact: {error}"), err=True)
+            sys.exit(2)
+        from recompact.cli.unforeseen import report_unforeseen
+
+        report_unforeseen(error)
+        sys.exit(70)
