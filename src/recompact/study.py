@@ -181,7 +181,7 @@ async def open_study(
     async with AsyncExitStack() as stack:
         store = run if isinstance(run, Store) else stack.enter_context(open_run(_run_file(config, run)))
         clients = await stack.enter_async_context(open_clients(config, models or {}))
-        _claim(store, config, template, EVALUATION if evaluation else COLLECTION, own)
+        _claim(store, config, template, EVALUATION if evaluation else COLLECTION, own, episodes.name)
         if suite is None:
             _check_suite(store, config, accept_changes)
         if config.file is not None and config.file.is_file():
@@ -291,7 +291,7 @@ def _described(thing: Any) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def _claim(store: Store, config: Config, template: Template, kind: str, own: Mapping[str, str]) -> None:
+def _claim(store: Store, config: Config, template: Template, kind: str, own: Mapping[str, str], suite: str) -> None:
     """Write down what the run is, or check that it is the run that this config makes."""
     identity = {**config.identity(), "template": template.hash, **({"objects": dict(own)} if own else {})}
     metadata = store.metadata
@@ -302,7 +302,7 @@ def _claim(store: Store, config: Config, template: Template, kind: str, own: Map
                 identity=identity,
                 config_hash=config_hash(config),
                 command=kind,
-                suite=config.suite.use,
+                suite=suite,
                 version=__version__,
                 templates={template.hash: template.parts()},
             )

@@ -36,7 +36,7 @@ def command(run: str, name: str | None, directory: Path, form: Format, as_json: 
     path, file = located(run, name, directory)
     config = load_config(file)
     with Store.read(path) as store:
-        if config.suite.use != (suite := store.metadata.suite):
+        if config.suite.use != (suite := store.metadata.identity["suite"]["use"]):
             raise InputError(
                 f"{path} was made with the suite {suite!r}, and {file} now has {config.suite.use!r}: undo the change"
             )

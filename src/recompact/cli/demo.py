@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.cli.console import json_option, print_claims, print_json, print_tables, say
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adaptation
@@ -143,10 +143,7 @@ def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any]) -
     click.echo("")
     print_tables([replace(arm_table(shown), notes=())])
     click.echo("")
-    for said, numbers in meaning:
-        click.echo(said)
-        for line in numbers:
-            click.echo(f"    {line}")
+    print_claims(meaning)
 
 
 def _print_json(

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recompact.cli.console import FORMATS, accept_option, json_option, print_json, print_tables, run_option, say
+from recompact.cli.console import (
+    FORMATS,
+    accept_option,
+    json_option,
+    print_claims,
+    print_json,
+    print_tables,
+    run_option,
+    say,
+)
 
 if TYPE_CHECKING:
     from recompact.compressors.protocol import Scope
@@ -198,6 +207,8 @@ def print_evaluation(
     from recompact.evaluation.arms import PROMPTING
     from recompact.evaluation.summary import arm_table, detail_tables, difference_table, group_table, to_json
     from recompact.evaluation.sweep import sweep, sweep_table
+    from recompact.report.content.answer import arm_contrasts
+    from recompact.report.content.lead import answer
 
     differences = difference_table(shown, against or PROMPTING)
     if form == "json":
@@ -216,3 +227,7 @@ def print_evaluation(
     tables += [differences[0]] if differences else []
     tables += detail_tables(shown) if details else ()
     print_tables(tables, form)
+    if form == "terminal":
+        claims = answer(*arm_contrasts(shown, differences[1] if differences else []))
+        click.echo("")
+        print_claims((claim.text, claim.numbers) for claim in claims)

@@ -11,11 +11,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from recompact.chat import Usage
 from recompact.errors import InputError
+from recompact.store.metadata import RunMetadata
 from recompact.store.store import Store
 from recompact.trajectory import Ending
 
@@ -40,6 +42,9 @@ class Overview:
     incidents: int
     tokens: Mapping[str, int]
     simulated: bool
+    stage: str = ""  # the last that has records
+    models: tuple[str, ...] = ()  # that were asked
+    changed: str = ""  # when something was last recorded, in UTC
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -126,7 +131,22 @@ def overview(store: Store) -> Overview:
         incidents=sum(r["incidents"] for r in rows),
         tokens=dict(sorted(tokens.items())),
         simulated=bool(models) and all(model.startswith("sim-") for model in models),
+        stage=_stage(metadata),
+        models=tuple(sorted(models)),
+        changed=datetime.fromtimestamp(_last_change(store.path), UTC).isoformat(timespec="minutes"),
     )
+
+
+def _stage(metadata: RunMetadata) -> str:
+    if metadata.command == "evaluate":
+        return "evaluated"
+    return "adapted" if metadata.adaptations else "verified" if metadata.verified else "collected"
+
+
+def _last_change(path: Path) -> float:
+    """Of the file, or of the log beside it where SQLite puts what is new."""
+    files = (path, Path(f"{path}-wal"))
+    return max((file.stat().st_mtime for file in files if file.exists() and file.stat().st_size), default=0.0)
 
 
 def _compressor(identity: Mapping[str, Any]) -> str:
