@@ -15,6 +15,7 @@ from recompact.version import __version__
 # name -> (module below recompact.cli, one-line help), in the order in which a person meets them
 COMMANDS = {
     "demo": ("demo", "Run the whole of Recompact on the embedded world: no key, no network."),
+    "init": ("init", "Write a config to start from and, if asked, a suite."),
     "check": ("check", "Say what is wrong with a config, where, and what would be right."),
     "collect": ("collect", "Run the tasks of a suite once and record every compaction."),
     "verify": ("verify", "Find out which compactions of a run hurt, by continuing with and without them."),
