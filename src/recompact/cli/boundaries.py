@@ -9,6 +9,7 @@ import click
 
 from recompact.attribution.findings import Finding, Findings, findings
 from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.cli.progress import waiting
 from recompact.report.content.boundaries import brief_boundary_table, exact_boundary_table
 from recompact.report.content.harm import with_effect
 from recompact.store.runs import find_run, overview
@@ -28,7 +29,7 @@ def command(run: str, directory: Path, top: int, everything: bool, as_csv: bool,
     H is success lost and B is steps added, each with its 95 % interval; draws are PRE + POST; * marks those that the
     verification retained as harmful.
     """
-    with Store.read(find_run(run, directory)) as store:
+    with Store.read(find_run(run, directory)) as store, waiting("reading the boundaries", quiet=as_csv or as_json):
         every, path, simulated = findings(store), store.path, overview(store).simulated
     if as_json:
         print_json({"simulated": simulated, **every.to_json()})

@@ -100,6 +100,7 @@ async def _evaluate(
     from recompact.evaluation.evaluate import digest, evaluate, open_evaluation, with_split
     from recompact.evaluation.paired import compare
     from recompact.evaluation.summary import evaluation
+    from recompact.texts import counted
 
     unseen = with_split(config, "test", test)
     async with open_evaluation(unseen, store) as study:
@@ -107,7 +108,8 @@ async def _evaluate(
         with watched(study, "evaluate", quiet=quiet) as shown:
             plan = await evaluate(shown, arms, runs)
     made = read_arms(store)
-    title = f"pocket, {test} unseen tasks, {runs} runs, simulated models, budget {BUDGET:,} tokens"
+    size = f"{counted(test, 'unseen task')}, {counted(runs, 'run')}"
+    title = f"pocket, {size}, simulated models, budget {BUDGET:,} tokens"
     named = [find_arm(made, arm.label, store.path) for arm in arms]
     return evaluation(title, named), compare(named[-1], named[-2]), digest(store, plan.units)
 

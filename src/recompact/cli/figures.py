@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from recompact.attribution.findings import findings
-from recompact.cli.console import console, json_option, print_json, say
+from recompact.cli.console import json_option, print_json, say
+from recompact.cli.progress import waiting
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import PHASE
 from recompact.evaluation.released import is_released
@@ -43,7 +44,7 @@ def command(runs: tuple[str, ...], out: Path, formats: str, directory: Path, as_
     wanted = _formats(formats)
     require_matplotlib()
     check_directory(out, FIGURES, whole=False)  # before the work
-    with console(stderr=True).status("drawing"):
+    with waiting("reading and drawing", quiet=as_json):
         sets = list(_figure_sets(runs, directory))
         files = {id(figure): save([figure], out, (*wanted, "csv")) for group in sets for figure in group.figures}
     if as_json:

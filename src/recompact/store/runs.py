@@ -19,6 +19,7 @@ from recompact.chat import Usage
 from recompact.errors import InputError
 from recompact.store.metadata import RunMetadata
 from recompact.store.store import Store
+from recompact.texts import counted
 from recompact.trajectory import Ending
 
 SUFFIX = ".db"
@@ -121,7 +122,7 @@ def overview(store: Store) -> Overview:
         name=store.path.stem,
         path=str(store.path),
         suite=metadata.suite or "?",
-        compressor=f"{len(metadata.arms)} arms" if phase == "evaluate" else _compressor(metadata.identity),
+        compressor=counted(len(metadata.arms), "arm") if phase == "evaluate" else _compressor(metadata.identity),
         trajectories=n,
         success=sum(r["success"] for r in rows),
         steps=sum(r["steps"] for r in rows),

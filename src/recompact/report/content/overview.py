@@ -8,6 +8,7 @@ from statistics import fmean
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.store.runs import Overview, TrajectoryRow
 from recompact.tables import Column, Number, Row, Table, columns
+from recompact.texts import counted
 
 
 def overview_table(runs: Sequence[Overview]) -> Table:
@@ -34,7 +35,7 @@ def trajectory_table(rows: Sequence[TrajectoryRow]) -> Table:
 
 def _trajectory_row(row: TrajectoryRow) -> Row:
     tokens = sum(usage.total for usage in row.usage.values())
-    ending = row.ending + (f", {row.incidents} incidents" if row.incidents else "")
+    ending = row.ending + (f", {counted(row.incidents, 'incident')}" if row.incidents else "")
     return row.task, outcome(row.success), row.steps, row.compactions, row.peak, tokens, ending
 
 
