@@ -103,7 +103,7 @@ def test_a_table_fits_its_terminal_with_every_figure(titles: list[str], rows: in
     assert all(_fixed_text(cell) in out.getvalue() for row in cells for cell in row)
     assert out.getvalue().count("[-5.00, 1,234.50]") == len(titles) * rows
     if len(pieces) > 1 and not fold:
-        assert out.getvalue().count("prompting/history-0") == len(pieces)
+        assert out.getvalue().count("history-0") == len(pieces)
 
 
 def _fixed_text(cell: Number) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -157,21 +158,29 @@ def terminal(table: Table, *, stacked: bool = False) -> RichTable:
     rich = RichTable(box=None, header_style="bold", pad_edge=False, title_justify="left")
     if table.title:
         rich.title = Text(visible_line(table.title), "bold not italic")
-    for column, texts in zip(table.columns, text_columns(table), strict=True):
+    cells = [[_stacked(cell) if stacked else cell_text(cell) for cell in row] for row in table.rows]
+    for n, (column, texts) in enumerate(zip(table.columns, text_columns(table), strict=True)):
         justify: Literal["left", "right"] = "left" if texts else "right"
         heading = visible_line(column.title)
-        heading = "\n".join(heading.split()) if stacked else heading
+        if stacked:
+            heading = _wrapped(heading, max((len(line) for row in cells for line in row[n].split("\n")), default=1))
         rich.add_column(Text(heading), justify=justify, no_wrap=not column.fold, overflow="fold")
-    for row in table.rows:
-        texts_of_row = (_stacked(cell) if stacked else cell_text(cell) for cell in row)
-        rich.add_row(*(Text(text, COLOURS.get(str(cell), "")) for text, cell in zip(texts_of_row, row, strict=True)))
+    for row, shown in zip(table.rows, cells, strict=True):
+        rich.add_row(*(Text(text, COLOURS.get(str(cell), "")) for text, cell in zip(shown, row, strict=True)))
     return rich
 
 
 def _stacked(cell: Cell) -> str:
-    """A cell with its interval or its spread on a second line."""
+    """A cell with its interval or its spread on a second line, and a label such as prompting/history on two."""
     text = cell_text(cell)
-    return text.replace(" [", "\n[", 1).replace(" ± ", "\n± ", 1) if isinstance(cell, Number) else text
+    if isinstance(cell, Number):
+        return text.replace(" [", "\n[", 1).replace(" ± ", "\n± ", 1)
+    return text.replace("/", "/\n", 1) if isinstance(cell, str) and len(text) > _FOLDED else text
+
+
+def _wrapped(heading: str, width: int) -> str:
+    """A heading over as many lines as it needs; words stay whole."""
+    return textwrap.fill(heading, max(1, width), break_long_words=False, break_on_hyphens=False)
 
 
 def markdown(table: Table) -> str:

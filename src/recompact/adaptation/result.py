@@ -20,6 +20,7 @@ from recompact.study import Study
 from recompact.tables import markdown
 from recompact.template import Template, headings
 from recompact.template.files import write_parts
+from recompact.texts import markdown_text
 from recompact.version import __version__
 
 RESULT = "adapted template"
@@ -98,9 +99,10 @@ def changes(study: Study, adaptation: Adaptation, winner: Candidate | None) -> s
     lines += ["## Clauses and the compactions they answer", ""]
     for clause in winner.clauses:
         flag = " **(tells the agent how to act: look at this one)**" if clause.tells_agent else ""
-        lines.append(f"- “{clause.text}”{flag}")
+        lines.append(f"- “{markdown_text(clause.text)}”{flag}")
         for answered in clause.answers:
-            lines.append(f"  - {answered}: {why.get(answered, 'no diagnosis on record')}")
+            reason = markdown_text(why.get(answered, "no diagnosis on record"))
+            lines.append(f"  - {markdown_text(answered)}: {reason}")
     lines += ["", *_unusable(adaptation)]
     return "\n".join(lines)
 
@@ -125,4 +127,9 @@ def _unusable(adaptation: Adaptation) -> list[str]:
     bad = [c for c in adaptation.candidates if c.template is None]
     if not bad:
         return []
-    return ["## Candidates that could not be used", "", *(f"- {c.name}: {'; '.join(c.objections)}" for c in bad), ""]
+    return [
+        "## Candidates that could not be used",
+        "",
+        *(f"- {c.name}: {markdown_text('; '.join(c.objections))}" for c in bad),
+        "",
+    ]

@@ -68,7 +68,10 @@ def print_tables(tables: Sequence[Table], form: Format = "terminal") -> None:
     if form != "terminal" or not out.is_terminal:
         click.echo(render_all(tables, form), nl=False)
         return
-    for number, table in enumerate(tables):
-        out.print(*[""] * bool(number), *fitted(table, out.width), sep="\n")
+    pieces = 0
+    for table in tables:
+        for piece in fitted(table, out.width):
+            out.print(*[""] * bool(pieces), piece, sep="\n")
+            pieces += 1
         for note in table.notes:
             out.print(visible_line(note), markup=False)

@@ -53,10 +53,9 @@ def cost_of(store: Store) -> float | None:
 def _table(runs: list[tuple[Overview, float | None]]) -> Table:
     heads = (
         Column("run", "run", fold=True),
-        *columns("changed", "stage", changed="date"),
-        Column("settings", "suite, compressor", fold=True),
-        Column("models", "models", fold=True),
+        Column("stage", "stage, date", fold=True),
         *columns("tasks", "success", "tokens", "cost", success="success, %", tokens="tokens, M"),
+        Column("settings", "suite, compressor, models", fold=True),
     )
     notes = ("* simulated models",) if any(run.simulated for run, _ in runs) else ()
     return Table("", heads, tuple(_row(run, cost) for run, cost in runs), notes)
@@ -66,12 +65,10 @@ def _row(run: Overview, cost: float | None) -> Row:
     n = run.trajectories
     return (
         run.name + "*" * run.simulated,
-        run.changed[:10],
-        run.stage,
-        f"{run.suite}, {run.compressor}",
-        ", ".join(run.models),
+        f"{run.stage} {run.changed[:10]}",
         n,
         Number(100 * run.success / n) if n else None,
         Number(sum(run.tokens.values()) / 1e6, 2),
         Number(cost, 2) if cost is not None else None,
+        ", ".join([run.suite, run.compressor, *run.models]),
     )
