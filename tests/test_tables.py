@@ -5,8 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+from dataclasses import replace
 
-from recompact.tables import Column, Number, Table, render, render_all
+import pytest
+from hypothesis import given, strategies as st
+from rich.console import Console
+
+from recompact.tables import Column, Number, Table, as_csv, columns, fitted, render, render_all
 from recompact.texts import visible
 
 NASTY = 'a|b <script>alert(1)</script> [bold]x[/bold] \x1b[31m_50%_ & $x^2$ \\ "q", z'
@@ -74,3 +80,49 @@ def test_a_p_value_is_never_zero() -> None:
     table = Table("", (Column("p", "p"),), ((Number(1e-9, 3, positive=True),),))
     assert "$<0.001$" in render(table, "latex")
     assert "1e-09" in render(table, "csv")
+
+
+NAMES = st.text("abcdefgh/-", min_size=1, max_size=20)
+
+
+@given(
+    st.lists(NAMES, min_size=1, max_size=12),
+    st.integers(1, 4),
+    st.sampled_from([80, 120]),
+    st.booleans(),
+)
+def test_a_table_fits_its_terminal_with_every_figure(titles: list[str], rows: int, width: int, fold: bool) -> None:
+    heads = (Column("arm", "arm", fold=fold), *(Column(f"c{n}", f"Δ {title}") for n, title in enumerate(titles)))
+    cells = [tuple(Number(10 * n + r, 2, interval=(-5.0, 1234.5)) for n in range(len(titles))) for r in range(rows)]
+    table = Table("Differences", heads, tuple((f"prompting/history-{r}", *row) for r, row in enumerate(cells)))
+    out = io.StringIO()
+    console = Console(file=out, width=width, color_system=None)
+    pieces = fitted(table, width)
+    console.print(*pieces, sep="\n")
+    assert max(map(len, out.getvalue().splitlines())) <= width
+    assert all(_fixed_text(cell) in out.getvalue() for row in cells for cell in row)
+    assert out.getvalue().count("[-5.00, 1,234.50]") == len(titles) * rows
+    if len(pieces) > 1 and not fold:
+        assert out.getvalue().count("history-0") == len(pieces)
+
+
+def _fixed_text(cell: Number) -> str:
+    return replace(cell, interval=None).text
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", " =1", "=HYPERLINK(1)"])
+def test_a_csv_cell_is_no_formula(text: str) -> None:
+    table = Table("", columns("task", "n"), ((text, Number(-1.5)), ("-3.5", 1), ("a-b", 2)))
+    rows = list(csv.reader(io.StringIO(as_csv(table))))
+    assert rows[1][0].startswith("'")
+    assert [row[0] for row in rows[2:]] == ["-3.5", "a-b"]
+    assert rows[1][1] == "-1.5"
+
+
+def test_markup_in_a_text_is_only_text() -> None:
+    table = Table("t", columns("task"), (("\\input{x} $y$ <img src=x> [a](b) ![i](u) &lt; `c` a|b",),))
+    shown = render(table, "markdown").splitlines()[-1]
+    bare = re.sub(r"\\.", "", shown)  # without what is escaped
+    assert bare.count("|") == 2
+    assert not set("<`[]!&*_") & set(bare)
+    assert r"\textbackslash{}input\{x\} \$y\$" in render(table, "latex")

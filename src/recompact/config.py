@@ -245,10 +245,11 @@ class Config:
 
 
 class ConfigError(InputError):
-    """Everything that is wrong with a config file."""
+    """Everything that is wrong with a config file, and the config without what is wrong, where one is left."""
 
-    def __init__(self, path: Path, problems: tuple[str, ...]) -> None:
+    def __init__(self, path: Path, problems: tuple[str, ...], rest: Config | None = None) -> None:
         self.problems = problems
+        self.rest = rest
         more = f" ({len(problems) - 1} more: see recompact check {path})" if len(problems) > 1 else ""
         super().__init__(f"{path}: {problems[0]}{more}")
 
@@ -277,20 +278,42 @@ def parse_config(text: str, path: Path) -> Config:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(path, (f"is not valid TOML: {error}",)) from None
+    unknown = _unknown_keys(data, Config, (), text)
+    problems = [problem for _, problem in unknown]
+    _drop(data, [at for at, _ in unknown])
+    config, invalid = _validated(data)
+    problems += [_said(error, text) for error in invalid]
+    if config is None:  # one mistake must not hide another: go on without it
+        _drop(data, [tuple(map(str, error["loc"])) for error in invalid])
+        config, _ = _validated(data)
+    if config is not None:
+        config = replace(config, file=path, text=text)
+        problems += _contradictions(config, text)
+    if problems or config is None:
+        raise ConfigError(path, tuple(problems), config)
+    return config
+
+
+def _validated(data: Mapping[str, Any]) -> tuple[Config | None, list[Any]]:
+    """A config from the tables of a file, or what is wrong with them."""
     from pydantic import TypeAdapter, ValidationError
 
-    problems = tuple(_unknown_keys(data, Config, (), text))
-    if problems:
-        raise ConfigError(path, problems)
     try:
         # JSON mode: strict about types, yet a TOML array may fill a tuple.
-        config = TypeAdapter(Config).validate_json(json.dumps(data, default=str), strict=True)
+        return TypeAdapter(Config).validate_json(json.dumps(data, default=str), strict=True), []
     except ValidationError as error:
-        raise ConfigError(path, tuple(_said(e, text) for e in error.errors())) from None
-    config = replace(config, file=path, text=text)
-    if problems := tuple(_contradictions(config, text)):
-        raise ConfigError(path, problems)
-    return config
+        return None, list(error.errors())
+
+
+def _drop(data: dict[str, Any], places: Collection[tuple[str, ...]]) -> None:
+    """Take keys out of tables; of a place inside a value that is no table, the whole value."""
+    for place in places:
+        table = data
+        for part in place[:-1]:
+            if not isinstance(table.get(part), dict):
+                break
+            table, place = table[part], place[1:]
+        table.pop(place[0], None)
 
 
 def unknown_models(config: Config, others: Collection[str] = ()) -> tuple[str, ...]:
@@ -325,17 +348,19 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], at: str = "") ->
     return out
 
 
-def _unknown_keys(data: Mapping[str, Any], kind: type, at: tuple[str, ...], text: str) -> list[str]:
+def _unknown_keys(
+    data: Mapping[str, Any], kind: type, at: tuple[str, ...], text: str
+) -> list[tuple[tuple[str, ...], str]]:
     """Keys that no dataclass has, each with the nearest known one."""
     hints = get_type_hints(kind)
     names = [f.name for f in fields(kind) if f.compare]
-    out: list[str] = []
+    out: list[tuple[tuple[str, ...], str]] = []
     for key, value in data.items():
         here = (*at, key)
         if key not in names:
             near = difflib.get_close_matches(key, names, 1, 0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
-            out.append(f"{_line(text, here)}[{'.'.join(at) or 'top level'}] has no key {key!r}; {hint}")
+            out.append((here, f"{_line(text, here)}[{'.'.join(at) or 'top level'}] has no key {key!r}; {hint}"))
             continue
         inner = hints[key]
         if is_dataclass(inner) and isinstance(inner, type) and isinstance(value, Mapping):
@@ -376,6 +401,9 @@ def _contradictions(config: Config, text: str) -> list[str]:
     for name, model in config.models.items():
         if not names_variable(model.key_env):
             out.append(f"{_line(text, ('models', name, 'key_env'))}[models.{name}] key_env: {NO_VARIABLE}")
+        if model.base_url is not None and not re.match(r"https?://[^/]", model.base_url):
+            at = _line(text, ("models", name, "base_url"))
+            out.append(f"{at}[models.{name}] base_url = {model.base_url!r} must begin with http:// or https://")
         if name in MODELS.names():
             out.append(
                 f"{_line(text, ('models', name))}[models.{name}] has the name of a built-in model: choose another"

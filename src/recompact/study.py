@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from recompact.chat import Decoding, Reply, Request
 from recompact.compressors.protocol import Compressor, CompressorInputs, CompressorKind
 from recompact.compressors.registry import compressor_kind, load_compressor
 from recompact.config import Config, ConfigError, ModelConfig, config_hash, differences, load_config, unknown_models
+from recompact.environments.fingerprint import fingerprint
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import load_suite
@@ -99,10 +101,19 @@ class Study:
         tasks = tuple(await self.episodes.tasks(chosen.split))
         if not tasks:
             raise InputError(f"suite {chosen.use!r} has no tasks in split {chosen.split!r}: check [suite] split")
+        if twice := [id for id, count in Counter(task.id for task in tasks).items() if count > 1]:
+            raise InputError(
+                f"suite {chosen.use!r}, split {chosen.split!r} has several tasks with the same id"
+                f" ({', '.join(map(repr, twice[:5]))}{', …' if len(twice) > 5 else ''}): give each its own"
+            )
         if chosen.tasks:
             by_id = {task.id: task for task in tasks}
             if missing := [id for id in chosen.tasks if id not in by_id]:
-                raise InputError(f"suite {chosen.use!r}, split {chosen.split!r} has no task {missing[0]!r}")
+                near = difflib.get_close_matches(missing[0], by_id, 3, 0.5) or list(by_id)[:3]
+                raise InputError(
+                    f"suite {chosen.use!r}, split {chosen.split!r} has no task {missing[0]!r}; there are"
+                    f" {', '.join(near)}{', …' if len(by_id) > len(near) else ''}"
+                )
             tasks = tuple(by_id[id] for id in chosen.tasks)
         return tasks[: chosen.limit]
 
@@ -168,11 +179,13 @@ async def open_study(
     progress: Progress = SILENT,
     evaluation: bool = False,
     skip: Sequence[str] = (),
+    accept_changes: bool = False,
 ) -> AsyncIterator[Study]:
     """Build a study from a config or its file.
 
     `run` is where its records go: a store, a file, or a name; by default the config's own name. Ready objects take the
     place of what the config names: `models` by the names that its roles use, a `suite`, a `compressor`, a `method`.
+    A run whose suite has changed is refused, or goes on with `accept_changes`, and notes what changed.
     The run of an `evaluation` is another kind of run: see `recompact.evaluation.evaluate.open_evaluation`.
     `skip` are tasks to go on without, from now on: the run remembers them, and stays the same run.
     """
@@ -189,7 +202,9 @@ async def open_study(
         episodes = open_suite(config, _run_places(store.path)) if suite is None else _episodes(suite)
         notices = Notices(progress)
         clients = await stack.enter_async_context(open_clients(config, models or {}, notices=notices))
-        _claim(store, config, template, EVALUATION if evaluation else COLLECTION, own)
+        _claim(store, config, template, EVALUATION if evaluation else COLLECTION, own, episodes.name)
+        if suite is None:
+            _check_suite(store, config, accept_changes)
         if config.file is not None and config.file.is_file():
             note_config(store, config.file)
         spending = Spending(config.ceiling.tokens, config.ceiling.money)
@@ -345,7 +360,7 @@ def _described(thing: Any) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def _claim(store: Store, config: Config, template: Template, kind: str, own: Mapping[str, str]) -> None:
+def _claim(store: Store, config: Config, template: Template, kind: str, own: Mapping[str, str], suite: str) -> None:
     """Write down what the run is, or check that it is the run that this config makes."""
     identity = {**config.identity(), "template": template.hash, **({"objects": dict(own)} if own else {})}
     metadata = store.metadata
@@ -356,7 +371,7 @@ def _claim(store: Store, config: Config, template: Template, kind: str, own: Map
                 identity=identity,
                 config_hash=config_hash(config),
                 command=kind,
-                suite=config.suite.use,
+                suite=suite,
                 version=__version__,
                 templates={template.hash: template.parts()},
             )
@@ -367,3 +382,22 @@ def _claim(store: Store, config: Config, template: Template, kind: str, own: Map
             f"{store.path} was begun with another config ({'; '.join(changed[:3])}):"
             " give the new one its own --run NAME, or undo the change"
         )
+
+
+def _check_suite(store: Store, config: Config, accept_changes: bool) -> None:
+    """Note what the suite is made of; refuse one that is no longer what the run began with, unless that is accepted."""
+    now, metadata = fingerprint(config.suite.use, config.directory), store.metadata
+    before = metadata.fingerprint
+    if now == before:
+        return
+    if before and store.finished():
+        changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+        if not accept_changes:
+            command = f"recompact {metadata.command or COLLECTION} {config.file or 'CONFIG'} --accept-changes"
+            raise StoreError(
+                f"the suite {config.suite.use!r} has changed since {store.path} was begun ({', '.join(changed)}): undo"
+                f" the change, begin a new run with --run NAME, or go on with what is there: {command}"
+            )
+        change = {"changed": changed, "before": dict(before), "after": now, "finished": len(store.finished())}
+        metadata = replace(metadata, suite_changes=(*metadata.suite_changes, change))
+    store.set_metadata(replace(metadata, fingerprint=now))

@@ -8,14 +8,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from recompact.texts import visible, visible_json, visible_line
+from recompact.texts import csv_text, latex_text, markdown_text, visible_json, visible_line
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table as RichTable
 
 Format = Literal["terminal", "markdown", "latex", "csv", "json"]
@@ -115,38 +116,89 @@ def render_all(tables: Sequence[Table], form: Format) -> str:
     return "\n".join(render(table, form) for table in tables)
 
 
-def terminal(table: Table) -> RichTable:
-    """For a Rich console."""
+def fitted(table: Table, width: int) -> list[RichTable]:
+    """For a Rich console so wide: in one piece if it fits, else with intervals on a second line, else in several
+    pieces one below the other, each of which begins with the columns of text at the left."""
+    for stacked in (False, True):
+        if _least_width(rich := terminal(table, stacked=stacked), table) <= width:
+            return [rich]
+    texts = text_columns(table)
+    labels = texts.index(False) if False in texts else 1
+    pieces: list[list[int]] = [[]]
+    for number in range(labels, len(table.columns)):
+        tried = table.select([*range(labels), *pieces[-1], number])
+        if pieces[-1] and _least_width(terminal(tried, stacked=True), tried) > width:
+            pieces.append([])
+        pieces[-1].append(number)
+    tables = [table.select([*range(labels), *piece]) for piece in pieces]
+    return [terminal(replace(t, title="" if n else t.title), stacked=True) for n, t in enumerate(tables)]
+
+
+_FOLDED = 12  # characters that a column which may be broken still has
+
+
+def _least_width(rich: RichTable, table: Table) -> int:
+    """How many characters a Rich table needs if its folding columns are broken as far as is bearable."""
+    from rich.measure import Measurement
+
+    console = _wide_console()
+    width = needed_width(rich)
+    for column, shown in zip(table.columns, rich.columns, strict=True):
+        if column.fold:
+            own = max(Measurement.get(console, console.options, cell).maximum for cell in (shown.header, *shown.cells))
+            width -= max(0, own - _FOLDED)
+    return width
+
+
+def terminal(table: Table, *, stacked: bool = False) -> RichTable:
+    """For a Rich console; `stacked` cells have their interval on a second line, under headings of several lines."""
     from rich.table import Table as RichTable
     from rich.text import Text
 
     rich = RichTable(box=None, header_style="bold", pad_edge=False, title_justify="left")
     if table.title:
         rich.title = Text(visible_line(table.title), "bold not italic")
-    for column, texts in zip(table.columns, text_columns(table), strict=True):
+    cells = [[_stacked(cell) if stacked else cell_text(cell) for cell in row] for row in table.rows]
+    for n, (column, texts) in enumerate(zip(table.columns, text_columns(table), strict=True)):
         justify: Literal["left", "right"] = "left" if texts else "right"
-        rich.add_column(Text(visible_line(column.title)), justify=justify, no_wrap=not column.fold, overflow="fold")
-    for row in table.rows:
-        rich.add_row(*(Text(cell_text(cell), COLOURS.get(str(cell), "")) for cell in row))
+        heading = visible_line(column.title)
+        if stacked:
+            heading = _wrapped(heading, max((len(line) for row in cells for line in row[n].split("\n")), default=1))
+        rich.add_column(Text(heading), justify=justify, no_wrap=not column.fold, overflow="fold")
+    for row, shown in zip(table.rows, cells, strict=True):
+        rich.add_row(*(Text(text, COLOURS.get(str(cell), "")) for text, cell in zip(shown, row, strict=True)))
     return rich
 
 
+def _stacked(cell: Cell) -> str:
+    """A cell with its interval or its spread on a second line, and a label such as prompting/history on two."""
+    text = cell_text(cell)
+    if isinstance(cell, Number):
+        return text.replace(" [", "\n[", 1).replace(" ± ", "\n± ", 1)
+    return text.replace("/", "/\n", 1) if isinstance(cell, str) and len(text) > _FOLDED else text
+
+
+def _wrapped(heading: str, width: int) -> str:
+    """A heading over as many lines as it needs; words stay whole."""
+    return textwrap.fill(heading, max(1, width), break_long_words=False, break_on_hyphens=False)
+
+
 def markdown(table: Table) -> str:
-    lines = [f"**{_markdown(table.title)}**", ""] if table.title else []
-    lines.append(_pipes(_markdown(column.title) for column in table.columns))
+    lines = [f"**{markdown_text(table.title)}**", ""] if table.title else []
+    lines.append(_pipes(markdown_text(column.title) for column in table.columns))
     lines.append(_pipes("---" if texts else "---:" for texts in text_columns(table)))
     lines += [_pipes(_markdown_cell(cell) for cell in row) for row in table.rows]
     notes = table.all_notes
-    lines += ["", *(f"{_markdown(note)}  " for note in notes)] if notes else []
+    lines += ["", *(f"{markdown_text(note)}  " for note in notes)] if notes else []
     return "\n".join(lines) + "\n"
 
 
 def latex(table: Table) -> str:
     """A booktabs tabular inside a table, ready for a paper."""
     kinds = "".join("l" if texts else "r" for texts in text_columns(table))
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(' '.join([table.title, *table.all_notes]))}}}"]
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{latex_text(' '.join([table.title, *table.all_notes]))}}}"]
     lines += [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule"]
-    lines.append(" & ".join(_latex(column.title) for column in table.columns) + r" \\")
+    lines.append(" & ".join(latex_text(column.title) for column in table.columns) + r" \\")
     lines.append(r"\midrule")
     lines += [" & ".join(_latex_cell(cell) for cell in row) + r" \\" for row in table.rows]
     lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
@@ -158,10 +210,10 @@ def as_csv(table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     fields = _fields(table)
-    writer.writerow(map(visible, fields))
+    writer.writerow(map(csv_text, fields))
     for row in _flat_rows(table):
         cells = (row.get(name, "") for name in fields)
-        writer.writerow([visible(cell) if isinstance(cell, str) else cell for cell in cells])
+        writer.writerow([csv_text(cell) if isinstance(cell, str) else cell for cell in cells])
     return out.getvalue()
 
 
@@ -191,11 +243,16 @@ def _plain_terminal(table: Table) -> str:
 
 def needed_width(rich: RichTable) -> int:
     """How many characters a Rich table needs so that nothing of it is cut."""
-    from rich.console import Console
     from rich.measure import Measurement
 
-    console = Console(width=10_000, file=io.StringIO())
+    console = _wide_console()
     return Measurement.get(console, console.options, rich).maximum
+
+
+def _wide_console() -> Console:
+    from rich.console import Console
+
+    return Console(width=10_000, file=io.StringIO())
 
 
 def text_columns(table: Table) -> list[bool]:
@@ -262,37 +319,14 @@ def _pipes(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _markdown(text: str) -> str:
-    """Nothing in a text is markup."""
-    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", visible_line(text))
-
-
 def _markdown_cell(cell: Cell) -> str:
-    text = _markdown(cell_text(cell))
+    text = markdown_text(cell_text(cell))
     return f"**{text}**" if isinstance(cell, Number) and cell.best else text
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "±": r"$\pm$",
-    "Δ": r"$\Delta$",
-    "−": r"$-$",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    **{mark: f"\\{mark}" for mark in "&%$#_{}"},
-}
-
-
-def _latex(text: str) -> str:
-    """Nothing in a text is a command; a power such as Pass^3 is set as one."""
-    escaped = "".join(_LATEX.get(character, character) for character in visible_line(text))
-    return re.sub(r"\^(\w+)|\^", lambda m: f"$^{{{m[1]}}}$" if m[1] else r"\textasciicircum{}", escaped)
 
 
 def _latex_cell(cell: Cell) -> str:
     if not isinstance(cell, Number):
-        return _latex(cell_text(cell))
+        return latex_text(cell_text(cell))
 
     def fixed(value: float, signed: bool = False) -> str:
         return _fixed(value, cell.digits, signed).replace(",", "{,}")

@@ -1,7 +1,7 @@
 """Text from models, environments, run files and users, made safe to look at.
 
-`visible` is the only function that does this; every terminal command and the page use it. Escaping for HTML, Markdown
-or LaTeX is up to whoever renders.
+`visible` is the only function that does this; every terminal command and the page use it. `csv_text`, `markdown_text`
+and `latex_text` do the same for a file of that kind, in which nothing of the text may be markup or a formula.
 """
 
 from __future__ import annotations
@@ -52,6 +52,50 @@ def visible_json(document: str) -> str:
     '"\\\\u202e"'
     """
     return _HIDDEN.sub(lambda match: json.dumps(match[0])[1:-1], document)
+
+
+def csv_text(text: str) -> str:
+    """A text for a CSV cell that no spreadsheet takes for a formula: it then begins with an apostrophe.
+
+    >>> csv_text("=1+1"), csv_text("-0.5"), csv_text("+ a"), csv_text("a=b")
+    ("'=1+1", '-0.5', "'+ a", 'a=b')
+    """
+    text = visible(text)
+    return f"'{text}" if re.match(r"\s*[=+\-@]", text) and not re.fullmatch(_NUMBER, text) else text
+
+
+_NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+
+
+def markdown_text(text: str) -> str:
+    """A text on one line of Markdown, in which nothing is markup.
+
+    >>> markdown_text("a|b *c*"), markdown_text("<b>&amp;")
+    ('a\\\\|b \\\\*c\\\\*', '\\\\<b\\\\>\\\\&amp;')
+    """
+    return re.sub(r"([\\`*_\[\]<>|#~&!])", r"\\\1", visible_line(text))
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "±": r"$\pm$",
+    "Δ": r"$\Delta$",
+    "−": r"$-$",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    **{mark: f"\\{mark}" for mark in "&%$#_{}"},
+}
+
+
+def latex_text(text: str) -> str:
+    """A text on one line of LaTeX, in which nothing is a command; a power such as Pass^3 is set as one.
+
+    >>> latex_text("50 % of $a"), latex_text("Pass^3")
+    ('50 \\\\% of \\\\$a', 'Pass$^{3}$')
+    """
+    escaped = "".join(_LATEX.get(character, character) for character in visible_line(text))
+    return re.sub(r"\^(\w+)|\^", lambda m: f"$^{{{m[1]}}}$" if m[1] else r"\textasciicircum{}", escaped)
 
 
 def _mark(match: re.Match[str]) -> str:

@@ -339,7 +339,6 @@ def test_a_target_that_holds_something_stays(tmp_path: Path, imported: ImportedT
     before = {path.name: path.read_bytes() for path in target.iterdir()}
     with pytest.raises(InputError, match="is not empty"):
         write(imported, target, force=False)
-    (target / "split-turn.md").write_text("old")
     write(imported, target, force=True)
     assert {path.name: path.read_bytes() for path in target.iterdir()} == before
     (target / "notes.txt").write_text("mine")
@@ -355,7 +354,7 @@ def test_where_one_stands_is_not_replaced(
 ) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    with pytest.raises(InputError, match="where you are"):
+    with pytest.raises(InputError, match="the directory you are in"):
         write(imported, Path(), force=True)
 
 
@@ -377,7 +376,7 @@ def test_a_disk_that_is_full_leaves_nothing_behind(
     for name in ("write_text", "rename"):
         with monkeypatch.context() as patched:
             patched.setattr(Path, name, full)
-            with pytest.raises(InputError, match="cannot be written: No space left"):
+            with pytest.raises(InputError, match=r"cannot be written \(No space left"):
                 write(imported, tmp_path / "t", force=True)
         assert sorted(path.name for path in tmp_path.rglob("*")) == before
     assert load(tmp_path / "t") == imported.template

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import time
 
 import pytest
 from rich.console import Console
 
 from recompact.chat import Usage
 from recompact.cli import progress
-from recompact.cli.progress import Bar, open_bar
+from recompact.cli.progress import Bar, open_bar, waiting
 from recompact.models.limits import Price, Spending
 from recompact.progress import SILENT, Progress
 
@@ -44,8 +45,8 @@ def test_a_log_tells_the_stage_its_units_and_what_was_spent() -> None:
     log.bar.done()
     assert log.lines == [
         "collect: 2 of 3",
-        "collect: 2 of 3, 1 steps, 1,500 tokens, 1.00 spent",
-        "verify: 1 done, 1 steps, 1,500 tokens, 1.00 spent",
+        "collect: 2 of 3, 1 step, 1,500 tokens, 1.00 spent",
+        "verify: 1 done, 1 step, 1,500 tokens, 1.00 spent",
     ]
 
 
@@ -80,3 +81,20 @@ def test_silence_is_a_progress_too() -> None:
     nobody.expect(4)
     nobody.step()
     nobody.done()
+
+
+def test_a_log_shows_that_work_goes_on_while_nothing_is_finished(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "EVERY", 0.02)
+    with open_bar("verify", Spending()) as bar:
+        bar.stage("reading the boundaries", 80_000)
+        time.sleep(0.2)
+    with waiting("reading and drawing"):
+        time.sleep(0.2)
+    with waiting("nobody hears this", quiet=True):
+        time.sleep(0.1)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines.count("reading the boundaries: 0 of 80000") > 2
+    assert lines.count("reading and drawing: 0 s") > 2
+    assert not any("nobody" in line for line in lines)

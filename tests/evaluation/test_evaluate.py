@@ -26,7 +26,6 @@ from recompact.evaluation.evaluate import (
     open_evaluation,
     plan_evaluation,
     planned,
-    retry_broken,
     unit_of,
     with_split,
 )
@@ -36,6 +35,7 @@ from recompact.execution.scheduler import Unfinished
 from recompact.models.failures import Overloaded
 from recompact.models.protocol import ChatModel
 from recompact.store.records import read_trajectory, write_trajectory
+from recompact.store.runs import retry_broken
 from recompact.store.store import Store
 from recompact.template import default_template, save
 from recompact.trajectory import Ending, Score, Trajectory
@@ -224,13 +224,13 @@ def test_trajectories_whose_environment_broke_can_be_made_anew(tmp_path: Path) -
     unit = next(unit for unit in done.units if unit.endswith("/1"))
     with Store.open(path) as store:
         sound = read_trajectory(store, unit)
-        assert retry_broken(store) == 0
+        assert retry_broken(store, "evaluate") == 0
         store.reopen(unit)
         broken = replace(sound, ending="environment error", score=Score.of(False))
         write_trajectory(store, unit, broken, phase="evaluate", run=1, groups={}, seconds=0.0)
     assert run(path, chosen, 2)[1] == 0  # it counts as done until somebody says otherwise
     with Store.open(path) as store:
-        assert retry_broken(store) == 1
+        assert retry_broken(store, "evaluate") == 1
         assert not select_rows(store, "SELECT unit FROM boundaries WHERE unit = ?", (unit,))
     assert run(path, chosen, 2)[1:] == (1, whole)
 

@@ -93,7 +93,7 @@ def test_the_same_import_gives_the_same_bytes(tmp_path: Path) -> None:
         write(openclaw(package), tmp_path / name, force=False)
     one, two = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "two"))
     assert one == two
-    assert set(one) == {f"{name}.md" for name in (*PROMPTS, "frame")} | {"provenance.json"}
+    assert set(one) == {f"{name}.md" for name in (*PROMPTS, "frame")} | {"provenance.json", "manifest.json"}
     assert one["split-turn.md"] == SPLIT.encode()
     assert load(tmp_path / "one") == openclaw(package).template
 

@@ -134,11 +134,11 @@ def test_files(tmp_path: Path) -> None:
     assert [path.name for path in written][:3] == ["arms.svg", "arms.png", "arms.csv"]
     assert all(path.stat().st_size > 100 for path in written)
     sly = Figure("../../out", "t", "c", made[0].drawing)
-    assert [path.parent for path in save([sly], tmp_path)] == [tmp_path, tmp_path]
+    assert [path.parent for path in save([sly], tmp_path / "sly")] == [tmp_path / "sly"] * 2
     with pytest.raises(InputError, match="no format of a figure: choose from svg, png, csv"):
         save(made, tmp_path, ("pdf",))
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="is a file"):
         save(made, tmp_path / "file")
 
 

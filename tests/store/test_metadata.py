@@ -26,6 +26,8 @@ _METADATA = st.builds(
     verified=st.none() | st.dictionaries(_TEXTS, st.integers(), min_size=1, max_size=2),
     arms=st.dictionaries(_TEXTS, _TABLES, max_size=2),
     arm_order=st.lists(_TEXTS, max_size=3).map(tuple),
+    fingerprint=st.dictionaries(_TEXTS, _TEXTS, max_size=2),
+    suite_changes=st.lists(_TABLES, max_size=2).map(tuple),
     templates=st.dictionaries(_TEXTS, st.dictionaries(_TEXTS, _TEXTS, max_size=2), max_size=2),
     adaptations=st.dictionaries(_TEXTS, _TABLES, max_size=2),
     others=st.dictionaries(st.text(max_size=8).map("x-{}".format), st.integers(), max_size=2),

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,27 +14,29 @@ from recompact.adaptation.adapt import Adaptation
 from recompact.adaptation.fit_table import fit_table
 from recompact.candidate import ORIGINAL, Candidate, Clause
 from recompact.config import config_hash
+from recompact.outputs import MANIFEST, replaced_directory
 from recompact.store.calls import tokens_by_phase
 from recompact.study import Study
 from recompact.tables import markdown
-from recompact.template import Template, headings, save
+from recompact.template import Template, headings
+from recompact.template.files import write_parts
+from recompact.texts import markdown_text
 from recompact.version import __version__
+
+RESULT = "adapted template"
+"""What the manifest of such a directory says that it is."""
 
 
 def write_result(study: Study, adaptation: Adaptation, directory: Path, date: str) -> None:
-    """Write the result, replacing an earlier one of the same place."""
+    """Write the result; an earlier one in the same place is replaced, and nothing else ever."""
     winner = adaptation.winning
     manifest = manifest_of(study, adaptation, winner, date)
     provenance = {"adapted_by": f"recompact {__version__}", "method": manifest["method"], "parent": manifest["parent"]}
-    partial = directory.with_name(f".{directory.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    save(replace(adaptation.template, provenance=provenance), partial)
-    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-    (partial / "manifest.json").write_text(text, encoding="utf-8")
-    (partial / "CHANGES.md").write_text(changes(study, adaptation, winner), encoding="utf-8")
-    if directory.exists():
-        shutil.rmtree(directory)
-    partial.rename(directory)
+    with replaced_directory(directory, RESULT) as fresh:
+        write_parts(replace(adaptation.template, provenance=provenance), fresh)
+        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+        (fresh / MANIFEST).write_text(text, encoding="utf-8")
+        (fresh / "CHANGES.md").write_text(changes(study, adaptation, winner), encoding="utf-8")
 
 
 def manifest_of(study: Study, adaptation: Adaptation, winner: Candidate | None, date: str) -> dict[str, Any]:
@@ -108,9 +109,10 @@ def changes(study: Study, adaptation: Adaptation, winner: Candidate | None) -> s
     lines += ["## Clauses and the compactions they answer", ""]
     for clause in winner.clauses:
         flag = " **(tells the agent how to act: look at this one)**" if clause.tells_agent else ""
-        lines.append(f"- “{clause.text}”{flag}")
+        lines.append(f"- “{markdown_text(clause.text)}”{flag}")
         for answered in clause.answers:
-            lines.append(f"  - {answered}: {why.get(answered, 'no diagnosis on record')}")
+            reason = markdown_text(why.get(answered, "no diagnosis on record"))
+            lines.append(f"  - {markdown_text(answered)}: {reason}")
     lines += ["", *_unusable(adaptation)]
     return "\n".join(lines)
 
@@ -135,4 +137,9 @@ def _unusable(adaptation: Adaptation) -> list[str]:
     bad = [c for c in adaptation.candidates if c.template is None]
     if not bad:
         return []
-    return ["## Candidates that could not be used", "", *(f"- {c.name}: {'; '.join(c.objections)}" for c in bad), ""]
+    return [
+        "## Candidates that could not be used",
+        "",
+        *(f"- {c.name}: {markdown_text('; '.join(c.objections))}" for c in bad),
+        "",
+    ]

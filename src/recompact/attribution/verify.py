@@ -57,6 +57,7 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
     Draws that the run has already are known from the start. `partial` allows a run in which tasks are still to be
     collected.
     """
+    study.progress.stage("reading the boundaries")
     tasks = {unit_of(task): task for task in await study.tasks()}
     _check_collected(study.store, tasks, partial)
     before = outcomes_in(study.store)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.cli.console import json_option, print_json, print_tables, run_option, say
 from recompact.cli.running import skip_option
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ STAGES = ("collect", "verify", "revise", "select")
 
 @click.command(name="adapt")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--run", help="Name of the run (default: the config's file name).")
+@run_option("the config's file name")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Where the adapted template goes (default: beside the run)."
 )
@@ -56,9 +56,10 @@ def command(
     that could be used; the same command asks it again.
     """
     from recompact.adaptation.registry import method_in
-    from recompact.adaptation.result import write_result
+    from recompact.adaptation.result import RESULT, write_result
     from recompact.cli.running import ending_early, finished
     from recompact.config import load_config
+    from recompact.outputs import check_directory
     from recompact.store.runs import open_run, run_path
 
     loaded = load_config(config)
@@ -69,6 +70,8 @@ def command(
     chosen = method_in(loaded)
     path = run_path(run or config.stem, config.parent / loaded.run.directory)
     target = out or path.with_suffix("").with_name(f"{path.stem}-{chosen.name}")
+    if until == "select":
+        check_directory(target, RESULT)  # before anything is paid for
     again = "recompact " + " ".join(sys.argv[1:])
     with open_run(path) as store:
         if begin:

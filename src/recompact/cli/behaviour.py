@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from recompact.cli.console import FORMATS, json_option, print_json, print_tables, say
+from recompact.cli.console import FORMATS, json_option, print_json, print_tables, run_option, say
 from recompact.cli.progress import open_bar
 from recompact.cli.verify import located
 from recompact.config import load_config
@@ -22,7 +22,7 @@ from recompact.tables import Format
 
 @click.command(name="behaviour")
 @click.argument("run", metavar="RUN|CONFIG")
-@click.option("--run", "name", help="Name of the run, where a CONFIG is given (default: the config's file name).")
+@run_option("the config's file name, where a CONFIG is given", "name")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
 @json_option
@@ -36,7 +36,7 @@ def command(run: str, name: str | None, directory: Path, form: Format, as_json: 
     path, file = located(run, name, directory)
     config = load_config(file)
     with Store.read(path) as store:
-        if config.suite.use != (suite := store.metadata.suite):
+        if config.suite.use != (suite := store.metadata.identity["suite"]["use"]):
             raise InputError(
                 f"{path} was made with the suite {suite!r}, and {file} now has {config.suite.use!r}: undo the change"
             )

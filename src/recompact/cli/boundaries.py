@@ -10,6 +10,7 @@ import click
 
 from recompact.attribution.findings import Finding, Findings, findings
 from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.cli.progress import waiting
 from recompact.errors import InputError
 from recompact.report.content.boundaries import brief_boundary_table, exact_boundary_table
 from recompact.report.content.harm import with_effect
@@ -30,7 +31,7 @@ def command(run: str, directory: Path, top: int, everything: bool, as_csv: bool,
     H is success lost and B is steps added, each with its 95 % interval; draws are PRE + POST; * marks those that the
     verification retained. Effects of confirmed ones (verify --confirm) are of the fresh pairs alone.
     """
-    with Store.read(find_run(run, directory)) as store:
+    with Store.read(find_run(run, directory)) as store, waiting("reading the boundaries", quiet=as_csv or as_json):
         _refuse_evaluation(store)
         every, path, simulated = findings(store), store.path, overview(store).simulated
     if as_json:

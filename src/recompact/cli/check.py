@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import os
 import sys
+import tempfile
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,29 +20,37 @@ from recompact.cli.console import json_option, print_json, say
 
 if TYPE_CHECKING:
     from recompact.config import Config, ModelConfig
-    from recompact.environments.protocol import Episodes
+    from recompact.environments.protocol import Episodes, Task
+    from recompact.study import Study
+    from recompact.trajectory import Action, Trajectory
 
 
 @click.command(name="check")
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--connect", is_flag=True, help="Also ask each model for one word.")
+@click.option("--play", is_flag=True, help="Also play one task and check that its environment can be brought back.")
 @json_option
-def command(config: Path, connect: bool, as_json: bool) -> None:
+def command(config: Path, connect: bool, play: bool, as_json: bool) -> None:
     """Say what is wrong with a config, where, and what would be right.
 
-    Checks keys and values, the suite and its tasks, the template, the compressor, the method, and the models.
+    Checks keys and values, the suite and its tasks, the template, the compressor, the method, and the models, and says
+    everything at once.
     """
     from recompact.config import ConfigError, load_config
 
     notes: list[str] = []
+    problems: list[str] = []
+    loaded: Config | None
     try:
         loaded = load_config(config)
     except ConfigError as error:
-        problems = list(error.problems)
-    else:
-        problems = _problems(loaded, notes)
+        problems, loaded = list(error.problems), error.rest
+    if loaded is not None:
+        problems += [problem for problem in _problems(loaded, notes, bool(problems)) if problem not in problems]
         if connect and not problems:
             problems = asyncio.run(_connect(loaded, notes))
+        if play and not problems:
+            problems = asyncio.run(_play(loaded, notes))
     if as_json:
         print_json({"file": str(config), "problems": problems, "notes": notes})
     else:
@@ -52,25 +64,27 @@ def command(config: Path, connect: bool, as_json: bool) -> None:
         sys.exit(2)
 
 
-def _problems(config: Config, notes: list[str]) -> list[str]:
-    """Everything that a command would stumble over before its first unit of work."""
+def _problems(config: Config, notes: list[str], incomplete: bool) -> list[str]:
+    """Everything that a command would stumble over before its first unit of work. A config that is `incomplete` lacks
+    the keys in which something is wrong."""
     from recompact.adaptation.registry import method_in
     from recompact.attribution.determinism import decoding_note
     from recompact.config import unknown_models
     from recompact.environments.sandbox import describe
-    from recompact.study import compressor_in, open_suite
-    from recompact.template import lint, resolve
+    from recompact.study import compressor_in
 
     problems = list(unknown_models(config))
     with _noting(problems, "[compressor] template: "):
-        notes.extend(f"template: {finding}" for finding in lint(resolve(config.compressor.template, config.directory)))
+        problems += _template_problems(config, notes)
     with _noting(problems, "[suite] use: "):
-        tasks = asyncio.run(_tasks(open_suite(config), config.suite.split))
-        notes.append(f"suite {config.suite.use}, split {config.suite.split}: {tasks} tasks")
+        problems += asyncio.run(_suite_problems(config, notes))
         if config.suite.host:
             notes.append(describe(config.suite.sandbox, config.suite.network))
-        if not tasks:
-            problems.append(f"[suite] split = {config.suite.split!r} has no tasks")
+    if not incomplete and config.suite.use != "pocket" and "agent" not in _tables(config):
+        problems.append(
+            f"[agent] is missing: the simulated agent, which is the default, plays nothing but pocket; name the model"
+            f" that plays {config.suite.use}, as in [agent] model = ..."
+        )
     with _noting(problems):
         compressor_in(config)
     with _noting(problems):
@@ -82,10 +96,138 @@ def _problems(config: Config, notes: list[str]) -> list[str]:
     ]
     if note := decoding_note(config):
         notes.append(f"warning: {note}")
-    if not problems:
+    if not problems and not incomplete:
         with _noting(problems):
             asyncio.run(_build_models(config))
+    notes.append(_isolation(config))
     return problems
+
+
+def _tables(config: Config) -> set[str]:
+    import tomllib
+
+    return set(tomllib.loads(config.text))
+
+
+def _template_problems(config: Config, notes: list[str]) -> list[str]:
+    """What is wrong with the template, and whether a summary by it can fit into the budget."""
+    from recompact.template import headings, lint, resolve
+    from recompact.tokens import counter
+
+    template = resolve(config.compressor.template, config.directory)
+    notes.extend(f"template: {finding}" for finding in lint(template))
+    if config.compressor.kind != "prompted":
+        return []
+    count, budget = counter(config.run.counter), config.compressor.budget
+    least = count("\n".join(headings(template.first)))
+    if budget <= least:
+        return [
+            f"[compressor] budget = {budget} is too small to be real: the headings of a summary alone take {least:,}"
+            " tokens"
+        ]
+    if budget < (instructions := count(template.first)):
+        notes.append(
+            f"budget: {budget:,} tokens are fewer than the instructions for a summary ({instructions:,}), so most of it"
+            " will be cut"
+        )
+    return []
+
+
+async def _suite_problems(config: Config, notes: list[str]) -> list[str]:
+    """Whether the suite has the split and the tasks that are asked for; those that it has are named."""
+    from recompact.environments.inprocess import InProcessSuite
+    from recompact.environments.loading import load_suite
+    from recompact.study import open_suite
+    from recompact.texts import counted
+
+    chosen = config.suite
+    episodes = open_suite(config)
+    if isinstance(episodes, InProcessSuite):
+        splits = tuple(load_suite(chosen.use, chosen.options, config.directory).splits())
+        if chosen.split not in splits:
+            return [f"[suite] split = {chosen.split!r} is not among the splits of {chosen.use}: {', '.join(splits)}"]
+    tasks = await _tasks(episodes, chosen.split)
+    notes.append(f"suite {episodes.name}, split {chosen.split}: {counted(len(tasks), 'task')}")
+    if not tasks:
+        return [f"[suite] split = {chosen.split!r} has no tasks"]
+    problems = []
+    if twice := [id for id, count in Counter(tasks).items() if count > 1]:
+        problems.append(f"[suite] use: several tasks have the same id ({', '.join(twice[:5])}): give each its own")
+    for id in chosen.tasks:
+        if id not in tasks:
+            near = difflib.get_close_matches(id, tasks, 3, 0.5) or list(tasks[:3])
+            more = ", …" if len(tasks) > len(near) else ""
+            problems.append(f"[suite] tasks: there is no task {id!r}; there are {', '.join(near)}{more}")
+    return problems
+
+
+def _isolation(config: Config) -> str:
+    """Which protection is in force against what an environment does."""
+    from importlib import import_module
+
+    if not config.suite.host:
+        return "isolation: none, environments run inside this process ([suite] host = true gives each its own)"
+    try:
+        sandbox = import_module("recompact.environments.sandbox")
+    except ModuleNotFoundError:
+        return "isolation: each environment has a process of its own, which runs with your rights"
+    mode, network = getattr(config.suite, "sandbox", "auto"), getattr(config.suite, "network", False)
+    return f"isolation: {sandbox.describe(mode, network)}"
+
+
+async def _play(config: Config, notes: list[str]) -> list[str]:
+    """Play the first task in a run that is thrown away, then check that its environment can be brought back."""
+    from recompact.collection import collect, unit_of
+    from recompact.environments.snapshots.conformance import conformance
+    from recompact.execution.scheduler import Unfinished
+    from recompact.store.records import read_trajectory
+    from recompact.store.runs import BROKEN
+    from recompact.study import open_study
+    from recompact.texts import counted
+
+    one = replace(config, suite=replace(config.suite, tasks=config.suite.tasks[:1], limit=1))
+    with tempfile.TemporaryDirectory() as scratch:
+        async with open_study(one, Path(scratch) / "play.db") as study:
+            (task,) = await study.tasks()
+            try:
+                await collect(study)
+            except Unfinished as unfinished:
+                return [f"task {task.id} could not be played: {unfinished.units[0].failure}"]
+            trajectory = read_trajectory(study.store, unit_of(task))
+            compactions = counted(len(trajectory.boundaries), "compaction")
+            notes.append(
+                f"played {task.id}: {counted(trajectory.steps, 'step')}, {compactions},"
+                f" {'success' if trajectory.score.success else 'failure'} ({trajectory.ending})"
+            )
+            if trajectory.ending == BROKEN:
+                return [f"[suite] use: {trajectory.error}"]
+            actions = await _actions(study, task, trajectory)
+            if len(actions) < 4:
+                notes.append(f"snapshots were not checked: that takes four actions, and there were {len(actions)}")
+                return []
+            report = await conformance(study.episodes, task, actions, branches=8)
+            notes.append(str(report))
+            return [f"[suite] use: {check.name}: {check.text}" for check in report.failures]
+
+
+async def _actions(study: Study, task: Task, trajectory: Trajectory) -> tuple[Action, ...]:
+    """What the agent did in the environment, without the calls that no tool could execute."""
+    from recompact.trajectory import Action
+
+    episode = study.episodes.episode(task, None)
+    try:
+        opening = await episode.start()
+    finally:
+        await episode.close()
+    tools = {tool.name for tool in opening.tools}
+    actions = []
+    for turn in trajectory.turns:
+        if not turn.message.calls and opening.text_actions and turn.message.content.strip():
+            actions.append(Action("", text=turn.message.content))
+        for call in turn.message.calls:
+            with suppress(ValueError):
+                actions += [Action.of(call)] if call.name in tools else []
+    return tuple(actions)
 
 
 @contextmanager
@@ -102,12 +244,12 @@ def _noting(problems: list[str], place: str = "") -> Iterator[None]:
         problems.append(f"{place}{error}")
 
 
-async def _tasks(episodes: Episodes, split: str) -> int:
+async def _tasks(episodes: Episodes, split: str) -> tuple[str, ...]:
     from recompact.environments.protocol import EnvironmentFailed
     from recompact.errors import InputError
 
     try:
-        return len(await episodes.tasks(split))
+        return tuple(task.id for task in await episodes.tasks(split))
     except EnvironmentFailed as failure:
         raise InputError(str(failure)) from None
 
@@ -120,7 +262,8 @@ async def _build_models(config: Config) -> None:
 
 
 def _lacks_key(model: ModelConfig) -> bool:
-    return bool(model.key_env and not os.environ.get(model.key_env) and not _local(model.base_url))
+    own = ":" in model.use  # a model of the user's own may need none
+    return bool(not own and model.key_env and not os.environ.get(model.key_env) and not _local(model.base_url))
 
 
 async def _connect(config: Config, notes: list[str]) -> list[str]:

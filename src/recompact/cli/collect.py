@@ -3,60 +3,77 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from recompact.cli.console import json_option, print_json, print_tables
+from recompact.cli.console import accept_option, json_option, print_json, print_tables, run_option, say
 from recompact.cli.running import skip_option
 
 if TYPE_CHECKING:
     from recompact.config import Config
     from recompact.execution.scheduler import UnfinishedUnit
+    from recompact.store.runs import TrajectoryRow
     from recompact.store.store import Store
 
 
 @click.command(name="collect")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--run", "run", help="Name of the run (default: the config's file name).")
-@click.option("--retry", is_flag=True, help="Play units again that were set aside.")
+@run_option("the config's file name")
+@click.option("--retry", is_flag=True, help="Play again what the environment broke, and units that were set aside.")
+@accept_option
 @skip_option
 @json_option
-def command(config: Path, run: str | None, retry: bool, skip: tuple[str, ...], as_json: bool) -> None:
+def command(
+    config: Path, run: str | None, retry: bool, accept_changes: bool, skip: tuple[str, ...], as_json: bool
+) -> None:
     """Run the tasks of a suite once under a compressor and record every compaction.
 
     The run is one file in [run] directory. Stop it as you like: the same command goes on where it was, and no call
-    that was answered is sent again.
+    that was answered is sent again. Exit code 2 where environments broke: see --retry.
     """
     from recompact.cli.running import ending_early, finished
+    from recompact.collection import PHASE
     from recompact.config import load_config
-    from recompact.store.runs import open_run, run_path
+    from recompact.store.runs import broken_trajectories, open_run, run_path
 
     loaded = load_config(config)
     path = run_path(run or config.stem, config.parent / loaded.run.directory)
     again = f"recompact collect {config}" + (f" --run {run}" if run else "")
     with open_run(path) as store:
         with ending_early(path, again):
-            if retry:
-                store.retry_set_aside()
-            _, unfinished = finished(_collect(loaded, store, skip, quiet=as_json))
-        _report(store, unfinished, again, as_json)
+            work = _collect(loaded, store, skip, retry=retry, accept_changes=accept_changes, quiet=as_json)
+            _, unfinished = finished(work)
+        store.check_file()
+        broken = broken_trajectories(store, PHASE)
+        _report(store, unfinished, broken, again, as_json)
     if unfinished:
         sys.exit(1)
+    if broken:
+        sys.exit(2)
 
 
-async def _collect(config: Config, store: Store, skip: tuple[str, ...], quiet: bool) -> None:
+async def _collect(
+    config: Config, store: Store, skip: tuple[str, ...], *, retry: bool, accept_changes: bool, quiet: bool
+) -> None:
     from recompact.cli.progress import watched
-    from recompact.collection import collect
+    from recompact.collection import PHASE, collect
+    from recompact.store.runs import retry_broken
     from recompact.study import open_study
 
-    async with open_study(config, store, skip=skip) as study:
+    async with open_study(config, store, skip=skip, accept_changes=accept_changes) as study:
+        if retry:
+            retry_broken(store, PHASE)
+            store.retry_set_aside()
         with watched(study, "collect", quiet=quiet) as shown:
             await collect(shown)
 
 
-def _report(store: Store, unfinished: tuple[UnfinishedUnit, ...], again: str, as_json: bool) -> None:
+def _report(
+    store: Store, unfinished: tuple[UnfinishedUnit, ...], broken: list[TrajectoryRow], again: str, as_json: bool
+) -> None:
     from recompact.cli.running import report_skipped, report_unfinished
     from recompact.report.content.overview import overview_table
     from recompact.store.runs import overview
@@ -67,9 +84,27 @@ def _report(store: Store, unfinished: tuple[UnfinishedUnit, ...], again: str, as
         print_json({**summary.to_json(), "unfinished": [unit.to_json() for unit in unfinished], "digest": digest})
     else:
         print_tables([overview_table([summary])])
-        if not unfinished:
-            click.echo(f"Look at it: recompact show {store.path} [TASK]")
     report_skipped(store)
+    _report_broken(store, summary.endings, broken, again)
+    if not unfinished and not as_json and len(broken) < summary.trajectories:
+        say(f"Look at it: recompact show {store.path} [TASK]")
     report_unfinished(unfinished, "episodes", again)
     if not unfinished:
         click.echo(f"digest: {digest}", err=as_json)
+
+
+def _report_broken(store: Store, endings: Mapping[str, int], broken: list[TrajectoryRow], again: str) -> None:
+    """Say which environments broke and why, the first few by name, and how all trajectories ended."""
+    from recompact.texts import counted
+
+    if not broken:
+        return
+    for row in broken[:5]:
+        say(f"environment broke: {row.task}: {store.result(row.unit)['error']}", err=True)
+    ways = ", ".join(f"{count:,} {ending}" for ending, count in sorted(endings.items()))
+    total = counted(sum(endings.values()), "trajectory")
+    say(
+        f"recompact: the environment broke in {len(broken):,} of {total} ({ways}); mend it, then try"
+        f" again with: {again} --retry",
+        err=True,
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from recompact.cli.console import FORMATS, json_option, print_json, print_tables, say
+from recompact.cli.console import FORMATS, json_option, print_claims, print_json, print_tables, say
 from recompact.cli.evaluate import check_against, check_by, print_evaluation
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, common, find_arm, read_arms
@@ -22,6 +22,7 @@ from recompact.evaluation.summary import (
     group_comparisons,
     left_out,
 )
+from recompact.report.content.answer import arm_contrast
 from recompact.store.runs import find_run
 from recompact.store.store import Store
 from recompact.tables import Format
@@ -110,5 +111,10 @@ def _compare(first: ArmRuns, second: ArmRuns, runs: int | None, by: tuple[str, .
     tables = [comparison_table(comparison, simulated)]
     tables += [group_comparison_table(within, key) for key, within in groups.items()]
     print_tables(tables[bool(by) :][:1] if form == "csv" else tables, form)
+    if form == "terminal":
+        click.echo("")
+        contrast = arm_contrast(comparison)
+        say(f"{contrast.title}:")
+        print_claims((change.words, [change.numbers]) for change in contrast.changes)
     if shared.left_out:
         say(left_out(shared.left_out), err=True)

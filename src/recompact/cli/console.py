@@ -6,16 +6,35 @@ Everything printed here is made visible first, so that no text can steer the ter
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from recompact.tables import FORMATS as FORMATS, Format, Table, needed_width, render_all, terminal
+from recompact.tables import FORMATS as FORMATS, Format, Table, fitted, render_all
 from recompact.texts import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+accept_option = click.option(
+    "--accept-changes", is_flag=True, help="Go on though the suite has changed since the run was begun; it is noted."
+)
+
+
+def _run_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+    """A name, not a path: where runs lie is said by the config."""
+    if name is not None and (not name or "/" in name or name.endswith(".db")):
+        text = f"{name!r} is no name for a run: use letters, digits, and . _ - + @, no path"
+        raise click.BadParameter(text, context, parameter)
+    return name
+
+
+def run_option(default: str, name: str = "run") -> Callable[[Command], Command]:
+    """--run NAME, for every command that has it."""
+    return click.option("--run", name, callback=_run_name, help=f"Name of the run (default: {default}).")
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 
@@ -31,22 +50,28 @@ def say(text: str, *, err: bool = False) -> None:
     click.echo(visible(text), err=err)
 
 
+def print_claims(claims: Iterable[tuple[str, Iterable[str]]]) -> None:
+    """Sentences, each with the numbers behind it."""
+    for sentence, numbers in claims:
+        say(sentence)
+        for line in numbers:
+            say(f"    {line}")
+
+
 def print_json(value: Any) -> None:
     click.echo(visible_json(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 def print_tables(tables: Sequence[Table], form: Format = "terminal") -> None:
-    """Print tables: to a terminal with colours, anywhere else as plain text of any width."""
+    """Print tables: to a terminal with colours and no wider than it is, anywhere else as plain text of any width."""
     out = console()
-    # A table that is too wide for the terminal is left to it to wrap, because figures that are cut off help nobody.
-    if form != "terminal" or not out.is_terminal or any(_too_wide(table, out.width) for table in tables):
+    if form != "terminal" or not out.is_terminal:
         click.echo(render_all(tables, form), nl=False)
         return
-    for number, table in enumerate(tables):
-        out.print(*[""] * bool(number), terminal(table), sep="\n")
+    pieces = 0
+    for table in tables:
+        for piece in fitted(table, out.width):
+            out.print(*[""] * bool(pieces), piece, sep="\n")
+            pieces += 1
         for note in table.notes:
             out.print(visible_line(note), markup=False)
-
-
-def _too_wide(table: Table, width: int) -> bool:
-    return not any(column.fold for column in table.columns) and needed_width(terminal(table)) > width

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.cli.console import json_option, print_claims, print_json, print_tables, say
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adaptation
@@ -44,15 +44,16 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     from recompact.cli.report import write_report
     from recompact.cli.running import ending_early
     from recompact.config import parse_config
+    from recompact.outputs import add_files
     from recompact.store.runs import open_run, run_path
 
     file = directory / "demo.toml"  # where later commands (verify, replay, behaviour) find what the runs were made with
     config = parse_config(_config(train), file)
     result = directory / "adapted"
     path = run_path("adapt", directory)
+    add_files(directory, "demo", {file.name: _config(train).encode()}, "--dir")
     with ending_early(path, "recompact " + " ".join(sys.argv[1:])):
         with open_run(path) as store:
-            file.write_text(_config(train), encoding="utf-8")
             study, adapted = asyncio.run(_adapt(config, store, quiet=as_json))
             write_result(study, adapted, result, datetime.now(UTC).date().isoformat())
             boundaries, harmful = _counts(store)
@@ -99,6 +100,7 @@ async def _evaluate(
     from recompact.evaluation.evaluate import digest, evaluate, open_evaluation, with_split
     from recompact.evaluation.paired import compare
     from recompact.evaluation.summary import evaluation
+    from recompact.texts import counted
 
     unseen = with_split(config, "test", test)
     async with open_evaluation(unseen, store) as study:
@@ -106,7 +108,8 @@ async def _evaluate(
         with watched(study, "evaluate", quiet=quiet) as shown:
             plan = await evaluate(shown, arms, runs)
     made = read_arms(store)
-    title = f"pocket, {test} unseen tasks, {runs} runs, simulated models, budget {BUDGET:,} tokens"
+    size = f"{counted(test, 'unseen task')}, {counted(runs, 'run')}"
+    title = f"pocket, {size}, simulated models, budget {BUDGET:,} tokens"
     named = [find_arm(made, arm.label, store.path) for arm in arms]
     return evaluation(title, named), compare(named[-1], named[-2]), digest(store, plan.units)
 
@@ -142,10 +145,7 @@ def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any]) -
     click.echo("")
     print_tables([replace(arm_table(shown), notes=())])
     click.echo("")
-    for said, numbers in meaning:
-        click.echo(said)
-        for line in numbers:
-            click.echo(f"    {line}")
+    print_claims(meaning)
 
 
 def _print_json(

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recompact.cli.console import FORMATS, json_option, print_json, print_tables, say
+from recompact.cli.console import (
+    FORMATS,
+    accept_option,
+    json_option,
+    print_claims,
+    print_json,
+    print_tables,
+    run_option,
+    say,
+)
 from recompact.cli.running import skip_option
 
 if TYPE_CHECKING:
@@ -36,11 +45,12 @@ if TYPE_CHECKING:
 )
 @click.option("--split", default="test", show_default=True, help="Split of the suite.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many tasks (default: the config's).")
-@click.option("--run", "run", help="Name of the run (default: the config's file name and -evaluate).")
+@run_option("the config's file name and -evaluate")
 @click.option("--against", help="The arm that the others are measured against (default: prompting).")
 @click.option("--by", "by", multiple=True, help="Break down by a group, such as difficulty. Repeat it.")
 @click.option("--details", is_flag=True, help="Every Pass^k and Pass@k, tokens by role, endings.")
 @click.option("--retry", is_flag=True, help="Make trajectories anew in which the environment broke.")
+@accept_option
 @click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
 @skip_option
 @json_option
@@ -57,6 +67,7 @@ def command(
     by: tuple[str, ...],
     details: bool,
     retry: bool,
+    accept_changes: bool,
     form: Format,
     skip: tuple[str, ...],
     as_json: bool,
@@ -82,7 +93,17 @@ def command(
     form = "json" if as_json else form
     with open_run(path) as store:
         with ending_early(path, again):
-            work = _evaluate(loaded, store, chosen, runs, by, skip, retry=retry, quiet=form != "terminal")
+            work = _evaluate(
+                loaded,
+                store,
+                chosen,
+                runs,
+                by,
+                skip,
+                retry=retry,
+                accept_changes=accept_changes,
+                quiet=form != "terminal",
+            )
             plan, unfinished = asyncio.run(work)
         _report(store, plan, unfinished, runs, again, form, against, by, details)
     if unfinished:
@@ -121,21 +142,23 @@ async def _evaluate(
     skip: tuple[str, ...],
     *,
     retry: bool,
+    accept_changes: bool,
     quiet: bool,
 ) -> tuple[Plan, tuple[UnfinishedUnit, ...]]:
     from recompact.cli.progress import watched
-    from recompact.evaluation.evaluate import evaluate, open_evaluation, plan_evaluation, retry_broken
+    from recompact.evaluation.evaluate import PHASE, evaluate, open_evaluation, plan_evaluation
     from recompact.execution.scheduler import Unfinished
+    from recompact.store.runs import retry_broken
     from recompact.study import skip_tasks
 
-    async with open_evaluation(config, store) as study:
+    async with open_evaluation(config, store, accept_changes=accept_changes) as study:
         if skip:
             await skip_tasks(study, skip)
         plan = await plan_evaluation(study, arms, runs)
         if by:  # before anything is paid for
             check_by(by, {key for task in plan.tasks for key in task.groups})
         if retry:
-            retry_broken(store)
+            retry_broken(store, PHASE)
             store.retry_set_aside()
         with watched(study, "evaluate", quiet=quiet) as shown:
             try:
@@ -207,6 +230,8 @@ def print_evaluation(
     from recompact.evaluation.arms import PROMPTING
     from recompact.evaluation.summary import arm_table, detail_tables, difference_table, group_table, to_json
     from recompact.evaluation.sweep import sweep, sweep_table
+    from recompact.report.content.answer import arm_contrasts
+    from recompact.report.content.lead import answer
 
     differences = difference_table(shown, against or PROMPTING)
     if form == "json":
@@ -225,3 +250,7 @@ def print_evaluation(
     tables += [differences[0]] if differences else []
     tables += detail_tables(shown) if details else ()
     print_tables(tables, form)
+    if form == "terminal":
+        claims = answer(*arm_contrasts(shown, differences[1] if differences else []))
+        click.echo("")
+        print_claims((claim.text, claim.numbers) for claim in claims)

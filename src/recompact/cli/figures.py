@@ -11,15 +11,17 @@ from typing import Any
 import click
 
 from recompact.attribution.findings import findings
-from recompact.cli.console import console, json_option, print_json, say
+from recompact.cli.console import json_option, print_json, say
+from recompact.cli.progress import waiting
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import PHASE
 from recompact.evaluation.released import is_released
 from recompact.evaluation.summary import evaluation
 from recompact.evaluation.transfer import Setting, read_setting
+from recompact.outputs import check_directory
 from recompact.report.content.transfer import across_models
 from recompact.report.figures.figure import require_matplotlib
-from recompact.report.figures.files import save
+from recompact.report.figures.files import FIGURES, save
 from recompact.report.figures.sets import FigureSet, boundary_set, evaluation_set, transfer_set
 from recompact.store.runs import find_run, overview
 from recompact.store.store import Store
@@ -41,7 +43,8 @@ def command(runs: tuple[str, ...], out: Path, formats: str, directory: Path, as_
     """
     wanted = _formats(formats)
     require_matplotlib()
-    with console(stderr=True).status("drawing"):
+    check_directory(out, FIGURES, whole=False)  # before the work
+    with waiting("reading and drawing", quiet=as_json):
         sets = list(_figure_sets(runs, directory))
         files = {id(figure): save([figure], out, (*wanted, "csv")) for group in sets for figure in group.figures}
     if as_json:

@@ -15,6 +15,7 @@ from recompact.version import __version__
 # name -> (module below recompact.cli, one-line help), in the order in which a person meets them
 COMMANDS = {
     "demo": ("demo", "Run the whole of Recompact on the embedded world: no key, no network."),
+    "init": ("init", "Write a config to start from and, if asked, a suite."),
     "audit": ("audit", "Show what followed the compactions in transcripts of your own sessions: no model, no key."),
     "check": ("check", "Say what is wrong with a config, where, and what would be right."),
     "collect": ("collect", "Run the tasks of a suite once and record every compaction."),
@@ -71,7 +72,10 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run a command; a mistake of the user's is one message and exit code 2, a Ctrl-C exit code 130."""
+    """Run a command; a mistake of the user's is one message and exit code 2, a Ctrl-C exit code 130.
+
+    Anything that nobody foresaw is one line as well, with the path of a log that has the rest, and exit code 70.
+    """
     try:
         cli(prog_name="recompact", standalone_mode=False)
     except click.ClickException as error:
@@ -80,11 +84,20 @@ def main() -> None:
     except click.Abort:
         click.echo("recompact: stopped.", err=True)
         sys.exit(130)
+    except KeyboardInterrupt:
+        click.echo("\nrecompact: stopped.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        sys.stdout = None  # or Python would complain on its way out
+        sys.exit(141)
     except Exception as error:
-        from recompact.errors import InputError
+        from recompact.errors import RecompactError
         from recompact.texts import visible
 
-        if not isinstance(error, InputError):
-            raise
-        click.echo(visible(f"recompact: {error}"), err=True)
-        sys.exit(2)
+        if isinstance(error, RecompactError):
+            click.echo(visible(f"recompact: {error}"), err=True)
+            sys.exit(2)
+        from recompact.cli.unforeseen import report_unforeseen
+
+        report_unforeseen(error)
+        sys.exit(70)

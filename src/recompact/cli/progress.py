@@ -6,8 +6,9 @@ On a terminal it is a bar; anywhere else a plain line every ten seconds, so that
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 
 import rich.progress
 from rich.console import Console
@@ -15,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 
 from recompact.models.limits import Spending
 from recompact.study import Study
-from recompact.texts import cut, visible
+from recompact.texts import counted, cut, visible
 
 EVERY = 10.0  # seconds between two plain lines
 
@@ -64,13 +65,18 @@ class Bar:
     def _update(self) -> None:
         if self._drawn:
             self._drawn[0].update(self._drawn[1], completed=self._done, amounts=self._amounts())
-        elif self._log and time.monotonic() - self._logged_at > EVERY:
+        else:
+            self.beat()
+
+    def beat(self) -> None:
+        """In a log: a line, unless there was one a moment ago."""
+        if self._log and time.monotonic() - self._logged_at > EVERY:
             self._logged_at = time.monotonic()
             done = f"{self._done} of {self._total}" if self._total else f"{self._done} done"
             self._log.print(f"{self._title}: {done}, {self._amounts()}".rstrip(", "))
 
     def _amounts(self) -> str:
-        amounts = [f"{self._steps:,} steps"] * bool(self._steps)
+        amounts = [counted(self._steps, "step")] * bool(self._steps)
         amounts += [f"{self._spending.tokens:,} tokens"] * bool(self._spending.tokens)
         amounts += [f"{self._spending.money:.2f} spent"] * bool(self._spending.money)
         return ", ".join(amounts)
@@ -80,8 +86,13 @@ class Bar:
 def open_bar(title: str, spending: Spending, *, quiet: bool = False, floor: int = 0) -> Iterator[Bar]:
     """A bar while the work goes on. `floor` is how many units are expected at least."""
     console = Console(stderr=True, highlight=False)
-    if quiet or not console.is_terminal:
-        yield Bar(title, spending, None, None if quiet else console, floor)
+    if quiet:
+        yield Bar(title, spending, None, None, floor)
+        return
+    if not console.is_terminal:
+        bar = Bar(title, spending, None, console, floor)
+        with _beating(bar.beat):  # also while nothing is finished, as when very many boundaries are read
+            yield bar
         return
     columns = (
         TextColumn("{task.description}"),
@@ -92,6 +103,38 @@ def open_bar(title: str, spending: Spending, *, quiet: bool = False, floor: int 
     )
     with rich.progress.Progress(*columns, console=console, refresh_per_second=5) as drawn:
         yield Bar(title, spending, (drawn, drawn.add_task(title, total=None, amounts="")), None, floor)
+
+
+@contextmanager
+def waiting(title: str, *, quiet: bool = False) -> Iterator[None]:
+    """A sign of life while something is read or drawn: on a terminal a spinner, in a log a line every ten seconds."""
+    console, started = Console(stderr=True, highlight=False), time.monotonic()
+    if quiet:
+        yield
+    elif console.is_terminal:
+        with console.status(title):
+            yield
+    else:
+        with _beating(lambda: console.print(f"{title}: {time.monotonic() - started:.0f} s")):
+            yield
+
+
+@contextmanager
+def _beating(beat: Callable[[], None]) -> Iterator[None]:
+    """Call a function every ten seconds in a thread of its own."""
+    stop = Event()
+
+    def run() -> None:
+        while not stop.wait(abs(EVERY)):
+            beat()
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from recompact.cli.console import console, json_option, print_json, print_tables, say
+from recompact.cli.console import console, json_option, print_json, print_tables, run_option, say
 
 if TYPE_CHECKING:
     from recompact.config import Config
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--template", "templates", multiple=True, help="NAME=DIRECTORY of a template. Repeat it.")
 @click.option("--draws", type=click.IntRange(min=1), default=3, show_default=True, help="Draws of each condition.")
 @click.option("--summaries", is_flag=True, help="Print every summary too.")
-@click.option("--run", "name", help="Name of the run, where a CONFIG is given (default: the config's file name).")
+@run_option("the config's file name, where a CONFIG is given", "name")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @json_option
 def command(

@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
-from recompact.cli.console import console, json_option, print_json, say
+from recompact.cli.console import json_option, print_json, say
+from recompact.cli.progress import waiting
 from recompact.report.content.report import read_report
-from recompact.report.html.page import check_name, write
+from recompact.report.html.page import check_target, write
 
 
 @click.command(name="report")
@@ -45,7 +46,7 @@ def command(
     evaluation and the run that its template was adapted on make the full report; evaluations with different models
     are set side by side too.
     """
-    with console(stderr=True).status("reading and drawing"):
+    with waiting("reading and drawing", quiet=as_json):
         summary = write_report(runs, directory, out, prompt=prompt, top=top, title=title)
     if as_json:
         print_json(summary)
@@ -65,7 +66,7 @@ def write_report(
     title: str = "",
 ) -> dict[str, Any]:
     """Read the runs and write the page; return where it is, its size, how long it took and what it says."""
-    check_name(out)  # before the work
+    check_target(out)  # before the work
     started = time.perf_counter()
     date = datetime.now(UTC).date().isoformat()
     report = read_report(runs, directory, prompt=prompt, top=top, title=title, date=date)

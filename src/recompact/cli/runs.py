@@ -1,4 +1,4 @@
-"""`recompact runs`: the runs in a directory."""
+"""`recompact runs`: the runs in a directory, with their date, stage, models and cost."""
 
 from __future__ import annotations
 
@@ -7,27 +7,68 @@ from pathlib import Path
 import click
 
 from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.config import load_config
 from recompact.errors import InputError
-from recompact.report.content.overview import overview_table
-from recompact.store.runs import SUFFIX, overview
+from recompact.models.limits import Price
+from recompact.store.runs import SUFFIX, Overview, config_of, overview
 from recompact.store.store import Store
+from recompact.tables import Column, Number, Row, Table, columns
 
 
 @click.command(name="runs")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @json_option
 def command(directory: Path, as_json: bool) -> None:
-    """List the runs in a directory."""
-    runs = []
+    """List the runs in a directory: when, how far, with which models, at what cost."""
+    runs: list[tuple[Overview, float | None]] = []
     for path in sorted(directory.glob(f"*{SUFFIX}")):
         try:
             with Store.read(path) as store:
-                runs.append(overview(store))
+                runs.append((overview(store), cost_of(store)))
         except InputError as error:
             say(f"recompact: {error}", err=True)
     if as_json:
-        print_json([run.to_json() for run in runs])
+        print_json([{**run.to_json(), "cost": cost} for run, cost in runs])
     elif runs:
-        print_tables([overview_table(runs)])
+        print_tables([_table(runs)])
     else:
         say(f"There are no runs in {directory}. Make one: recompact collect CONFIG")
+
+
+def cost_of(store: Store) -> float | None:
+    """What the calls of a run cost at the prices in its config; None where no price is known."""
+    try:
+        models = load_config(config_of(store)).models
+    except InputError:
+        return None
+    total, priced = 0.0, False
+    for (name, _), usage in store.spent().items():
+        if (settings := models.get(name)) and (settings.price.input or settings.price.output):
+            priced = True
+            price = Price(settings.price.input, settings.price.output, settings.price.cached)
+            total += price.of(usage)
+    return total if priced else None
+
+
+def _table(runs: list[tuple[Overview, float | None]]) -> Table:
+    heads = (
+        Column("run", "run", fold=True),
+        Column("stage", "stage, date", fold=True),
+        *columns("tasks", "success", "tokens", "cost", success="success, %", tokens="tokens, M"),
+        Column("settings", "suite, compressor, models", fold=True),
+    )
+    notes = ("* simulated models",) if any(run.simulated for run, _ in runs) else ()
+    return Table("", heads, tuple(_row(run, cost) for run, cost in runs), notes)
+
+
+def _row(run: Overview, cost: float | None) -> Row:
+    n = run.trajectories
+    return (
+        run.name + "*" * run.simulated,
+        f"{run.stage} {run.changed[:10]}",
+        n,
+        Number(100 * run.success / n) if n else None,
+        Number(sum(run.tokens.values()) / 1e6, 2),
+        Number(cost, 2) if cost is not None else None,
+        ", ".join([run.suite, run.compressor, *run.models]),
+    )

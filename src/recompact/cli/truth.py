@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from recompact.cli.console import json_option, print_json, say
+from recompact.cli.console import json_option, print_json, run_option, say
 from recompact.cli.progress import open_bar
 from recompact.config import load_config
-from recompact.embedded.simulation.truth import BoundaryTruth, run_truth, write_truth
+from recompact.embedded.simulation.truth import BoundaryTruth, check_target, run_truth, write_truth
 from recompact.errors import InputError
 from recompact.models.limits import Spending
 from recompact.store.runs import find_run
@@ -19,7 +19,7 @@ from recompact.store.runs import find_run
 
 @click.command(name="truth")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--run", help="Name of the run (default: the config's file name).")
+@run_option("the config's file name")
 @click.option("--draws", type=click.IntRange(min=1), default=100, show_default=True, help="Continuations in each arm.")
 @click.option("--out", type=click.Path(path_type=Path), help="File to write (default: beside the run).")
 @json_option
@@ -34,6 +34,7 @@ def command(config: Path, run: str | None, draws: int, out: Path | None, as_json
         raise InputError(f"{config}: truth is known for the embedded world only (suite pocket, agent sim-agent)")
     path = find_run(run or config.stem, config.parent / loaded.run.directory)
     target = out or path.with_suffix(".truth.json")
+    check_target(target)  # before the work
     try:
         with open_bar("truth", Spending(), quiet=as_json) as progress:
             truths = run_truth(path, draws, progress)

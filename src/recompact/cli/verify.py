@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.cli.console import json_option, print_json, print_tables, run_option, say
 from recompact.cli.running import skip_option
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ TOP = 20  # harmful boundaries that are listed right away
 
 @click.command(name="verify")
 @click.argument("run", metavar="RUN|CONFIG")
-@click.option("--run", "name", help="Name of the run, where a CONFIG is given (default: the config's file name).")
+@run_option("the config's file name, where a CONFIG is given", "name")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @click.option("--allocation", help="How draws are spent: halving, uniform:N, racing, chained or chained:racing.")
 @click.option("--draws", type=click.IntRange(min=1), help="N draws in each arm of every boundary: uniform:N.")

@@ -17,14 +17,12 @@ from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, note_arms
 from recompact.models.journal import seed_of
-from recompact.store.runs import phase_digest, trajectories
+from recompact.store.runs import phase_digest
 from recompact.store.store import Store
 from recompact.study import EVALUATION, Study, compressor_in, open_study
 from recompact.template import resolve
-from recompact.trajectory import Ending
 
 PHASE = EVALUATION
-BROKEN: Ending = "environment error"
 
 
 @dataclass(frozen=True)
@@ -130,14 +128,6 @@ def unit_of(key: str, task: str, run: int) -> str:
 def digest(store: Store, units: Sequence[str]) -> str:
     """One hash over the results of these units, whatever else the run holds."""
     return phase_digest(store, "trajectory", without=store.finished("trajectory").difference(units))
-
-
-def retry_broken(store: Store) -> int:
-    """Let trajectories be made anew that ended because their environment broke. Returns how many those are."""
-    broken = [row.unit for row in trajectories(store, phase=PHASE) if row.ending == BROKEN]
-    for unit in broken:
-        store.reopen(unit)
-    return len(broken)
 
 
 async def tasks_of(study: Study) -> tuple[Task, ...]:

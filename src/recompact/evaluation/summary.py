@@ -8,7 +8,6 @@ from typing import Any
 
 from recompact.evaluation.arm_runs import ArmRuns, Common, common
 from recompact.evaluation.arms import PROMPTING
-from recompact.evaluation.evaluate import BROKEN
 from recompact.evaluation.metrics import (
     TOTAL,
     Metrics,
@@ -21,6 +20,7 @@ from recompact.evaluation.metrics import (
 )
 from recompact.evaluation.paired import FEWEST, Comparison, Difference, compare_many, size_warnings, warnings
 from recompact.stats import Estimate
+from recompact.store.runs import BROKEN
 from recompact.tables import Cell, Column, Number, Row, Table, columns
 from recompact.texts import counted
 

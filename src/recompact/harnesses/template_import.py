@@ -6,8 +6,6 @@ same bytes.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +15,12 @@ from recompact.chat import sha256
 from recompact.errors import InputError
 from recompact.harnesses.packages import Harness, find
 from recompact.harnesses.recognition import EXTRAS, Prompt, find_prompts
-from recompact.template import PARTS, REQUIRED, Template, placeholders, read, refuse_errors, save
+from recompact.outputs import check_directory, is_ours, replaced_directory
+from recompact.template import PARTS, REQUIRED, Template, placeholders, read, refuse_errors
+from recompact.template.files import write_parts
+
+IMPORT = "imported template"
+"""What the manifest of such a directory says that it is."""
 
 # Goes around a prompt that has no place for the conversation. The tags are those that update prompts of harnesses refer
 # to; there are no words, so that nothing is said that the harness does not say.
@@ -85,55 +88,22 @@ def from_files(first: Path, update: Path | None, system: Path | None) -> Importe
 
 
 def check_target(directory: Path, *, force: bool) -> None:
-    """Refuse a target that is not empty; with force, replace it only if an import could have written all of it."""
-    if not os.path.lexists(directory):
-        return
-    if not directory.is_dir():
-        raise InputError(f"{directory} is a file: --to must name a directory that does not exist or is empty.")
-    if directory.resolve() in (Path.cwd(), *Path.cwd().parents):
-        raise InputError(
-            f"{directory} is where you are, and it would be replaced: --to must name a directory below it."
-        )
-    present = {entry.name for entry in directory.iterdir()}
-    if present and not force:
+    """Refuse a target that is not free; with force, an earlier import as it was written may be replaced."""
+    check_directory(directory, IMPORT, "--to")
+    if not force and is_ours(directory, IMPORT):
         raise InputError(f"{directory} is not empty: name another directory with --to, or replace it with --force.")
-    own_files = {f"{name}.md" for name in (*PARTS, "frame", *EXTRAS)} | {"provenance.json"}
-    if others := sorted(present - own_files):
-        raise InputError(
-            f"{directory} holds {others[0]}, which is no file of a template, so --force does not replace it:"
-            " name another directory with --to."
-        )
 
 
 def write(imported: ImportedTemplate, directory: Path, *, force: bool) -> None:
     """Write the template directory whole or not at all."""
     refuse_errors(imported.template, directory)
     check_target(directory, force=force)
-    try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}-") as scratch:
-            fresh = Path(scratch) / "new"
-            save(imported.template, fresh)
-            for name, text in imported.extras.items():
-                (fresh / f"{name}.md").write_text(text, encoding="utf-8", newline="")
-            if read(fresh) != imported.template:
-                raise InputError(f"{directory} was not written: the texts do not survive being written and read again.")
-            _swap(fresh, directory, Path(scratch) / "old")
-    except (OSError, UnicodeError) as error:
-        raise InputError(f"{directory} cannot be written: {getattr(error, 'strerror', None) or error}.") from None
-
-
-def _swap(fresh: Path, directory: Path, old: Path) -> None:
-    """Put the new directory in place; the old one goes away with the scratch directory, or comes back."""
-    if not directory.exists():
-        fresh.rename(directory)
-        return
-    directory.rename(old)
-    try:
-        fresh.rename(directory)
-    except OSError:
-        old.rename(directory)
-        raise
+    with replaced_directory(directory, IMPORT, "--to") as fresh:
+        write_parts(imported.template, fresh)
+        for name, text in imported.extras.items():
+            (fresh / f"{name}.md").write_text(text, encoding="utf-8", newline="")
+        if read(fresh) != imported.template:
+            raise InputError(f"{directory} was not written: the texts do not survive being written and read again.")
 
 
 def _framed(texts: Mapping[str, str], frame: str, provenance: dict[str, Any]) -> Template:

@@ -19,8 +19,11 @@ class StoreError(InputError):
 
 
 def take_lock(path: Path) -> int:
-    """An advisory lock that dies with its holder, so that a killed driver leaves nothing to clean up."""
-    lock = os.open(f"{path}{LOCK}", os.O_RDWR | os.O_CREAT, 0o644)
+    """An advisory lock that dies with its holder, so that a killed driver leaves nothing to clean up.
+
+    It lies beside the file itself, so that a run has one lock by whatever link it is opened.
+    """
+    lock = os.open(f"{path.resolve()}{LOCK}", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -16,6 +16,8 @@ class RunMetadata:
     version: str = ""  # of Recompact
     config_hash: str = ""
     config_file: str = ""  # seen from the directory of the run file
+    fingerprint: Mapping[str, str] = field(default_factory=dict)  # of the suite's source and package
+    suite_changes: tuple[Mapping[str, Any], ...] = ()  # that the user went on with: what changed, and after how much
     identity: Mapping[str, Any] = field(default_factory=dict)  # the settings that may not change within a run
     verified: Mapping[str, Any] | None = None  # the [verify] table that boundaries were verified with
     arms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by label
@@ -29,7 +31,7 @@ class RunMetadata:
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         names = {each.name for each in fields(cls)} - {"others"}
         values = {key: value for key, value in data.items() if key in names}
-        for key in ("arm_order", "skipped"):
+        for key in ("arm_order", "skipped", "suite_changes"):
             if key in values:
                 values[key] = tuple(values[key])
         return cls(**values, others={key: value for key, value in data.items() if key not in names})
@@ -37,7 +39,7 @@ class RunMetadata:
     def to_json(self) -> dict[str, Any]:
         """As the file has it: by key, without empty fields."""
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "others"}
-        values |= {"arm_order": list(self.arm_order), "skipped": list(self.skipped)}
+        values |= {key: list(getattr(self, key)) for key in ("arm_order", "skipped", "suite_changes")}
         return {key: value for key, value in values.items() if value is not None and value not in ("", [], {})} | dict(
             self.others
         )

@@ -11,15 +11,19 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from recompact.chat import Usage
 from recompact.errors import InputError
+from recompact.store.metadata import RunMetadata
 from recompact.store.store import Store
+from recompact.texts import counted
 from recompact.trajectory import Ending
 
 SUFFIX = ".db"
+BROKEN: Ending = "environment error"
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,9 @@ class Overview:
     simulated: bool
     skipped: tuple[str, ...] = ()  # tasks that the run goes on without
     set_aside: int = 0  # units that would fail again if they were played again
+    stage: str = ""  # the last that has records
+    models: tuple[str, ...] = ()  # that were asked
+    changed: str = ""  # when something was last recorded, in UTC
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -50,9 +57,14 @@ def run_path(name: str, directory: Path) -> Path:
     """The file of a run: a path stays as it is, a bare name is looked for in the directory of runs."""
     if name.endswith(SUFFIX) or "/" in name:
         return Path(name)
+    return named_run_path(name, directory)
+
+
+def named_run_path(name: str, directory: Path) -> Path:
+    """The file of a run that is given by name alone, as --run does."""
     if not re.fullmatch(r"[\w.@+-]+", name):
         raise InputError(f"{name!r} is no name for a run: use letters, digits, and . _ - + @")
-    return directory / f"{name}{SUFFIX}"
+    return directory / f"{name.removesuffix(SUFFIX)}{SUFFIX}"
 
 
 def find_run(name: str, directory: Path) -> Path:
@@ -90,6 +102,7 @@ def open_run(path: Path) -> Iterator[Store]:
     store = Store.open(path)
     try:
         yield store
+        store.check_file()
     finally:
         if new and not store.finished() and not store.spent():
             store.discard()
@@ -111,7 +124,7 @@ def overview(store: Store) -> Overview:
         name=store.path.stem,
         path=str(store.path),
         suite=metadata.suite or "?",
-        compressor=f"{len(metadata.arms)} arms" if phase == "evaluate" else _compressor(metadata.identity),
+        compressor=counted(len(metadata.arms), "arm") if phase == "evaluate" else _compressor(metadata.identity),
         trajectories=n,
         success=sum(row.success for row in rows),
         steps=sum(row.steps for row in rows),
@@ -123,7 +136,22 @@ def overview(store: Store) -> Overview:
         simulated=bool(models) and all(model.startswith("sim-") for model in models),
         skipped=metadata.skipped,
         set_aside=len(store.units_set_aside()),
+        stage=_stage(metadata),
+        models=tuple(sorted(models)),
+        changed=datetime.fromtimestamp(_last_change(store.path), UTC).isoformat(timespec="minutes"),
     )
+
+
+def _stage(metadata: RunMetadata) -> str:
+    if metadata.command == "evaluate":
+        return "evaluated"
+    return "adapted" if metadata.adaptations else "verified" if metadata.verified else "collected"
+
+
+def _last_change(path: Path) -> float:
+    """Of the file, or of the log beside it where SQLite puts what is new."""
+    files = (path, Path(f"{path}-wal"))
+    return max((file.stat().st_mtime for file in files if file.exists() and file.stat().st_size), default=0.0)
 
 
 def _compressor(identity: Mapping[str, Any]) -> str:
@@ -157,6 +185,19 @@ class TrajectoryRow:
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "usage": {role: usage.to_json() for role, usage in self.usage.items()}}
+
+
+def retry_broken(store: Store, phase: str) -> int:
+    """Let trajectories be made anew that ended because their environment broke. Returns how many those are."""
+    broken = broken_trajectories(store, phase)
+    for row in broken:
+        store.reopen(row.unit)
+    return len(broken)
+
+
+def broken_trajectories(store: Store, phase: str) -> list[TrajectoryRow]:
+    """The trajectories that ended because their environment broke: they say nothing about the agent."""
+    return [row for row in trajectories(store, phase=phase) if row.ending == BROKEN]
 
 
 def trajectories(store: Store, task: str | None = None, phase: str = "collect") -> list[TrajectoryRow]:

@@ -56,6 +56,7 @@ class Store:
         self.path = path
         self._db = connection
         self._lock = lock
+        self._file = _identity(path)
 
     # -- opening and closing -------------------------------------------------------------------------------------
 
@@ -86,6 +87,8 @@ class Store:
     def discard(self) -> None:
         """Close and remove a run in which nothing happened."""
         self.close()
+        if _identity(self.path) != self._file:  # another one stands in its place by now
+            return
         for suffix in ("", "-wal", "-shm", LOCK):
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
 
@@ -95,9 +98,18 @@ class Store:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
+    def check_file(self) -> None:
+        """Fail where the file was deleted or replaced, because what is written to it now would go nowhere."""
+        if _identity(self.path) != self._file:
+            raise StoreError(
+                f"{self.path} was deleted or replaced while this command was writing to it: what was recorded there is"
+                " lost; put the file back and run the same command again, or start anew with --run NAME"
+            )
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing. An error of SQLite, such as a full disk, becomes a message that says what to do."""
+        self.check_file()
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield
@@ -339,3 +351,12 @@ class Store:
         cursor = self._db.cursor()
         cursor.row_factory = sqlite3.Row
         return cursor.execute(query, parameters).fetchall()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path stands for."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.errors import InputError
+from recompact.outputs import replaced_directory
 from recompact.template.defects import lint
 from recompact.template.value import PARTS, Template
 
@@ -44,15 +45,18 @@ def read(directory: Path) -> Template:
 
 
 def save(template: Template, directory: Path) -> None:
-    """Write a template directory, byte for byte what the value holds."""
-    directory.mkdir(parents=True, exist_ok=True)
+    """Write a template directory, byte for byte what the value holds: a new one, or over one that this wrote."""
+    with replaced_directory(directory, "template") as fresh:
+        write_parts(template, fresh)
+
+
+def write_parts(template: Template, directory: Path) -> None:
+    """Write the files of a template into an empty directory."""
     provenance = json.dumps(template.provenance, indent=2, ensure_ascii=False) + "\n" if template.provenance else ""
     texts = {f"{part}.md": template.part(part) for part in PARTS}
     for name, text in {**texts, "frame.md": template.frame, "provenance.json": provenance}.items():
         if text or name in texts:
             (directory / name).write_text(text, encoding="utf-8", newline="")
-        else:  # or a file of an earlier template would be read as part of this one
-            (directory / name).unlink(missing_ok=True)
 
 
 def default_template() -> Template:

@@ -26,6 +26,7 @@ from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import Task
 from recompact.models.journal import seed_of
 from recompact.outcome import ARMS, ContinuationArm
+from recompact.outputs import check_file, write_file
 from recompact.progress import SILENT, Progress
 from recompact.rollout import Agent
 from recompact.store.records import read_boundary
@@ -192,11 +193,22 @@ def run_truth(path: Path, draws: int, progress: Progress = SILENT) -> list[Bound
 
 
 def write_truth(truths: Sequence[BoundaryTruth], path: Path) -> None:
-    """Write as JSON, replacing the file in one step."""
+    """Write as JSON; an earlier one is replaced in one step, and nothing else ever."""
     data = [{**asdict(truth), "hazard": truth.hazard, "burden": truth.burden} for truth in truths]
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(json.dumps(data), encoding="utf-8")
-    partial.replace(path)
+    write_file(path, json.dumps(data).encode(), "a truth", _is_truth)
+
+
+def check_target(path: Path) -> None:
+    """Refuse a file that is there and is no earlier truth."""
+    check_file(path, "a truth", _is_truth)
+
+
+def _is_truth(path: Path) -> bool:
+    try:
+        read_truth(path)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return False
+    return True
 
 
 def read_truth(path: Path) -> list[BoundaryTruth]:

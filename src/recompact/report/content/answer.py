@@ -11,6 +11,7 @@ from typing import Literal
 
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import PROMPTING, built_in_arms
+from recompact.evaluation.intervals import none_of
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.paired import FEWEST, Comparison, Difference, compare_many
 from recompact.evaluation.summary import Evaluation, number, references
@@ -74,6 +75,17 @@ def compare_pairs(
         compared = compare_many(missing, evaluation.shared, keys=keys, source=evaluation.source)
         have |= {(c.first, c.second): c for c in compared}
     return [have[first.label, second.label] for first, second in pairs]
+
+
+def arm_contrasts(
+    evaluation: Evaluation, tabled: Sequence[Comparison]
+) -> tuple[tuple[ArmContrast, ...], tuple[ArmContrast, ...]]:
+    """What compaction costs and what adapted prompts change, each arm against the one that it is measured against."""
+    none = none_of(evaluation)
+    costs = [(arm, none) for arm in compacting_arms(evaluation)] if none else []
+    compared = compare_pairs(evaluation, [*costs, *adapted_arms(evaluation)], tabled)
+    contrasts = tuple(map(arm_contrast, compared))
+    return contrasts[: len(costs)], contrasts[len(costs) :]
 
 
 def _metrics(runs: int) -> tuple[str, ...]:

@@ -52,6 +52,14 @@ def lead(evaluations: Sequence[EvaluationReport], verified: Sequence[Verificatio
     )
 
 
+def answer(costs: Sequence[ArmContrast], gains: Sequence[ArmContrast]) -> tuple[Claim, ...]:
+    """What to say of one evaluation."""
+    return (
+        *_claims([("", contrast) for contrast in costs], cost_claim),
+        *_claims([("", contrast) for contrast in gains], gain_claim),
+    )
+
+
 def _claims(contrasts: Sequence[tuple[str, ArmContrast]], claim: Callable[[ArmContrast, bool], Claim]) -> list[Claim]:
     """One claim for all comparisons that say the same, whatever they say of steps; each comes with its run."""
     alike: dict[str, list[tuple[str, ArmContrast]]] = {}

@@ -38,7 +38,7 @@ def trajectory_table(rows: Sequence[TrajectoryRow]) -> Table:
 
 def _trajectory_row(row: TrajectoryRow) -> Row:
     tokens = sum(usage.total for usage in row.usage.values())
-    ending = row.ending + (f", {row.incidents} incidents" if row.incidents else "")
+    ending = row.ending + (f", {counted(row.incidents, 'incident')}" if row.incidents else "")
     return row.task, outcome(row.success), row.steps, row.compactions, row.peak, tokens, ending
 
 

@@ -10,7 +10,7 @@ from recompact.attribution.findings import Findings, findings
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, read_arms
 from recompact.evaluation.arms import PROMPTING
-from recompact.evaluation.intervals import Estimates, none_of
+from recompact.evaluation.intervals import Estimates
 from recompact.evaluation.metrics import group_keys
 from recompact.evaluation.released import read_released
 from recompact.evaluation.summary import (
@@ -25,10 +25,9 @@ from recompact.evaluation.sweep import figure_estimates, sweep, sweep_table, swe
 from recompact.evaluation.transfer import Setting, models_of
 from recompact.report.content.answer import (
     ArmContrast,
-    adapted_arms,
     arm_contrast,
+    arm_contrasts,
     compacting_arms,
-    compare_pairs,
 )
 from recompact.report.content.arms import cautions, without_notes
 from recompact.report.content.boundaries import boundary_table, counts_table
@@ -124,14 +123,11 @@ def _evaluation_report(
     setting: Setting, evaluation: Evaluation, provenance: Provenance, templates: Mapping[str, Template]
 ) -> EvaluationReport:
     warnings = cautions(evaluation)
-    compacting, none = compacting_arms(evaluation), none_of(evaluation)
-    differences = difference_table(evaluation, _reference(evaluation, compacting))
+    differences = difference_table(evaluation, _reference(evaluation, compacting_arms(evaluation)))
     tabled = differences[1] if differences else []
     estimates = figure_estimates(evaluation) if swept_arms(evaluation) else None
     budgets = sweep(evaluation, estimates)
-    cost_pairs = [(arm, none) for arm in compacting] if none else []
-    pairs = [*cost_pairs, *adapted_arms(evaluation)]
-    contrasts = tuple(map(arm_contrast, compare_pairs(evaluation, pairs, tabled)))
+    costs, gains = arm_contrasts(evaluation, tabled)
     return EvaluationReport(
         name=setting.name,
         setting=setting,
@@ -141,9 +137,9 @@ def _evaluation_report(
         sweep=sweep_table(budgets) if budgets else None,
         estimates=estimates,
         details=_details(evaluation),
-        costs=contrasts[: len(cost_pairs)],
-        gains=contrasts[len(cost_pairs) :],
-        others=() if contrasts else tuple(map(arm_contrast, tabled)),
+        costs=costs,
+        gains=gains,
+        others=() if costs or gains else tuple(map(arm_contrast, tabled)),
         warnings=warnings,
         provenance=provenance,
         templates=templates,

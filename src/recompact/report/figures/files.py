@@ -8,12 +8,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from recompact.errors import InputError
+from recompact.outputs import add_files
 from recompact.report.figures.figure import Figure, require_matplotlib
 from recompact.report.figures.inline import inlined
 from recompact.report.figures.style import short_label, styled
 from recompact.tables import as_csv
 
 FORMATS = ("svg", "png", "csv")
+FIGURES = "figures"
+"""What the manifest of a directory with figures says that it is."""
 
 
 def svg(figure: Figure, inline: bool = False) -> str:
@@ -42,19 +45,13 @@ def save(figures: Iterable[Figure], directory: Path, formats: Sequence[str] = ("
     """Write figures into a directory, one file for each format; `csv` is the numbers in them."""
     if unknown := [form for form in formats if form not in FORMATS]:
         raise InputError(f"{unknown[0]!r} is no format of a figure: choose from {', '.join(FORMATS)}")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        written = []
-        for figure in figures:
-            for form in formats:
-                if form == "csv" and figure.data is None:
-                    continue
-                path = directory / f"{slug(figure.name)}.{form}"
-                path.write_bytes(_bytes(figure, form))
-                written.append(path)
-        return written
-    except OSError as error:
-        raise InputError(f"figures cannot be written to {directory}: {error}") from None
+    files = {
+        f"{slug(figure.name)}.{form}": _bytes(figure, form)
+        for figure in figures
+        for form in formats
+        if form != "csv" or figure.data is not None
+    }
+    return add_files(directory, FIGURES, files)
 
 
 def slug(name: str) -> str:

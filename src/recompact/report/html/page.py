@@ -20,6 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from recompact.errors import InputError
+from recompact.outputs import check_file, write_file
 from recompact.report.content.arms import without_notes
 from recompact.report.content.harm import harm_details
 from recompact.report.content.report import Report
@@ -64,22 +65,23 @@ def render(report: Report) -> str:
 
 def write(report: Report, path: Path) -> int:
     """Write the page, whole or not at all, and say how many bytes it has."""
-    check_name(path)
+    check_target(path)
     data = render(report).encode("utf-8")
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(data)
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror}): give another --out") from None
+    write_file(path, data, "a report", _is_report)
     return len(data)
 
 
-def check_name(path: Path) -> None:
-    """Refuse a name that is no page's: a run or a config must not be written over by mistake."""
+def check_target(path: Path) -> None:
+    """Refuse a name that is no page's, and a page that is there and no report of ours."""
     if path.suffix not in (".html", ".htm"):
         raise InputError(f"{path} is not the name of a page: give --out a name that ends with .html")
+    check_file(path, "a report", _is_report)
+
+
+def _is_report(path: Path) -> bool:
+    """Whether a page says of itself that we wrote it."""
+    with path.open("rb") as file:
+        return b'<meta name="generator" content="recompact ' in file.read(4096)
 
 
 def policy(style: str) -> str:

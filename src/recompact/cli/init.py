@@ -1,0 +1,111 @@
+"""`recompact init`: a config to start from and, if asked for, a suite of one's own beside it. Both run as they are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from recompact.cli.console import json_option, print_json, say
+
+SIMULATED = """\
+# {name}.toml: the embedded world with simulated models; it needs no key and no network
+[suite]
+use = "pocket"                    # or a suite of your own, as in "rooms.py:suite": see docs/environments.md
+limit = 20                        # only the first so many tasks
+
+[compressor]
+kind = "prompted"                 # or "fifo", "none"
+budget = 2048                     # tokens of history before it is compacted
+template = "default"              # or a directory: see docs/prompts.md
+
+# For an agent of your own name its model here. Keys come from the environment only.
+# [models.luna]
+# id = "gpt-5.6-luna"
+# api = "responses"               # or "chat"
+# key_env = "OPENAI_API_KEY"
+# price = {{ input = 0.5, cached = 0.05, output = 4.0 }}
+#
+# [agent]
+# model = "luna"
+#
+# [ceiling]
+# money = 20.0                    # the run stops there and can be resumed
+"""
+
+OWN = """\
+# {name}.toml
+[suite]
+use = "{name}.py:suite"            # or "pocket", or "package.module:name"
+
+[models.luna]
+id = "gpt-5.6-luna"
+api = "responses"                 # or "chat"
+key_env = "OPENAI_API_KEY"        # keys come from the environment only
+price = {{ input = 0.5, cached = 0.05, output = 4.0 }}
+
+[agent]
+model = "luna"
+
+[compressor]
+kind = "prompted"                 # or "fifo", "none"
+budget = 1024                     # tokens of history before it is compacted
+template = "default"              # or a directory: see docs/prompts.md
+
+[ceiling]
+money = 20.0                      # the run stops there and can be resumed
+"""
+
+SUITE = '''\
+# {name}.py
+from recompact import function_suite
+
+THINGS = "coat, lamp, map, boot, rope, bell, cup, key, book, coin".split(", ")
+
+
+def look(room: int) -> str:
+    """Say what is in a room. Rooms have numbers from 1 on."""
+    counts = ((room * 37 + n * 11) % 83 for n in range(len(THINGS)))
+    return f"Room {{room}}: " + ", ".join(f"{{count}} x {{thing}}" for count, thing in zip(counts, THINGS))
+
+
+def most(thing: str, rooms: int) -> str:
+    return str(max(range(1, rooms + 1), key=lambda room: (room * 37 + THINGS.index(thing) * 11) % 83))
+
+
+ASK = "Look into rooms 1 to 25, one by one. Which room has the most of this: {{}}? Answer with its number."
+suite = function_suite("rooms", [look], {{thing: (ASK.format(thing), most(thing, 25)) for thing in THINGS}})
+'''
+
+
+@click.command(name="init")
+@click.argument("name", default="mine")
+@click.option("--suite", is_flag=True, help="Also write NAME.py, a small suite of functions, and use it.")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path(), help="Where to (default: here).")
+@json_option
+def command(name: str, suite: bool, directory: Path, as_json: bool) -> None:
+    """Write NAME.toml, a config to start from (default: mine.toml).
+
+    Without --suite it is the embedded world with simulated models, and runs as it is. Nothing is ever overwritten.
+    """
+    from recompact.errors import InputError
+    from recompact.outputs import write_file
+
+    if not re.fullmatch(r"[A-Za-z]\w*", name):
+        raise InputError(f"{name!r} is no name for a config: use letters, digits and _, as in recompact init mine")
+    texts = {f"{name}.toml": (OWN if suite else SIMULATED).format(name=name)}
+    if suite:
+        texts[f"{name}.py"] = SUITE.format(name=name)
+    files = [directory / file for file in texts]
+    if taken := [str(file) for file in files if file.exists() or file.is_symlink()]:
+        raise InputError(f"{taken[0]} is there already: nothing was written; choose another name, or move it")
+    for file, text in zip(files, texts.values(), strict=True):
+        write_file(file, text.encode(), "a config", lambda path: False, "--dir")
+    if as_json:
+        print_json({"files": [str(file) for file in files]})
+        return
+    for file in files:
+        say(f"Written: {file}")
+    key = "; it needs OPENAI_API_KEY in the environment, or another model in [models]" if suite else ""
+    say(f"Next: recompact check {files[0]}{key}")

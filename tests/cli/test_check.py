@@ -1,0 +1,112 @@
+"""`recompact check` names every mistake at once, with what would be right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import fakes
+import pytest
+from commands import recompact
+
+
+def check(tmp_path: Path, text: str, *options: str) -> tuple[int, list[str], list[str]]:
+    (tmp_path / "c.toml").write_text(text)
+    done = recompact("check", tmp_path / "c.toml", "--json", *options)
+    data = json.loads(done.stdout)
+    return done.returncode, data["problems"], data["notes"]
+
+
+def test_one_mistake_does_not_hide_another(tmp_path: Path) -> None:
+    code, problems, _ = check(
+        tmp_path,
+        """
+[suite]
+use = "pocket"
+splt = "train"
+split = "tset"
+[run]
+step_limit = "many"
+[models.m]
+id = "m"
+base_url = "localhost:8000/v1"
+[agent]
+model = "nobody"
+[compressor]
+budget = 8
+template = "nowhere"
+[verify]
+allocation = "guess"
+[adapt]
+method = "par"
+""",
+    )
+    assert code == 2
+    for words in (
+        "line 4: [suite] has no key 'splt'; did you mean 'split'?",
+        "[suite] split = 'tset' is not among the splits of pocket: train, dev, test",
+        "line 7: [run] step_limit must be a valid integer",
+        "line 10: [models.m] base_url = 'localhost:8000/v1' must begin with http:// or https://",
+        "line 12: [agent] model = 'nobody' is not among the models",
+        "[compressor] template: ",
+        "line 17: [verify] allocation = 'guess'",
+        "line 19: [adapt] method: there is no method 'par'",
+    ):
+        assert sum(problem.startswith(words) for problem in problems) == 1, (words, problems)
+    assert len(problems) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[suite]\ntasks = ['pocket-train-1']", "there is no task 'pocket-train-1'; there are pocket-train-"),
+        ("[compressor]\nbudget = 8", "[compressor] budget = 8 is too small to be real: the headings"),
+        (f"[suite]\nuse = '{fakes.__file__}:pages_suite_4'", "[agent] is missing: the simulated agent"),
+        (f"[suite]\nuse = '{fakes.__file__}:pages_suite_4'\nsplit = 'x'\n[agent]\nmodel='sim-agent'", "the splits of"),
+    ],
+)
+def test_what_would_only_show_later(text: str, words: str, tmp_path: Path) -> None:
+    code, problems, _ = check(tmp_path, text)
+    assert code == 2
+    assert len(problems) == 1
+    assert words in problems[0]
+
+
+def test_what_is_in_force_is_said(tmp_path: Path) -> None:
+    code, _, notes = check(tmp_path, "[compressor]\nbudget = 200")
+    assert code == 0
+    assert any(note.startswith("isolation: none, environments run inside this process") for note in notes)
+    assert any(note.startswith("budget: 200 tokens are fewer than the instructions") for note in notes)
+    assert "suite pocket, split train: 90 tasks" in notes
+    _, _, hosted = check(tmp_path, "[suite]\nhost = true")
+    assert any(note.startswith("isolation: ") and "this process" not in note for note in hosted)
+
+
+def test_one_task_is_played_and_its_environment_brought_back(tmp_path: Path) -> None:
+    code, problems, notes = check(tmp_path, "", "--play")
+    assert (code, problems) == (0, [])
+    assert any(note.startswith("played pocket-train-") for note in notes)
+    assert any("snapshots by state: passed" in note for note in notes)
+    assert [path.name for path in tmp_path.iterdir()] == ["c.toml"]  # the run is thrown away
+
+
+BROKEN = """
+from recompact import function_suite
+from fakes import look, read_all
+seen = []
+
+def page(page: int, state: dict) -> str:
+    seen.append(page)  # outside the state: it does not come back
+    return look(page, state) + f" ({len(seen)} in all)"
+page.__name__ = "look"
+suite = function_suite("books", [page], {"a": ("Read all pages.", read_all)}, state={"seen": []})
+"""
+
+
+def test_an_environment_that_does_not_come_back_is_named(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text(BROKEN)
+    model = f"[models.reader]\nuse = '{fakes.__file__}:Reader'\n[agent]\nmodel = 'reader'\n"
+    code, problems, notes = check(tmp_path, f"[suite]\nuse = 's.py:suite'\n{model}", "--play")
+    assert code == 2
+    assert problems[0].startswith("[suite] use: replay equal: in a second episode, action 1 (look) gave")
+    assert "suite books, split train: 1 task" in notes

@@ -1,0 +1,204 @@
+"""Results are written where it is free or where an earlier one of ours stands; a kill leaves the one or the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from places import contents
+
+from recompact import outputs
+from recompact.errors import InputError
+from recompact.outputs import add_files, check_directory, replaced_directory, write_file
+
+
+def put(directory: Path, text: str, *more: str) -> None:
+    with replaced_directory(directory, "result") as fresh:
+        for name in ("one.md", "two.md", *more):
+            (fresh / name).write_text(f"{text} {name}")
+
+
+def test_a_result_replaces_an_earlier_one_with_all_its_files(tmp_path: Path) -> None:
+    put(tmp_path / "new" / "r", "old", "three.md")
+    put(tmp_path / "new" / "r", "new")
+    assert sorted(path.name for path in (tmp_path / "new" / "r").iterdir()) == ["manifest.json", "one.md", "two.md"]
+    assert (tmp_path / "new" / "r" / "one.md").read_text() == "new one.md"
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["r"]  # and nothing is left beside it
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_where_the_system_cannot_swap_it_is_renamed_in_turn(
+    atomic: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not atomic:
+        monkeypatch.setattr(outputs, "_exchange", lambda one, other: False)
+    put(tmp_path / "r", "old")
+    put(tmp_path / "r", "new")
+    assert (tmp_path / "r" / "one.md").read_text() == "new one.md"
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+def thesis(directory: Path, what: str) -> Path:
+    """A place with something of the user's, or one that is no directory."""
+    place = directory / "place"
+    if what == "file":
+        place.write_text("mine")
+        return place
+    if what == "link":
+        (directory / "real").mkdir()
+        place.symlink_to(directory / "real")
+        return place
+    if what == "dangling link":
+        place.symlink_to(directory / "nowhere")
+        return place
+    if what in ("changed", "added", "ours with .git", "ours with a run"):
+        put(place, "ours")
+    place.mkdir(exist_ok=True)
+    match what:
+        case "changed":
+            (place / "one.md").write_text("mine now")
+        case "added":
+            (place / "notes.txt").write_text("mine")
+        case "ours with .git" | "git":
+            (place / ".git").mkdir()
+            (place / ".git" / "HEAD").write_text("ref: refs/heads/main")
+        case "ours with a run" | "run":
+            (place / "mine.db").write_bytes(b"SQLite format 3\0" + bytes(84))
+        case "unrelated":
+            (place / "thesis.tex").write_text("\\documentclass{book}")
+        case "foreign manifest":
+            (place / "manifest.json").write_text('{"name": "an extension of a browser"}')
+        case "other kind":
+            add_files(place, "something else", {"a.txt": b"a"})
+    return place
+
+
+PLACES = {
+    "file": "is a file",
+    "link": "symbolic link",
+    "dangling link": "symbolic link",
+    "git": "version control",
+    "run": "holds a database",
+    "unrelated": r"holds thesis\.tex",
+    "foreign manifest": "says that Recompact wrote",
+    "other kind": "something else",
+    "changed": r"one\.md was changed",
+    "added": r"holds notes\.txt",
+    "ours with .git": "version control",
+    "ours with a run": "holds a database",
+}
+
+
+@pytest.mark.parametrize(("what", "sentence"), PLACES.items())
+def test_a_place_with_something_in_it_is_refused_and_stays(what: str, sentence: str, tmp_path: Path) -> None:
+    place = thesis(tmp_path, what)
+    before = contents(tmp_path)
+    with pytest.raises(InputError, match=sentence):
+        put(place, "new")
+    with pytest.raises(InputError, match=sentence):
+        check_directory(place, "result")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("place", [".", "..", "../here", "/"])
+def test_where_one_stands_is_refused(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(InputError, match="the directory you are in"):
+        put(Path(place), "new")
+
+
+def test_files_are_added_beside_others_and_never_over_them(tmp_path: Path) -> None:
+    add_files(tmp_path / "f", "figures", {"a.svg": b"1"})
+    (tmp_path / "f" / "notes.txt").write_text("mine")
+    add_files(tmp_path / "f", "figures", {"a.svg": b"2", "b.svg": b"1"})
+    assert (tmp_path / "f" / "a.svg").read_bytes() == b"2"
+    (tmp_path / "f" / "c.svg").write_text("mine")
+    before = contents(tmp_path)
+    with pytest.raises(InputError, match=r"c\.svg is there already"):
+        add_files(tmp_path / "f", "figures", {"b.svg": b"2", "c.svg": b"1"})
+    (tmp_path / "f" / "b.svg").write_text("retouched")
+    with pytest.raises(InputError, match=r"b\.svg was changed"):
+        add_files(tmp_path / "f", "figures", {"a.svg": b"3"})
+    (tmp_path / "f" / "b.svg").write_bytes(b"1")
+    assert contents(tmp_path) == before
+
+
+def test_a_file_is_replaced_only_if_it_is_ours(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    for text in (b"ours 1", b"ours 2"):
+        write_file(path, text, "a page", lambda path: path.read_bytes().startswith(b"ours"))
+        assert path.read_bytes() == text
+    path.write_text("mine")
+    (tmp_path / "link").symlink_to(path)
+    for target in (path, tmp_path / "link", tmp_path):
+        with pytest.raises(InputError, match="nothing was written"):
+            write_file(target, b"ours", "a page", lambda path: path.read_bytes().startswith(b"ours"))
+    assert path.read_text() == "mine"
+
+
+# -- kills -------------------------------------------------------------------------------------------------------------
+
+
+def killed(work: Callable[[], None], at: int) -> bool:
+    """Run in a child that is gone at its n-th change to the disk; False if it came to its end before."""
+    child = os.fork()
+    if not child:
+        count = 0
+
+        def dying(call: Callable[..., object]) -> Callable[..., object]:
+            def counted(*arguments: object, **keywords: object) -> object:
+                nonlocal count
+                count += "rb" not in arguments
+                if count == at:
+                    os._exit(9)
+                return call(*arguments, **keywords)
+
+            return counted
+
+        for name in ("mkdir", "write_text", "write_bytes", "rename", "replace", "unlink", "rmdir", "open"):
+            setattr(Path, name, dying(getattr(Path, name)))
+        outputs._exchange = dying(outputs._exchange)  # type: ignore[assignment]
+        try:
+            work()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, 9)
+    return status == 9
+
+
+def every_kill(work: Callable[[], None]) -> Iterator[int]:
+    """The numbers of the changes at which the work was killed, one after the other, until it comes to its end."""
+    for at in range(1, 100):
+        if not killed(work, at):
+            return
+        yield at
+    raise AssertionError("it never came to its end")
+
+
+def test_a_kill_at_any_moment_leaves_the_old_or_the_new_result(tmp_path: Path) -> None:
+    put(tmp_path / "r", "old", "three.md")
+    old = contents(tmp_path / "r")
+    put(tmp_path / "n", "new")
+    new = contents(tmp_path / "n")
+    results = [contents(tmp_path / "r") for _ in every_kill(lambda: put(tmp_path / "r", "new"))]
+    assert len(results) > 8
+    assert all(result in (old, new) for result in results)
+    assert contents(tmp_path / "r") == new
+
+
+def test_a_kill_while_files_are_added_does_not_lock_us_out(tmp_path: Path) -> None:
+    def add() -> None:
+        add_files(tmp_path / "f", "figures", {"a.svg": b"2", "b.svg": b"2"})
+
+    add_files(tmp_path / "f", "figures", {"a.svg": b"1"})
+    contents_seen = [(tmp_path / "f" / "a.svg").read_bytes() for _ in every_kill(add)]
+    assert set(contents_seen) == {b"1", b"2"}
+    assert {path.name: path.read_bytes() for path in (tmp_path / "f").glob("[ab].svg")} == {
+        "a.svg": b"2",
+        "b.svg": b"2",
+    }
