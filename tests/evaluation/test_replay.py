@@ -27,6 +27,7 @@ from replay_support import (
 )
 from run_files import select_rows
 
+from recompact.attribution.divergence import needed_facts
 from recompact.attribution.findings import by_id, findings
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import digest as verify_digest, verify
@@ -36,7 +37,7 @@ from recompact.context import Context, Summary, Turn
 from recompact.environments.protocol import Suite
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import digest
-from recompact.evaluation.replay import Replay, UnfinishedReplay, needed_facts, replay
+from recompact.evaluation.replay import Replay, UnfinishedReplay, replay
 from recompact.evaluation.replay_tables import condition_table, fact_table
 from recompact.models.failures import Overloaded
 from recompact.models.protocol import ChatModel

@@ -15,6 +15,7 @@ from recompact.adaptation.adapt import Adaptation
 from recompact.adaptation.fit_table import fit_table
 from recompact.candidate import ORIGINAL, Candidate, Clause
 from recompact.config import config_hash
+from recompact.store.adaptations import note_result
 from recompact.store.calls import tokens_by_phase
 from recompact.study import Study
 from recompact.tables import markdown
@@ -36,6 +37,7 @@ def write_result(study: Study, adaptation: Adaptation, directory: Path, date: st
     if directory.exists():
         shutil.rmtree(directory)
     partial.rename(directory)
+    note_result(study.store, adaptation.template.hash, directory)
 
 
 def manifest_of(study: Study, adaptation: Adaptation, winner: Candidate | None, date: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from recompact.chat import canonical
 from recompact.context import Context, Turn
@@ -84,6 +85,31 @@ def consumed_texts(boundary: Boundary) -> tuple[str, ...]:
     """What the compaction consumed: the previous summary, if there was one, and the turns it replaced."""
     previous = (boundary.pre.summary.text,) if boundary.pre.summary else ()
     return (*previous, *(turn.text for turn in consumed(boundary)))
+
+
+def needed_facts(boundary: Boundary, before: Sequence[Trajectory]) -> tuple[str, ...]:
+    """The literals that the compaction consumed, that are missing after it, and that a continuation from before it
+    used: in the arguments of an action, or in its answer."""
+    actions = [action for trajectory in before for action in actions_of(trajectory)]
+    texts = [text for action in actions for text in (canonical(dict(action.arguments)), action.text)]
+    texts += [text for action in actions for text in _strings(dict(action.arguments))]
+    exact = {literal for text in texts for literal in literals(text)}
+    every = "\n".join(texts)
+    # A bare number counts only by itself: the 28 of a date is another 28.
+    return tuple(
+        literal
+        for literal in dropped(boundary).literals
+        if literal in exact or (any(map(str.isalpha, literal)) and occurs(literal, every))
+    )
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """All texts in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)
 
 
 def occurs(literal: str, text: str) -> bool:

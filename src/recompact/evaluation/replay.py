@@ -6,14 +6,14 @@ unit of the same run, named by its template's hash.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
 from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by
 from recompact.attribution.continuations import continue_from
-from recompact.attribution.divergence import actions_of, dropped, literals, occurs
+from recompact.attribution.divergence import actions_of, dropped, needed_facts
 from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.verify import outcomes_in, settings_of
@@ -304,31 +304,6 @@ def _chained(case: _Case, boundary: Boundary, needed: Sequence[str]) -> list[Rep
     kept = _kept(boundary, needed)
     new = [outcome for number, outcome in after.items() if number not in before]
     return [ReplayDraw(outcome.value >= 1, outcome.value, outcome.steps, READ_OFF, "", *kept) for outcome in new]
-
-
-def needed_facts(boundary: Boundary, before: Sequence[Trajectory]) -> tuple[str, ...]:
-    """The literals that the compaction consumed, that are missing after it, and that a continuation from before it
-    used: in the arguments of an action, or in its answer."""
-    actions = [action for trajectory in before for action in actions_of(trajectory)]
-    texts = [text for action in actions for text in (canonical(dict(action.arguments)), action.text)]
-    texts += [text for action in actions for text in _strings(dict(action.arguments))]
-    exact = {literal for text in texts for literal in literals(text)}
-    every = "\n".join(texts)
-    # A bare number counts only by itself: the 28 of a date is another 28.
-    return tuple(
-        literal
-        for literal in dropped(boundary).literals
-        if literal in exact or (any(map(str.isalpha, literal)) and occurs(literal, every))
-    )
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """All texts in a JSON value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings(inner)
 
 
 def _draw_of(trajectory: Trajectory, boundary: Boundary | None, needed: Sequence[str]) -> ReplayDraw:

@@ -22,6 +22,7 @@ class RunMetadata:
     arm_order: tuple[str, ...] = ()  # labels as they were given: keys of JSON objects are sorted
     templates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # parts by hash of the template
     adaptations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what each method came to
+    results: Mapping[str, str] = field(default_factory=dict)  # hash -> directory, seen from that of the run file
     others: Mapping[str, Any] = field(default_factory=dict)  # keys that this version does not know, kept as they are
 
     @classmethod

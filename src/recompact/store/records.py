@@ -7,7 +7,7 @@ a trajectory and reading it back gives an equal value.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -91,7 +91,10 @@ def write_continuation(
 
 
 def read_trajectory(store: Store, unit: str) -> Trajectory:
-    data = store.result(unit)
+    return _trajectory(store, store.result(unit))
+
+
+def _trajectory(store: Store, data: Mapping[str, Any]) -> Trajectory:
     message = _messages(store)
     return Trajectory(
         task=data["task"],
@@ -106,6 +109,26 @@ def read_trajectory(store: Store, unit: str) -> Trajectory:
         incidents=tuple(Incident(*i) for i in data["incidents"]),
         error=data["error"],
     )
+
+
+def stream_trajectory(store: Store, unit: str) -> tuple[Trajectory, Iterator[Turn | Boundary]]:
+    """A trajectory with its prefix alone, and its turns and boundaries one by one, each boundary before the turn that
+    follows it and without its snapshot and actions: whatever the length, little of it is in memory at once."""
+    data = store.result(unit)
+    prefix = {"prefix": data["context"]["prefix"], "summary": None, "turns": []}
+    head = {**data, "turns": [], "boundaries": [], "context": prefix}
+
+    def parts() -> Iterator[Turn | Boundary]:
+        boundaries = (_lean_boundary(store, bytes.fromhex(key)) for key in data["boundaries"])
+        pending = next(boundaries, None)
+        for number in range(len(data["turns"]) + 1):
+            while pending and pending.step <= number:
+                yield pending
+                pending = next(boundaries, None)
+            if number < len(data["turns"]):
+                yield _turn(_messages(store), data["turns"][number])
+
+    return _trajectory(store, head), parts()
 
 
 def read_boundary(store: Store, unit: str, index: int) -> Boundary:
@@ -183,8 +206,16 @@ def _boundary_document(store: Store, boundary: Boundary) -> bytes:
     )
 
 
+def _lean_boundary(store: Store, key: bytes) -> Boundary:
+    lean = {**json.loads(store.text(key)), "snapshot": None, "actions": []}
+    return _boundary_of(store, lean, _messages(store))
+
+
 def _boundary(store: Store, key: bytes, message: _Messages) -> Boundary:
-    data = json.loads(store.text(key))
+    return _boundary_of(store, json.loads(store.text(key)), message)
+
+
+def _boundary_of(store: Store, data: Mapping[str, Any], message: _Messages) -> Boundary:
     snapshot = data["snapshot"]
     return Boundary(
         index=data["index"],

@@ -27,10 +27,12 @@ from recompact.report.content.transfer import narrow_table
 from recompact.report.figures.figure import available
 from recompact.report.figures.files import svg
 from recompact.report.figures.sets import FigureSet, boundary_set, evaluation_set, transfer_set
+from recompact.report.figures.style import short_label
 from recompact.tables import Cell, Number, Table, cell_text, text_columns
 from recompact.texts import counted, cut, visible
 
 QUOTE = 400  # characters of a quote, or of a cell, that are shown
+BRIEF = 30  # characters of a name in the contents and on the timeline
 WRAPPED = 28  # characters of a cell from which on it may be wrapped
 
 
@@ -131,7 +133,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(cell=_cell, cell_class=_cell_class, interval=_interval, short=_short, tidy=_tidy)
+    environment.filters.update(
+        cell=_cell, cell_class=_cell_class, interval=_interval, short=_short, brief=_brief, tidy=_tidy
+    )
     environment.globals.update(counted=counted, harm_details=harm_details, text_columns=text_columns)
     return environment
 
@@ -174,6 +178,11 @@ def _minus(text: str) -> str:
 def _tidy(text: str) -> str:
     """Our own words, with a number and its per cent sign on the same line."""
     return text.replace(" %", "\u00a0%")
+
+
+def _brief(value: object) -> str:
+    """A name that has to fit into a column."""
+    return short_label(str(value), BRIEF)
 
 
 def _short(value: object) -> str:
