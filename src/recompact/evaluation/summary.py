@@ -113,6 +113,13 @@ def number(key: str, value: float, spread: float | None = None) -> Number:
     return Number(value * m.scale, m.digits, None if spread is None else spread * m.scale)
 
 
+def interval(key: str, estimate: Estimate, *, signed: bool = False) -> Number:
+    """The same with its interval."""
+    m = metric(key)
+    ends = (estimate.low * m.scale, estimate.high * m.scale)
+    return Number(estimate.value * m.scale, m.digits, interval=ends, signed=signed)
+
+
 def _metric_columns(keys: Iterable[str], prefix: str = "") -> tuple[Column, ...]:
     return tuple(Column(key, prefix + metric(key).title) for key in keys)
 
@@ -275,9 +282,8 @@ def sign_test_cells(comparison: Comparison) -> Row:
 
 def delta(difference: Difference, tasks: int) -> Number:
     """A difference as people read it. Over so few tasks that its interval says nothing, it is not marked."""
-    m = metric(difference.metric)
-    ends = (difference.low * m.scale, difference.high * m.scale)
-    return Number(difference.delta * m.scale, m.digits, interval=ends, signed=tasks >= FEWEST)
+    estimate = Estimate(difference.delta, difference.low, difference.high)
+    return interval(difference.metric, estimate, signed=tasks >= FEWEST)
 
 
 def percentage(share: Estimate, tasks: int) -> Number:

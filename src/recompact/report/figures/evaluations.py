@@ -9,7 +9,7 @@ from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import label
 from recompact.evaluation.intervals import Estimates, none_of
 from recompact.evaluation.metrics import metric
-from recompact.evaluation.summary import Evaluation
+from recompact.evaluation.summary import Evaluation, interval
 from recompact.evaluation.sweep import reliability, swept_arms
 from recompact.report.figures.figure import Figure
 from recompact.report.figures.style import (
@@ -25,7 +25,7 @@ from recompact.report.figures.style import (
     powers,
     short_label,
 )
-from recompact.tables import Cell, Column, Number, Table
+from recompact.tables import Column, Row, Table, columns
 from recompact.texts import counted
 
 FEW = 8  # arms up to which intervals do not get into each other's way
@@ -115,19 +115,13 @@ def _and(arms: Sequence[ArmRuns]) -> str:
 
 def figures_table(title: str, evaluation: Evaluation, estimates: Estimates, keys: Sequence[str]) -> Table:
     """These figures of all arms, whole, with their intervals."""
-    heads = (Column("arm", "arm"), Column("scope", "scope"), Column("budget", "budget"))
-    rows: list[tuple[Cell, ...]] = []
+    heads = (*columns("arm", "scope", "budget"), *(Column(key, metric(key).title) for key in keys))
+    rows: list[Row] = []
     for arm in evaluation.arms:
-        cells = [_number(estimates, arm, key) for key in keys]
+        own = estimates[arm.label]
+        cells = [interval(key, own[key]) if key in own else None for key in keys]
         rows.append((arm.name, arm.scope, arm.settings.get("budget"), *cells))
-    return Table(title, (*heads, *(Column(key, metric(key).title) for key in keys)), tuple(rows))
-
-
-def _number(estimates: Estimates, arm: ArmRuns, key: str) -> Cell:
-    if key not in estimates[arm.label]:
-        return None
-    e, m = estimates[arm.label][key], metric(key)
-    return Number(e.value * m.scale, m.digits, interval=(e.low * m.scale, e.high * m.scale))
+    return Table(title, heads, tuple(rows))
 
 
 def tokens_figure(evaluation: Evaluation, estimates: Estimates) -> Figure:

@@ -10,7 +10,7 @@ import hashlib
 import shlex
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -34,15 +34,6 @@ from recompact.texts import counted, cut, visible
 QUOTE = 400  # characters of a quote, or of a cell, that are shown
 BRIEF = 30  # characters of a name in the contents and on the timeline
 WRAPPED = 28  # characters of a cell from which on it may be wrapped
-
-
-@dataclass(frozen=True)
-class PageFigure:
-    """A figure on the page."""
-
-    title: str
-    caption: str
-    svg: Markup
 
 
 def render(report: Report) -> str:
@@ -102,12 +93,13 @@ def _figure_sets(report: Report) -> Iterator[tuple[str, FigureSet]]:
         yield name, boundary_set(verified.provenance.name, verified.findings, verified.simulated)
 
 
-def _figures(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[PageFigure]:
+def _figures(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[tuple[str, str, Markup]]:
+    """Title, caption and drawing of each."""
     named = [(name, figure) for name, group in sets for figure in group.figures]
     for number, (name, figure) in enumerate(named, 1):
         title = f"{figure.title}: {name}" if name else figure.title
         drawing = svg(replace(figure, name=f"figure-{number}", title=title), inline=True)
-        yield PageFigure(title, figure.caption, Markup(visible(drawing)))
+        yield title, figure.caption, Markup(visible(drawing))
 
 
 def _gaps(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[tuple[str, str]]:
