@@ -69,13 +69,17 @@ def _after_gains(gains: Sequence[ArmContrast], places: Mapping[str, str]) -> lis
     if won := [gain for gain in sound if "better" in _success(gain)]:
         name = max(won, key=lambda gain: gain.comparison.of("acc").delta).comparison.first
         but = f" But {', '.join(gain.comparison.first for gain in worse)} did worse." if worse else ""
-        setting = f'template = "{places.get(name, UNKNOWN)}"'
-        return [NextStep(f"Use the template of {name}: set {setting} under [compressor] in your config.{but}")]
+        return [NextStep(f"Use the template of {name}: {_use(name, places)}{but}")]
     if cheaper := [gain for gain in sound if "better" in _effort(gain) and "worse" not in _effort(gain)]:
         name = cheaper[0].comparison.first
-        return [NextStep(f"The template of {name} saves work; whether the agent succeeds more often is open. Try it.")]
+        text = f"The template of {name} saves work; whether the agent succeeds more often is open."
+        return [NextStep(f"{text} To try it, {_use(name, places)}")]
     text = "No template has shown a gain yet. Adapt on more training tasks before you change anything."
     return [NextStep(text, "recompact adapt CONFIG")]
+
+
+def _use(name: str, places: Mapping[str, str]) -> str:
+    return f'set template = "{places.get(name, UNKNOWN)}" under [compressor] in your config.'
 
 
 def _success(gain: ArmContrast) -> tuple[MetricVerdict | None, ...]:

@@ -38,7 +38,7 @@ class Track:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The trajectories with the most harmful compactions first; `hidden` counts those that are not shown."""
+    """The trajectories of the first boundaries in the list of findings; `hidden` counts those that are not shown."""
 
     tracks: tuple[Track, ...]
     hidden: int
