@@ -9,7 +9,7 @@ import pytest
 
 from recompact.adaptation.evidence import LEVELS, BoundaryEvidence, described
 from recompact.attribution.cases import Continuation, Evidence
-from recompact.attribution.divergence import actions_of, dropped, repeated
+from recompact.attribution.divergence import actions_of, dropped, needed_facts, repeated
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import Finding
 from recompact.chat import Message, ToolCall, system, user
@@ -57,7 +57,8 @@ def evidence(pre: Sequence[Turn], post: Sequence[Turn], draws: int = 2, segment:
             own = actions_of(made)
             continuations.append(Continuation(record, made, own, repeated(boundary.actions, own)))
     finding = Finding(id, row, outcomes, effect_of(outcomes), True)
-    return Evidence(finding, boundary, dropped(boundary), tuple(continuations))
+    continued = [c.trajectory for c in continuations if c.row.arm == "PRE"]
+    return Evidence(finding, boundary, dropped(boundary), needed_facts(boundary, continued), tuple(continuations))
 
 
 def trajectory(turns: Sequence[Turn], success: bool, ending: Ending = "finished") -> Trajectory:
@@ -143,7 +144,7 @@ def test_the_limit_holds_for_one_call_and_what_is_cut_is_marked_and_counted(budg
 def test_without_post_draws_the_trajectory_itself_is_shown() -> None:
     """Chained allocations read the POST draw off it."""
     made = evidence([PAY], [PAY])
-    alone = Evidence(made.finding, made.boundary, made.dropped, made.continuations[:1])
+    alone = Evidence(made.finding, made.boundary, made.dropped, made.needed, made.continuations[:1])
     text = described(alone, TASK, "history", 60_000, COUNT, (LOGIN, PAY)).text
     assert '<continuation number="2" arm="POST" draw="trajectory">' in text
     assert "later compactions are part of it" in text

@@ -102,7 +102,7 @@ def test_boundary_shows_contexts_losses_and_continuations_as_plain_text(project:
     (first, *_) = json.loads(recompact("boundaries", "books", "--json", cwd=project).stdout)["boundaries"]
     whole = json.loads(recompact("boundary", "books", first["boundary"], "--json", cwd=project).stdout)
     assert whole["H"] == first["H"]
-    assert [pair["draw"] for pair in whole["pairs"]] == [0, 1, 2]
+    assert [pair["draw"] for pair in whole["pairs"]] == [1, 2, 3]
     assert whole["dropped"]["literals"]
     assert "[bold]now[/bold]" in json.dumps(whole["pre"])
 
@@ -114,7 +114,7 @@ def test_boundary_shows_contexts_losses_and_continuations_as_plain_text(project:
         assert "H: +" in said
         assert "95 %" in said
         assert "The last page read was page" in said
-        assert "dropped: " in said
+        assert "dropped and not needed: " in said
         assert "PRE, draw 1: " in said
         assert "POST, draw 3: " in said
     marked = [pair for pair in whole["pairs"] if pair["first_divergence"] is not None]

@@ -310,13 +310,15 @@ def contrast(one: str, other: str) -> float:
 
 def test_names_beside_points_keep_apart() -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
 
     names = [f"arm-{n}" for n in range(7)]
     made = named(evaluation_figures(arms(*names)))["reliability-tokens"]
     canvas: Any = FigureCanvasAgg(made.drawing)
     renderer = canvas.get_renderer()
     made.drawing.draw_without_rendering()
-    boxes = [text.get_window_extent(renderer) for text in made.drawing.axes[0].texts if text.get_text()]
+    # Of the words alone: that of an annotation includes its line.
+    boxes = [Text.get_window_extent(text, renderer) for text in made.drawing.axes[0].texts if text.get_text()]
     assert len(boxes) == 8
     for n, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[n + 1 :])

@@ -21,7 +21,7 @@ from recompact.adaptation.excerpts import (
     without_middle,
 )
 from recompact.attribution.cases import Continuation, Evidence, evidence_of
-from recompact.attribution.divergence import first_divergence, needed_facts, turn_actions
+from recompact.attribution.divergence import first_divergence, turn_actions
 from recompact.attribution.findings import Finding, findings
 from recompact.chat import canonical
 from recompact.compressors.prompted import quoted_prefix
@@ -161,9 +161,8 @@ def _blocks(
     if pre.last:
         blocks.append(_labelled("last-turn", LAST, shown_turn(pre.last, in_segment)))
     blocks.append(_Block("effect", Excerpt(_effect(evidence)), {}))
-    before = [each.trajectory for each in evidence.continuations if each.row.arm == "PRE"]
-    if needed := needed_facts(evidence.boundary, before):
-        blocks.append(_labelled("missing-facts", FACTS, Excerpt("\n".join(needed))))
+    if evidence.needed:
+        blocks.append(_labelled("missing-facts", FACTS, Excerpt("\n".join(evidence.needed))))
     for number, continuation in enumerate(evidence.continuations, 1):
         shown = _continuation(continuation, _divergence(evidence, continuation), long)
         row = continuation.row

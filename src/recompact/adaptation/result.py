@@ -15,6 +15,7 @@ from recompact.adaptation.fit_table import fit_table
 from recompact.candidate import ORIGINAL, Candidate, Clause
 from recompact.config import config_hash
 from recompact.outputs import MANIFEST, replaced_directory
+from recompact.store.adaptations import note_result
 from recompact.store.calls import tokens_by_phase
 from recompact.study import Study
 from recompact.tables import markdown
@@ -37,6 +38,7 @@ def write_result(study: Study, adaptation: Adaptation, directory: Path, date: st
         text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
         (fresh / MANIFEST).write_text(text, encoding="utf-8")
         (fresh / "CHANGES.md").write_text(changes(study, adaptation, winner), encoding="utf-8")
+    note_result(study.store, adaptation.template.hash, directory)
 
 
 def manifest_of(study: Study, adaptation: Adaptation, winner: Candidate | None, date: str) -> dict[str, Any]:

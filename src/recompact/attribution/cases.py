@@ -8,7 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from recompact.attribution.divergence import Dropped, actions_of, dropped, first_divergence, repeated
+from recompact.attribution.divergence import (
+    Dropped,
+    actions_of,
+    dropped,
+    first_divergence,
+    needed_facts,
+    repeated,
+)
 from recompact.attribution.findings import Finding, by_id, findings
 from recompact.outcome import BoundaryId
 from recompact.store.records import read_boundary, read_trajectory
@@ -29,7 +36,8 @@ class Continuation:
 
 @dataclass(frozen=True)
 class DrawPair:
-    """The PRE and the POST continuation of one draw. `divergence` is the first action (from 0) in which they differ."""
+    """The PRE and the POST continuation of one draw. `number` and `divergence` (the first action in which the two
+    differ) count from 0."""
 
     number: int
     pre: Continuation | None
@@ -47,6 +55,7 @@ class Evidence:
     finding: Finding
     boundary: Boundary
     dropped: Dropped
+    needed: tuple[str, ...]  # of the dropped literals, those that a continuation from before the compaction used
     continuations: tuple[Continuation, ...]
 
     @property
@@ -60,10 +69,11 @@ class Evidence:
             **self.finding.to_json(),
             "pre": [message.to_json() for message in self.boundary.pre.messages],
             "post": [message.to_json() for message in self.boundary.post.messages],
+            "needed": list(self.needed),
             "dropped": {"literals": list(self.dropped.literals), "lines": list(self.dropped.lines)},
             "pairs": [
                 {
-                    "draw": pair.number,
+                    "draw": pair.number + 1,
                     "first_divergence": pair.divergence,
                     "PRE": _to_json(pair.pre),
                     "POST": _to_json(pair.post),
@@ -81,7 +91,9 @@ def evidence_of(store: Store, id: BoundaryId, finding: Finding | None = None) ->
         trajectory = read_trajectory(store, row.name)
         actions = actions_of(trajectory)
         continuations.append(Continuation(row, trajectory, actions, repeated(boundary.actions, actions)))
-    return Evidence(finding or by_id(findings(store))[id], boundary, dropped(boundary), tuple(continuations))
+    needed = needed_facts(boundary, [c.trajectory for c in continuations if c.row.arm == "PRE"])
+    finding = finding or by_id(findings(store))[id]
+    return Evidence(finding, boundary, dropped(boundary), needed, tuple(continuations))
 
 
 def _to_json(continuation: Continuation | None) -> dict[str, Any] | None:
@@ -90,6 +102,7 @@ def _to_json(continuation: Continuation | None) -> dict[str, Any] | None:
     return {
         "success": continuation.row.success,
         "value": continuation.row.value,
+        "details": dict(continuation.trajectory.score.details),
         "ending": continuation.row.ending,
         "steps": continuation.row.steps,
         "usage": {role: usage.to_json() for role, usage in continuation.row.usage.items()},

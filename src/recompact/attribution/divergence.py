@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from recompact.chat import canonical
@@ -140,6 +141,7 @@ _LITERAL = re.compile(
 _OVERLONG = re.compile(r"[\w.,:/@$+-]{400,}")
 
 
+@lru_cache(maxsize=128)  # of one boundary the same texts are looked through again and again
 def literals(text: str) -> tuple[str, ...]:
     """Numbers, dates, ids, addresses and quoted words of a text, each once: what cannot be guessed when it is lost.
 

@@ -25,7 +25,7 @@ from recompact.report.content.overview import (
     trajectory_table,
 )
 from recompact.report.terminal import LONG, heading, print_trajectory
-from recompact.store.records import read_trajectory
+from recompact.store.records import read_trajectory, stream_trajectory
 from recompact.store.runs import find_run, overview, trajectories
 from recompact.store.store import Store
 from recompact.texts import cut
@@ -73,12 +73,11 @@ def _show_task(store: Store, task: str, full: bool, as_json: bool) -> None:
     rows = trajectories(store, task)
     if not rows:
         raise _no_task(store, task, [row.task for row in trajectories(store)])
-    several = [read_trajectory(store, row.unit) for row in rows]
     if as_json:
-        print_json([_to_json(trajectory) for trajectory in several])
+        print_json([_to_json(read_trajectory(store, row.unit)) for row in rows])
         return
-    for trajectory in several:
-        print_trajectory(console(), trajectory, None if full else LONG)
+    for row in rows:
+        print_trajectory(console(), *stream_trajectory(store, row.unit), None if full else LONG)
 
 
 def _no_task(store: Store, task: str, known: Sequence[str]) -> InputError:
@@ -101,12 +100,17 @@ def _show_evaluation(
     if not runs:
         raise _no_run(store, task, chosen, number)
     if as_json:
-        print_json([{"arm": arm.label, "run": row.run + 1, **_to_json(_read(store, arm, row))} for arm, row in runs])
+        print_json(
+            [
+                {"arm": arm.label, "run": row.run + 1, **_to_json(read_trajectory(store, _unit(arm, row)))}
+                for arm, row in runs
+            ]
+        )
     elif wanted or len(runs) == 1:
         for arm, row in runs:
             name = task if full else cut(task, LONG)[0]
             console().print(heading(f"{name}, {arm.label}, run {row.run + 1} of {arm.runs}", "bold"))
-            print_trajectory(console(), _read(store, arm, row), None if full else LONG)
+            print_trajectory(console(), *stream_trajectory(store, _unit(arm, row)), None if full else LONG)
     else:
         print_tables([run_table(task, runs)])
         arm, row = runs[-1]
@@ -144,8 +148,8 @@ def _arms_json(store: Store, arms: Sequence[ArmRuns]) -> dict[str, Any]:
     return {**overview(store).to_json(), "arms": [dict(arm.settings) for arm in arms], "rows": rows}
 
 
-def _read(store: Store, arm: ArmRuns, row: TaskRun) -> Trajectory:
-    return read_trajectory(store, unit_of(arm.settings["key"], row.task, row.run))
+def _unit(arm: ArmRuns, row: TaskRun) -> str:
+    return unit_of(arm.settings["key"], row.task, row.run)
 
 
 def _to_json(trajectory: Trajectory) -> dict[str, Any]:

@@ -47,6 +47,7 @@ class Arm:
     adapted_with: tuple[tuple[str, str], ...] = ()  # role and model, where a manifest beside the template says so
     options: Mapping[str, Any] = field(default_factory=dict)
     compressor: Compressor | CompressorKind | None = None
+    directory: str = ""  # of its template, as it was given
 
     @property
     def label(self) -> str:
@@ -107,6 +108,7 @@ class Arm:
             "template": self.template.hash if self.template else None,
             "key": self.key,
             **({"adapted_with": dict(self.adapted_with)} if self.adapted_with else {}),
+            **({"directory": self.directory} if self.directory else {}),
         }
 
 
@@ -171,7 +173,7 @@ def _parse_arm(
     rendering: dict[Scope, Rendering] = {"history": "quoted", "prefix": settings.rendering}
     adapted = _adapted_with(Path(place), template) if place is not None else ()
     return [
-        Arm(label, PROMPTED, budget, scope, rendering[scope], template, adapted)
+        Arm(label, PROMPTED, budget, scope, rendering[scope], template, adapted, directory=place or "")
         for label, budget in named
         for scope in scopes
     ]

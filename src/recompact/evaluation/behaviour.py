@@ -6,8 +6,7 @@ The suite's hooks say what an action is for and which literals count; what a mis
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from recompact.attribution.divergence import consumed_texts, literals, occurs, turn_actions
 from recompact.chat import canonical
@@ -16,7 +15,7 @@ from recompact.errors import InputError
 from recompact.evaluation.arm_runs import common, read_arms
 from recompact.evaluation.evaluate import PHASE as EVALUATE, unit_of
 from recompact.progress import SILENT, Progress
-from recompact.stats import RESAMPLES, bootstrap_ratios
+from recompact.stats import RESAMPLES, Estimate, bootstrap_ratios
 from recompact.store.records import read_trajectory
 from recompact.store.runs import overview, trajectories
 from recompact.store.store import Store
@@ -27,12 +26,9 @@ ANY = "literals"  # the one kind where the suite names none: numbers, dates, ids
 
 
 @dataclass(frozen=True)
-class Ratio:
+class Ratio(Estimate):
     """A share or a mean with its interval, over so many compactions, literals or trajectories."""
 
-    value: float
-    low: float
-    high: float
     of: int
 
 
@@ -47,9 +43,6 @@ class ArmBehaviour:
     trajectories: int
     compactions: int
     figures: Mapping[str, Ratio]
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "figures": {key: asdict(figure) for key, figure in self.figures.items()}}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from recompact.evaluation.behaviour import ANY, CALLS, FIRST, HELD, KEPT, STEPS, ArmBehaviour, Behaviours, Ratio
@@ -15,21 +16,28 @@ HOOKS = "docs/environments.md shows how"
 
 def behaviour_table(behaviours: Behaviours) -> Table:
     """One row for each arm; only the columns that some arm has."""
-    present = dict.fromkeys(key for arm in behaviours.arms for key in arm.figures)
-    kept = [key for key in present if key.startswith(KEPT)]
-    keys = [key for key in (FIRST, STEPS, *kept, CALLS) if key in present]
-    heads = (*columns("arm", "compactions"), *(Column(key.replace(".", "_"), _title(key)) for key in keys))
+    kept = [key for key in _keys(behaviours) if key.startswith(KEPT)]
+    keys = [key for key in (FIRST, STEPS, *kept, CALLS) if key in _keys(behaviours)]
     rows = tuple((arm.label, arm.compactions, *_cells(arm, keys)) for arm in behaviours.arms)
-    return Table(f"{behaviours.suite}: behaviour after a compaction", heads, rows, notes(behaviours))
+    title = f"{behaviours.suite}: behaviour after a compaction"
+    return Table(title, _columns("compactions", keys), rows, notes(behaviours))
 
 
 def summary_table(behaviours: Behaviours) -> Table | None:
     """In what share of an arm's summaries there is any literal of a kind; None where nobody wrote a summary."""
-    keys = list(dict.fromkeys(key for arm in behaviours.arms for key in arm.figures if key.startswith(HELD)))
+    keys = [key for key in _keys(behaviours) if key.startswith(HELD)]
     writers = [(arm, [arm.figures[key].of for key in keys if key in arm.figures]) for arm in behaviours.arms]
     rows = tuple((arm.label, max(of), *_cells(arm, keys)) for arm, of in writers if of)
-    heads = (*columns("arm", "summaries"), *(Column(key.replace(".", "_"), _title(key)) for key in keys))
-    return Table("Summaries that hold any of them", heads, rows) if rows else None
+    return Table("Summaries that hold any of them", _columns("summaries", keys), rows) if rows else None
+
+
+def _keys(behaviours: Behaviours) -> list[str]:
+    """The figures that some arm has."""
+    return list(dict.fromkeys(key for arm in behaviours.arms for key in arm.figures))
+
+
+def _columns(count: str, keys: list[str]) -> tuple[Column, ...]:
+    return (*columns("arm", count), *(Column(key.replace(".", "_"), _title(key)) for key in keys))
 
 
 def _title(key: str) -> str:
@@ -108,12 +116,5 @@ def _listed(parts: list[str]) -> str:
 
 def to_json(behaviours: Behaviours) -> dict[str, Any]:
     """All figures, whole."""
-    return {
-        "suite": behaviours.suite,
-        "says_behaviour": behaviours.says_behaviour,
-        "says_literals": behaviours.says_literals,
-        "left_out": behaviours.left_out,
-        "simulated": behaviours.simulated,
-        "arms": [{**arm.to_json(), "sentence": sentence(arm)} for arm in behaviours.arms],
-        "notes": list(notes(behaviours)),
-    }
+    arms = [{**asdict(arm), "sentence": sentence(arm)} for arm in behaviours.arms]
+    return {**asdict(behaviours), "arms": arms, "notes": list(notes(behaviours))}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from math import comb
 from statistics import fmean, stdev
@@ -77,16 +77,8 @@ class Metrics:
     peak_source: PeakSource
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "tasks": self.tasks,
-            "runs": self.runs,
-            **dict(self.means),
-            "spread": dict(self.spread),
-            "by_run": {key: list(values) for key, values in self.by_run.items()},
-            "usage": {role: dict(counts) for role, counts in self.usage.items()},
-            "endings": dict(self.endings),
-            "peak_source": self.peak_source,
-        }
+        values = asdict(self)
+        return {"tasks": self.tasks, "runs": self.runs, **values.pop("means"), **values}
 
 
 def pass_all(successes: int, runs: int, k: int) -> float:

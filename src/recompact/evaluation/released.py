@@ -38,9 +38,9 @@ def read_released(path: Path) -> tuple[ArmRuns, ...]:
     if path.is_dir():
         arms = _from_directory(path)
     elif path.suffix == ".csv":
-        arms = _from_records(path.stem, _csv_records(path), None)
+        arms = _from_records(path.stem, _csv_records(path))
     else:
-        arms = _from_records(path.parent.name or path.stem, _json_records(path), None)
+        arms = _from_records(path.parent.name or path.stem, _json_records(path))
     if not arms:
         raise InputError(f"{path} holds no released records: a {RECORDS}, or a CSV with the same fields, is needed")
     return arms
@@ -63,12 +63,12 @@ def _from_directory(root: Path) -> tuple[ArmRuns, ...]:
     return tuple(arms)
 
 
-def _from_records(name: str, records: Iterator[Record], seed: int | None) -> tuple[ArmRuns, ...]:
+def _from_records(name: str, records: Iterator[Record]) -> tuple[ArmRuns, ...]:
     """Records of one file, by scope where they say it."""
     by_scope: dict[str | None, list[tuple[int | None, Record]]] = {}
     for record in records:
         scope = record[1].get("scope") or record[1].get("method")
-        by_scope.setdefault(str(scope) if scope in SCOPES else None, []).append((seed, record))
+        by_scope.setdefault(str(scope) if scope in SCOPES else None, []).append((None, record))
     return tuple(ArmRuns(name, scope, _rows(iter(own))) for scope, own in by_scope.items())
 
 

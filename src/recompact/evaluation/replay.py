@@ -72,13 +72,8 @@ class Condition:
         return fmean(len(draw.kept) for draw in self.draws) if self.draws else None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "template": self.template,
-            "effect": self.effect.to_json() if self.effect else None,
-            "kept": self.kept if self.name != PRE else None,
-            "draws": [asdict(draw) for draw in self.draws],
-        }
+        effect = self.effect.to_json() if self.effect else None
+        return {**asdict(self), "effect": effect, "kept": self.kept if self.name != PRE else None}
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,13 @@ def number(key: str, value: float, spread: float | None = None) -> Number:
     return Number(value * m.scale, m.digits, None if spread is None else spread * m.scale)
 
 
+def interval(key: str, estimate: Estimate, *, signed: bool = False) -> Number:
+    """The same with its interval."""
+    m = metric(key)
+    ends = (estimate.low * m.scale, estimate.high * m.scale)
+    return Number(estimate.value * m.scale, m.digits, interval=ends, signed=signed)
+
+
 def _metric_columns(keys: Iterable[str], prefix: str = "") -> tuple[Column, ...]:
     return tuple(Column(key, prefix + metric(key).title) for key in keys)
 
@@ -134,14 +141,15 @@ def arm_table(evaluation: Evaluation) -> Table:
     return without_empty(Table(evaluation.title, heads, rows, notes(evaluation), BOLD))
 
 
+def mean(metrics: Metrics, key: str) -> Number | None:
+    """A metric of an arm. The spread is shown for success only, as in the paper; the others have theirs in JSON."""
+    spread = metrics.spread.get(key) if key in ("acc", "em") else None
+    return number(key, metrics.means[key], spread) if key in metrics.means else None
+
+
 def _figures(metrics: Metrics, keys: Sequence[str], best: Collection[str] = ()) -> list[Cell]:
-    """The spread is shown for success only, as in the paper; the others have theirs in JSON."""
-    cells: list[Cell] = []
-    for key in keys:
-        spread = metrics.spread.get(key) if key in ("acc", "em") else None
-        cell = number(key, metrics.means[key], spread) if key in metrics.means else None
-        cells.append(replace(cell, best=True) if cell and key in best else cell)
-    return cells
+    cells = [(key, mean(metrics, key)) for key in keys]
+    return [replace(cell, best=True) if cell and key in best else cell for key, cell in cells]
 
 
 def _best(measured: Sequence[tuple[ArmRuns, Metrics]], keys: Sequence[str]) -> dict[str, set[str]]:
@@ -197,20 +205,25 @@ def detail_tables(evaluation: Evaluation) -> tuple[Table, ...]:
     measured = evaluation.measured()
     every = [f"{kind}{k}" for kind in ("pass^", "pass@", "em^") for k in range(2, evaluation.shared.runs + 1)]
     keys = ["acc", *(key for key in every if any(key in metrics.means for _, metrics in measured))]
-    reliability: tuple[Row, ...] = tuple((arm.label, *_figures(metrics, keys)) for arm, metrics in measured)
-    usage: tuple[Row, ...] = tuple(
-        (arm.label, role, *(Number(counts[n] / 1000) for n in ("input", "cached", "output")))
-        for arm, metrics in measured
-        for role, counts in metrics.usage.items()
-    )
     names = list(dict.fromkeys(ending for _, metrics in measured for ending in metrics.endings))
-    endings: tuple[Row, ...] = tuple(
-        (arm.label, *(metrics.endings.get(name, 0) for name in names)) for arm, metrics in measured
-    )
+    counted_tokens = [(arm, role, tokens) for arm, metrics in measured for role, tokens in metrics.usage.items()]
+    kinds = ("input", "cached", "output")
     return (
-        Table("Reliability for every k", (*columns("arm"), *_metric_columns(keys)), reliability),
-        Table("Thousand tokens per task by role", columns("arm", "role", "input", "cached", "output"), usage),
-        Table("Endings", (*columns("arm"), *(Column(name, name or "?") for name in names)), endings),
+        Table(
+            "Reliability for every k",
+            (*columns("arm"), *_metric_columns(keys)),
+            tuple((arm.label, *_figures(metrics, keys)) for arm, metrics in measured),
+        ),
+        Table(
+            "Thousand tokens per task by role",
+            columns("arm", "role", *kinds),
+            tuple((arm.label, role, *(Number(of[kind] / 1000) for kind in kinds)) for arm, role, of in counted_tokens),
+        ),
+        Table(
+            "Endings",
+            (*columns("arm"), *(Column(name, name or "?") for name in names)),
+            tuple((arm.label, *(metrics.endings.get(name, 0) for name in names)) for arm, metrics in measured),
+        ),
     )
 
 
@@ -239,7 +252,7 @@ def difference_table(evaluation: Evaluation, against: str = PROMPTING) -> tuple[
     comparisons = compare_many(pairs, evaluation.shared, keys=keys, source=evaluation.source)
     keys = [key for key in keys if any(d.metric == key for c in comparisons for d in c.differences)]
     heads = (*columns("arm", "minus"), *_metric_columns(keys, "Δ "), *SIGN_TEST)
-    rows = tuple((c.first, c.second, *_deltas(c, keys), *_sign_test(c)) for c in comparisons)
+    rows = tuple((c.first, c.second, *_deltas(c, keys), *sign_test_cells(c)) for c in comparisons)
     meaning = f"win, lose, p: exact sign test on tasks solved in {'all runs' if runs > 1 else 'the run'}"
     table = Table("Paired differences", heads, rows, (STAR, meaning, *_pooled(pairs, comparisons)))
     return table, comparisons
@@ -263,15 +276,14 @@ def _deltas(comparison: Comparison, keys: Sequence[str]) -> list[Cell]:
     return [delta(differences[key], comparison.tasks) if key in differences else None for key in keys]
 
 
-def _sign_test(comparison: Comparison) -> Row:
+def sign_test_cells(comparison: Comparison) -> Row:
     return comparison.wins, comparison.losses, Number(comparison.p, 3, positive=True)
 
 
 def delta(difference: Difference, tasks: int) -> Number:
     """A difference as people read it. Over so few tasks that its interval says nothing, it is not marked."""
-    m = metric(difference.metric)
-    ends = (difference.low * m.scale, difference.high * m.scale)
-    return Number(difference.delta * m.scale, m.digits, interval=ends, signed=tasks >= FEWEST)
+    estimate = Estimate(difference.delta, difference.low, difference.high)
+    return interval(difference.metric, estimate, signed=tasks >= FEWEST)
 
 
 def percentage(share: Estimate, tasks: int) -> Number:
@@ -318,7 +330,7 @@ def group_comparison_table(comparisons: Mapping[str, Comparison], key: str) -> T
     """The same as a table."""
     every = tuple(comparisons.values())
     keys = list(dict.fromkeys(d.metric for c in every for d in c.differences))
-    rows = tuple((value, c.tasks, *_deltas(c, keys), *_sign_test(c)) for value, c in comparisons.items())
+    rows = tuple((value, c.tasks, *_deltas(c, keys), *sign_test_cells(c)) for value, c in comparisons.items())
     heads = (*columns("group", "tasks", group=key), *_metric_columns(keys, "Δ "), *SIGN_TEST)
     title = f"{every[0].first} minus {every[0].second}, by {key}" if every else f"by {key}"
     return Table(title, heads, rows, (STAR, *_group_notes(c.tasks for c in every)))

@@ -13,9 +13,9 @@ from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import label
 from recompact.evaluation.intervals import RELATIVE, Estimates, estimates, none_of
 from recompact.evaluation.metrics import metric
-from recompact.evaluation.summary import STAR, Evaluation, percentage
+from recompact.evaluation.summary import STAR, Evaluation, interval, percentage
 from recompact.stats import Estimate
-from recompact.tables import Cell, Column, Number, Table
+from recompact.tables import Cell, Column, Number, Table, columns
 from recompact.texts import counted
 
 
@@ -112,8 +112,10 @@ def sweep(evaluation: Evaluation, by_arm: Estimates | None = None) -> Sweep | No
 def sweep_table(budgets: Sweep) -> Table:
     """The sweep by arm and budget, with `none` on top."""
     keys = [key for key in (*sweep_keys(budgets.runs), RELATIVE) if key in budgets.lines[0].points[0].figures]
-    heads = (Column("arm", "arm"), Column("scope", "scope"), Column("budget", "budget"))
-    columns = (*heads, Column("compactions", "Compactions"), *(Column(k, _title(k)) for k in keys))
+    heads = (
+        *columns("arm", "scope", "budget", "compactions", compactions="Compactions"),
+        *(Column(key, _title(key)) for key in keys),
+    )
     rows: list[tuple[Cell, ...]] = []
     if budgets.none:
         rows.append(("none", None, None, None, *(_cell(budgets, budgets.none, key, whole=True) for key in keys)))
@@ -126,7 +128,7 @@ def sweep_table(budgets: Sweep) -> Table:
     notes = [f"{size} (bootstrap over tasks, 10,000 resamples). Budgets in tokens."]
     if RELATIVE in keys:
         notes.append(f"Δ Steps: steps beside those of `none`, in per cent. {STAR}")
-    return Table("By budget", columns, tuple(rows), tuple(notes))
+    return Table("By budget", heads, tuple(rows), tuple(notes))
 
 
 def _title(key: str) -> str:
@@ -138,5 +140,4 @@ def _cell(budgets: Sweep, figures: Mapping[str, Estimate], key: str, *, whole: b
         return None
     if key == RELATIVE:
         return percentage(figures[key], budgets.tasks)
-    estimate, m = figures[key], metric(key)
-    return Number(estimate.value * m.scale, m.digits, interval=(estimate.low * m.scale, estimate.high * m.scale))
+    return interval(key, figures[key])

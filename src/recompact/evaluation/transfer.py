@@ -1,12 +1,11 @@
-"""Does a template help models that it was not adapted with? One evaluation for each choice of models, side by side.
+"""Does a template help models that it was not adapted with?
 
-Comes in: evaluations of the same suite (or released records). Goes out: for every one of them and every scope the arm
-beside a reference and beside `none`, with the paired difference; the same as a table.
+Evaluations of one suite, each with other models, stand side by side: for every one and every scope the arm beside a
+reference and beside `none`, with the paired difference.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,10 +17,19 @@ from recompact.evaluation.arms import PROMPTING, built_in_arms, label
 from recompact.evaluation.metrics import Metrics, measure, metric, peak_source
 from recompact.evaluation.paired import Comparison, compare_many, size_warnings
 from recompact.evaluation.released import is_released, read_released
-from recompact.evaluation.summary import SIMULATED, STAR, delta, left_out, number, without_empty
+from recompact.evaluation.summary import (
+    SIGN_TEST,
+    SIMULATED,
+    STAR,
+    delta,
+    left_out,
+    mean,
+    sign_test_cells,
+    without_empty,
+)
 from recompact.store.runs import find_run
 from recompact.store.store import Store
-from recompact.tables import Cell, Column, Number, Table
+from recompact.tables import Cell, Column, Row, Table, columns
 
 Models = Mapping[str, str]
 """Role -> model."""
@@ -57,19 +65,12 @@ class Transferred:
     comparison: Comparison
 
     def to_json(self) -> dict[str, Any]:
+        names = ("models", "adapted_with", "scope", "budget", "arm", "against")
+        figures = {"none": self.none, "against": self.reference, "arm": self.moved}
         return {
             "run": self.setting,
-            "models": self.models,
-            "adapted_with": self.adapted_with,
-            "scope": self.scope,
-            "budget": self.budget,
-            "arm": self.arm,
-            "against": self.against,
-            "figures": {
-                "none": self.none.to_json() if self.none else None,
-                "against": self.reference.to_json(),
-                "arm": self.moved.to_json(),
-            },
+            **{name: getattr(self, name) for name in names},
+            "figures": {name: metrics.to_json() if metrics else None for name, metrics in figures.items()},
             "comparison": self.comparison.to_json(),
         }
 
@@ -89,12 +90,7 @@ class Transfer:
         return ("acc", f"pass^{self.runs}") if self.runs > 1 else ("acc",)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "runs": self.runs,
-            "simulated": self.simulated,
-            "rows": [row.to_json() for row in self.rows],
-            "notes": list(self.notes),
-        }
+        return {**vars(self), "rows": [row.to_json() for row in self.rows]}
 
 
 def read_setting(run: str, directory: Path) -> Setting:
@@ -108,10 +104,10 @@ def read_setting(run: str, directory: Path) -> Setting:
 def models_of(store: Store) -> Models:
     """The models that a run was made with, by role, as their servers call them."""
     tables = store.metadata.identity.get("models", {})
-    found: dict[str, list[str]] = {}
+    by_role: dict[str, list[str]] = {}
     for name, role in sorted(store.spent()):
-        found.setdefault(role, []).append(str(tables.get(name, {}).get("id", name)))
-    return {role: " + ".join(names) for role, names in sorted(found.items())}
+        by_role.setdefault(role, []).append(str(tables.get(name, {}).get("id", name)))
+    return {role: " + ".join(names) for role, names in sorted(by_role.items())}
 
 
 def said(models: Models | None) -> str:
@@ -153,20 +149,16 @@ def transfer(settings: Sequence[Setting], arms: Sequence[str] = (), against: str
 
 def _told_apart(settings: Sequence[Setting]) -> list[Setting]:
     """Evaluations of the same name get numbers."""
-    seen: Counter[str] = Counter()
-    found = []
-    for setting in settings:
-        seen[setting.name] += 1
-        again = seen[setting.name] > 1
-        found.append(replace(setting, name=f"{setting.name} ({seen[setting.name]})") if again else setting)
-    return found
+    names = [setting.name for setting in settings]
+    times = [names[: n + 1].count(name) for n, name in enumerate(names)]
+    return [replace(s, name=f"{s.name} ({n})") if n > 1 else s for s, n in zip(settings, times, strict=True)]
 
 
 def _in_all(settings: Sequence[Setting], against: str) -> tuple[str, ...]:
     """The arms that every evaluation has, but for those that come with Recompact and the reference."""
-    found = dict.fromkeys(arm.base for arm in settings[0].arms if arm.rows)
-    every = [name for name in found if all(any(a.base == name and a.rows for a in s.arms) for s in settings)]
-    names = tuple(name for name in every if name not in (*built_in_arms(), against))
+    bases = [dict.fromkeys(arm.base for arm in setting.arms if arm.rows) for setting in settings]
+    everywhere = [name for name in bases[0] if all(name in others for others in bases)]
+    names = tuple(name for name in everywhere if name not in (*built_in_arms(), against))
     if not names:
         there = "; ".join(f"{s.name}: {', '.join(arm.label for arm in s.arms) or 'none'}" for s in settings)
         raise InputError(
@@ -184,8 +176,7 @@ def _chosen(setting: Setting, names: Sequence[str], against: str) -> list[Pair]:
         if not moved:
             labels = ", ".join(arm.label for arm in there) or "none yet"
             raise InputError(f"{setting.name} has no arm {name!r}: it has {labels}")
-        for arm in moved:
-            pairs.append((arm, _reference(setting, there, arm, against)))
+        pairs += [(arm, _reference(setting, there, arm, against)) for arm in moved]
     return pairs
 
 
@@ -220,7 +211,7 @@ def _side_by_side(setting: Setting, pairs: Sequence[Pair], runs: int) -> tuple[A
 def _rows(setting: Setting, pairs: Sequence[Pair], whole: ArmRuns | None, shared: Common) -> list[Transferred]:
     involved = [arm for pair in pairs for arm in pair] + ([whole] if whole else [])
     source = peak_source(involved)
-    made = compare_many(pairs, shared, keys=("acc", f"pass^{shared.runs}", "steps"), source=source)
+    comparisons = compare_many(pairs, shared, keys=("acc", f"pass^{shared.runs}", "steps"), source=source)
     figures = {id(arm): measure(arm, shared.tasks, shared.runs, source) for arm in involved}
     return [
         Transferred(
@@ -236,7 +227,7 @@ def _rows(setting: Setting, pairs: Sequence[Pair], whole: ArmRuns | None, shared
             moved=figures[id(arm)],
             comparison=comparison,
         )
-        for (arm, other), comparison in zip(pairs, made, strict=True)
+        for (arm, other), comparison in zip(pairs, comparisons, strict=True)
     ]
 
 
@@ -261,50 +252,36 @@ def _notes(
 
 def _changed(chosen: Sequence[Sequence[Pair]], key: str) -> list[str]:
     """The arms, references too, that are not the same in all evaluations, as far as these tell."""
-    found: dict[str, list[set[Any]]] = {}
-    for pairs in chosen:
-        here: dict[str, set[Any]] = {}
+    by_name: dict[str, dict[int, set[Any]]] = {}
+    for number, pairs in enumerate(chosen):
         for arm in (arm for pair in pairs for arm in pair):
             if (value := arm.settings.get(key)) is not None:
-                here.setdefault(label(arm.base, arm.scope), set()).add(value)
-        for name, values in here.items():
-            found.setdefault(name, []).append(values)
-    return sorted(name for name, several in found.items() if any(values != several[0] for values in several))
+                by_name.setdefault(label(arm.base, arm.scope), {}).setdefault(number, set()).add(value)
+    return sorted(name for name, values in by_name.items() if len({frozenset(v) for v in values.values()}) > 1)
 
 
-def transfer_table(found: Transfer) -> Table:
+def transfer_table(across: Transfer) -> Table:
     """One row for each evaluation, scope and arm."""
-    heads = [Column("run", "run"), Column("models", "models"), Column("adapted_with", "adapted with")]
-    heads += [
-        Column("scope", "scope"),
-        Column("budget", "budget"),
-        Column("arm", "arm"),
-        Column("against", "reference"),
-        Column("tasks", "tasks"),
-    ]
-    columns = [*heads]
-    for key in found.keys:
+    names = ("run", "models", "adapted_with", "scope", "budget", "arm", "against", "tasks")
+    heads = list(columns(*names, adapted_with="adapted with", against="reference"))
+    for key in across.keys:
         title = metric(key).title
-        for name, word in ((f"{key}_none", "none"), (f"{key}_against", "reference"), (key, "arm")):
-            columns.append(Column(name, f"{title} {word}"))
-        columns.append(Column(f"{key}_delta", f"Δ {title}"))
-    columns += [Column("wins", "win"), Column("losses", "lose"), Column("p", "p")]
-    rows = tuple(_cells(row, found.keys) for row in found.rows)
-    solved = "all runs" if found.runs > 1 else "the run"
+        whose = {f"{key}_none": "none", f"{key}_against": "reference", key: "arm"}
+        heads += [
+            *(Column(name, f"{title} {word}") for name, word in whose.items()),
+            Column(f"{key}_delta", f"Δ {title}"),
+        ]
+    solved = "all runs" if across.runs > 1 else "the run"
     tests = f"win, lose, p: exact sign test on tasks solved in {solved}. Acc ± standard deviation across runs."
-    return without_empty(Table("Transfer", tuple(columns), rows, (STAR, tests, *found.notes)))
+    rows = tuple(_row(row, across.keys) for row in across.rows)
+    return without_empty(Table("Transfer", (*heads, *SIGN_TEST), rows, (STAR, tests, *across.notes)))
 
 
-def _cells(row: Transferred, keys: Sequence[str]) -> tuple[Cell, ...]:
-    adapted = said(row.adapted_with) if row.adapted_with else None
+def _row(row: Transferred, keys: Sequence[str]) -> Row:
+    adapted, comparison = said(row.adapted_with) if row.adapted_with else None, row.comparison
     cells: list[Cell] = [row.setting, said(row.models), adapted, row.scope, row.budget, row.arm, row.against]
-    cells.append(row.comparison.tasks)
+    cells.append(comparison.tasks)
     for key in keys:
-        cells += [_number(row.none, key), _number(row.reference, key), _number(row.moved, key)]
-        cells.append(delta(row.comparison.of(key), row.comparison.tasks))
-    comparison = row.comparison
-    return (*cells, comparison.wins, comparison.losses, Number(comparison.p, 3, positive=True))
-
-
-def _number(found: Metrics | None, key: str) -> Cell:
-    return number(key, found.means[key], found.spread.get(key) if key == "acc" else None) if found else None
+        cells += [mean(metrics, key) if metrics else None for metrics in (row.none, row.reference, row.moved)]
+        cells.append(delta(comparison.of(key), comparison.tasks))
+    return (*cells, *sign_test_cells(comparison))

@@ -8,35 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from recompact.report.document import Block, Line, Piece
 from recompact.template import PartDiff, SectionChange, Template, diff
 
 if TYPE_CHECKING:
     from recompact.candidate import Clause
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line that is new, gone or the same. Each piece says whether it is what differs; `clauses` are those that
-    first occur in this line."""
-
-    sign: Literal["+", "-", " "]
-    pieces: tuple[tuple[str, bool], ...]
-    clauses: tuple[Clause, ...] = ()
-
-    @property
-    def text(self) -> str:
-        return "".join(piece for piece, _ in self.pieces)
-
-
-@dataclass(frozen=True)
-class ChangedSection:
-    """One section: its heading, what happened to it in a word, and its lines."""
-
-    heading: str
-    what: str
-    lines: tuple[Line, ...]
 
 
 @dataclass(frozen=True)
@@ -45,7 +23,7 @@ class ChangedPart:
 
     part: str
     structure: tuple[tuple[str, str, str], ...]  # headings or placeholders that differ: what, before, after
-    sections: tuple[ChangedSection, ...]
+    sections: tuple[Block, ...]
     like: str = ""  # an earlier part that differs in exactly the same lines
 
 
@@ -74,7 +52,7 @@ def prompt_change(
     """Two named templates. `clauses` are those of the second."""
     unplaced = list(clauses)
     parts: list[ChangedPart] = []
-    seen: dict[tuple[ChangedSection, ...], str] = {}
+    seen: dict[tuple[Block, ...], str] = {}
     for part in diff(before[1], after[1]):
         sections = tuple(map(changed_section, part.changes))
         like = seen.setdefault(sections, part.part)
@@ -89,7 +67,7 @@ def _structure(part: PartDiff) -> tuple[tuple[str, str, str], ...]:
     return tuple((what, ", ".join(a) or "none", ", ".join(b) or "none") for what, (a, b) in both if a != b)
 
 
-def _with_clauses(section: ChangedSection, unplaced: list[Clause]) -> ChangedSection:
+def _with_clauses(section: Block, unplaced: list[Clause]) -> Block:
     """The section with each clause at the first new line that contains it; such clauses are placed."""
     lines = []
     for line in section.lines:
@@ -104,7 +82,7 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def changed_section(change: SectionChange) -> ChangedSection:
+def changed_section(change: SectionChange) -> Block:
     """A section's change in lines. Its heading is not among them, unless it differs itself."""
     before, after = change.before or "", change.after or ""
     what = "added" if change.before is None else "removed" if change.after is None else "changed"
@@ -113,32 +91,33 @@ def changed_section(change: SectionChange) -> ChangedSection:
     old, new = before.splitlines(), after.splitlines()
     if change.heading and (not old or not new or old[0] == new[0]):
         old, new = old[1:], new[1:]
-    return ChangedSection(change.heading or "(before the first heading)", what, tuple(changed_lines(old, new)))
+    return Block(change.heading or "(before the first heading)", tuple(changed_lines(old, new)), what)
 
 
 def changed_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[Line]:
     """Two texts as one list of lines; where as many lines were removed as were added, words are compared.
 
-    >>> [(line.sign, line.pieces) for line in changed_lines(["keep all"], ["keep nothing"])]
-    [('-', (('keep ', False), ('all', True))), ('+', (('keep ', False), ('nothing', True)))]
+    >>> [(line.sign, [piece.text for piece in line.pieces if piece.kind]) for line in changed_lines(["all"], ["none"])]
+    [('-', ['all']), ('+', ['none'])]
     """
     for kind, i, i_end, j, j_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if kind == "equal":
-            yield from (Line(" ", ((line, False),)) for line in before[i:i_end])
+            yield from (Line(" ", (Piece(line),)) for line in before[i:i_end])
         elif i_end - i == j_end - j:
             for old, new in zip(before[i:i_end], after[j:j_end], strict=True):
                 yield Line("-", _pieces(old, new))
                 yield Line("+", _pieces(new, old))
         else:
-            yield from (Line("-", ((line, False),)) for line in before[i:i_end])
-            yield from (Line("+", ((line, False),)) for line in after[j:j_end])
+            yield from (Line("-", (Piece(line),)) for line in before[i:i_end])
+            yield from (Line("+", (Piece(line),)) for line in after[j:j_end])
 
 
-def _pieces(line: str, other: str) -> tuple[tuple[str, bool], ...]:
+def _pieces(line: str, other: str) -> tuple[Piece, ...]:
     """A line in pieces: which of its words the other does not have."""
     words, others = line.split(" "), other.split(" ")
     pieces = []
     for kind, i, i_end, _, _ in SequenceMatcher(None, words, others, autojunk=False).get_opcodes():
         if i < i_end:
-            pieces.append((" ".join(words[i:i_end]) + (" " if i_end < len(words) else ""), kind != "equal"))
+            text = " ".join(words[i:i_end]) + (" " if i_end < len(words) else "")
+            pieces.append(Piece(text, "" if kind == "equal" else "differs"))
     return tuple(pieces)

@@ -5,7 +5,7 @@ Everything that is printed goes through `text`, which makes it visible; none of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console, RenderableType
 from rich.panel import Panel
@@ -14,16 +14,24 @@ from rich.table import Table
 from rich.text import Text
 
 from recompact.context import Turn
-from recompact.report.changes import ChangedPart, Line, PromptChange
-from recompact.report.content.cases import Block, Case, ContinuationView, Piece
+from recompact.report.changes import ChangedPart, PromptChange
+from recompact.report.content.cases import Case, ContinuationView
 from recompact.report.content.overview import outcome
+from recompact.report.document import Block, Fact, Line, Piece, score_facts
 from recompact.texts import counted, cut, visible, visible_line
 from recompact.trajectory import Boundary, Trajectory
 
 WIDE = 110  # columns from which on two texts are set side by side
 LONG = 1200  # characters of a message that are shown unless it is wanted in full
 FULL = "--full"  # the option that shows what was cut
-STYLES = {"": "", "dropped": "yellow", "cut": "dim italic", "note": "dim italic"}
+STYLES = {
+    "needed": "bold red",
+    "dropped": "yellow",
+    "differs": "bold underline",
+    "cut": "dim italic",
+    "note": "dim italic",
+}
+SIGNS = {"+": "green", "-": "red", " ": "dim"}
 
 
 def text(content: str, style: str = "") -> Text:
@@ -39,7 +47,7 @@ def heading(title: str, style: str = "dim") -> Rule:
 
 
 def print_case(out: Console, case: Case, simulated: bool) -> None:
-    """A boundary: its numbers, both contexts, what was dropped, and the continuations side by side."""
+    """A boundary: its numbers, what was needed and dropped, both contexts, and the continuations side by side."""
     marks = case.verdict if case.finding.effect else "no verdict"
     out.print(
         text(str(case.id), "bold"),
@@ -49,7 +57,10 @@ def print_case(out: Console, case: Case, simulated: bool) -> None:
     if case.task:
         out.print(Text("Task: ", "dim") + _pieces(case.task))
     out.print(text(case.sentence))
-    out.print(text("; ".join(f"{f.label}: {f.value}" + (f" ({f.note})" if f.note else "") for f in case.facts)))
+    out.print(text(case.need, "bold" if case.needed else "dim"))
+    if case.needed:
+        out.print(text(", ".join(case.needed), STYLES["needed"]))
+    out.print(_facts(case.facts))
     for note in case.notes:
         out.print(text(note, "yellow"))
     for cause in case.diagnosis.causes if case.diagnosis else ():
@@ -57,13 +68,13 @@ def print_case(out: Console, case: Case, simulated: bool) -> None:
     pre, post = case.finding.row.pre_tokens, case.finding.row.post_tokens
     _side_by_side(
         out,
-        _panel(f"PRE, {pre:,} tokens: what the compressor consumed", _context(case.before), "green"),
-        _panel(f"POST, {post:,} tokens: what replaced it", _context(case.after), "magenta"),
+        _panel(f"PRE, {pre:,} tokens: what the compressor consumed (- not in POST)", _context(case.before), "green"),
+        _panel(f"POST, {post:,} tokens: what replaced it (+ not in PRE)", _context(case.after), "magenta"),
     )
     literals, lines = len(case.literals) + case.more_literals, len(case.lines) + case.more_lines
-    out.print(heading(f"dropped: {counted(literals, 'literal')}, {counted(lines, 'line')}"))
+    out.print(heading(f"dropped and not needed: {counted(literals, 'literal')}; {counted(lines, 'line')} dropped"))
     if case.literals:
-        out.print(text(", ".join([*case.literals, *_more(case.more_literals)]), "yellow"))
+        out.print(text(", ".join([*case.literals, *_more(case.more_literals)]), STYLES["dropped"]))
     for line in (*case.lines, *_more(case.more_lines)):
         out.print(text(f"· {line}", "dim"))
     out.print(heading("continuations (≠ the two arms part here, ↻ done before the boundary)"))
@@ -75,11 +86,15 @@ def _more(number: int) -> list[str]:
     return [f"… {number:,} more: {FULL}"] if number else []
 
 
-def _pieces(pieces: Sequence[Piece]) -> Text:
-    line = Text()
+def _facts(facts: Iterable[Fact]) -> Text:
+    return text("; ".join(f"{f.label}: {f.value}" + (f" ({f.note})" if f.note else "") for f in facts))
+
+
+def _pieces(pieces: Sequence[Piece], style: str = "") -> Text:
+    line = Text(style=style)
     for piece in pieces:
         content = f" … ({piece.text}: {FULL})" if piece.kind == "cut" else piece.text
-        line.append(visible(content), STYLES[piece.kind])
+        line.append(visible(content), STYLES.get(piece.kind, ""))
     return line
 
 
@@ -88,7 +103,9 @@ def _context(blocks: Sequence[Block]) -> Text:
     for block in blocks:
         if block.title:
             body.append(f"[{visible_line(block.title)}]\n", "bold")
-        body.append_text(_pieces(block.pieces)).append("\n")
+        for line in block.lines:
+            for row in _pieces(line.pieces).split("\n"):
+                body.append(f"{line.sign} ", SIGNS[line.sign]).append_text(row).append("\n")
     return body if blocks else Text("Nothing.")
 
 
@@ -101,8 +118,8 @@ def _continuation(view: ContinuationView | None, arm: str) -> RenderableType:
         action = _pieces(step.action)
         action.stylize("bold" if step.diverges else "yellow" if step.again else "")
         body.append(f"{step.number:>3} {marks} ").append_text(action).append("\n")
-    if view.answer:
-        body.append("answer: ").append_text(_pieces(view.answer)).append("\n")
+    for fact in view.score:
+        body.append_text(_facts([fact])).append("\n")
     body.append(visible(view.error), "yellow")
     return _panel(view.title, body, "green" if view.success else "red")
 
@@ -127,30 +144,36 @@ def _panel(title: str, body: Text, style: str) -> RenderableType:
 # --- one trajectory
 
 
-def print_trajectory(out: Console, trajectory: Trajectory, limit: int | None = LONG) -> None:
-    """A trajectory with its boundaries marked; texts longer than the limit are cut."""
+def print_trajectory(
+    out: Console, trajectory: Trajectory, parts: Iterable[Turn | Boundary], limit: int | None = LONG
+) -> None:
+    """A trajectory with its boundaries marked, from its parts in their order; texts longer than the limit are cut."""
     for message in trajectory.context.prefix:
         out.print(text(f"[{message.role}]", "bold blue"))
         out.print(_cut(message.content, limit))
-    boundaries = {boundary.step: boundary for boundary in trajectory.boundaries}
-    for number, turn in enumerate(trajectory.turns):
-        if boundary := boundaries.get(number):
-            out.print(_boundary(boundary, limit))
-        out.print(heading(f"step {number + 1}"))
-        _print_turn(out, turn, limit)
+    step = compactions = 0
+    for part in parts:
+        if isinstance(part, Boundary):
+            compactions += 1
+            out.print(_boundary(part, limit))
+        else:
+            step += 1
+            out.print(heading(f"step {step}"))
+            _print_turn(out, part, limit)
     out.print(Rule(style="dim"))
-    out.print(*_outcome(trajectory))
+    out.print(*_outcome(trajectory, step, compactions))
+    if facts := score_facts(trajectory.score.value, trajectory.score.details, limit):
+        out.print(Text("score: ", "dim") + _facts(facts))
     for incident in trajectory.incidents:
         out.print(text(f"incident at step {incident.step}: {incident.kind}:", "yellow"), _cut(incident.text, limit))
     if trajectory.error:
         out.print(_cut(trajectory.error, limit, "yellow"))
 
 
-def _outcome(trajectory: Trajectory) -> tuple[Text, Text]:
+def _outcome(trajectory: Trajectory, steps: int, compactions: int) -> tuple[Text, Text]:
     success = trajectory.score.success
     usage = [f"{role} {u.input:,} in, {u.output:,} out" for role, u in trajectory.usage.items()]
-    compactions = counted(len(trajectory.boundaries), "compaction")
-    ending = f"{trajectory.ending} after {counted(trajectory.steps, 'step')}, {compactions}"
+    ending = f"{trajectory.ending} after {counted(steps, 'step')}, {counted(compactions, 'compaction')}"
     return (
         Text(outcome(success), "bold green" if success else "bold red"),
         text(f"{ending}; peak {trajectory.peak:,} tokens; {'; '.join(usage) or 'no tokens'}"),
@@ -197,17 +220,11 @@ def _print_part(out: Console, part: ChangedPart) -> None:
         out.print(text(f"The {what} differ, so the structure has changed:", "bold red"), soft_wrap=True)
         out.print(text(f"  a: {before}\n  b: {after}"), soft_wrap=True)
     for section in part.sections:
-        out.print(text(section.heading, "bold cyan") + Text(f"  {section.what}"), soft_wrap=True)
+        out.print(text(section.title, "bold cyan") + Text(f"  {section.note}"), soft_wrap=True)
         for line in section.lines:
             out.print(_changed_line(line), soft_wrap=True)
 
 
 def _changed_line(line: Line) -> Text:
     """A changed line with its new or removed words marked; an unchanged one is dimmed."""
-    if line.sign == " ":
-        return text(f"    {line.text}", "dim")
-    colour = "green" if line.sign == "+" else "red"
-    row = Text(f"  {line.sign} ", colour)
-    for piece, differs in line.pieces:
-        row.append(visible(piece), f"bold {colour} underline" if differs else colour)
-    return row
+    return Text(f"  {line.sign} ", SIGNS[line.sign]) + _pieces(line.pieces, SIGNS[line.sign])

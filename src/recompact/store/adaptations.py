@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from recompact.candidate import Candidate, EvidenceCounts, Selection
@@ -67,6 +69,17 @@ def read_adaptations(store: Store) -> tuple[AdaptationRecord, ...]:
             )
         )
     return tuple(records)
+
+
+def note_result(store: Store, hash: str, directory: Path) -> None:
+    """Record where an adapted template was written."""
+    where = os.path.relpath(directory.resolve(), store.path.parent.resolve())
+    store.set_metadata(replace(store.metadata, results={**store.metadata.results, hash: where}))
+
+
+def recorded_results(store: Store) -> dict[str, str]:
+    """Where the adapted templates of a run are, by hash, as seen from where the run is named."""
+    return {hash: os.path.normpath(store.path.parent / where) for hash, where in store.metadata.results.items()}
 
 
 def recorded_templates(store: Store) -> dict[str, Template]:

@@ -25,6 +25,7 @@ class RunMetadata:
     templates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # parts by hash of the template
     adaptations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what each method came to
     skipped: tuple[str, ...] = ()  # tasks that the run goes on without
+    results: Mapping[str, str] = field(default_factory=dict)  # hash -> directory, seen from that of the run file
     others: Mapping[str, Any] = field(default_factory=dict)  # keys that this version does not know, kept as they are
 
     @classmethod

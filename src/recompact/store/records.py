@@ -105,7 +105,7 @@ def read_trajectory(store: Store, unit: str) -> Trajectory:
         return _trajectory(store, data)
 
 
-def _trajectory(store: Store, data: Any) -> Trajectory:
+def _trajectory(store: Store, data: Mapping[str, Any]) -> Trajectory:
     message = _messages(store)
     return Trajectory(
         task=data["task"],
@@ -120,6 +120,26 @@ def _trajectory(store: Store, data: Any) -> Trajectory:
         incidents=tuple(Incident(*i) for i in data["incidents"]),
         error=data["error"],
     )
+
+
+def stream_trajectory(store: Store, unit: str) -> tuple[Trajectory, Iterator[Turn | Boundary]]:
+    """A trajectory with its prefix alone, and its turns and boundaries one by one, each boundary before the turn that
+    follows it and without its snapshot and actions: whatever the length, little of it is in memory at once."""
+    data = store.result(unit)
+    prefix = {"prefix": data["context"]["prefix"], "summary": None, "turns": []}
+    head = {**data, "turns": [], "boundaries": [], "context": prefix}
+
+    def parts() -> Iterator[Turn | Boundary]:
+        boundaries = (_lean_boundary(store, bytes.fromhex(key)) for key in data["boundaries"])
+        pending = next(boundaries, None)
+        for number in range(len(data["turns"]) + 1):
+            while pending and pending.step <= number:
+                yield pending
+                pending = next(boundaries, None)
+            if number < len(data["turns"]):
+                yield _turn(_messages(store), data["turns"][number])
+
+    return _trajectory(store, head), parts()
 
 
 def read_boundary(store: Store, unit: str, index: int) -> Boundary:
@@ -198,8 +218,16 @@ def _boundary_document(store: Store, boundary: Boundary) -> bytes:
     )
 
 
+def _lean_boundary(store: Store, key: bytes) -> Boundary:
+    lean = {**store.document(key), "snapshot": None, "actions": []}
+    return _boundary_of(store, lean, _messages(store))
+
+
 def _boundary(store: Store, key: bytes, message: _Messages) -> Boundary:
-    data = store.document(key)
+    return _boundary_of(store, store.document(key), message)
+
+
+def _boundary_of(store: Store, data: Mapping[str, Any], message: _Messages) -> Boundary:
     snapshot = data["snapshot"]
     return Boundary(
         index=data["index"],

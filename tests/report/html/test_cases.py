@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from report_support import (
+    Page,
     adapted_template,
     add_boundary,
     claim,
@@ -18,14 +19,25 @@ from report_support import (
     note_adaptation,
     selected,
 )
+from rich.console import Console
 
+from recompact.attribution.cases import evidence_of
+from recompact.attribution.continuations import continuation_unit
 from recompact.candidate import Candidate, Clause
+from recompact.chat import Message, ToolCall
+from recompact.context import Context, Turn
 from recompact.errors import InputError
-from recompact.report.content.cases import PAGE, Case, Piece
+from recompact.outcome import BoundaryId
+from recompact.report.content.cases import PAGE, TERMINAL, Case, case_of
 from recompact.report.content.report import Report, read_report
+from recompact.report.document import Fact, Piece
 from recompact.report.html.page import render
+from recompact.report.terminal import print_case
+from recompact.store.adaptations import note_result
+from recompact.store.records import write_continuation
 from recompact.store.store import Store
 from recompact.template import save
+from recompact.trajectory import Score, Trajectory
 
 
 @pytest.fixture(scope="module")
@@ -62,11 +74,17 @@ def test_a_case_tells_what_happened(case: Case) -> None:
 
 def test_what_was_dropped_is_marked_in_pre_and_only_that(case: Case) -> None:
     assert [block.title for block in case.before] == [f"step {n}" for n in range(1, 6)]
-    marked = [piece.text for block in case.before for piece in block.pieces if piece.kind == "dropped"]
+    lines = [line for block in case.before for line in block.lines]
+    marked = [piece.text for line in lines for piece in line.pieces if piece.kind == "dropped"]
     assert "rec-077" in marked
     assert "rec-577" not in case.literals  # it stands in the turn that was kept
     assert set(marked) <= set(case.literals)
-    assert [text_of(block.pieces) for block in case.after] == [
+    assert all(line.sign == "-" for line in lines if "rec-077" in line.text)
+    assert [(line.sign, line.text) for line in lines if "blue" not in line.text and "rec-" not in line.text] == [
+        *[(" ", "[result of look]")] * 5
+    ]
+    assert [line.sign for line in case.after[0].lines] == ["+"]
+    assert ["".join(text_of(line.pieces) for line in block.lines) for block in case.after] == [
         "## Goal\nSummary: blue",
         "1 turn after that stays verbatim, in PRE as in POST",
     ]
@@ -84,11 +102,83 @@ def test_continuations_stand_side_by_side_with_their_marks(case: Case) -> None:
     assert [step.again for step in pair.pre.steps] == [True] * 3 + [False]
     assert text_of(pair.post.steps[0].action) == 'look(page=0, note="blue")'
     assert text_of(pair.post.steps[0].observation).startswith('{"id": "rec-077"')
-    assert text_of(pair.post.answer) == "answer blue"
+    assert pair.post.score == (Fact("answer", "answer blue"),)
     assert [other.title for other in case.others] == [
         "PRE, draw 2: success, finished after 4 steps, 3 actions done before",
         "POST, draw 2: failure, finished after 12 steps, 6 actions done before",
     ]
+
+
+def needing(path: Path, fact: str = "rec-077") -> Path:
+    """A verified run whose PRE continuations use a fact that the summary dropped."""
+    make_verified(path, ["red"])
+    with Store.open(path) as store:
+        unit, name = "collect/task red", continuation_unit("task red", 1, "PRE", 9)
+        call = ToolCall("c", "look", json.dumps({"id": fact}))
+        turn = Turn(Message("assistant", "", (call,)), (Message("tool", "seen", call_id="c"),), 9)
+        score = Score(False, 0.5, {"answer": "42", "checks": {"paid": False}})
+        made = Trajectory("task red", (turn,), (), "finished", score, Context(()))
+        write_continuation(store, name, unit, 1, "PRE", 9, made, seconds=0.0)
+    return path
+
+
+def test_what_was_needed_and_dropped_comes_first(tmp_path: Path) -> None:
+    report = read_report([str(needing(tmp_path / "v.db"))], tmp_path)
+    (found,) = report.verified[0].cases
+    assert found.needed == ("rec-077",)
+    assert "rec-077" not in found.literals
+    marked = [p.text for block in found.before for line in block.lines for p in line.pieces if p.kind == "needed"]
+    assert marked == ["rec-077"]
+    html = render(report)
+    text = Page(html).text
+    assert text.index("Needed and dropped") < text.index("Success lost, H") < text.index("other literals dropped")
+    assert '<mark class="needed">rec-077</mark>' in html
+
+
+def test_the_terminal_shows_the_same_facts_first_and_the_details_of_scores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store.read(needing(tmp_path / "v.db")) as store:
+        evidence = evidence_of(store, BoundaryId("collect/task red", 1))
+    print_case(Console(width=100, highlight=False), case_of(evidence, True, TERMINAL), simulated=False)
+    shown = capsys.readouterr().out
+    assert shown.index("Needed and dropped") < shown.index("rec-077") < shown.index("Success lost, H")
+    for words in ("reward: 0.5", "answer: 42", 'checks: {"paid": false}', "PRE, draw 10", '- -> look({"page": 0'):
+        assert words in " ".join(shown.split()).replace("│ ", "")
+    data = evidence.to_json()
+    assert data["needed"] == ["rec-077"]
+    assert [pair["draw"] for pair in data["pairs"]] == [1, 2, 10]
+    assert data["pairs"][2]["PRE"]["details"]["answer"] == "42"
+
+
+def test_the_timeline_leads_to_the_cases(tmp_path: Path) -> None:
+    report = read_report([str(make_verified(tmp_path / "v.db", ["red", "blue"]))], tmp_path, top=1)
+    shown = report.verified[0].timeline
+    assert shown
+    assert [track.name for track in shown.tracks] == ["task blue", "task red"]
+    (first,), (second,) = (track.marks for track in shown.tracks)
+    assert (first.kind, first.anchor, second.anchor) == ("harmful", "boundary-1-1", "")
+    assert "after step 6: harmful, H +1.00, B +8.0" in first.title
+    assert shown.start < first.x < shown.tracks[0].end
+    drawing = re.search(r"<svg.*?</svg>", render(report), flags=re.DOTALL)
+    assert drawing
+    assert '<a href="#boundary-1-1">' in drawing[0]
+
+
+def test_a_page_says_where_the_adapted_template_is(tmp_path: Path) -> None:
+    run = make_verified(tmp_path / "runs" / "v.db", ["red"])
+    candidate = Candidate("pair-1", adapted_template())
+    with Store.open(run) as store:
+        note_adaptation(store, candidate, selected(candidate))
+        note_result(store, adapted_template().hash, tmp_path / "adapted")
+        (method, record), *_ = store.metadata.adaptations.items()
+        counts = {"pieces": 5, "diagnosed": 3, "abstained": 2}
+        store.set_metadata(replace(store.metadata, adaptations={method: {**record, "evidence": counts}}))
+    report = read_report([str(run)], tmp_path)
+    assert report.selections[0].path == str(tmp_path / "adapted")
+    assert report.selections[0].notes == ("Of 5 pieces of evidence: 3 diagnosed, 2 abstained on.",)
+    assert f"--arm adapted={tmp_path / 'adapted'}" in report.next[0].command
+    assert f'set template = "{tmp_path / "adapted"}"' in Page(render(report)).text
 
 
 def test_long_continuations_keep_their_beginning_and_their_end(tmp_path: Path) -> None:

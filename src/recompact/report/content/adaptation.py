@@ -2,34 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from recompact.candidate import Candidate, Selection
-from recompact.store.adaptations import read_adaptations, recorded_templates
+from recompact.adaptation.fit_table import fit_table
+from recompact.candidate import Candidate
+from recompact.store.adaptations import AdaptationRecord, read_adaptations, recorded_results, recorded_templates
 from recompact.store.store import Store
+from recompact.tables import Table
 from recompact.template import Template
+
+COUNTS = {"diagnosed": "diagnosed", "abstained": "abstained on", "failed": "without a usable answer", "cut": "cut"}
 
 
 @dataclass(frozen=True)
 class Adaptation:
-    """The candidates of one method, and how the fit runs chose among them."""
+    """The candidates of one method, and how the fit runs chose among them; `path` is where the winner was written."""
 
     method: str
     original: Template | None
     candidates: tuple[Candidate, ...]
-    selection: Selection | None
-
-    @property
-    def winner(self) -> Candidate | None:
-        if self.selection is None:
-            return None
-        return next((c for c in self.candidates if c.name == self.selection.winner and c.template), None)
+    winner: Candidate | None
+    statement: str
+    table: Table | None
+    notes: tuple[str, ...]
+    path: str
 
 
 def adaptations(store: Store) -> tuple[Adaptation, ...]:
     """What the run holds, method by method."""
-    templates = recorded_templates(store)
+    templates, results = recorded_templates(store), recorded_results(store)
     return tuple(
-        Adaptation(record.method, templates.get(record.original), record.candidates, record.selection)
+        _adaptation(record, templates.get(record.original), results, store.metadata.adaptations[record.method])
         for record in read_adaptations(store)
     )
+
+
+def _adaptation(
+    record: AdaptationRecord, original: Template | None, results: Mapping[str, str], data: Mapping[str, Any]
+) -> Adaptation:
+    selection = record.selection
+    winner = next((c for c in record.candidates if selection and c.name == selection.winner and c.template), None)
+    return Adaptation(
+        method=record.method,
+        original=original,
+        candidates=record.candidates,
+        winner=winner,
+        statement=selection.statement if selection else "The candidates have not all been run on the fit tasks yet.",
+        table=fit_table(selection) if selection else None,
+        notes=_notes(data),
+        path=results.get(winner.template.hash, "") if winner and winner.template else "",
+    )
+
+
+def _notes(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the record says of the evidence, as far as it does: how much was diagnosed, abstained on or cut."""
+    counts = data.get("evidence") or {}
+    parts = ", ".join(f"{counts[key]} {words}" for key, words in COUNTS.items() if counts.get(key))
+    evidence = f"Of {counts.get('pieces', '?')} pieces of evidence: {parts}." if parts else ""
+    selection = data.get("selection") or {}
+    return tuple(filter(None, (evidence, data.get("statement", ""), *selection.get("notes", ()))))

@@ -5,18 +5,17 @@ The terminal and the page render the same `Case`; `Limits` says how much of its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from recompact.adaptation.diagnosis import Diagnosis
 from recompact.attribution.cases import Continuation, DrawPair, Evidence, evidence_of
-from recompact.attribution.divergence import consumed, literal_spans, turn_actions
+from recompact.attribution.divergence import consumed, consumed_texts, turn_actions
 from recompact.attribution.findings import Finding, Findings
-from recompact.context import Turn
 from recompact.outcome import BoundaryId, Outcome
 from recompact.report.content.harm import is_harmful, with_effect
 from recompact.report.content.overview import outcome
+from recompact.report.document import Block, Fact, Line, Piece, diffed, note_block, score_facts, shortened
 from recompact.store.store import Store
 from recompact.tables import signed
 from recompact.texts import action_line, counted, cut
@@ -32,7 +31,7 @@ class Limits:
     turn: int | None = 1500
     action: int | None = 300
     observation: int | None = 260
-    answer: int | None = 200
+    details: int | None = 200
     last: int | None = 120  # the last action of a draw that is not shown in full
     turns: int | None = 40
     steps: int | None = 24  # besides the last one
@@ -56,33 +55,8 @@ TERMINAL = Limits(
     kept_turns=True,
 )
 FULL = replace(
-    TERMINAL, task=None, summary=None, turn=None, action=None, answer=None, last=None, literals=None, lines=None
+    TERMINAL, task=None, summary=None, turn=None, action=None, details=None, last=None, literals=None, lines=None
 )
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A piece of a text: as it is, a literal that was dropped, what was cut, or a note of ours."""
-
-    text: str
-    kind: Literal["", "dropped", "cut", "note"] = ""
-
-
-@dataclass(frozen=True)
-class Block:
-    """A titled text: a summary, a turn, or a continuation on one line with its last action."""
-
-    title: str
-    pieces: tuple[Piece, ...]
-
-
-@dataclass(frozen=True)
-class Fact:
-    """A number with its label, and what belongs to it in small print."""
-
-    label: str
-    value: str
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,7 +79,7 @@ class ContinuationView:
     steps: tuple[Step, ...]
     hidden: int
     last: Step | None
-    answer: tuple[Piece, ...]
+    score: tuple[Fact, ...]
     error: str
 
 
@@ -120,7 +94,7 @@ class PairView:
 
 @dataclass(frozen=True)
 class Case:
-    """One boundary in full."""
+    """One boundary in full. `needed` are the dropped facts that mattered, `literals` the others that were dropped."""
 
     finding: Finding
     harmful: bool
@@ -129,6 +103,7 @@ class Case:
     sentence: str
     facts: tuple[Fact, ...]
     notes: tuple[str, ...]
+    needed: tuple[str, ...]
     before: tuple[Block, ...]
     after: tuple[Block, ...]
     literals: tuple[str, ...]
@@ -149,6 +124,13 @@ class Case:
             return "not harmful"
         channel = self.finding.effect.channel if self.finding.effect else "none"
         return f"harmful: {channel}" if channel != "none" else "harmful"
+
+    @property
+    def need(self) -> str:
+        """What the needed facts are, before they are listed, or that there is none."""
+        if self.needed:
+            return "Needed and dropped (PRE continuations used it, and it stands nowhere in POST):"
+        return "No PRE continuation used a literal that the summary dropped."
 
 
 def worst_cases(store: Store, findings: Findings, top: int, prefix: str) -> tuple[Case, ...]:
@@ -172,7 +154,8 @@ def case_of(
     evidence: Evidence, harmful: bool, limits: Limits, diagnosis: Diagnosis | None = None, anchor: str = ""
 ) -> Case:
     """The case of one boundary."""
-    boundary, literals, lines = evidence.boundary, evidence.dropped.literals, evidence.dropped.lines
+    boundary, lines = evidence.boundary, evidence.dropped.lines
+    literals = tuple(literal for literal in evidence.dropped.literals if literal not in evidence.needed)
     pairs = evidence.pairs if limits.all_pairs else evidence.pairs and (telling_pair(evidence.pairs),)
     in_full = [side for pair in pairs for side in (pair.pre, pair.post)]
     return Case(
@@ -183,7 +166,8 @@ def case_of(
         sentence=_sentence(evidence.finding),
         facts=_facts(evidence.finding),
         notes=_notes(evidence),
-        before=_before(boundary, frozenset(literals), limits),
+        needed=evidence.needed,
+        before=_before(evidence, limits),
         after=_after(boundary, limits),
         literals=literals[: limits.literals],
         more_literals=len(literals) - len(literals[: limits.literals]),
@@ -209,7 +193,7 @@ def telling_pair(pairs: Sequence[DrawPair]) -> DrawPair:
 def _task(boundary: Boundary, limits: Limits) -> tuple[Piece, ...]:
     """What the agent was asked to do: the last user message of its prefix."""
     asked = [message.content for message in boundary.pre.prefix if message.role == "user"]
-    return _shortened(asked[-1], limits.task) if asked else ()
+    return shortened(asked[-1], limits.task) if asked else ()
 
 
 def _sentence(finding: Finding) -> str:
@@ -272,14 +256,18 @@ def _notes(evidence: Evidence) -> tuple[str, ...]:
 # --- contexts
 
 
-def _before(boundary: Boundary, dropped: Set[str], limits: Limits) -> tuple[Block, ...]:
-    """What the compressor consumed, with the literals marked that occur nowhere in POST."""
-    previous = boundary.pre.summary
-    blocks = [Block("previous summary", _marked(previous.text, limits.summary, dropped))] if previous else []
-    turns = consumed(boundary)
-    blocks += _turn_blocks(turns[: limits.turns], _first_step(boundary), limits, dropped)
+def _before(evidence: Evidence, limits: Limits) -> tuple[Block, ...]:
+    """What the compressor consumed: the lines and literals marked that occur nowhere in POST."""
+    boundary, turns = evidence.boundary, consumed(evidence.boundary)
+    marks = dict.fromkeys(evidence.dropped.literals, "dropped") | dict.fromkeys(evidence.needed, "needed")
+    gone, previous, first = evidence.dropped.lines, boundary.pre.summary, _first_step(boundary)
+    blocks = []
+    if previous:
+        blocks.append(replace(diffed(previous.text, limits.summary, "-", gone, marks), title="previous summary"))
+    for n, turn in enumerate(turns[: limits.turns], first):
+        blocks.append(replace(diffed(turn.text, limits.turn, "-", gone, marks), title=f"step {n}"))
     if hidden := len(turns) - len(turns[: limits.turns]):
-        blocks.append(Block("", (Piece(f"{counted(hidden, 'turn')} more", "cut"),)))
+        blocks.append(note_block(f"{counted(hidden, 'turn')} more", "cut"))
     return tuple(blocks)
 
 
@@ -288,45 +276,21 @@ def _first_step(boundary: Boundary) -> int:
     return boundary.step - len(boundary.pre.turns) + 1
 
 
-def _turn_blocks(turns: Sequence[Turn], first: int, limits: Limits, dropped: Set[str] = frozenset()) -> list[Block]:
-    return [Block(f"step {n}", _marked(turn.text, limits.turn, dropped)) for n, turn in enumerate(turns, first)]
-
-
 def _after(boundary: Boundary, limits: Limits) -> tuple[Block, ...]:
-    """What replaced it, and the turns that stay verbatim."""
-    gone, kept = len(consumed(boundary)), boundary.post.turns
-    if boundary.post.summary:
-        blocks = [Block("summary", _marked(boundary.post.summary.text, limits.summary))]
+    """What replaced it, with its new lines marked, and the turns that stay verbatim."""
+    gone, kept, summary = len(consumed(boundary)), boundary.post.turns, boundary.post.summary
+    if summary:
+        before = "\n".join(consumed_texts(boundary))
+        new = [line.strip() for line in summary.text.splitlines() if line.strip() and line.strip() not in before]
+        blocks = [replace(diffed(summary.text, limits.summary, "+", new, {}), title="summary")]
     else:
-        blocks = [Block("", (Piece(f"nothing: {counted(gone, 'turn')} dropped without a summary", "note"),))]
+        blocks = [note_block(f"nothing: {counted(gone, 'turn')} dropped without a summary")]
     if kept:
         stay = f"{counted(len(kept), 'turn')} after that {'stays' if len(kept) == 1 else 'stay'} verbatim"
-        blocks.append(Block("", (Piece(f"{stay}, in PRE as in POST", "note"),)))
-    if limits.kept_turns:
-        blocks += _turn_blocks(kept, _first_step(boundary) + gone, limits)
+        blocks.append(note_block(f"{stay}, in PRE as in POST"))
+    for n, turn in enumerate(kept if limits.kept_turns else (), _first_step(boundary) + gone):
+        blocks.append(replace(diffed(turn.text, limits.turn, " ", (), {}), title=f"step {n}"))
     return tuple(blocks)
-
-
-def _marked(text: str, limit: int | None, dropped: Set[str] = frozenset()) -> tuple[Piece, ...]:
-    """The text in pieces, with the dropped literals marked."""
-    kept, more = cut(text, limit)
-    pieces = []
-    done = 0
-    for start, end in literal_spans(kept) if dropped else ():
-        if kept[start:end] in dropped:
-            pieces += [Piece(kept[done:start]), Piece(kept[start:end], "dropped")]
-            done = end
-    pieces.append(Piece(kept[done:]))
-    return (*(piece for piece in pieces if piece.text), *_rest(more))
-
-
-def _shortened(text: str, limit: int | None) -> tuple[Piece, ...]:
-    kept, more = cut(text, limit)
-    return (Piece(kept), *_rest(more))
-
-
-def _rest(more: int) -> tuple[Piece, ...]:
-    return (Piece(f"{more:,} more characters", "cut"),) if more else ()
 
 
 # --- continuations
@@ -348,22 +312,22 @@ def _continuation_view(continuation: Continuation, divergence: int | None, limit
     steps = tuple(
         Step(
             number=n + 1,
-            action=_shortened(action, limits.action),
-            observation=_shortened(observation, limits.observation) if limits.observation else (),
+            action=shortened(action, limits.action),
+            observation=shortened(observation, limits.observation) if limits.observation else (),
             diverges=n == divergence,
             again=n in again,
         )
         for n, (action, observation) in enumerate(_actions(continuation.trajectory))
     )
     hidden = max(0, len(steps) - limits.steps - 1) if limits.steps else 0
-    answer = continuation.trajectory.score.details.get("answer")
+    score = continuation.trajectory.score
     return ContinuationView(
         title=_title(continuation),
         success=continuation.row.success,
         steps=steps[: limits.steps] if hidden else steps,
         hidden=hidden,
         last=steps[-1] if hidden else None,
-        answer=() if answer is None else _shortened(str(answer), limits.answer),
+        score=score_facts(score.value, score.details, limits.details),
         error=cut(continuation.row.error, limits.action)[0],
     )
 
@@ -385,4 +349,4 @@ def _line(continuation: Continuation, limits: Limits) -> Block:
     text, actions = _title(continuation), continuation.actions
     if continuation.repeated:
         text += f", {counted(len(continuation.repeated), 'action')} done before"
-    return Block(text, _shortened(action_line(actions[-1]), limits.last) if actions else ())
+    return Block(text, (Line(" ", shortened(action_line(actions[-1]), limits.last)),) if actions else ())

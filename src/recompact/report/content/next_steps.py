@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from recompact.report.content.answer import ArmContrast, MetricVerdict
 from recompact.report.content.harm import Harm
@@ -28,9 +29,11 @@ def next_steps(
     *,
     simulated: bool,
     adapted: bool = False,
+    places: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[NextStep, ...]:
-    """`harms` come with the run's name as a command takes it; `adapted` says that a template was made from one."""
-    steps = _after_gains(gains)
+    """`harms` come with the run's name as a command takes it; `adapted` says that a template was made from one;
+    `places` are the directories of templates, by arm, and under "" that of the adaptation."""
+    steps = _after_gains(gains, places)
     steps += [step for run, harm in harms for step in _after_harm(run, harm, adapted or bool(gains))]
     contrasts = [*costs, *gains]
     if not harms and costs:
@@ -38,9 +41,8 @@ def next_steps(
             NextStep("Find out which compactions do harm.", "recompact collect CONFIG && recompact verify CONFIG")
         )
     if adapted and not gains:
-        steps.append(
-            NextStep("Measure what the adapted template changes on tasks that it has not seen.", _EVALUATE_BOTH)
-        )
+        both = f"{_EVALUATE} --arm {shlex.quote('adapted=' + places.get('', UNKNOWN))}"
+        steps.append(NextStep("Measure what the adapted template changes on tasks that it has not seen.", both))
     elif harms and not contrasts:
         steps.append(NextStep("Measure what compaction costs end to end.", _EVALUATE))
     if contrasts and (few := _few(contrasts[0])):
@@ -53,10 +55,10 @@ def next_steps(
 
 
 _EVALUATE = "recompact evaluate CONFIG --arm none --arm prompting --runs 3"
-_EVALUATE_BOTH = f"{_EVALUATE} --arm adapted=DIRECTORY"
+UNKNOWN = "DIRECTORY"  # where no record says where a template is
 
 
-def _after_gains(gains: Sequence[ArmContrast]) -> list[NextStep]:
+def _after_gains(gains: Sequence[ArmContrast], places: Mapping[str, str]) -> list[NextStep]:
     """The arm that gains most, if one does; a template that does worse is not to be used."""
     if not gains:
         return []
@@ -67,14 +69,17 @@ def _after_gains(gains: Sequence[ArmContrast]) -> list[NextStep]:
     if won := [gain for gain in sound if "better" in _success(gain)]:
         name = max(won, key=lambda gain: gain.comparison.of("acc").delta).comparison.first
         but = f" But {', '.join(gain.comparison.first for gain in worse)} did worse." if worse else ""
-        return [
-            NextStep(f'Use the template of {name}: set template = "DIRECTORY" under [compressor] in your config.{but}')
-        ]
+        return [NextStep(f"Use the template of {name}: {_use(name, places)}{but}")]
     if cheaper := [gain for gain in sound if "better" in _effort(gain) and "worse" not in _effort(gain)]:
         name = cheaper[0].comparison.first
-        return [NextStep(f"The template of {name} saves work; whether the agent succeeds more often is open. Try it.")]
+        text = f"The template of {name} saves work; whether the agent succeeds more often is open."
+        return [NextStep(f"{text} To try it, {_use(name, places)}")]
     text = "No template has shown a gain yet. Adapt on more training tasks before you change anything."
     return [NextStep(text, "recompact adapt CONFIG")]
+
+
+def _use(name: str, places: Mapping[str, str]) -> str:
+    return f'set template = "{places.get(name, UNKNOWN)}" under [compressor] in your config.'
 
 
 def _success(gain: ArmContrast) -> tuple[MetricVerdict | None, ...]:

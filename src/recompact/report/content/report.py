@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recompact.adaptation.fit_table import fit_table
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.released import is_released
@@ -32,20 +31,10 @@ from recompact.report.content.runs import (
 from recompact.report.content.transfer import across_models
 from recompact.store.runs import boundary_rows, continuation_rows, find_run, overview, trajectories
 from recompact.store.store import Store
-from recompact.tables import Table
 from recompact.version import __version__
 
 TITLE = "What compaction does to this agent"
 MANY = 20  # intervals from which on some exclude zero by chance
-
-
-@dataclass(frozen=True)
-class SelectionReport:
-    """How an adaptation chose its template; no table where it has not chosen yet."""
-
-    method: str
-    statement: str
-    table: Table | None
 
 
 @dataclass(frozen=True)
@@ -64,7 +53,7 @@ class Report:
     no_transfer: str  # why several evaluations make none
     verified: tuple[VerificationReport, ...]
     prompts: tuple[PromptChange, ...]
-    selections: tuple[SelectionReport, ...]
+    selections: tuple[Adaptation, ...]
     provenance: tuple[Provenance, ...]
     simulated: tuple[str, ...]  # the runs whose models are simulated
     anchors: Mapping[str, str]  # boundary -> where it is shown
@@ -153,14 +142,14 @@ def _report(read: _Runs, prompts: tuple[PromptChange, ...], title: str, date: st
         lead=lead(read.evaluations, read.verified),
         figures=key_figures(read.evaluations, read.verified),
         warnings=_warnings(read),
-        next=next_steps(costs, gains, harms, simulated=bool(simulated), adapted=adapted),
+        next=next_steps(costs, gains, harms, simulated=bool(simulated), adapted=adapted, places=_places(read)),
         evaluations=tuple(read.evaluations),
         legend=legend([run.evaluation for run in read.evaluations]) if read.evaluations else (),
         transfer=across if isinstance(across, Transfer) else None,
         no_transfer=across if isinstance(across, str) else "",
         verified=tuple(read.verified),
         prompts=prompts,
-        selections=tuple(map(_selection, read.adapted)),
+        selections=tuple(read.adapted),
         provenance=(
             *(run.provenance for run in read.evaluations),
             *(run.provenance for run in read.verified),
@@ -169,6 +158,14 @@ def _report(read: _Runs, prompts: tuple[PromptChange, ...], title: str, date: st
         simulated=tuple(dict.fromkeys([*simulated, *read.simulated])),
         anchors={str(case.id): case.anchor for run in read.verified for case in run.cases},
     )
+
+
+def _places(read: _Runs) -> dict[str, str]:
+    """Where templates are, as far as the runs say: by an arm's label, and under "" that of an adaptation."""
+    paths = {a.winner.template.hash: a.path for a in read.adapted if a.winner and a.winner.template and a.path}
+    arms = [arm for run in read.evaluations for arm in run.evaluation.arms]
+    by_arm = {arm.label: arm.settings.get("directory") or paths.get(arm.settings.get("template", "")) for arm in arms}
+    return {name: path for name, path in {**by_arm, "": next(iter(paths.values()), None)}.items() if path}
 
 
 def _warnings(read: _Runs) -> tuple[str, ...]:
@@ -184,10 +181,3 @@ def _warnings(read: _Runs) -> tuple[str, ...]:
     intervals = sum(len(contrast.changes) for contrast in contrasts)
     many = f"{intervals} differences are shown: one in twenty excludes zero by chance, even between equals."
     return (*warnings, many) if intervals > MANY else tuple(warnings)
-
-
-def _selection(adaptation: Adaptation) -> SelectionReport:
-    if adaptation.selection is None:
-        statement = "The candidates have not all been run on the fit tasks yet."
-        return SelectionReport(adaptation.method, statement, None)
-    return SelectionReport(adaptation.method, adaptation.selection.statement, fit_table(adaptation.selection))

@@ -39,6 +39,7 @@ from recompact.report.content.provenance import (
     released_provenance,
     verified_provenance,
 )
+from recompact.report.content.timeline import Timeline, timeline
 from recompact.store.adaptations import recorded_templates
 from recompact.store.runs import overview, trajectories
 from recompact.store.store import Store
@@ -77,6 +78,7 @@ class VerificationReport:
     counts: Table
     boundaries: Table
     cases: tuple[Case, ...]
+    timeline: Timeline | None
     simulated: bool
     provenance: Provenance
 
@@ -174,6 +176,7 @@ def verified_run(store: Store, name: str, top: int, prefix: str, *, adapted: boo
         counts=counts_table(every, {row.unit: row.success for row in rows}),
         boundaries=boundary_table(every),
         cases=cases,
+        timeline=timeline(every, {str(case.id): case.anchor for case in cases}),
         simulated=overview(store).simulated,
         provenance=verified_provenance(store, str(store.path), every, worst, adapted=adapted),
     )

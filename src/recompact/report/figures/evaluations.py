@@ -9,14 +9,12 @@ from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import label
 from recompact.evaluation.intervals import Estimates, none_of
 from recompact.evaluation.metrics import metric
-from recompact.evaluation.summary import Evaluation
-from recompact.evaluation.sweep import reliability
+from recompact.evaluation.summary import Evaluation, interval
+from recompact.evaluation.sweep import reliability, swept_arms
 from recompact.report.figures.figure import Figure
-from recompact.report.figures.labels import Named, place
 from recompact.report.figures.style import (
     FINE,
     INK,
-    NAME,
     Look,
     drawing,
     grid,
@@ -27,7 +25,7 @@ from recompact.report.figures.style import (
     powers,
     short_label,
 )
-from recompact.tables import Cell, Column, Number, Table
+from recompact.tables import Column, Row, Table, columns
 from recompact.texts import counted
 
 FEW = 8  # arms up to which intervals do not get into each other's way
@@ -117,49 +115,45 @@ def _and(arms: Sequence[ArmRuns]) -> str:
 
 def figures_table(title: str, evaluation: Evaluation, estimates: Estimates, keys: Sequence[str]) -> Table:
     """These figures of all arms, whole, with their intervals."""
-    heads = (Column("arm", "arm"), Column("scope", "scope"), Column("budget", "budget"))
-    rows: list[tuple[Cell, ...]] = []
+    heads = (*columns("arm", "scope", "budget"), *(Column(key, metric(key).title) for key in keys))
+    rows: list[Row] = []
     for arm in evaluation.arms:
-        cells = [_number(estimates, arm, key) for key in keys]
+        own = estimates[arm.label]
+        cells = [interval(key, own[key]) if key in own else None for key in keys]
         rows.append((arm.name, arm.scope, arm.settings.get("budget"), *cells))
-    return Table(title, (*heads, *(Column(key, metric(key).title) for key in keys)), tuple(rows))
-
-
-def _number(estimates: Estimates, arm: ArmRuns, key: str) -> Cell:
-    if key not in estimates[arm.label]:
-        return None
-    e, m = estimates[arm.label][key], metric(key)
-    return Number(e.value * m.scale, m.digits, interval=(e.low * m.scale, e.high * m.scale))
+    return Table(title, heads, tuple(rows))
 
 
 def tokens_figure(evaluation: Evaluation, estimates: Estimates) -> Figure:
     """Pass^k against thousand tokens per task, the compressor's included."""
     key = reliability(evaluation.shared.runs)
     arms = [arm for arm in evaluation.arms if "tokens" in estimates[arm.label]]
-    families = _families(arms)
-    names = [short_label(label(family[0].base, family[0].scope), NAME) for family in families]
-    with drawing(5.4, 3.6 + (legend_height(names, 5.4) if names else 0)) as figure:
+    families = [[by_budget[budget] for budget in sorted(by_budget)] for by_budget in swept_arms(evaluation).values()]
+    colors = arm_looks(evaluation)
+    entries = [look_of(own[0], colors).entry(label(own[0].base, own[0].scope), own[0].scope) for own in families]
+    points = {arm.label: _point(estimates, arm, key) for arm in arms}
+    with drawing(5.4, 3.6 + (legend_height([entry.get_label() for entry in entries], 5.4) if entries else 0)) as figure:
         axes = figure.subplots()
-        colors = arm_looks(evaluation)
-        lines = [_trace(axes, budgets, estimates, key, look_of(budgets[0], colors)) for budgets in families]
+        for own in families:
+            look, line = look_of(own[0], colors), [points[arm.label] for arm in own if arm.label in points]
+            axes.plot(*zip(*line, strict=True), look.line(own[0].scope), color=look.color, lw=0.8, alpha=0.6)
         for arm in arms:
-            x, y = estimates[arm.label]["tokens"].value / 1000, estimates[arm.label][key]
-            look = look_of(arm, colors)
+            look, (x, y), e = look_of(arm, colors), points[arm.label], estimates[arm.label][key]
             if len(arms) <= FEW:
-                ends = [Named(x, 100 * y.low, ""), Named(x, 100 * y.high, "")]
-                axes.plot([x, x], [end.y for end in ends], color=look.color, alpha=0.3, lw=1.0)
-                lines.append(ends)
-            axes.plot([x], [100 * y.value], look.marker(arm.scope), color=look.color)
+                axes.plot([x, x], [100 * e.low, 100 * e.high], color=look.color, alpha=0.3, lw=1.0)
+            axes.plot([x], [y], look.marker(arm.scope), color=look.color)
         axes.set_xlabel("thousand tokens per task (agent and compressor, input and output)")
         axes.set_ylabel(f"{powers(metric(key).title)}, %")
         axes.set_title("↖ better", fontsize=FINE, alpha=0.75, pad=3)
-        axes.margins(x=0.16, y=0.1)
+        axes.margins(x=0.1, y=0.1)
         low, high = axes.get_ylim()
         axes.set_ylim(max(low, -2), min(high, 103))
         grid(axes, "both")
-        if families:
-            _family_legend(figure, families, colors)
-        place(axes, [_named(arm, estimates, key, look_of(arm, colors), families) for arm in arms], avoid=lines)
+        if entries:
+            legend(figure, entries)
+        swept = {arm.label: f"{arm.settings['budget']:,}" for own in families for arm in own}
+        named = [(swept.get(a.label) or short_label(a.label, 30), points[a.label], look_of(a, colors)) for a in arms]
+        _name_points(axes, named)
     return Figure(
         "reliability-tokens",
         "Reliability against tokens",
@@ -169,38 +163,20 @@ def tokens_figure(evaluation: Evaluation, estimates: Estimates) -> Figure:
     )
 
 
-def _named(
-    arm: ArmRuns, estimates: Estimates, key: str, look: Look, families: Sequence[Sequence[ArmRuns]] = ()
-) -> Named:
-    """A point by its arm's label, or by its budget alone where a line and the legend say which arm it is."""
-    x, y = estimates[arm.label]["tokens"].value / 1000, 100 * estimates[arm.label][key].value
-    swept = any(arm is other for budgets in families for other in budgets)
-    return Named(x, y, f"{arm.settings['budget']:,}" if swept else short_label(arm.label, 30), look.color)
+def _point(estimates: Estimates, arm: ArmRuns, key: str) -> tuple[float, float]:
+    return estimates[arm.label]["tokens"].value / 1000, 100 * estimates[arm.label][key].value
 
 
-def _family_legend(figure: Any, families: Sequence[Sequence[ArmRuns]], colors: dict[str, Look]) -> None:
-    arms = [budgets[0] for budgets in families]
-    legend(figure, [look_of(arm, colors).entry(label(arm.base, arm.scope), arm.scope) for arm in arms])
-
-
-def _families(arms: Sequence[ArmRuns]) -> list[list[ArmRuns]]:
-    """Arms of the same name and scope under several budgets, by budget."""
-    by_name: dict[tuple[str, str | None], list[ArmRuns]] = {}
-    for arm in arms:
-        if arm.settings.get("budget"):
-            by_name.setdefault((arm.base, arm.scope), []).append(arm)
-    return [
-        sorted(budgets, key=lambda arm: int(arm.settings["budget"])) for budgets in by_name.values() if len(budgets) > 1
-    ]
-
-
-def _trace(axes: Any, arms: Sequence[ArmRuns], estimates: Estimates, key: str, look: Look) -> list[Named]:
-    """A thin line from budget to budget."""
-    points = [_named(arm, estimates, key, look) for arm in arms]
-    axes.plot(
-        [p.x for p in points], [p.y for p in points], look.line(arms[0].scope), color=look.color, lw=0.8, alpha=0.6
-    )
-    return points
+def _name_points(axes: Any, named: Sequence[tuple[str, tuple[float, float], Look]]) -> None:
+    """Names in a column beside the axes, in the order of their points and none on another, with a line to each. A point
+    of an arm under several budgets goes by its budget: the legend says which arm it is."""
+    low, high = axes.get_ylim()
+    gap, place = min(0.055, 1 / len(named)), 2.0
+    for n, (text, point, look) in enumerate(sorted(named, key=lambda entry: -entry[1][1])):
+        place = max(min((point[1] - low) / (high - low), place - gap), gap * (len(named) - 1 - n))
+        line = {"arrowstyle": "-", "color": look.color, "alpha": 0.35, "lw": 0.5, "shrinkB": 3.0}
+        at: Any = {"xytext": (1.03, place), "textcoords": "axes fraction", "va": "center", "arrowprops": line}
+        axes.annotate(text, point, **at, fontsize=7, color=look.color)
 
 
 def _tokens_caption(evaluation: Evaluation, arms: Sequence[ArmRuns], estimates: Estimates, key: str) -> str:
@@ -211,13 +187,8 @@ def _tokens_caption(evaluation: Evaluation, arms: Sequence[ArmRuns], estimates: 
     highest = _best([arm for arm in arms if arm.compresses], estimates, key)
     best = min(highest, key=lambda arm: estimates[arm.label]["tokens"].value, default=None)
     points = []
-    if best:
-        points.append(f"{short_label(best.label)} reaches {_point(estimates, best, key)}")
-    if whole:
-        points.append(f"no compaction {_point(estimates, whole, key)}")
+    for name, arm in ((f"{short_label(best.label)} reaches" if best else "", best), ("no compaction", whole)):
+        if arm:
+            tokens, figure = _point(estimates, arm, key)
+            points.append(f"{name} {figure:.1f} % for {tokens:.1f} thousand tokens")
     return words + (f" {'; '.join(points)}." if points else "") + simulated_words(evaluation)
-
-
-def _point(estimates: Estimates, arm: ArmRuns, key: str) -> str:
-    of_arm = estimates[arm.label]
-    return f"{100 * of_arm[key].value:.1f} % for {of_arm['tokens'].value / 1000:.1f} thousand tokens"

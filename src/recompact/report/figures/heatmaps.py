@@ -19,13 +19,10 @@ from recompact.report.figures.style import FINE, INK, WIDE, drawing, short_label
 from recompact.tables import Table, columns
 
 FAILED, SUCCESSFUL, BURDEN = 30, 10, 15  # trajectories at the most in each panel; the last two are the paper's
-ROW = 0.165  # inches
-CELL = (0.1, 0.36)  # inches: narrowest and widest
+ROW, LETTER = 0.165, 0.058  # inches
 NUMBERS = 0.2  # inches that a number needs; a sign needs half of that
-TOP, BOTTOM, GAP, EDGE = 0.42, 0.62, 0.3, 0.1
-LETTER = 0.058  # inches
-MARGIN = 0.3  # inches beside the names, for what they begin with
-KEYS = 5.2  # inches that the scales and marks below need
+WIDEST = 0.36  # inches of a cell
+GREY: Any = {"color": "#808080", "alpha": 0.22}
 
 Channel = Literal["hazard", "burden"]
 
@@ -86,24 +83,19 @@ def heatmap_figure(findings: Findings) -> Figure | None:
     if not chosen:
         return None
     names = [_names([name for name, _ in panel.rows]) for panel in chosen]
-    margins = [MARGIN + max(len(name) for name in short) * LETTER for _, short in names]
-    free = WIDE - sum(margins) - GAP * (len(margins) - 1) - 2 * EDGE
-    cell = min(CELL[1], max(CELL[0], free / sum(panel.columns for panel in chosen)))
-    widths = [max(cell * panel.columns, 1.15 - margin) for panel, margin in zip(chosen, margins, strict=True)]
-    height = TOP + BOTTOM + ROW * max(len(panel.rows) for panel in chosen)
-    total = max(KEYS, sum(widths) + sum(margins) + GAP * (len(margins) - 1) + 2 * EDGE)
-    with drawing(total, height, constrained=False) as figure:
-        left = EDGE
-        for letter, panel, (prefix, short), margin, width in zip("abc", chosen, names, margins, widths, strict=False):
-            deep = ROW * len(panel.rows)
-            place = ((left + margin) / total, 1 - (TOP + deep) / height, cell * panel.columns / total, deep / height)
-            axes = figure.add_axes(place)
+    margins = sum(0.6 + LETTER * max(map(len, short)) for _, short in names)
+    cells, rows = [max(panel.columns, 3) for panel in chosen], max(len(panel.rows) for panel in chosen)
+    cell = min(WIDEST, (WIDE - margins) / sum(cells))
+    with drawing(max(WIDE * 0.75, margins + cell * sum(cells)), 1.3 + ROW * rows) as figure:
+        every = list(figure.subplots(1, len(chosen), squeeze=False, width_ratios=cells)[0])
+        for letter, axes, panel, (prefix, short) in zip("abc", every, chosen, names, strict=False):
             _draw(axes, panel, short, _limit(panel, findings), cell)
-            axes.set_title(f"({letter}) {panel.title}", x=-margin / (cell * panel.columns), pad=14)
-            if len(prefix) * LETTER <= deep:
-                axes.set_ylabel(prefix, fontsize=FINE, labelpad=5)
-            left += margin + width + GAP
-        _keys(figure, chosen, findings, total, height)
+            axes.set_xlim(0.5, max(panel.columns, 3) + 0.5)
+            axes.set_ylim(rows - 0.5, -0.5)
+            axes.set_title(f"({letter}) {panel.title}", pad=14)
+            if len(prefix) * LETTER <= ROW * len(panel.rows):
+                axes.set_ylabel(prefix, fontsize=FINE, labelpad=5, y=1 - len(panel.rows) / rows / 2)
+        _keys(figure, every, chosen, findings)
     return Figure("boundary-effects", "What each compaction did", _caption(findings, chosen), figure, _data(findings))
 
 
@@ -129,7 +121,7 @@ def _draw(axes: Any, panel: Panel, names: Sequence[str], limit: float, cell: flo
             finding = cells.get(index)
             value = _value(finding, panel.channel) if finding else None
             if value is None:
-                _box(axes, index, row, "#808080", alpha=0.22, hatch="////" if finding else None)
+                _box(axes, index, row, GREY["color"], alpha=GREY["alpha"], hatch="////" if finding else None)
                 continue
             color = colors(0.5 + 0.5 * max(-1.0, min(1.0, value / limit)))
             # Not the page's ink: a cell is as light or dark on a dark page as on a light one.
@@ -139,8 +131,6 @@ def _draw(axes: Any, panel: Panel, names: Sequence[str], limit: float, cell: flo
                 _box(axes, index, row, "none", edgecolor=ink, linewidth=1.2, inset=0.1)
             text = _text(value, limit, cell)
             axes.text(index, row, text, fontsize=5.4, color=ink, ha="center", va="center_baseline")
-    axes.set_xlim(0.5, panel.columns + 0.5)
-    axes.set_ylim(len(panel.rows) - 0.5, -0.5)
     axes.set_yticks(range(len(names)), names, fontsize=FINE)
     step = 1 if panel.columns <= 12 else 5
     axes.set_xticks(range(step if step > 1 else 1, panel.columns + 1, step))
@@ -174,48 +164,28 @@ def _box(axes: Any, index: int, row: int, color: Any, inset: float = 0.02, **opt
     axes.add_patch(Rectangle(corner, side, side, facecolor=color, **options))
 
 
-def _keys(figure: Any, chosen: Sequence[Panel], findings: Findings, total: float, height: float) -> None:
+def _keys(figure: Any, axes: Sequence[Any], chosen: Sequence[Panel], findings: Findings) -> None:
     """A scale of colours for each channel, and what the other marks mean."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
+    from matplotlib.patches import Patch
 
-    left = EDGE + 0.1
+    rows = max(len(panel.rows) for panel in chosen)
     for channel in dict.fromkeys(panel.channel for panel in chosen):
-        limit = _limit(next(panel for panel in chosen if panel.channel == channel), findings)
-        axes = figure.add_axes((left / total, 0.26 / height, 1.2 / total, 0.09 / height))
-        bar = figure.colorbar(
-            ScalarMappable(Normalize(-limit, limit), colormaps["RdBu_r"]), cax=axes, orientation="horizontal"
-        )
+        own = [(one, panel) for one, panel in zip(axes, chosen, strict=True) if panel.channel == channel]
+        limit = _limit(own[0][1], findings)
+        scale = ScalarMappable(Normalize(-limit, limit), colormaps["RdBu_r"])
+        place: Any = {"location": "bottom", "fraction": min(0.4, 0.1 / (ROW * rows)), "aspect": 14}
+        bar = figure.colorbar(scale, ax=[one for one, _ in own], **place)
         bar.outline.set_visible(False)
         bar.solids.set_rasterized(False)
         bar.set_ticks([-limit, 0, limit], labels=[f"−{limit:g}", "0", f"+{limit:g}"], fontsize=FINE)
-        bar.ax.tick_params(length=2, pad=1)
-        axes.set_title("H: success lost" if channel == "hazard" else "B: steps added", fontsize=FINE, pad=3)
-        left += 1.65
-    marks: list[tuple[str, float, str | None, str]] = [
-        ("#808080", 0.22, None, "no boundary"),
-        ("none", 1.0, None, "retained as harmful"),
-    ]
+        bar.ax.set_title("H: success lost" if channel == "hazard" else "B: steps added", fontsize=FINE, pad=3)
+    marks = [Patch(**GREY, lw=0, label="no boundary"), Patch(fc="none", ec=INK, lw=1.2, label="retained as harmful")]
     if any(f.effect is None for panel in chosen for _, cells in panel.rows for f in cells.values()):
-        marks.append(("#808080", 0.22, "////", "no verdict"))
-    _marks(figure, marks, (left + 0.05) / total)
-
-
-def _marks(figure: Any, marks: Sequence[tuple[str, float, str | None, str]], x: float) -> None:
-    from matplotlib.patches import Patch
-
-    handles = []
-    for color, alpha, hatch, label in marks:
-        edge = INK if color == "none" else "none"
-        patch = Patch(facecolor=color, alpha=alpha, edgecolor=edge, hatch=hatch, linewidth=1.2 if edge == INK else 0)
-        patch.set_label(label)
-        handles.append(patch)
-    inches = figure.get_size_inches()[1]
-    figure.legend(
-        handles=handles, loc="lower left", bbox_to_anchor=(x, 0.1 / inches), fontsize=FINE, handlelength=1.2,
-        handleheight=0.9, labelspacing=0.35, borderaxespad=0,
-    )  # fmt: skip
+        marks.append(Patch(fc=GREY["color"], alpha=GREY["alpha"], ec=INK, lw=0, hatch="////", label="no verdict"))
+    figure.legend(handles=marks, loc="outside lower center", ncols=3, fontsize=FINE, handlelength=1.2, handleheight=0.9)
 
 
 def _caption(findings: Findings, chosen: Sequence[Panel]) -> str:

@@ -79,13 +79,10 @@ def _draws_figure(points: Sequence[DrawsPoint], most: int, boundaries: int) -> F
             axes.set_xlabel("draws in each arm, m")
             axes.set_ylim(lowest - 0.08, 1.04)
             grid(axes)
-    return Figure(
-        "sensitivity-draws",
-        "How far the verdicts depend on the number of draws",
-        _draws_caption(points, most, boundaries),
-        figure,
-        _draws_table(points),
-    )
+    title, caption = "How far the verdicts depend on the number of draws", _draws_caption(points, most, boundaries)
+    heads = columns("draws", "hazard_correlation", "burden_correlation", "jaccard")
+    rows = tuple((p.draws, _spread(p.hazard), _spread(p.burden), _spread(p.jaccard)) for p in points)
+    return Figure("sensitivity-draws", title, caption, figure, Table("sensitivity-draws", heads, rows))
 
 
 def _draws_caption(points: Sequence[DrawsPoint], most: int, boundaries: int) -> str:
@@ -100,12 +97,6 @@ def _draws_caption(points: Sequence[DrawsPoint], most: int, boundaries: int) -> 
         ranked = f"rank correlations are {' and '.join(correlations)}, and " if correlations else ""
         words += f" With three, {ranked}the selections overlap by {at.jaccard.value:.2f} (Jaccard)."
     return words
-
-
-def _draws_table(points: Sequence[DrawsPoint]) -> Table:
-    heads = columns("draws", "hazard_correlation", "burden_correlation", "jaccard")
-    rows = tuple((p.draws, _spread(p.hazard), _spread(p.burden), _spread(p.jaccard)) for p in points)
-    return Table("sensitivity-draws", heads, rows)
 
 
 def _spread(spread: Estimate | None) -> Cell:
@@ -130,13 +121,13 @@ def _thresholds_figure(points: Sequence[ThresholdPoint], thresholds: Thresholds,
             axes.set_ylim(-0.05, 1.16)
             grid(axes)
         panels[0].set_ylabel("Jaccard overlap")
-    return Figure(
-        "sensitivity-thresholds",
+    title, caption = (
         "How far the selection depends on the thresholds",
         _thresholds_caption(points, thresholds, boundaries),
-        figure,
-        _thresholds_table(points),
     )
+    heads = columns("threshold", "value", "selected", "jaccard")
+    rows = tuple((p.threshold, Number(p.value, 2), p.selected, Number(p.jaccard, 2)) for p in points)
+    return Figure("sensitivity-thresholds", title, caption, figure, Table("sensitivity-thresholds", heads, rows))
 
 
 def _beside(before: float, here: float, after: float) -> Any:
@@ -154,9 +145,3 @@ def _thresholds_caption(points: Sequence[ThresholdPoint], thresholds: Thresholds
     words += f" (dashed: H ≥ {thresholds.hazard:g} or B ≥ {thresholds.burden:g}). Numbers: boundaries selected."
     words += f" The default selects {default.selected} of {boundaries}; the others overlap with it by"
     return f"{words} {min(others):.2f} to {max(others):.2f}."
-
-
-def _thresholds_table(points: Sequence[ThresholdPoint]) -> Table:
-    heads = columns("threshold", "value", "selected", "jaccard")
-    rows = tuple((p.threshold, Number(p.value, 2), p.selected, Number(p.jaccard, 2)) for p in points)
-    return Table("sensitivity-thresholds", heads, rows)

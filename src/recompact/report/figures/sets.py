@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from recompact.attribution.findings import Findings
@@ -30,20 +30,22 @@ class FigureSet:
 
 
 def evaluation_set(source: str, evaluation: Evaluation, estimated: Estimates | None = None) -> FigureSet:
-    figures = evaluation_figures(evaluation, estimated) if available() else ()
-    return FigureSet(source, tuple(figures), evaluation_gaps(evaluation))
+    return _set(source, lambda: evaluation_figures(evaluation, estimated), evaluation_gaps(evaluation))
 
 
 def boundary_set(source: str, findings: Findings, simulated: bool) -> FigureSet:
-    figures = boundary_figures(findings, simulated) if available() else ()
-    return FigureSet(source, tuple(figures), boundary_gaps(findings))
+    return _set(source, lambda: boundary_figures(findings, simulated), boundary_gaps(findings))
 
 
 def transfer_set(source: str, transfer: Transfer | str) -> FigureSet:
     """Of a transfer, or of the reason why there is none."""
     if isinstance(transfer, str):
         return FigureSet(source, (), {"transfer": transfer})
-    return FigureSet(source, tuple(transfer_figures(transfer)) if available() else (), {})
+    return _set(source, lambda: transfer_figures(transfer), {})
+
+
+def _set(source: str, draw: Callable[[], list[Figure]], gaps: Mapping[str, str]) -> FigureSet:
+    return FigureSet(source, tuple(draw()) if available() else (), gaps)
 
 
 def evaluation_figures(evaluation: Evaluation, estimated: Estimates | None = None) -> list[Figure]:

@@ -10,7 +10,7 @@ import hashlib
 import shlex
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -28,20 +28,13 @@ from recompact.report.content.transfer import narrow_table
 from recompact.report.figures.figure import available
 from recompact.report.figures.files import svg
 from recompact.report.figures.sets import FigureSet, boundary_set, evaluation_set, transfer_set
+from recompact.report.figures.style import short_label
 from recompact.tables import Cell, Number, Table, cell_text, text_columns
 from recompact.texts import counted, cut, visible
 
 QUOTE = 400  # characters of a quote, or of a cell, that are shown
+BRIEF = 30  # characters of a name in the contents and on the timeline
 WRAPPED = 28  # characters of a cell from which on it may be wrapped
-
-
-@dataclass(frozen=True)
-class PageFigure:
-    """A figure on the page."""
-
-    title: str
-    caption: str
-    svg: Markup
 
 
 def render(report: Report) -> str:
@@ -102,12 +95,13 @@ def _figure_sets(report: Report) -> Iterator[tuple[str, FigureSet]]:
         yield name, boundary_set(verified.provenance.name, verified.findings, verified.simulated)
 
 
-def _figures(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[PageFigure]:
+def _figures(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[tuple[str, str, Markup]]:
+    """Title, caption and drawing of each."""
     named = [(name, figure) for name, group in sets for figure in group.figures]
     for number, (name, figure) in enumerate(named, 1):
         title = f"{figure.title}: {name}" if name else figure.title
         drawing = svg(replace(figure, name=f"figure-{number}", title=title), inline=True)
-        yield PageFigure(title, figure.caption, Markup(visible(drawing)))
+        yield title, figure.caption, Markup(visible(drawing))
 
 
 def _gaps(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[tuple[str, str]]:
@@ -133,7 +127,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(cell=_cell, cell_class=_cell_class, interval=_interval, short=_short, tidy=_tidy)
+    environment.filters.update(
+        cell=_cell, cell_class=_cell_class, interval=_interval, short=_short, brief=_brief, tidy=_tidy
+    )
     environment.globals.update(counted=counted, harm_details=harm_details, text_columns=text_columns)
     return environment
 
@@ -176,6 +172,11 @@ def _minus(text: str) -> str:
 def _tidy(text: str) -> str:
     """Our own words, with a number and its per cent sign on the same line."""
     return text.replace(" %", "\u00a0%")
+
+
+def _brief(value: object) -> str:
+    """A name that has to fit into a column."""
+    return short_label(str(value), BRIEF)
 
 
 def _short(value: object) -> str:
