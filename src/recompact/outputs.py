@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import sys
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -142,6 +143,33 @@ def write_file(path: Path, data: bytes, what: str, ours: Callable[[Path], bool],
 
 
 # -- what is there ---------------------------------------------------------------------------------------------------
+
+
+def check_page(path: Path) -> None:
+    """Refuse a name that is not a page's, and a page that is there and not one of ours."""
+    if path.suffix not in (".html", ".htm"):
+        raise InputError(f"{path} is not the name of a page: give --out a name that ends with .html")
+    check_file(path, "a page of ours", _is_page)
+
+
+def write_page(path: Path, html: str) -> int:
+    """Write a page, whole or not at all, and say how many bytes it has."""
+    check_page(path)
+    data = html.encode("utf-8")
+    write_file(path, data, "a page of ours", _is_page)
+    return len(data)
+
+
+def _is_page(path: Path) -> bool:
+    """Whether a page says of itself that we wrote it."""
+    with path.open("rb") as file:
+        return b'<meta name="generator" content="recompact ' in file.read(4096)
+
+
+def content_policy(style: str) -> str:
+    """The policy of our pages: nothing may be loaded or run, and one style sheet is allowed, by its hash."""
+    digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def _is_directory(directory: Path, option: str) -> bool:

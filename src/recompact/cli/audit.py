@@ -33,14 +33,15 @@ def command(paths: tuple[Path, ...], out: Path, no_page: bool, top: int, look: b
     these harnesses keep their sessions on this machine. Nothing is written but the page.
     """
     from recompact.audit.auditing import audit_transcripts
-    from recompact.audit.html import check_name, write
+    from recompact.audit.html import render
     from recompact.audit.masking import safe_line
     from recompact.audit.plain import plain
     from recompact.audit.scoring import assess
     from recompact.harnesses.transcripts.registry import reader_of
+    from recompact.outputs import check_page, write_page
 
     if not no_page:
-        check_name(out)  # before the work
+        check_page(out)  # before the work
     places = paths or _usual_places(as_json)
     with console(stderr=True).status("reading transcripts"):
         findings = audit_transcripts(places, reader_of)
@@ -51,7 +52,7 @@ def command(paths: tuple[Path, ...], out: Path, no_page: bool, top: int, look: b
         why = why or (f"{foreign} JSON files of no known format" if foreign else "")
         raise InputError(f"no transcript was found{f' ({why})' if why else ''}: name files or folders that hold some")
     if not no_page:
-        write(assessment, out, top=top, date=datetime.now(UTC).date().isoformat())
+        write_page(out, render(assessment, top=top, date=datetime.now(UTC).date().isoformat()))
     if as_json:
         print_json({**plain(assessment), "page": None if no_page else str(out)})
     else:

@@ -11,8 +11,9 @@ import click
 
 from recompact.cli.console import json_option, print_json, say
 from recompact.cli.progress import waiting
+from recompact.outputs import check_page, write_page
 from recompact.report.content.report import read_report
-from recompact.report.html.page import check_target, write
+from recompact.report.html.page import render
 
 
 @click.command(name="report")
@@ -66,11 +67,11 @@ def write_report(
     title: str = "",
 ) -> dict[str, Any]:
     """Read the runs and write the page; return where it is, its size, how long it took and what it says."""
-    check_target(out)  # before the work
+    check_page(out)  # before the work
     started = time.perf_counter()
     date = datetime.now(UTC).date().isoformat()
     report = read_report(runs, directory, prompt=prompt, top=top, title=title, date=date)
-    size = write(report, out)
+    size = write_page(out, render(report))
     return {
         "report": str(out),
         "bytes": size,

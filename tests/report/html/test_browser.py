@@ -24,8 +24,9 @@ from recompact.chat import Usage
 from recompact.context import Context
 from recompact.evaluation.arms import Arm, note_arms
 from recompact.evaluation.evaluate import PHASE, unit_of
+from recompact.outputs import write_page
 from recompact.report.content.report import read_report
-from recompact.report.html.page import write
+from recompact.report.html.page import render
 from recompact.store.records import write_trajectory
 from recompact.store.runs import trajectories
 from recompact.store.store import Store
@@ -54,7 +55,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plant_boundary(home / "adapt.db")
     plant_arm(home / "evaluate.db")
     runs = [str(home / "adapt.db"), str(home / "evaluate.db")]
-    write(read_report(runs, home, title=TITLE, date="2026-03-01"), home / "planted.html")
+    write_page(home / "planted.html", render(read_report(runs, home, title=TITLE, date="2026-03-01")))
     return home / "planted.html"
 
 

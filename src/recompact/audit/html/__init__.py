@@ -1,5 +1,5 @@
 """An audit as one self-contained page: no script, no network, everything from a transcript masked and escaped."""
 
-from recompact.audit.html.page import check_name, render, write
+from recompact.audit.html.page import render
 
-__all__ = ["check_name", "render", "write"]
+__all__ = ["render"]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-from base64 import b64encode
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,7 +12,7 @@ from markupsafe import Markup
 from recompact.audit import words
 from recompact.audit.masking import safe, safe_line
 from recompact.audit.scoring import Assessment
-from recompact.errors import InputError
+from recompact.outputs import content_policy
 from recompact.texts import visible
 from recompact.version import __version__
 
@@ -26,8 +23,6 @@ LISTED = 200  # compactions in the list
 def render(assessment: Assessment, *, top: int = 10, date: str = "") -> str:
     """The page as text."""
     style = (files("recompact.report.html") / "page.css").read_text(encoding="utf-8")
-    digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
     worst = assessment.scored[:top] or assessment.ranked[:top]
     return (
         _environment()
@@ -38,31 +33,11 @@ def render(assessment: Assessment, *, top: int = 10, date: str = "") -> str:
             listed=assessment.ranked[:LISTED],
             unlisted=max(len(assessment.ranked) - LISTED, 0),
             style=Markup(style),
-            policy=policy,
+            policy=content_policy(style),
             version=__version__,
             date=date,
         )
     )
-
-
-def write(assessment: Assessment, path: Path, *, top: int = 10, date: str = "") -> int:
-    """Write the page, whole or not at all, and say how many bytes it has."""
-    check_name(path)
-    data = render(assessment, top=top, date=date).encode("utf-8")
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(data)
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror}): give another --out") from None
-    return len(data)
-
-
-def check_name(path: Path) -> None:
-    """Refuse a name that is no page's: a transcript must not be written over by mistake."""
-    if path.suffix not in (".html", ".htm"):
-        raise InputError(f"{path} is no name for a page: give --out a name that ends with .html")
 
 
 @cache

@@ -6,21 +6,17 @@ sheet. A content security policy forbids scripts and every request.
 
 from __future__ import annotations
 
-import hashlib
 import shlex
-from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from recompact.errors import InputError
-from recompact.outputs import check_file, write_file
+from recompact.outputs import content_policy
 from recompact.report.content.arms import without_notes
 from recompact.report.content.harm import harm_details
 from recompact.report.content.report import Report
@@ -47,40 +43,13 @@ def render(report: Report) -> str:
         .render(
             report=report,
             style=Markup(style),
-            policy=policy(style),
+            policy=content_policy(style),
             drawable=available(),
             figures=tuple(_figures(sets)),
             gaps=tuple(_gaps(sets)),
             transfer_table=_transfer_table(report),
         )
     )
-
-
-def write(report: Report, path: Path) -> int:
-    """Write the page, whole or not at all, and say how many bytes it has."""
-    check_target(path)
-    data = render(report).encode("utf-8")
-    write_file(path, data, "a report", _is_report)
-    return len(data)
-
-
-def check_target(path: Path) -> None:
-    """Refuse a name that is no page's, and a page that is there and no report of ours."""
-    if path.suffix not in (".html", ".htm"):
-        raise InputError(f"{path} is not the name of a page: give --out a name that ends with .html")
-    check_file(path, "a report", _is_report)
-
-
-def _is_report(path: Path) -> bool:
-    """Whether a page says of itself that we wrote it."""
-    with path.open("rb") as file:
-        return b'<meta name="generator" content="recompact ' in file.read(4096)
-
-
-def policy(style: str) -> str:
-    """Nothing may be loaded or run; one style sheet is allowed by its hash."""
-    digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def _figure_sets(report: Report) -> Iterator[tuple[str, FigureSet]]:
