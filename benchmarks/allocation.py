@@ -6,8 +6,8 @@
 
 Collects the test split of pocket at a budget of 2,048 tokens with several seeds and draws a pool of continuations for
 each boundary and arm, once; both are kept in --cache. The first sixteen of them are there to be sampled; what all the
-others say is the truth: H >= 0.5 or B >= 5. Each allocation samples in a new order of the draws for each seed.
-Intervals resample tasks, each with all its boundaries and orders. It is a simulation: nothing here speaks of real
+others say is the truth: H >= 0.5 or B >= 5. Each allocation samples in a new order of the draws for each seed. The
+intervals resample tasks, each with all its boundaries and orders. It is a simulation: nothing here speaks of real
 models.
 """
 

@@ -17,6 +17,7 @@ from recompact.stats import (
     jaccard,
     newcombe,
     percentile_estimate,
+    probable_count,
     sign_test,
     spearman,
     spread,
@@ -167,3 +168,16 @@ def test_vectors_share_their_draws_and_seeds_decide_them() -> None:
     assert (two.low, two.high) == pytest.approx((2 * one.low, 2 * one.high))
     assert bootstrap([vector], 500) == [one]
     assert bootstrap([vector], 500, seed=1) != [one]
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_a_probable_count_lies_within_its_interval(shares: list[float]) -> None:
+    count = probable_count(shares)
+    assert count.value == pytest.approx(sum(shares))
+    assert 0 <= count.low <= count.high <= len(shares)
+    assert count.low - 1 < count.value < count.high + 1
+
+
+def test_a_probable_count_of_coins_is_binomial() -> None:
+    count = probable_count([0.5] * 20)
+    assert (count.low, count.value, count.high) == (6, 10, 14)

@@ -7,6 +7,7 @@ from report_support import arm
 
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import Finding, Findings
+from recompact.attribution.statement import statement_of
 from recompact.config import VerifyConfig
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.paired import compare
@@ -139,8 +140,9 @@ def test_harm_is_counted_by_channel_with_the_interval_of_the_share() -> None:
     harm = harm_of(Findings(VerifyConfig(), True, (*bad, *fine, nothing)), trajectories=50)
     assert (harm.examined, harm.harmful, harm.without_verdict) == (40, 4, 1)
     assert (harm.error, harm.burden, harm.both, harm.neither) == (1, 1, 1, 1)
-    assert harm_claim(harm).text == "4 of 40 examined compactions did harm."
-    assert harm_claim(harm).numbers == ("10.0 %, 95 % interval 4.0 to 23.1 %.",)  # Wilson's
+    assert harm_claim(harm).text.startswith("4 of 40 boundaries were retained (H >= 0.5 or B >= 5")
+    assert harm_claim(harm).numbers == harm.statement.sentences()[1:]
+    assert harm_claim(harm).numbers[1].startswith("Retained is not harmful: of the 4,")
     said = " ".join(harm_details(harm))
     assert "40 boundaries in 40 of 50 trajectories" in said
     assert "1 lost success (error), 1 added steps (burden), 1 did both, 1 reached neither threshold" in said
@@ -150,10 +152,14 @@ def test_harm_is_counted_by_channel_with_the_interval_of_the_share() -> None:
 def test_an_unfinished_verification_says_so() -> None:
     found = Findings(VerifyConfig(), False, (finding(0, 1.0, 0.0, retained=False), finding(1, 1, 1, retained=False)))
     harm = harm_of(found, 2)
-    assert harm_claim(harm).text == "1 of 2 examined compactions so far seem to have done harm."
+    assert harm_claim(harm).text == "The verification of 2 boundaries is not finished: nothing is retained yet."
+    assert harm_claim(harm).numbers[0] == "1 of 2 reach a threshold by their estimates so far."
     assert any("not finished" in text for text in harm_details(harm))
     assert next_steps([], [], [("mine", harm)], simulated=False)[0].command == "recompact verify mine"
-    assert harm_claim(harm_of(Findings(VerifyConfig(), True, ()), 3)).text == "No compaction has been examined yet."
+    assert (
+        harm_claim(harm_of(Findings(VerifyConfig(), True, ()), 3)).text
+        == "Nothing was compacted, so there is nothing to verify."
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,7 +181,8 @@ def test_what_harmful_means_is_said(allocation: str, said: str) -> None:
 
 
 def harm(harmful: int, settled: bool = True) -> Harm:
-    return Harm(50, harmful, harmful, 0, 0, 0, 20, 20, 0, settled, VerifyConfig())
+    empty = statement_of(Findings(VerifyConfig(), settled, ()))
+    return Harm(50, harmful, harmful, 0, 0, 0, 20, 20, 0, settled, VerifyConfig(), empty)
 
 
 def test_next_steps_follow_from_what_was_found() -> None:

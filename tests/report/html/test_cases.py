@@ -158,7 +158,7 @@ def test_the_timeline_leads_to_the_cases(tmp_path: Path) -> None:
     assert [track.name for track in shown.tracks] == ["task blue", "task red"]
     (first,), (second,) = (track.marks for track in shown.tracks)
     assert (first.kind, first.anchor, second.anchor) == ("harmful", "boundary-1-1", "")
-    assert "after step 6: harmful, H +1.00, B +8.0" in first.title
+    assert "after step 6: retained, H +1.00, B +8.0" in first.title
     assert shown.start < first.x < shown.tracks[0].end
     drawing = re.search(r"<svg.*?</svg>", render(report), flags=re.DOTALL)
     assert drawing
@@ -205,8 +205,8 @@ def test_without_harm_the_largest_effects_are_shown(tmp_path: Path) -> None:
         add_boundary(store, "red")
     report = read_report([str(tmp_path / "fine.db")], tmp_path)
     assert [found.harmful for found in report.verified[0].cases] == [False]
-    assert "No compaction was found harmful. These had the largest effects." in render(report)
-    assert report.lead[0].text == "0 of 1 examined compaction did harm."
+    assert "No compaction was retained. These had the largest effects." in render(report)
+    assert report.lead[0].text.startswith("0 of 1 boundary were retained")
 
 
 def test_a_text_without_an_end_takes_no_time(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_the_list_has_the_numbers_of_recompact_boundaries(tmp_path: Path) -> Non
     table = boundary_table(report.verified[0].findings)
     row = [cell_text(cell) for cell in table.rows[0]]
     assert row[:6] == ["task blue#1", "6", "+1.00", "+0.07 to +1.00", "+8.0", "+4.1 to +11.9"]
-    assert row[6:] == ["2+2", "both", "0.94", "harmful"]
+    assert row[6:] == ["2+2", "both", "0.94", "retained"]
     assert not any("*" in cell for cell in row)  # which marks retained ones in the terminal
     assert any("P(harmful) is" in note for note in table.notes)
 
@@ -272,7 +272,10 @@ def test_a_run_whose_config_is_gone_is_reported_all_the_same(tmp_path: Path) -> 
         note_adaptation(store, Candidate("pair-1", Template("a", "b", "c")))
     shutil.move(tmp_path / "here", tmp_path / "there")
     report = read_report([str(tmp_path / "there" / "v.db")], tmp_path)
-    assert report.lead[0].text == "1 of 1 examined compaction did harm."
+    assert (
+        report.lead[0].text
+        == "1 of 1 boundary was retained (H >= 0.5 or B >= 5 by the estimate of all draws, uniform:2)."
+    )
 
 
 def test_an_unfinished_evaluation_warns_with_its_name(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def boundary_table(findings: Findings) -> Table:
         (
             *_row(f),
             Number(f.effect.harmful, 2) if f.effect else None,
-            "harmful" if is_harmful(findings, f) else None,
+            "retained" if is_harmful(findings, f) else None,
         )
         for f in known[:LISTED]
     )

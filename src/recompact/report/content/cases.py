@@ -121,9 +121,9 @@ class Case:
     @property
     def verdict(self) -> str:
         if not self.harmful:
-            return "not harmful"
+            return "not retained"
         channel = self.finding.effect.channel if self.finding.effect else "none"
-        return f"harmful: {channel}" if channel != "none" else "harmful"
+        return f"retained: {channel}" if channel != "none" else "retained"
 
     @property
     def need(self) -> str:
@@ -248,7 +248,7 @@ def _notes(evidence: Evidence) -> tuple[str, ...]:
     chained = effect.pre + effect.post - len(evidence.continuations) if effect else 0
     notes += [f"{counted(chained, 'draw')} chained: read off the trajectory, not made."] * (chained > 0)
     if effect and effect.channel == "burden" and round(effect.hazard, 2) < 0:
-        notes.append("It counts as harmful for its steps alone: with the summary the agent succeeded more often.")
+        notes.append("It is retained for its steps alone: with the summary the agent succeeded more often.")
     notes += [f"Left out: {evidence.finding.left_out}"] * bool(evidence.finding.left_out)
     return tuple(notes)
 

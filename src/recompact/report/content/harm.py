@@ -1,13 +1,14 @@
-"""How many compactions did harm: what was examined, what counts as harmful, and how sure that is."""
+"""How many compactions were retained: what was examined, by which rule, and how many are probably harmful."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recompact.attribution.false_retention import FalseRetention
 from recompact.attribution.findings import Finding, Findings
+from recompact.attribution.statement import Statement, statement_of
 from recompact.config import VerifyConfig
 from recompact.report.content.answer import Claim
-from recompact.stats import wilson
 from recompact.texts import counted
 
 ALLOCATIONS = {
@@ -21,24 +22,20 @@ ALLOCATIONS = {
 
 @dataclass(frozen=True)
 class Harm:
-    """How many compactions of a run were examined and how many of them did harm, by channel."""
+    """How many compactions of a run were examined and how many of them were retained, by channel."""
 
     examined: int
     harmful: int
     error: int
     burden: int
     both: int
-    neither: int  # harmful by the allocation's own judgement, with estimates below both thresholds
+    neither: int  # retained by the allocation's own judgement, with estimates below both thresholds
     trajectories: int
     compacted: int  # trajectories with a boundary that was examined
     without_verdict: int
     settled: bool
     settings: VerifyConfig
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        share = wilson(self.harmful / max(1, self.examined), self.examined)
-        return share.low, share.high
+    statement: Statement
 
     @property
     def rule(self) -> str:
@@ -64,7 +61,7 @@ def is_harmful(findings: Findings, finding: Finding) -> bool:
     return finding.retained if findings.settled else finding.effect is not None and finding.effect.selected
 
 
-def harm_of(findings: Findings, trajectories: int) -> Harm:
+def harm_of(findings: Findings, trajectories: int, control: FalseRetention | None = None) -> Harm:
     """The counts. Until a verification is finished, a boundary counts if its estimate reaches a threshold."""
     examined = with_effect(findings)
     harmful = [finding for finding in examined if is_harmful(findings, finding)]
@@ -81,17 +78,14 @@ def harm_of(findings: Findings, trajectories: int) -> Harm:
         without_verdict=len(findings.boundaries) - len(examined),
         settled=findings.settled,
         settings=findings.settings,
+        statement=statement_of(findings, control),
     )
 
 
 def harm_claim(harm: Harm) -> Claim:
-    """How many compactions did harm."""
-    if not harm.examined:
-        return Claim("No compaction has been examined yet.")
-    low, high = harm.interval
-    did = "did" if harm.settled else "so far seem to have done"
-    share = f"{100 * harm.harmful / harm.examined:.1f} %, 95 % interval {100 * low:.1f} to {100 * high:.1f} %."
-    return Claim(f"{harm.harmful:,} of {counted(harm.examined, 'examined compaction')} {did} harm.", (share,))
+    """How many compactions were retained, and how many of them are probably harmful: in the words of `verify`."""
+    first, *others = harm.statement.sentences()
+    return Claim(first, tuple(others))
 
 
 def harm_details(harm: Harm) -> tuple[str, ...]:
@@ -109,15 +103,15 @@ def harm_details(harm: Harm) -> tuple[str, ...]:
             f"{harm.both} did both" * bool(harm.both),
             f"{harm.neither} reached neither threshold" * bool(harm.neither),
         ]
-        others = " The others showed no harm." * (harm.harmful < harm.examined)
-        sentences.append(f"Of the harmful ones, {', '.join(filter(None, kinds))}.{others}")
+        which = "retained ones" if harm.settled else "ones that reach a threshold"
+        sentences.append(f"Of the {which}, {', '.join(filter(None, kinds))}.")
     if not harm.settled:
         sentences.append("The verification is not finished: these counts may still change.")
     if harm.without_verdict:
         are = "boundary has" if harm.without_verdict == 1 else "boundaries have"
         sentences.append(f"{harm.without_verdict:,} more {are} no verdict: an arm without a draw, or left out.")
     sentences.append(
-        "The interval of the share is Wilson's: it treats boundaries as independent, even those of one trajectory."
+        "The interval of the expected number treats boundaries as independent, even those of one trajectory."
     )
     return tuple(sentences)
 
@@ -129,6 +123,6 @@ def _meaning(harm: Harm) -> str:
     how = "; ".join(ALLOCATIONS[name] for name in names if name in ALLOCATIONS)
     surely = "more probably than not" if "racing" in names and harm.settled else "by its estimates"
     return (
-        f"H is the success lost with POST, B the steps added. A compaction is harmful if {surely} {harm.rule}."
+        f"H is the success lost with POST, B the steps added. A boundary is retained if {surely} {harm.rule}."
         f" Draws were spent by {harm.settings.allocation}" + (f": {how}." if how else ".")
     )

@@ -96,7 +96,7 @@ def _after_harm(run: str, harm: Harm, adapted: bool) -> list[NextStep]:
             NextStep("Finish the verification: it resumes where it stopped.", shlex.join(["recompact", "verify", run]))
         ]
     if harm.harmful and not adapted:
-        return [NextStep("Adapt the prompt from the compactions that did harm.", "recompact adapt CONFIG")]
+        return [NextStep("Adapt the prompt from the compactions that were retained.", "recompact adapt CONFIG")]
     if not harm.harmful:
         return [NextStep("No compaction showed harm: try more tasks or a smaller budget, or leave the prompt alone.")]
     return []

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from recompact.attribution.findings import Findings, findings
+from recompact.attribution.statement import control_of
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, read_arms
 from recompact.evaluation.arms import PROMPTING
@@ -172,7 +173,7 @@ def verified_run(store: Store, name: str, top: int, prefix: str, *, adapted: boo
     return VerificationReport(
         name=name,
         findings=every,
-        harm=harm_of(every, len(rows)),
+        harm=harm_of(every, len(rows), control_of(store, every.settings)),
         counts=counts_table(every, {row.unit: row.success for row in rows}),
         boundaries=boundary_table(every),
         cases=cases,

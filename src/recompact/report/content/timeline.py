@@ -78,5 +78,5 @@ def _mark(findings: Findings, finding: Finding, x: float, anchors: Mapping[str, 
         return Mark(x, "open", f"{where}: no verdict", anchor)
     harmful = is_harmful(findings, finding)
     numbers = f"H {signed(effect.hazard, 2)}, B {signed(effect.burden, 1)}"
-    verdict = "harmful" if harmful else "no harm shown"
+    verdict = "retained" if harmful else "not retained"
     return Mark(x, "harmful" if harmful else "harmless", f"{where}: {verdict}, {numbers}", anchor)

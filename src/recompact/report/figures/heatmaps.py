@@ -182,7 +182,7 @@ def _keys(figure: Any, axes: Sequence[Any], chosen: Sequence[Panel], findings: F
         bar.solids.set_rasterized(False)
         bar.set_ticks([-limit, 0, limit], labels=[f"−{limit:g}", "0", f"+{limit:g}"], fontsize=FINE)
         bar.ax.set_title("H: success lost" if channel == "hazard" else "B: steps added", fontsize=FINE, pad=3)
-    marks = [Patch(**GREY, lw=0, label="no boundary"), Patch(fc="none", ec=INK, lw=1.2, label="retained as harmful")]
+    marks = [Patch(**GREY, lw=0, label="no boundary"), Patch(fc="none", ec=INK, lw=1.2, label="retained")]
     if any(f.effect is None for panel in chosen for _, cells in panel.rows for f in cells.values()):
         marks.append(Patch(fc=GREY["color"], alpha=GREY["alpha"], ec=INK, lw=0, hatch="////", label="no verdict"))
     figure.legend(handles=marks, loc="outside lower center", ncols=3, fontsize=FINE, handlelength=1.2, handleheight=0.9)
@@ -195,7 +195,7 @@ def _caption(findings: Findings, chosen: Sequence[Panel]) -> str:
     draws = sorted({n for f in findings.boundaries if f.effect for n in (len(f.outcomes.pre), len(f.outcomes.post))})
     often = f"{draws[0]}" if draws[0] == draws[-1] else f"{draws[0]} to {draws[-1]}"
     words = "Rows are trajectories, columns their compactions in order; red is harm, blue improvement, white no change,"
-    words += f" grey no boundary, outlined what {findings.settings.allocation} retained as harmful."
+    words += f" grey no boundary, outlined what {findings.settings.allocation} retained."
     words += f" Of {all_of.boundaries} boundaries in {all_of.trajectories} trajectories"
     words += f" ({often} draws in each arm), {all_of.unchanged} leave success as it was, {all_of.severe_hazard} have"
     words += f" H ≥ {findings.settings.hazard:g} and {all_of.severe_burden} B ≥ {findings.settings.burden:g}."
