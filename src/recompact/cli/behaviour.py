@@ -36,7 +36,8 @@ def command(run: str, name: str | None, directory: Path, form: Format, as_json: 
     path, file = located(run, name, directory)
     config = load_config(file)
     with Store.read(path) as store:
-        if config.suite.use != (suite := store.metadata.identity["suite"]["use"]):
+        suite = store.metadata.identity.get("suite", {}).get("use")
+        if config.suite.use not in (suite, store.metadata.suite):
             raise InputError(
                 f"{path} was made with the suite {suite!r}, and {file} now has {config.suite.use!r}: undo the change"
             )
