@@ -156,6 +156,7 @@ class CeilingConfig:
 
     tokens: Count | None = None
     money: Seconds | None = None
+    warn: Amount | None = 10.0  # money that is forecast, from which on a command says so
 
 
 @dataclass(frozen=True)

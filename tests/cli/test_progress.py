@@ -98,3 +98,20 @@ def test_a_log_shows_that_work_goes_on_while_nothing_is_finished(
     assert lines.count("reading the boundaries: 0 of 80000") > 2
     assert lines.count("reading and drawing: 0 s") > 2
     assert not any("nobody" in line for line in lines)
+
+
+def test_a_forecast_above_the_given_spend_is_said_once_and_not_before_it_can_be_known() -> None:
+    out = io.StringIO()
+    spending = Spending(money=1.0)
+    bar = Bar("start", spending, None, Console(file=out, width=300), warn=10.0)
+    bar.stage("collect", 103, 3)
+    for unit in range(1, 6):
+        spending.add(Usage(input=100_000), Price(input=1.0))  # 0.10 a unit: 11.00 in all
+        bar.done()
+        assert ("about 11.00" in out.getvalue()) == (unit >= 3)
+    assert out.getvalue().count("[ceiling] warn") == 1
+    calm = Bar("start", Spending(), None, Console(file=out, width=300), warn=10.0)
+    calm.stage("collect", 10)
+    for _ in range(10):
+        calm.done()
+    assert out.getvalue().count("[ceiling] warn") == 1

@@ -19,6 +19,7 @@ from recompact.study import Study
 from recompact.texts import counted, cut, visible
 
 EVERY = 10.0  # seconds between two plain lines
+FIRST_UNITS = 3  # finished before a forecast of the cost is worth anything
 
 
 class Bar:
@@ -31,13 +32,17 @@ class Bar:
         drawn: tuple[rich.progress.Progress, TaskID] | None,
         log: Console | None,
         floor: int = 0,
+        warn: float | None = None,
     ) -> None:
         self._title, self._spending, self._drawn, self._log, self._floor = title, spending, drawn, log, floor
         self._total = self._done = self._steps = 0
+        self._warn = warn
+        self._began = (0, 0.0)  # units done and money spent when the stage began
         self._logged_at = time.monotonic()
 
     def stage(self, name: str, total: int | None = None, done: int = 0) -> None:
         self._title, self._total, self._done = name, max(total or 0, self._floor), done
+        self._began = (done, self._spending.money)
         if self._drawn:
             self._drawn[0].update(self._drawn[1], description=name, total=self._total or None, completed=done)
 
@@ -50,6 +55,19 @@ class Bar:
     def done(self) -> None:
         self._done += 1
         self._update()
+        if self._warn is not None and (forecast := self._forecast()) is not None and forecast > self._warn:
+            self.note(
+                f"At this rate the run will have spent about {forecast:.2f} when {self._title} is done, more than"
+                f" {self._warn:g} ([ceiling] warn). Ctrl-C stops it and keeps what was done; [ceiling] money bounds it."
+            )
+            self._warn = None  # once is enough
+
+    def _forecast(self) -> float | None:
+        """The money of the whole stage, from its first units."""
+        done, spent = self._done - self._began[0], self._spending.money - self._began[1]
+        if done < FIRST_UNITS or not self._total:
+            return None
+        return self._spending.money + spent / done * max(0, self._total - self._done)
 
     def step(self) -> None:
         self._steps += 1
@@ -83,14 +101,17 @@ class Bar:
 
 
 @contextmanager
-def open_bar(title: str, spending: Spending, *, quiet: bool = False, floor: int = 0) -> Iterator[Bar]:
-    """A bar while the work goes on. `floor` is how many units are expected at least."""
+def open_bar(
+    title: str, spending: Spending, *, quiet: bool = False, floor: int = 0, warn: float | None = None
+) -> Iterator[Bar]:
+    """A bar while the work goes on. `floor` is how many units are expected at least; where more than `warn` money is
+    forecast to be spent, it says so."""
     console = Console(stderr=True, highlight=False)
     if quiet:
         yield Bar(title, spending, None, None, floor)
         return
     if not console.is_terminal:
-        bar = Bar(title, spending, None, console, floor)
+        bar = Bar(title, spending, None, console, floor, warn)
         with _beating(bar.beat):  # also while nothing is finished, as when very many boundaries are read
             yield bar
         return
@@ -102,7 +123,7 @@ def open_bar(title: str, spending: Spending, *, quiet: bool = False, floor: int 
         TimeRemainingColumn(),
     )
     with rich.progress.Progress(*columns, console=console, refresh_per_second=5) as drawn:
-        yield Bar(title, spending, (drawn, drawn.add_task(title, total=None, amounts="")), None, floor)
+        yield Bar(title, spending, (drawn, drawn.add_task(title, total=None, amounts="")), None, floor, warn)
 
 
 @contextmanager
@@ -140,5 +161,6 @@ def _beating(beat: Callable[[], None]) -> Iterator[None]:
 @contextmanager
 def watched(study: Study, title: str, *, quiet: bool = False, floor: int = 0) -> Iterator[Study]:
     """The study with a bar as its progress."""
-    with open_bar(title, study.spending, quiet=quiet, floor=floor) as bar, study.watched_by(bar) as shown:
+    warn = study.config.ceiling.warn
+    with open_bar(title, study.spending, quiet=quiet, floor=floor, warn=warn) as bar, study.watched_by(bar) as shown:
         yield shown
