@@ -72,7 +72,7 @@ def test_broken_environments_are_counted_and_done_again_on_request(work: Path) -
     done = recompact("collect", "mine.toml", cwd=work)
     assert done.returncode == 2
     assert "the environment broke in 2 of 4 trajectories (2 environment error, 2 finished)" in done.stderr
-    assert "book-1: task book-1: step look raised RuntimeError: the server of the shop is gone" in done.stderr
+    assert "suite books, task book-1: step look raised RuntimeError: the server of the shop is gone" in done.stderr
     assert "recompact collect mine.toml --retry" in done.stderr
     (work / "broken").write_text("")
     assert recompact("collect", "mine.toml", cwd=work).returncode == 2  # what was recorded stays until it is asked for
@@ -113,7 +113,7 @@ def test_tasks_with_the_same_id_are_an_error(work: Path) -> None:
     (work / "suite.py").write_text(twice)
     done = recompact("collect", "mine.toml", cwd=work)
     assert done.returncode == 2
-    assert "several tasks with the same id ('book-0', 'book-1'" in done.stderr
+    assert "more than one task has the id 'book-0', 'book-1'" in done.stderr
     assert not list(work.glob("runs/*.db"))
 
 

@@ -86,12 +86,12 @@ def test_the_demo_speaks_in_the_words_of_the_report(capsys: pytest.CaptureFixtur
     candidate = Candidate("a", None, (Clause("Keep it.", "Goal", ("t#1",)),))
     adapted = Adaptation(PAIR, default_template(), "a", (candidate,), None)
     page = {
-        "answer": ["There is no evidence.", "1 of 9 examined compactions did harm."],
+        "answer": ["There is no evidence.", "1 of 9 boundaries was retained."],
         "numbers": [["a against b: −2.0 points"], ["11.1 %."]],
     }
     _print_story(adapted, evaluation("office", [arm("none", ["11"])]), page)
     told = capsys.readouterr().out
-    assert told.startswith("1 of 9 boundaries was retained")
+    assert told.startswith("1 of 9 boundaries was retained. 11.1 %.\n")
     assert "  + Keep it.  [1 compaction]\n" in told
     assert told.endswith("There is no evidence.\n    a against b: −2.0 points\n")
 

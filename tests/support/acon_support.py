@@ -57,7 +57,7 @@ def adapted(path: Path, method: str, models: Callable[[Models], Models] = lambda
     return study_run(path, adapt, method, models=models)
 
 
-class Killed(Exception):
+class Killed(BaseException):
     """The process was killed."""
 
 

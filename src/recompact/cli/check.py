@@ -262,8 +262,11 @@ async def _build_models(config: Config) -> None:
 
 
 def _lacks_key(model: ModelConfig) -> bool:
-    own = ":" in model.use  # a model of the user's own may need none
-    return bool(not own and model.key_env and not os.environ.get(model.key_env) and not _local(model.base_url))
+    from recompact.models.secrets import names_variable
+
+    if ":" in model.use or not names_variable(model.key_env):  # of the user's own; or a mistake that is said already
+        return False
+    return not os.environ.get(model.key_env) and not _local(model.base_url)
 
 
 async def _connect(config: Config, notes: list[str]) -> list[str]:

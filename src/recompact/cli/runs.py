@@ -10,6 +10,7 @@ from recompact.cli.console import json_option, print_json, print_tables, say
 from recompact.config import load_config
 from recompact.errors import InputError
 from recompact.models.limits import Price
+from recompact.report.content.overview import overview_notes
 from recompact.store.runs import SUFFIX, Overview, config_of, overview
 from recompact.store.store import Store
 from recompact.tables import Column, Number, Row, Table, columns
@@ -57,7 +58,7 @@ def _table(runs: list[tuple[Overview, float | None]]) -> Table:
         *columns("tasks", "success", "tokens", "cost", success="success, %", tokens="tokens, M"),
         Column("settings", "suite, compressor, models", fold=True),
     )
-    notes = ("* simulated models",) if any(run.simulated for run, _ in runs) else ()
+    notes = overview_notes([run for run, _ in runs])
     return Table("", heads, tuple(_row(run, cost) for run, cost in runs), notes)
 
 

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -231,10 +231,29 @@ def host_variables(settings: HostSettings, home: str, temporary: str) -> dict[st
     return single | {"PATH": os.defpath} | chosen | {"HOME": home, "TMPDIR": temporary}
 
 
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in the options of a suite."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(inner)
+
+
+def _is_place(path: Path) -> bool:
+    """Whether a text of the options names something that is there; the whole file system is not meant by any."""
+    try:
+        return path.exists() and path.resolve() != Path(path.anchor).resolve()
+    except (OSError, ValueError):  # too long for a name, or with a character that no name has
+        return False
+
+
 def _walls(settings: HostSettings, directory: Path, python: str, private: Path) -> Walls:
     (private / "passwd").write_text(f"episode:x:1000:1000::{_HOME}:/bin/sh\n")
     (private / "group").write_text("episode:x:1000:\n")
     named = [(directory / place).resolve() for place in settings.readable]
+    # What a suite's options name is there to be read, such as a tree of tasks.
+    named += [path.resolve() for path in map(directory.joinpath, _texts(settings.options)) if _is_place(path)]
     places = [*_interpreter(python), Path(host.__file__).resolve().parents[1], *named]
     file = directory / settings.spec.rpartition(":")[0]
     if file.suffix == ".py" and file.is_file():

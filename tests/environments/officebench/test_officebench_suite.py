@@ -214,7 +214,7 @@ def test_the_same_actions_give_the_same_workbook() -> None:
 
 @needs_bubblewrap
 async def test_episodes_in_a_host_come_back_as_they_were() -> None:
-    suite = HostedSuite("officebench", {"tasks": str(TREE)})
+    suite = HostedSuite("officebench", {"tasks": str(TREE)}, sandbox="off")
     original, copy = suite.episode(task_named("2-48/0")), suite.episode(task_named("2-48/0"))
     await original.start()
     for action in ACTIONS[:5]:

@@ -200,9 +200,7 @@ def test_what_is_harmful_though_success_rose_says_so(tmp_path: Path) -> None:
         )
     (case,) = read_report([str(run)], tmp_path).verified[0].cases
     assert case.harmful
-    assert (
-        case.notes[-1] == "It counts as harmful for its steps alone: with the summary the agent succeeded more often."
-    )
+    assert case.notes[-1] == "It is retained for its steps alone: with the summary the agent succeeded more often."
 
 
 def test_a_case_says_what_the_agent_was_asked(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from recompact.adaptation.fit_table import fit_table
 from recompact.candidate import Candidate
@@ -13,7 +12,7 @@ from recompact.store.store import Store
 from recompact.tables import Table
 from recompact.template import Template
 
-COUNTS = {"diagnosed": "diagnosed", "abstained": "abstained on", "failed": "without a usable answer", "cut": "cut"}
+UNSELECTED = "The candidates have not all been run on the fit tasks yet."
 
 
 @dataclass(frozen=True)
@@ -33,33 +32,20 @@ class Adaptation:
 def adaptations(store: Store) -> tuple[Adaptation, ...]:
     """What the run holds, method by method."""
     templates, results = recorded_templates(store), recorded_results(store)
-    return tuple(
-        _adaptation(record, templates.get(record.original), results, store.metadata.adaptations[record.method])
-        for record in read_adaptations(store)
-    )
+    return tuple(_adaptation(record, templates.get(record.original), results) for record in read_adaptations(store))
 
 
-def _adaptation(
-    record: AdaptationRecord, original: Template | None, results: Mapping[str, str], data: Mapping[str, Any]
-) -> Adaptation:
+def _adaptation(record: AdaptationRecord, original: Template | None, results: Mapping[str, str]) -> Adaptation:
     selection = record.selection
+    notes = (record.evidence.statement if record.evidence else "", *(selection.notes if selection else ()))
     winner = next((c for c in record.candidates if selection and c.name == selection.winner and c.template), None)
     return Adaptation(
         method=record.method,
         original=original,
         candidates=record.candidates,
         winner=winner,
-        statement=selection.statement if selection else "The candidates have not all been run on the fit tasks yet.",
+        statement=selection.statement if selection else record.statement or UNSELECTED,
         table=fit_table(selection) if selection else None,
-        notes=_notes(data),
+        notes=tuple(filter(None, notes)),
         path=results.get(winner.template.hash, "") if winner and winner.template else "",
     )
-
-
-def _notes(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the record says of the evidence, as far as it does: how much was diagnosed, abstained on or cut."""
-    counts = data.get("evidence") or {}
-    parts = ", ".join(f"{counts[key]} {words}" for key, words in COUNTS.items() if counts.get(key))
-    evidence = f"Of {counts.get('pieces', '?')} pieces of evidence: {parts}." if parts else ""
-    selection = data.get("selection") or {}
-    return tuple(filter(None, (evidence, data.get("statement", ""), *selection.get("notes", ()))))

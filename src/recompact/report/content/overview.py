@@ -15,11 +15,16 @@ def overview_table(runs: Sequence[Overview]) -> Table:
     """Runs with means over their trajectories. Simulated ones are marked."""
     titles = ("tasks", "success, %", "steps", "compactions", "peak, k", "tokens, M")
     heads = (Column("run", "run", fold=True), Column("settings", "suite, compressor", fold=True))
+    return Table("", (*heads, *columns(*titles)), tuple(map(_overview_row, runs)), overview_notes(runs))
+
+
+def overview_notes(runs: Sequence[Overview]) -> tuple[str, ...]:
+    """What belongs below a table of runs: the mark of simulated ones, and what runs go on without."""
     notes = ["* simulated models"] if any(run.simulated for run in runs) else []
     for run in runs:
         notes += [f"{run.name} skips {', '.join(run.skipped)}"] if run.skipped else []
         notes += [f"{run.name}: {counted(run.set_aside, 'unit')} set aside"] if run.set_aside else []
-    return Table("", (*heads, *columns(*titles)), tuple(map(_overview_row, runs)), tuple(notes))
+    return tuple(notes)
 
 
 def _overview_row(run: Overview) -> Row:
