@@ -72,7 +72,8 @@ class Statement:
             sentences = [
                 f"The verification of {counted(self.boundaries, 'boundary')} is not finished: nothing is retained yet."
             ]
-        sentences.append(f"{self.by_estimate:,} of {self.examined:,} reach a threshold by their estimates so far.")
+        so_far = "" if self.settled else " so far"
+        sentences.append(f"{self.by_estimate:,} of {self.examined:,} reach a threshold by their estimates{so_far}.")
         if self.retained:
             sentences.append(self._probable())
         if (corrected := self.after_control) is not None and self.control is not None:
