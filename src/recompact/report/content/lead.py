@@ -89,14 +89,14 @@ def _named(claim: Claim, name: str) -> Claim:
 def key_figures(
     evaluations: Sequence[EvaluationReport], verified: Sequence[VerificationReport]
 ) -> tuple[tuple[KeyFigure, ...], ...]:
-    """Accuracy without compaction, with it, and with adapted prompts; how many compactions did harm. Several
+    """Accuracy without compaction, with it, and with adapted prompts; how many compactions were retained. Several
     evaluations have a row each."""
     rows = [_accuracy_figures(run, f" of {run.name}" if len(evaluations) > 1 else "") for run in evaluations]
     harms = []
     for run in verified:
         where = f", {run.name}" if len(verified) > 1 else ""
         value = f"{run.harm.harmful:,} of {run.harm.examined:,}"
-        harms.append(KeyFigure("Harmful compactions", value, f"{run.harm.rule}{where}"))
+        harms.append(KeyFigure("Compactions retained", value, f"{run.harm.rule}{where}"))
     if len(rows) == 1:
         return ((*rows[0], *harms),)
     return (*map(tuple, rows), *([tuple(harms)] if harms else []))
