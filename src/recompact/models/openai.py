@@ -1,7 +1,7 @@
 """The client for OpenAI and every server that speaks like it: Chat Completions and Responses.
 
-In goes a request, out comes the reply to exactly one attempt, or one of the failures of `recompact.models.failures`;
-waiting and trying again is the business of whoever wraps this. The key comes from the environment and stays inside.
+A request is sent exactly once and gives a reply or one of the failures of `recompact.models.failures`; whoever wraps
+this waits and tries again. The key comes from the environment and stays inside.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tool calls for models that have none: as JSON in the plain text of a message.
 
-In goes a request with tools; out comes one without (tools described in the system prompt, calls and results as text),
-and from the text that such a model writes, the message with the calls that it meant. Pure functions, no network.
+Tools are described in the system prompt, and calls and results are sent as text. What such a model writes is read back
+as a message with the calls that it meant.
 """
 
 from __future__ import annotations
