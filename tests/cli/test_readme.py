@@ -71,8 +71,8 @@ def test_the_path_of_the_readme_leads_to_a_report(tmp_path: Path, monkeypatch: p
             done = recompact(*words, cwd=tmp_path)
             assert done.returncode == 0, (command, done.stdout, done.stderr)
             outputs[words[0]] = done.stdout
-    assert "suite rooms, split train: 10 tasks" in outputs["check"]
-    assert re.search(r"rooms\s+rooms, prompted history 1024\s+10\s+100\.0", outputs["collect"])
+    assert "suite rooms, split train: 4 tasks" in outputs["check"]
+    assert re.search(r"rooms\s+rooms, prompted history 1024\s+4\s+100\.0", outputs["collect"])
     assert "prompting/history against none: Accuracy" in outputs["evaluate"]
     page = (tmp_path / "report.html").read_text()
     assert "Compaction makes no difference to how often this agent succeeds." in page

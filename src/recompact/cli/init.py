@@ -75,7 +75,8 @@ def most(thing: str, rooms: int) -> str:
 
 
 ASK = "Look into rooms 1 to 25, one by one. Which room has the most of this: {{}}? Answer with its number."
-suite = function_suite("rooms", [look], {{thing: (ASK.format(thing), most(thing, 25)) for thing in THINGS}})
+tasks = {{thing: (ASK.format(thing), most(thing, 25)) for thing in THINGS}}
+suite = function_suite("rooms", [look], tasks, splits={{"train": THINGS[6:], "test": THINGS[:6]}})
 '''
 
 
