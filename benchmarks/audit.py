@@ -48,7 +48,7 @@ def project(rng: random.Random, files: int = 400) -> list[tuple[str, list[str]]]
     """Files of a made-up project, with lines as code has them."""
     made = []
     for number in range(files):
-        path = f"/work/project/src/{rng.choice(WORDS)}/{rng.choice(WORDS)}_{number}.py"
+        path = f"/home/dev/project/src/{rng.choice(WORDS)}/{rng.choice(WORDS)}_{number}.py"
         lines = []
         for line in range(rng.randint(60, 500)):
             indent = "    " * rng.randint(0, 3)
@@ -66,7 +66,7 @@ def records(rng: random.Random) -> Iterator[str]:
     common = {
         "isSidechain": False,
         "userType": "external",
-        "cwd": "/work/project",
+        "cwd": "/home/dev/project",
         "sessionId": "bench",
         "version": "2.1.7",
     }
@@ -115,7 +115,7 @@ def action(rng: random.Random, call: int, path: str, lines: list[str]) -> tuple[
         return "Read", {"file_path": path, "offset": first, "limit": 200}, text
     if kind < 0.55:
         text = "\n".join(f"{path}:{n}:{line}" for n, line in enumerate(lines, 1) if rng.random() < 0.2)
-        return "Bash", {"command": f"cd /work/project && rg -n {rng.choice(WORDS)}_{call} src | head -60"}, text
+        return "Bash", {"command": f"cd /home/dev/project && rg -n {rng.choice(WORDS)}_{call} src | head -60"}, text
     if kind < 0.75:
         text = "\n".join(
             f"tests/test_{rng.choice(WORDS)}_{n}.py::test_{rng.choice(WORDS)} PASSED [{n}%]" for n in range(60)

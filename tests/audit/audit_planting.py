@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-CWD = "/work/app"
+CWD = "/home/dev/app"
 
 
 @dataclass
