@@ -137,6 +137,21 @@ def test_a_method_that_does_not_exist_is_named_with_those_that_do(place: Path) -
     assert "there is no method 'pear'; did you mean 'pair'?" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("Method('m/../x', propose)", "'m/../x' is no name for a method"),
+        ("Method('odd', odd)", "a method proposes a tuple of recompact.Candidate or a Proposal, not int"),
+    ],
+)
+def test_an_odd_method_is_refused_in_a_sentence(place: Path, method: str, message: str) -> None:
+    (place / "mine.py").write_text(f"{CODE}\n\nasync def odd(study):\n    return [3]\n\n\nalways = {method}\n")
+    done = recompact("adapt", "mine.toml", cwd=place)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_names_are_built_in_first() -> None:
     built_in = Registry("thing", "recompact.nothing", {"a": "json:dumps"})
     assert built_in.names() == ("a",)

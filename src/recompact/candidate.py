@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from recompact.errors import InputError
 from recompact.template import Template
 
 ORIGINAL = "original"
@@ -123,7 +124,17 @@ class Proposal:
     @staticmethod
     def of(proposed: Proposal | tuple[Candidate, ...]) -> Proposal:
         """A method may return its candidates alone."""
-        return proposed if isinstance(proposed, Proposal) else Proposal(tuple(proposed))
+        if isinstance(proposed, Proposal):
+            return proposed
+        wrong = (
+            proposed
+            if not isinstance(proposed, list | tuple)
+            else next((entry for entry in proposed if not isinstance(entry, Candidate)), None)
+        )
+        if wrong is not None:
+            kind = type(wrong).__name__
+            raise InputError(f"a method proposes a tuple of recompact.Candidate or a Proposal, not {kind}")
+        return Proposal(tuple(proposed))
 
 
 @dataclass(frozen=True)

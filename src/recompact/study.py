@@ -6,6 +6,7 @@ Everything is put together here; from here on, the steps of the method are plain
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -62,6 +63,10 @@ class Method:
     reasons: Callable[[Store], Mapping[str, str]] = lambda store: {}
     color: str | None = None  # in figures
     reselects: bool = False  # some candidates won a selection before: the next one needs fresh runs
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[\w.+-]+", self.name):  # it becomes part of the names of units and directories
+            raise InputError(f"{self.name!r} is no name for a method: use letters, digits, and . _ - +")
 
 
 @dataclass(frozen=True)
