@@ -86,7 +86,7 @@ def command(
 
     loaded = with_split(load_config(config), split, limit)
     own = resolve(loaded.compressor.template, config.parent)
-    chosen = parse_arms(arms, loaded.compressor, own, _scopes(scopes), _budgets(budgets))
+    chosen = parse_arms(arms, loaded.compressor, own, parse_scopes(scopes), _budgets(budgets))
     check_against(against, chosen)
     path = run_path(run or f"{config.stem}-evaluate", config.parent / loaded.run.directory)
     again = shlex.join(["recompact", *sys.argv[1:]])
@@ -110,7 +110,8 @@ def command(
         sys.exit(1)
 
 
-def _scopes(text: str | None) -> list[Scope]:
+def parse_scopes(text: str | None) -> list[Scope]:
+    """The scopes that a person named, with commas between them."""
     from recompact.compressors.protocol import SCOPES
     from recompact.errors import InputError
 

@@ -30,3 +30,9 @@ def tokens_by_phase(store: Store) -> dict[str, dict[str, int]]:
     for row in rows:
         tokens.setdefault(row["phase"], {})[row["role"]] = row["tokens"]
     return tokens
+
+
+def tokens_by_unit(store: Store) -> dict[str, int]:
+    """Tokens of the journaled calls of each unit."""
+    rows = store._rows("SELECT unit, sum(input + output) AS tokens FROM calls GROUP BY unit")
+    return {row["unit"]: row["tokens"] for row in rows}

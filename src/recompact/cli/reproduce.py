@@ -1,0 +1,141 @@
+"""`recompact reproduce`: the runs behind a table of the paper, and the table beside the paper's figures."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from recompact.cli.console import FORMATS, json_option, print_json, print_tables, say
+
+if TYPE_CHECKING:
+    from recompact.compressors.protocol import Scope
+    from recompact.config import Config
+    from recompact.reproduction.experiments import Experiment, Setting
+    from recompact.reproduction.forecast import Forecast
+    from recompact.reproduction.tables import PaperTable
+    from recompact.tables import Format
+
+
+@click.command(name="reproduce")
+@click.argument("table", required=False)
+@click.option("--config", "file", type=click.Path(path_type=Path), help="The benchmark's config: recompact init NAME.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where the runs go (default: CONFIG-reproduce beside it).")
+@click.option("--scope", "scopes", help="history, prefix or both, as in history,prefix (default: both).")
+@click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each task and arm.")
+@click.option("--train", type=click.IntRange(min=1), help="Adapt on the first so many tasks (default: all).")
+@click.option("--test", type=click.IntRange(min=1), help="Evaluate on the first so many tasks (default: all).")
+@click.option("--other", "others", multiple=True, type=click.Path(path_type=Path), help="Other models, for transfer.")
+@click.option("--dry-run", is_flag=True, help="Only say which runs it takes, with calls, tokens and money.")
+@click.option("--yes", is_flag=True, help="Start although the forecast is above [ceiling] warn.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
+@json_option
+def command(
+    table: str | None,
+    file: Path | None,
+    out: Path | None,
+    scopes: str | None,
+    runs: int,
+    train: int | None,
+    test: int | None,
+    others: tuple[Path, ...],
+    dry_run: bool,
+    yes: bool,
+    form: Format,
+    as_json: bool,
+) -> None:
+    """Make the runs that a TABLE of the paper needs, and print it beside the paper's figures.
+
+    Without a TABLE, lists them; `all` makes every one. Says first what it will take. Stop it as you like: the same
+    command goes on where it was, and tables share their runs. A smaller --train or --test tries it out.
+    """
+    from recompact.cli.evaluate import parse_scopes
+    from recompact.compressors.protocol import SCOPES
+    from recompact.config import load_config
+    from recompact.reproduction.experiments import Setting, joined
+    from recompact.reproduction.tables import TABLES, chosen_tables
+
+    form = "json" if as_json else form
+    if table is None:
+        for each in TABLES.values():
+            say(f"{each.name:<12}{each.title}")
+        say(f"{'all':<12}every one of them")
+        return
+    if file is None:
+        raise click.UsageError("--config FILE is needed: `recompact init NAME` writes one for a benchmark")
+    config = load_config(file)
+    place = out or file.with_name(f"{file.stem}-reproduce")
+    chosen_scopes: tuple[Scope, ...] = tuple(parse_scopes(scopes)) or SCOPES
+    setting = Setting(config, place, chosen_scopes, runs, train, test, tuple(map(load_config, others)))
+    tables = chosen_tables(table, setting)
+    experiments = joined([experiment for each in tables for experiment in each.experiments(setting)])
+    expected = asyncio.run(_forecast(setting, experiments))
+    _print_forecast(expected, form, only=dry_run)
+    if dry_run:
+        return
+    _refuse_dear(expected, config, yes)
+    again = shlex.join(["recompact", *sys.argv[1:]])
+    place.mkdir(parents=True, exist_ok=True)
+    for experiment in experiments:
+        _play(setting, experiment, again, quiet=form != "terminal")
+    _print(setting, tables, form)
+
+
+async def _forecast(setting: Setting, experiments: Sequence[Experiment]) -> Forecast:
+    """Counts the tasks of the suite; no model is built, so no key is needed."""
+    from recompact.reproduction.forecast import forecast
+    from recompact.study import open_suite
+
+    episodes = open_suite(setting.config)
+    train, test = [len(await episodes.tasks(split)) for split in ("train", "test")]
+    return forecast(setting, experiments, min(train, setting.train or train), min(test, setting.test or test))
+
+
+def _print_forecast(expected: Forecast, form: Format, only: bool) -> None:
+    """Before the work: on standard error, unless it is all that was asked for."""
+    from recompact.reproduction.forecast import forecast_table
+    from recompact.tables import render
+
+    if only:
+        print_tables([forecast_table(expected)], form)
+    elif form == "terminal":
+        click.echo(render(forecast_table(expected), "terminal"), err=True)
+
+
+def _refuse_dear(expected: Forecast, config: Config, yes: bool) -> None:
+    """Much money is spent only by someone who has seen how much."""
+    from recompact.errors import InputError
+
+    warn, money = config.ceiling.warn, expected.money
+    if money is not None and warn is not None and money > warn and not yes:
+        raise InputError(
+            f"this would spend about {money:,.2f}, more than {warn:g} ([ceiling] warn): add --yes to start it, or a"
+            " smaller --train and --test to try it out; [ceiling] money bounds each run"
+        )
+
+
+def _play(setting: Setting, experiment: Experiment, again: str, quiet: bool) -> None:
+    from recompact.cli.progress import watched
+    from recompact.cli.running import ending_early, finished, report_unfinished
+
+    path = setting.path(experiment.name)
+    with ending_early(path, again):
+        _, unfinished = finished(experiment.play(setting, lambda study, title: watched(study, title, quiet=quiet)))
+    if unfinished:
+        report_unfinished(unfinished, "units", again)
+        sys.exit(1)
+
+
+def _print(setting: Setting, tables: Sequence[PaperTable], form: Format) -> None:
+    from recompact.tables import as_json
+
+    filled = {table.name: table.tables(setting) for table in tables}
+    if form == "json":
+        print_json({name: [as_json(each) for each in several] for name, several in filled.items()})
+        return
+    print_tables([each for several in filled.values() for each in several], form)
