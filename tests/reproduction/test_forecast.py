@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from recompact.config import Config, parse_config
-from recompact.reproduction.experiments import Adaptations, Diagnostics, Evaluation, Setting, Windows
+from recompact.reproduction.experiments import Adaptations, Diagnostics, Evaluation, Experiment, Setting, Windows
 from recompact.reproduction.forecast import forecast, forecast_table
 from recompact.reproduction.paper import benchmark
 from recompact.tables import render
@@ -34,7 +34,7 @@ def test_an_adaptation_is_forecast_within_a_factor_of_two(name: str, scope: str,
 
 def test_every_run_is_counted(tmp_path: Path) -> None:
     setting = Setting(config_of("pocket"), tmp_path)
-    experiments = [
+    experiments: list[Experiment] = [
         Adaptations("history", ("acon-ut", "acon-utco", "pair")),
         Evaluation(("pair",)),
         Windows(),
