@@ -176,6 +176,16 @@ def outcomes_in(store: Store) -> RunOutcomes:
     return RunOutcomes({id: Outcomes(pre[id], post[id]) for id in pre if id not in left_out}, left_out)
 
 
+def outcomes_at(store: Store, id: BoundaryId) -> tuple[Outcomes, str]:
+    """What a run knows of one boundary alone, and why it was left out, if it was."""
+    arms: dict[str, dict[int, Outcome]] = {"PRE": {}, "POST": {}}
+    left_out = ""
+    for row in continuation_rows(store, id.unit, id.index):
+        left_out = left_out or _says_nothing(row.arm, row.ending, row.error)
+        arms[row.arm][row.draw] = _outcome_of(row)
+    return Outcomes(arms["PRE"], arms["POST"]), left_out
+
+
 def retry_left_out(store: Store) -> int:
     """Let the boundaries that were left out take part again: draws that the environment broke are to be made anew.
 

@@ -35,6 +35,7 @@ COMMANDS = {
         "report",
         "Write one self-contained HTML page about runs: the answer, tables, figures, worst boundaries.",
     ),
+    "view": ("view", "Look at runs in a browser, also while they are being written: loopback only, read-only."),
     "runs": ("runs", "List the runs."),
     "show": ("show", "Print a run, or one trajectory with its boundaries marked."),
     "prompts": ("prompts", "Show, lint, compare and import compaction prompts."),

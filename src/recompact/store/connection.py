@@ -35,6 +35,19 @@ def take_lock(path: Path) -> int:
     return lock
 
 
+def writer_of(path: Path) -> int | None:
+    """The process that writes to the run, as its lock says, if it still lives. The lock itself is left alone: even a
+    shared one could turn a writer away."""
+    try:
+        holder = int(Path(f"{path.resolve()}{LOCK}").read_text())
+        os.kill(holder, 0)
+    except PermissionError:
+        return holder
+    except (OSError, ValueError, OverflowError):
+        return None
+    return holder
+
+
 def connect_to_write(path: Path) -> sqlite3.Connection:
     """The file in its newest form, created where there is none."""
     connection = _connect(path)

@@ -115,16 +115,15 @@ def overview(store: Store) -> Overview:
     phase = "evaluate" if metadata.command == "evaluate" else "collect"
     rows = trajectories(store, phase=phase)
     tokens: Counter[str] = Counter()
-    models = set()
-    for (model, role), usage in store.spent().items():
+    for (_, role), usage in store.spent().items():
         tokens[role] += usage.total
-        models.add(model)
+    compressor, models, simulated = overview_of_models(store)
     n = len(rows)
     return Overview(
         name=store.path.stem,
         path=str(store.path),
         suite=metadata.suite or "?",
-        compressor=counted(len(metadata.arms), "arm") if phase == "evaluate" else _compressor(metadata.identity),
+        compressor=compressor,
         trajectories=n,
         success=sum(row.success for row in rows),
         steps=sum(row.steps for row in rows),
@@ -133,22 +132,32 @@ def overview(store: Store) -> Overview:
         endings=dict(Counter(row.ending for row in rows)),
         incidents=sum(row.incidents for row in rows),
         tokens=dict(sorted(tokens.items())),
-        simulated=bool(models) and all(model.startswith("sim-") for model in models),
+        simulated=simulated,
         skipped=metadata.skipped,
         set_aside=len(store.units_set_aside()),
-        stage=_stage(metadata),
-        models=tuple(sorted(models)),
-        changed=datetime.fromtimestamp(_last_change(store.path), UTC).isoformat(timespec="minutes"),
+        stage=stage_of(metadata),
+        models=models,
+        changed=datetime.fromtimestamp(last_change(store.path), UTC).isoformat(timespec="minutes"),
     )
 
 
-def _stage(metadata: RunMetadata) -> str:
+def overview_of_models(store: Store) -> tuple[str, tuple[str, ...], bool]:
+    """What compresses, the models that were asked, and whether all of them are simulated."""
+    metadata = store.metadata
+    models = {model for model, _ in store.spent()}
+    evaluated = metadata.command == "evaluate"
+    compressor = counted(len(metadata.arms), "arm") if evaluated else _compressor(metadata.identity)
+    return compressor, tuple(sorted(models)), bool(models) and all(model.startswith("sim-") for model in models)
+
+
+def stage_of(metadata: RunMetadata) -> str:
+    """How far a run has got."""
     if metadata.command == "evaluate":
         return "evaluated"
     return "adapted" if metadata.adaptations else "verified" if metadata.verified else "collected"
 
 
-def _last_change(path: Path) -> float:
+def last_change(path: Path) -> float:
     """Of the file, or of the log beside it where SQLite puts what is new."""
     files = (path, Path(f"{path}-wal"))
     return max((file.stat().st_mtime for file in files if file.exists() and file.stat().st_size), default=0.0)
@@ -204,7 +213,7 @@ def trajectories(store: Store, task: str | None = None, phase: str = "collect") 
     """The trajectories of a phase, all or those of one task. Tasks that the run skips take no part."""
     query = "SELECT * FROM trajectories WHERE phase = ? AND (?2 IS NULL OR task = ?2) ORDER BY task, unit"
     skipped = _skipped(store)
-    return [_trajectory_row(row) for row in store._rows(query, (phase, task)) if row["task"] not in skipped]
+    return [trajectory_of_row(row) for row in store._rows(query, (phase, task)) if row["task"] not in skipped]
 
 
 def _skipped(store: Store) -> frozenset[str]:
@@ -218,10 +227,11 @@ def trajectory_row(store: Store, unit: str) -> TrajectoryRow:
     rows = store._rows("SELECT * FROM trajectories WHERE unit = ?", (unit,))
     if not rows:
         raise LookupError(f"{store.path} has no trajectory {unit}")
-    return _trajectory_row(rows[0])
+    return trajectory_of_row(rows[0])
 
 
-def _trajectory_row(row: sqlite3.Row) -> TrajectoryRow:
+def trajectory_of_row(row: sqlite3.Row) -> TrajectoryRow:
+    """A row of the table as a value."""
     return TrajectoryRow(
         unit=row["unit"],
         task=row["task"],
@@ -257,27 +267,38 @@ class BoundaryRow:
     trajectory_success: bool
 
 
+_BOUNDARIES = (
+    "SELECT b.unit, b.idx, t.task, b.step, b.pre_tokens, b.post_tokens, t.steps, t.success"
+    " FROM boundaries b JOIN trajectories t ON t.unit = b.unit"
+)
+
+
 def boundary_rows(store: Store) -> list[BoundaryRow]:
     """All boundaries that were collected, in the order of their trajectories, but those of tasks that are skipped."""
-    rows = store._rows(
-        "SELECT b.unit, b.idx, t.task, b.step, b.pre_tokens, b.post_tokens, t.steps, t.success"
-        " FROM boundaries b JOIN trajectories t ON t.unit = b.unit WHERE t.phase = 'collect' ORDER BY b.unit, b.idx"
-    )
     skipped = _skipped(store)
-    return [
-        BoundaryRow(
-            unit=r["unit"],
-            index=r["idx"],
-            task=r["task"],
-            step=r["step"],
-            pre_tokens=r["pre_tokens"],
-            post_tokens=r["post_tokens"],
-            trajectory_steps=r["steps"],
-            trajectory_success=bool(r["success"]),
-        )
-        for r in rows
-        if r["task"] not in skipped
-    ]
+    rows = store._rows(f"{_BOUNDARIES} WHERE t.phase = 'collect' ORDER BY b.unit, b.idx")
+    return [_boundary_row(row) for row in rows if row["task"] not in skipped]
+
+
+def boundary_row(store: Store, unit: str, index: int) -> BoundaryRow:
+    """One boundary, whatever the phase of its trajectory."""
+    rows = store._rows(f"{_BOUNDARIES} WHERE b.unit = ? AND b.idx = ?", (unit, index))
+    if not rows:
+        raise LookupError(f"{store.path} has no boundary {index} of {unit}")
+    return _boundary_row(rows[0])
+
+
+def _boundary_row(row: sqlite3.Row) -> BoundaryRow:
+    return BoundaryRow(
+        unit=row["unit"],
+        index=row["idx"],
+        task=row["task"],
+        step=row["step"],
+        pre_tokens=row["pre_tokens"],
+        post_tokens=row["post_tokens"],
+        trajectory_steps=row["steps"],
+        trajectory_success=bool(row["success"]),
+    )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, read_arms
 from recompact.evaluation.arms import PROMPTING
 from recompact.evaluation.intervals import Estimates
-from recompact.evaluation.metrics import group_keys
+from recompact.evaluation.metrics import group_keys, grouped
 from recompact.evaluation.released import read_released
 from recompact.evaluation.summary import (
     Evaluation,
@@ -104,18 +104,23 @@ def released_run(path: str, name: str, several: bool) -> EvaluationReport:
     return _evaluation_report(setting, compared, released_provenance(path, compared), {})
 
 
-def evaluated_run(store: Store, name: str, several: bool) -> EvaluationReport:
-    """An evaluation of ours."""
+def evaluated_run(store: Store, name: str, several: bool, group: tuple[str, str] | None = None) -> EvaluationReport:
+    """An evaluation of ours, over all its tasks or those of one group."""
     path, suite = str(store.path), store.metadata.suite or "?"
     setting = Setting(name, read_arms(store), suite, models_of(store))
-    compared = _side_by_side(path, suite, setting, several)
+    compared = _side_by_side(path, suite, setting, several, group)
     return _evaluation_report(
         setting, compared, evaluation_provenance(store, path, compared), recorded_templates(store)
     )
 
 
-def _side_by_side(path: str, suite: str, setting: Setting, several: bool) -> Evaluation:
+def _side_by_side(
+    path: str, suite: str, setting: Setting, several: bool, group: tuple[str, str] | None = None
+) -> Evaluation:
     compared = evaluation(suite, setting.arms)
+    if group:
+        tasks = grouped(compared.arms, compared.shared.tasks, group[0]).get(group[1], ())
+        compared, suite = evaluation(suite, setting.arms, tasks), f"{suite}, {group[0]} {group[1]}"
     if not compared.shared.tasks:
         raise InputError(f"{path} has no task yet that every arm has finished: go on with the same recompact evaluate")
     size = f"{counted(len(compared.shared.tasks), 'task')}, {counted(compared.shared.runs, 'run')}"

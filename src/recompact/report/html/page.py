@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from recompact.outputs import content_policy
@@ -38,7 +38,7 @@ def render(report: Report) -> str:
     style = (files("recompact.report.html") / "page.css").read_text(encoding="utf-8")
     sets = tuple(_figure_sets(report))
     return (
-        _environment()
+        page_environment()
         .get_template("page.html.jinja")
         .render(
             report=report,
@@ -87,9 +87,11 @@ def _transfer_table(report: Report) -> Table | None:
 
 
 @cache
-def _environment() -> Environment:
+def page_environment(*packages: str) -> Environment:
+    """How pages are made from templates, with those of the report and, before them, those of other packages: every
+    value is made visible and escaped."""
     environment = Environment(
-        loader=PackageLoader("recompact.report.html", "."),
+        loader=ChoiceLoader([PackageLoader(package, ".") for package in (*packages, "recompact.report.html")]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_printed,

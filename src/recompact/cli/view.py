@@ -1,0 +1,54 @@
+"""`recompact view`: look at runs in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import webbrowser
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from recompact.cli.console import json_option, print_json, say
+
+
+@click.command(name="view")
+@click.argument("runs", nargs=-1, metavar="[RUN...]")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on loopback (default: any free one).")
+@click.option("--open/--no-open", "opened", default=True, show_default=True, help="Open a browser.")
+@click.option("--for", "seconds", type=click.FloatRange(min=0), help="End by itself after so many seconds.")
+@json_option
+def command(
+    runs: tuple[str, ...], directory: Path, port: int, opened: bool, seconds: float | None, as_json: bool
+) -> None:
+    """Look at runs in a browser: trajectories, compactions, templates and arms, also while a run is being written.
+
+    RUN is a run, a file or a directory; without one, all runs of --dir. Only this machine can reach it, the address
+    carries a token, and nothing is ever written. Ctrl-C ends it.
+    """
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_serve(runs, directory, port, opened, seconds, as_json))
+
+
+async def _serve(
+    runs: tuple[str, ...], directory: Path, port: int, opened: bool, seconds: float | None, as_json: bool
+) -> None:
+    from recompact.view.runs import places_of
+    from recompact.view.server import serve
+
+    if not (places := places_of(runs, directory)):
+        say(f"There are no runs in {directory} yet; they will show up as they are made.", err=True)
+    if missing := [str(place.path) for place in places if not place.path.is_file()]:
+        from recompact.errors import InputError
+
+        raise InputError(f"there is no run {missing[0]}; `recompact runs` lists what there is")
+    async with serve(runs, directory, port) as address:
+        if as_json:
+            print_json({"address": address})
+        else:
+            say(f"Look at the runs: {address}")
+            say("Ctrl-C ends it. The address works on this machine only; whoever has it can read the runs.")
+        if opened and not as_json:
+            webbrowser.open(address)
+        await (asyncio.sleep(seconds) if seconds is not None else asyncio.Event().wait())

@@ -1,0 +1,62 @@
+// Keys, and the page again when its run file has changed. Without this script everything can still be read.
+"use strict";
+
+const rows = () => [...document.querySelectorAll("table.rows tbody tr, ol.turns > li")];
+const target = (row) => row.querySelector("a") || row;
+
+function move(by) {
+  const all = rows();
+  const now = all.findIndex((row) => row.contains(document.activeElement));
+  const next = all[Math.min(all.length - 1, Math.max(0, now < 0 ? 0 : now + by))];
+  if (next) { target(next).focus(); next.scrollIntoView({ block: "nearest" }); }
+}
+
+function flip(by) {
+  const pairs = [...document.querySelectorAll(".case .sides")].filter((side) => side.querySelector(".steps"));
+  if (!pairs.length) return;
+  const middle = window.innerHeight / 3;
+  const now = pairs.findIndex((side) => side.getBoundingClientRect().bottom > middle);
+  const next = pairs[Math.min(pairs.length - 1, Math.max(0, (now < 0 ? pairs.length : now) + by))];
+  next.scrollIntoView({ block: "start" });
+  (next.querySelector("[tabindex]") || next).focus({ preventScroll: true });
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const dialog = document.getElementById("keys");
+  if (event.target.closest("input, select, textarea")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  if (event.key === "?") { dialog.open ? dialog.close() : dialog.showModal(); return; }
+  if (dialog.open) return;
+  const moves = { j: () => move(1), k: () => move(-1), "]": () => flip(1), "[": () => flip(-1) };
+  if (moves[event.key]) { moves[event.key](); event.preventDefault(); return; }
+  const named = [...document.querySelectorAll("[data-key]")].find((each) => each.dataset.key === event.key);
+  if (!named) return;
+  event.preventDefault();
+  if (named.matches("input")) named.focus(); else named.click();
+});
+
+async function refresh() {
+  const answer = await fetch(location.href, { cache: "no-store" });
+  if (!answer.ok) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const now = document.querySelector("main"), next = page.querySelector("main");
+  if (!next || now.innerHTML === next.innerHTML) return;
+  const open = [...now.querySelectorAll("details")].map((each) => each.open);
+  const focused = document.activeElement && document.activeElement.getAttribute("href");
+  const typed = [...now.querySelectorAll("input")].map((each) => each.value);
+  now.replaceChildren(...next.childNodes);
+  now.querySelectorAll("details").forEach((each, n) => { if (n < open.length) each.open = open[n]; });
+  now.querySelectorAll("input").forEach((each, n) => { if (n < typed.length) each.value = typed[n]; });
+  if (focused) [...now.querySelectorAll("a")].find((each) => each.getAttribute("href") === focused)?.focus({ preventScroll: true });
+}
+
+let waiting = false;
+const events = new EventSource(document.body.dataset.events);
+events.addEventListener("changed", async () => {
+  if (waiting) return;
+  waiting = true;
+  try { await refresh(); } finally { waiting = false; }
+});

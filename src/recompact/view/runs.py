@@ -1,0 +1,122 @@
+"""The runs that a viewer shows: found by name, opened for reading only, with what is known of each at a glance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from recompact.config import VerifyConfig
+from recompact.errors import InputError
+from recompact.evaluation.evaluate import PHASE as EVALUATE
+from recompact.report.content.runs import short_names
+from recompact.store.connection import writer_of
+from recompact.store.pages import RunCounts, run_counts
+from recompact.store.runs import SUFFIX, last_change, overview_of_models, stage_of
+from recompact.store.store import Store
+
+LIVE = 30.0  # seconds since the last change for which a run whose writer lives counts as being written
+
+
+@dataclass(frozen=True)
+class Place:
+    """A run file and the name that it has in addresses."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """One run in the list. A file that cannot be read has a problem and nothing else."""
+
+    place: Place
+    stage: str = ""
+    suite: str = ""
+    compressor: str = ""
+    models: tuple[str, ...] = ()
+    simulated: bool = False
+    tokens: int = 0
+    counts: RunCounts | None = None
+    evaluation: bool = False
+    changed: float = 0.0  # seconds since the epoch
+    live: bool = False
+    problem: str = ""
+
+    @property
+    def success(self) -> str:
+        counts = self.counts
+        return f"{100 * counts.success / counts.trajectories:.1f} %" if counts and counts.trajectories else "–"
+
+    @property
+    def age(self) -> str:
+        """How long ago the file changed, in words."""
+        seconds = max(0.0, time.time() - self.changed)
+        for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+            if seconds >= size:
+                count = int(seconds // size)
+                return f"{count} {unit}{'s' * (count > 1)} ago"
+        return f"{int(seconds)} s ago"
+
+
+def places_of(runs: Sequence[str], directory: Path) -> list[Place]:
+    """The runs that were named, or all of a directory, each with a name of its own."""
+    paths: dict[Path, Path] = {}
+    for run in runs or [str(directory)]:
+        named = Path(run)
+        if named.is_dir():
+            every = sorted(named.glob(f"*{SUFFIX}"))
+        elif run.endswith(SUFFIX) or "/" in run:
+            every = [named]
+        else:
+            every = [directory / f"{run}{SUFFIX}"]
+        for path in every:
+            paths.setdefault(path.resolve(), path)
+    names = short_names([str(path) for path in paths.values()])
+    return [Place(names[str(path)].replace("/", "~").removesuffix(SUFFIX), path) for path in paths.values()]
+
+
+def list_of_runs(places: Iterable[Place]) -> list[RunLine]:
+    """All runs, the last changed first."""
+    return sorted(map(line_of, places), key=lambda line: (-line.changed, line.place.name))
+
+
+def line_of(place: Place) -> RunLine:
+    """What the list shows of a run."""
+    try:
+        with Store.read(place.path) as store:
+            return _line(store, place)
+    except InputError as error:
+        return RunLine(place, problem=str(error))
+
+
+def _line(store: Store, place: Place) -> RunLine:
+    metadata = store.metadata
+    evaluation = metadata.command == EVALUATE
+    compressor, models, simulated = overview_of_models(store)
+    changed = last_change(place.path)
+    return RunLine(
+        place=place,
+        stage=stage_of(metadata),
+        suite=metadata.suite or "?",
+        compressor=compressor,
+        models=models,
+        simulated=simulated,
+        tokens=sum(usage.total for usage in store.spent().values()),
+        counts=run_counts(store, phase_of(store), thresholds_of(store)),
+        evaluation=evaluation,
+        changed=changed,
+        live=writer_of(place.path) is not None and time.time() - changed < LIVE,
+    )
+
+
+def phase_of(store: Store) -> str:
+    """The phase whose trajectories a run is about."""
+    return EVALUATE if store.metadata.command == EVALUATE else "collect"
+
+
+def thresholds_of(store: Store) -> tuple[float, float]:
+    """The thresholds of its last verification, or the default ones."""
+    verified, default = store.metadata.verified or {}, VerifyConfig()
+    return float(verified.get("hazard", default.hazard)), float(verified.get("burden", default.burden))
