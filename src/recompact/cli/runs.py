@@ -7,13 +7,12 @@ from pathlib import Path
 import click
 
 from recompact.cli.console import json_option, print_json, print_tables, say
-from recompact.config import load_config
 from recompact.errors import InputError
-from recompact.models.limits import Price
 from recompact.report.content.overview import overview_notes
-from recompact.store.runs import SUFFIX, Overview, config_of, overview
+from recompact.store.runs import SUFFIX, Overview, overview
 from recompact.store.store import Store
 from recompact.tables import Column, Number, Row, Table, columns
+from recompact.view.runs import cost_of
 
 
 @click.command(name="runs")
@@ -34,21 +33,6 @@ def command(directory: Path, as_json: bool) -> None:
         print_tables([_table(runs)])
     else:
         say(f"There are no runs in {directory}. Make one: recompact collect CONFIG")
-
-
-def cost_of(store: Store) -> float | None:
-    """What the calls of a run cost at the prices in its config; None where no price is known."""
-    try:
-        models = load_config(config_of(store)).models
-    except InputError:
-        return None
-    total, priced = 0.0, False
-    for (name, _), usage in store.spent().items():
-        if (settings := models.get(name)) and (settings.price.input or settings.price.output):
-            priced = True
-            price = Price(settings.price.input, settings.price.output, settings.price.cached)
-            total += price.of(usage)
-    return total if priced else None
 
 
 def _table(runs: list[tuple[Overview, float | None]]) -> Table:

@@ -125,35 +125,26 @@ class RunCounts:
     steps: float  # mean
     boundaries: int
     continuations: int
-    reaching: int  # boundaries whose means reach a threshold
-    calls: int
 
 
-def run_counts(store: Store, phase: str, thresholds: tuple[float, float]) -> RunCounts:
+def run_counts(store: Store, phase: str) -> RunCounts:
     """The counts of a run; what is being written counts as soon as it is there."""
     (row,) = store._rows(
         "SELECT count(*) AS n, ifnull(sum(success), 0) AS success, ifnull(avg(steps), 0) AS steps FROM trajectories t"
         f" WHERE phase = ? AND {_NOT_SKIPPED}",
         (phase,),
     )
-    hazard, burden = thresholds
+    boundaries, continuations = (
+        store._rows(f"SELECT count(*) AS n FROM {table}")[0]["n"] for table in ("boundaries", "continuations")
+    )
+    return RunCounts(row["n"], row["success"], row["steps"], boundaries, continuations)
+
+
+def count_reaching(store: Store, thresholds: tuple[float, float]) -> int:
+    """How many boundaries reach a threshold by the means of their draws."""
     # Averages are floats: one that should be just at the threshold may miss it by the last bit.
-    reaching = store._rows(
-        f"SELECT count(*) AS n FROM ({_EFFECTS}) WHERE hazard >= ? - 1e-9 OR burden >= ? - 1e-9", (hazard, burden)
-    )
-    counts = {
-        table: store._rows(f"SELECT count(*) AS n FROM {table}")[0]["n"]
-        for table in ("boundaries", "continuations", "calls")
-    }
-    return RunCounts(
-        row["n"],
-        row["success"],
-        row["steps"],
-        counts["boundaries"],
-        counts["continuations"],
-        reaching[0]["n"],
-        counts["calls"],
-    )
+    query = f"SELECT count(*) AS n FROM ({_EFFECTS}) WHERE hazard >= ? - 1e-9 OR burden >= ? - 1e-9"
+    return int(store._rows(query, thresholds)[0]["n"])
 
 
 def group_values(store: Store, phase: str) -> list[str]:
@@ -161,8 +152,3 @@ def group_values(store: Store, phase: str) -> list[str]:
     rows = store._rows("SELECT DISTINCT groups FROM trajectories WHERE phase = ?", (phase,))
     pairs = {f"{key}={value}" for row in rows for key, value in json.loads(row["groups"]).items()}
     return sorted(pairs)
-
-
-def data_version(store: Store) -> int:
-    """A number that changes whenever somebody else has written to the file."""
-    return int(store._rows("PRAGMA data_version")[0][0])

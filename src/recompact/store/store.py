@@ -81,6 +81,7 @@ class Store:
     def close(self) -> None:
         self._db.close()
         if self._lock is not None:
+            os.ftruncate(self._lock, 0)  # nobody writes any more, though this process may live on
             os.close(self._lock)  # the file stays: removing it would let two writers lock two different files
             self._lock = None
 

@@ -21,8 +21,8 @@ from recompact.report.content.harm import is_harmful
 from recompact.report.document import Piece, shortened
 from recompact.store.runs import BoundaryRow, boundary_row
 from recompact.store.store import Store
-from recompact.view.run import JUDGED, judged
-from recompact.view.runs import RunLine, thresholds_of
+from recompact.view.run import judged
+from recompact.view.runs import JUDGED, RunLine, thresholds_of
 
 REPLY = 1_500  # characters of a reply
 LIMITS = replace(PAGE, all_pairs=True)

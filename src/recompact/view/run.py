@@ -16,9 +16,7 @@ from recompact.report.content.harm import harm_claim, harm_of
 from recompact.store.pages import BoundaryPoint, ListedTrajectory, TrajectoryQuery, group_values, trajectory_page
 from recompact.store.runs import TrajectoryRow, last_change, trajectories
 from recompact.store.store import Store
-from recompact.view.runs import RunLine, phase_of, thresholds_of
-
-JUDGED = 5_000  # boundaries up to which all of them are judged together, as `verify` does it
+from recompact.view.runs import JUDGED, RunLine, phase_of, thresholds_of
 
 
 @dataclass(frozen=True)
@@ -108,8 +106,8 @@ def _claim(store: Store, line: RunLine) -> tuple[Claim | None, str]:
         return None, ""
     if counts.boundaries > JUDGED:
         return None, (
-            f"With {counts.boundaries:,} boundaries, verdicts are left to `recompact verify` and the report. By the"
-            f" means of their draws alone, {counts.reaching:,} reach a threshold."
+            f"With {counts.boundaries:,} boundaries, verdicts are left to `recompact verify` and the report; sorted by"
+            " harm, the list goes by the means of draws."
         )
     every = judged(store)
     return harm_claim(harm_of(every, len(trajectories(store)), control_of(store, every.settings))), ""

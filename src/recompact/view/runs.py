@@ -7,15 +7,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recompact.config import VerifyConfig
+from recompact.config import VerifyConfig, load_config
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import PHASE as EVALUATE
+from recompact.models.limits import Price
 from recompact.report.content.runs import short_names
 from recompact.store.connection import writer_of
-from recompact.store.pages import RunCounts, run_counts
-from recompact.store.runs import SUFFIX, last_change, overview_of_models, stage_of
+from recompact.store.pages import RunCounts, count_reaching, run_counts
+from recompact.store.runs import SUFFIX, config_of, last_change, overview_of_models, stage_of
 from recompact.store.store import Store
 
+JUDGED = 5_000  # boundaries up to which all of them are judged together, as `verify` does it
 LIVE = 30.0  # seconds since the last change for which a run whose writer lives counts as being written
 
 
@@ -38,7 +40,9 @@ class RunLine:
     models: tuple[str, ...] = ()
     simulated: bool = False
     tokens: int = 0
+    cost: float | None = None  # money, where the config has prices
     counts: RunCounts | None = None
+    reaching: int | None = None  # boundaries that reach a threshold by the means of their draws; None: too many to tell
     evaluation: bool = False
     changed: float = 0.0  # seconds since the epoch
     live: bool = False
@@ -63,18 +67,22 @@ class RunLine:
 def places_of(runs: Sequence[str], directory: Path) -> list[Place]:
     """The runs that were named, or all of a directory, each with a name of its own."""
     paths: dict[Path, Path] = {}
-    for run in runs or [str(directory)]:
-        named = Path(run)
-        if named.is_dir():
-            every = sorted(named.glob(f"*{SUFFIX}"))
-        elif run.endswith(SUFFIX) or "/" in run:
-            every = [named]
-        else:
-            every = [directory / f"{run}{SUFFIX}"]
-        for path in every:
-            paths.setdefault(path.resolve(), path)
+    named = [path for run in runs for path in _named(Path(run), directory)] if runs else _in_directory(directory)
+    for path in named:
+        paths.setdefault(path.resolve(), path)
     names = short_names([str(path) for path in paths.values()])
     return [Place(names[str(path)].replace("/", "~").removesuffix(SUFFIX), path) for path in paths.values()]
+
+
+def _named(run: Path, directory: Path) -> list[Path]:
+    """All runs of a directory, or one by its file or its name."""
+    if run.is_dir():
+        return _in_directory(run)
+    return [run if run.suffix == SUFFIX or len(run.parts) > 1 else directory / f"{run}{SUFFIX}"]
+
+
+def _in_directory(directory: Path) -> list[Path]:
+    return sorted(directory.glob(f"*{SUFFIX}"))
 
 
 def list_of_runs(places: Iterable[Place]) -> list[RunLine]:
@@ -96,6 +104,8 @@ def _line(store: Store, place: Place) -> RunLine:
     evaluation = metadata.command == EVALUATE
     compressor, models, simulated = overview_of_models(store)
     changed = last_change(place.path)
+    counts = run_counts(store, phase_of(store))
+    few = counts.boundaries <= JUDGED
     return RunLine(
         place=place,
         stage=stage_of(metadata),
@@ -104,11 +114,28 @@ def _line(store: Store, place: Place) -> RunLine:
         models=models,
         simulated=simulated,
         tokens=sum(usage.total for usage in store.spent().values()),
-        counts=run_counts(store, phase_of(store), thresholds_of(store)),
+        cost=cost_of(store),
+        counts=counts,
+        reaching=count_reaching(store, thresholds_of(store)) if counts.continuations > 0 and few else None,
         evaluation=evaluation,
         changed=changed,
         live=writer_of(place.path) is not None and time.time() - changed < LIVE,
     )
+
+
+def cost_of(store: Store) -> float | None:
+    """What the calls of a run cost at the prices in its config; None where no price is known."""
+    try:
+        models = load_config(config_of(store)).models
+    except InputError:
+        return None
+    total, priced = 0.0, False
+    for (name, _), usage in store.spent().items():
+        if (settings := models.get(name)) and (settings.price.input or settings.price.output):
+            priced = True
+            price = Price(settings.price.input, settings.price.output, settings.price.cached)
+            total += price.of(usage)
+    return total if priced else None
 
 
 def phase_of(store: Store) -> str:

@@ -40,6 +40,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 STATIC = {"view.css": "text/css", "view.js": "text/javascript"}
+ADDRESS = 6_000  # characters of a query
 EVERY = 1.0  # seconds between two looks at the files
 
 
@@ -71,9 +72,7 @@ async def serve(runs: Sequence[str], directory: Path, port: int = 0, token: str 
         try:
             await site.start()
         except OSError as error:
-            raise InputError(
-                f"port {port} cannot be used ({error.strerror}): leave --port out for a free one"
-            ) from None
+            raise InputError(f"port {port} cannot be used ({error.strerror}): leave --port out") from None
         bound = runner.addresses[0][1]
         yield f"http://127.0.0.1:{bound}/{viewer.token}/"
     finally:
@@ -166,6 +165,8 @@ def _page_text(viewer: Viewer, view: View | None, name: str | None, parameters: 
 def _render(viewer: Viewer, template: str, **values: Any) -> str:
     def link(place: Place, view: str = "", **parameters: Any) -> str:
         query = urlencode({key: value for key, value in parameters.items() if value not in ("", None)})
+        if len(query) > ADDRESS:  # no browser or server would take it; the terminal shows such a thing
+            return "#content"
         return f"/{viewer.token}/run/{quote(place.name, safe='')}/{view}" + (f"?{query}" if query else "")
 
     shared = {"line": None, "root": f"/{viewer.token}", "link": link, "version": __version__}

@@ -22,7 +22,7 @@ LONGEST = 300  # characters of a filter
 
 
 def _run(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
-    default = "harm" if line.counts and line.counts.continuations else "task"
+    default = "harm" if line.reaching is not None else "task"
     order = parameters.get("order", default)
     query = TrajectoryQuery(
         task=_text(parameters, "task"),
