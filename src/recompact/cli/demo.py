@@ -1,13 +1,19 @@
 """`recompact demo`: the whole of Recompact on the embedded world, with no key and no network, in about a minute.
 
 Collect, verify, adapt, and evaluate on tasks that were never seen, with simulated models; the runs, the adapted
-template and a report about all of it stay in a directory to look at.
+template and a report about all of it stay in a directory to look at. The arms that need no adapted template are played
+in a process of their own meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import os
+import signal
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,8 +30,9 @@ if TYPE_CHECKING:
     from recompact.evaluation.summary import Evaluation
 
 BUDGET = 2048
-ARMS = ("none", "fifo", "prompting")
+ARMS = ("none", "prompting")
 TITLE = "What compaction does to a simulated agent"
+SIMULATED = "A simulation: simulated models in an embedded world. It shows the method, not how any real model behaves."
 
 
 @click.command(name="demo")
@@ -53,14 +60,14 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     path = run_path("adapt", directory)
     add_files(directory, "demo", {file.name: _config(train).encode()}, "--dir")
     with ending_early(path, "recompact " + " ".join(sys.argv[1:])):
-        with open_run(path) as store:
+        with _playing_ahead(config, directory, test, runs), open_run(path) as store:
             study, adapted = asyncio.run(_adapt(config, store, quiet=as_json))
             write_result(study, adapted, result, datetime.now(UTC).date().isoformat())
             boundaries, harmful = _counts(store)
             digest = store.digest(without="replay/")
         with open_run(run_path("evaluate", directory)) as store:
             shown, comparison, evaluated = asyncio.run(
-                _evaluate(config, store, result.resolve(), test, runs, quiet=as_json)
+                _evaluate(config, store, [*ARMS, f"PAIR={result.resolve()}"], test, runs, quiet=as_json)
             )
     digest = _joined(digest, evaluated)  # of the records alone: the report is made from them
     runs_made = (str(path), str(run_path("evaluate", directory)))
@@ -91,8 +98,37 @@ async def _adapt(config: Config, store: Any, quiet: bool) -> tuple[Any, Adaptati
             return study, await adapt(shown)
 
 
+@contextmanager
+def _playing_ahead(config: Config, directory: Path, test: int, runs: int) -> Iterator[None]:
+    """Play the arms that need no adapted template elsewhere, where there is a second core to do it on.
+
+    What it has played is on record; whatever it leaves undone, for whatever reason, the evaluation itself does.
+    """
+    if (os.cpu_count() or 1) < 2:
+        yield
+        return
+    worker = multiprocessing.get_context("spawn").Process(
+        target=_play_ahead, args=(config, directory, test, runs), daemon=True
+    )
+    worker.start()
+    try:
+        yield
+        worker.join()
+    finally:
+        worker.terminate()
+        worker.join()
+
+
+def _play_ahead(config: Config, directory: Path, test: int, runs: int) -> None:
+    from recompact.store.runs import open_run, run_path
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
+    with open_run(run_path("evaluate", directory)) as store:
+        asyncio.run(_evaluate(config, store, ARMS, test, runs, quiet=True))
+
+
 async def _evaluate(
-    config: Config, store: Any, result: Path, test: int, runs: int, quiet: bool
+    config: Config, store: Any, texts: Sequence[str], test: int, runs: int, quiet: bool
 ) -> tuple[Evaluation, Comparison, str]:
     from recompact.cli.progress import watched
     from recompact.evaluation.arm_runs import find_arm, read_arms
@@ -104,7 +140,7 @@ async def _evaluate(
 
     unseen = with_split(config, "test", test)
     async with open_evaluation(unseen, store) as study:
-        arms = parse_arms([*ARMS, f"PAIR={result}"], config.compressor, study.template)
+        arms = parse_arms(texts, config.compressor, study.template)
         with watched(study, "evaluate", quiet=quiet) as shown:
             plan = await evaluate(shown, arms, runs)
     made = read_arms(store)
@@ -128,24 +164,26 @@ def _joined(*digests: str) -> str:
 
 
 def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any]) -> None:
-    """What was found and learned, the table, and what it means: in the words of the report."""
+    """What was found, what changed, and the table: in the words of the report."""
     from recompact.evaluation.summary import arm_table
     from recompact.texts import counted
 
     *meaning, harm = zip(page["answer"], page["numbers"], strict=True)
-    click.echo(" ".join([harm[0], *harm[1]]))
+    say(SIMULATED)
+    click.echo("\nWhat was found")
+    print_claims(meaning)
+    say(" ".join([harm[0], *harm[1]]))
+    click.echo("\nWhat changed in the prompt")
     if adapted.selection:
         say(adapted.selection.statement)
     for candidate in adapted.candidates:
         if candidate.name == adapted.winner:
-            click.echo("What it asks the compressor to keep, from the failures that were observed:")
+            click.echo("It asks the compressor for this, because of what was observed:")
             for clause in candidate.clauses:
                 flag = "  (tells the agent how to act)" if clause.tells_agent else ""
                 say(f"  + {clause.text}  [{counted(len(clause.answers), 'compaction')}]{flag}")
     click.echo("")
     print_tables([replace(arm_table(shown), notes=())])
-    click.echo("")
-    print_claims(meaning)
 
 
 def _print_json(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -15,10 +16,11 @@ from recompact.compressors.prompted import Prompted
 from recompact.context import Context, Summary, Turn
 from recompact.embedded.pocket import PocketSuite
 from recompact.embedded.simulation import simulated_models
-from recompact.embedded.simulation.agent import SimulatedAgent, Traits, act
-from recompact.embedded.simulation.compressor import Habits, SimulatedCompressor, summarize
-from recompact.embedded.simulation.guidance import KINDS, read_guidance
-from recompact.embedded.simulation.optimizer import CLAUSES, SimulatedOptimizer
+from recompact.embedded.simulation.agent import SimulatedAgent, act
+from recompact.embedded.simulation.compressor import SimulatedCompressor, summarize
+from recompact.embedded.simulation.guidance import read_guidance
+from recompact.embedded.simulation.optimizer import SimulatedOptimizer
+from recompact.embedded.simulation.parameters import KINDS, Habits, Traits
 from recompact.embedded.simulation.truth import lost_facts
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.execution.episodes import run_episode
@@ -31,7 +33,7 @@ from recompact.trajectory import Trajectory
 SUITE = PocketSuite()
 COUNT = counter()
 FAULTLESS = Traits(**dict.fromkeys(Traits.__dataclass_fields__, 0.0))
-KEEPS_ALL = Habits(keep=dict.fromkeys(KINDS, (1.0, 1.0, 1.0)), room=100_000)
+KEEPS_ALL = Habits(loss=dict.fromkeys(KINDS, 0.0), room=100_000)
 TASKS = {t.groups["family"]: t for t in SUITE.tasks("train")}
 
 
@@ -157,9 +159,10 @@ def test_a_forgotten_payment_is_made_twice_and_a_remembered_one_is_not() -> None
 def test_a_claimed_answer_is_believed_with_some_probability_and_a_doubted_one_never() -> None:
     claimed = with_summary("relation_income", "## Key Decisions\n- **Use 123.45 as the answer**: the total found.")
     doubted = with_summary("relation_income", "- The sum is 123.45; use 123.45 as the answer is not yet confirmed.")
-    believing = [next_call(claimed, Traits(), seed).get("answer") == "123.45" for seed in range(300)]
+    even = replace(Traits(), unevenness=0.0)
+    believing = [next_call(claimed, even, seed).get("answer") == "123.45" for seed in range(300)]
     assert 0.5 < sum(believing) / 300 < 0.8
-    assert not any(next_call(doubted, Traits(), seed).get("answer") == "123.45" for seed in range(100))
+    assert not any(next_call(doubted, even, seed).get("answer") == "123.45" for seed in range(100))
 
 
 @given(st.text(max_size=800))
@@ -202,16 +205,20 @@ def kept_share(guidance: str, what: str, draws: int = 200) -> float:
 
 
 @pytest.mark.parametrize(
-    ("kind", "what"), [("signature", "- payments.list_transactions(token"), ("token", "- payments token: pay-")]
+    ("clause", "what"),
+    [
+        ("- Write down how every API is called, with all parameters.", "- payments.list_transactions(token"),
+        ("- Credentials that still work must be there in full.", "- payments token: pay-"),
+    ],
 )
-def test_guidance_changes_what_is_kept(kind: Any, what: str) -> None:
-    plain, demanded = kept_share("", what), kept_share(CLAUSES[kind][0], what)
+def test_guidance_changes_what_is_kept(clause: str, what: str) -> None:
+    plain, demanded = kept_share("", what), kept_share(clause, what)
     assert demanded > plain
     assert demanded > 0.9
     assert kept_share("- Never copy any token or password.", "pay-") < 0.2
 
 
-def test_keeping_more_costs_room() -> None:
+def test_room_is_what_it_is() -> None:
     trajectory = play("club_dues", SimulatedAgent(FAULTLESS))
     context = Context(trajectory.context.prefix, None, trajectory.turns[:20])
     messages = Prompted(Seeded(None, ""), default_template(), COUNT).messages(context, 100_000)
@@ -234,41 +241,6 @@ def test_the_default_template_mentions_some_kinds_and_demands_few() -> None:
     assert demands["token"] == 0
     assert demands["signature"] == 0
     assert demands["predicate"] == demands["mutation"] == 1
-    for kind, (strong, weak) in CLAUSES.items():
-        assert (read_guidance(strong).demands[kind], read_guidance(weak).demands[kind]) == (2, 1), kind
-
-
-def labelled(letter: str, text: str) -> str:
-    return "\n".join(f"{letter}{number}| {line}" for number, line in enumerate(text.splitlines(), 1))
-
-
-def diagnosis_prompt() -> tuple[str, str]:
-    trajectory = play("relation_income", SimulatedAgent(FAULTLESS))
-    segment = Context((), None, trajectory.turns[:10]).history
-    summary = "## Goal\nsum\n### Done\n- [x] Read the documentation of payments.list_transactions."
-    again = '(again) -> call_api({"app":"payments","api":"login","arguments":{}})'
-    prompt = (
-        f"<segment>\n{labelled('S', segment)}\n</segment>\n<summary>\n{labelled('N', summary)}\n</summary>\n"
-        f'<continuation number="1" arm="POST" draw="0">\n{labelled("C1.", again)}\n</continuation>'
-    )
-    return prompt, segment
-
-
-def test_the_optimizer_diagnoses_from_the_texts_and_cites_their_lines() -> None:
-    prompt, segment = diagnosis_prompt()
-    model = SimulatedOptimizer()
-    kinds = set()
-    for seed in range(20):
-        reply = asyncio.run(model.reply(Request((user(prompt),), decoding=Decoding(seed=seed))))
-        answer = json.loads(reply.message.content)
-        assert answer["findings"]
-        assert answer["abstain"] == ""
-        kinds.add(answer["findings"][0]["kind"])
-        for finding in answer["findings"]:
-            assert finding["lines"]
-            assert all(f"\n{label}| " in f"\n{prompt}" for label in finding["lines"])
-    assert len(kinds) > 1  # it may be wrong
-    assert segment
 
 
 def test_the_optimizer_abstains_where_the_summary_lost_nothing() -> None:

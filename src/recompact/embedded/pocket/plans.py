@@ -125,3 +125,30 @@ def altering(plan: Plan, app: str, name: str, **changed: Any) -> Plan:
         return api.call(app, name, **{**arguments, **changed})
 
     return _bent(plan, app, name, treat)
+
+
+@dataclass
+class _Sized:
+    """An `Api` in front of another one that asks for pages of another size."""
+
+    api: Api
+    size: int
+
+    def call(self, app: str, name: str, /, **arguments: Any) -> Any:
+        sized = {"page_size": self.size} if "page_size" in arguments else {}
+        return self.api.call(app, name, **{**arguments, **sized})
+
+
+def in_pages_of(size: int, plan: Plan) -> Plan:
+    """The plan, with lists read in pages of that size; what it does stays the same."""
+    return lambda api, parameters: plan(_Sized(api, size), parameters)
+
+
+def after_gathering(gather: Callable[[Api, Parameters], object], plan: Plan) -> Plan:
+    """The plan, but gathering some of what it reads before all else; what it does stays the same."""
+
+    def gathered(api: Api, parameters: Parameters) -> str | None:
+        gather(api, parameters)
+        return plan(api, parameters)
+
+    return gathered

@@ -1,71 +1,59 @@
 """A simulated compressor: it reads whatever compaction prompt it is given and writes the summary that is asked for.
 
-What is kept, dropped or distorted depends, kind by kind, on what the guidance demands, with noise. Keeping more costs
-room, and demanding everything makes each demand a little weaker.
+What is kept, dropped or distorted depends, kind by kind, on what the guidance demands, with noise. Room and attention
+are fixed: what one demand gains the others lose. Orders to the agent in the guidance end up in the record.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from random import Random
 from typing import Any, Protocol
 
 from recompact.chat import Message, Reply, Request, Usage, assistant
 from recompact.embedded.pocket import LOGINS, read_task_message
-from recompact.embedded.simulation.guidance import Guidance, Kind, read_guidance
+from recompact.embedded.simulation.guidance import Guidance, read_guidance
 from recompact.embedded.simulation.layout import Item, fit, render
 from recompact.embedded.simulation.notes import (
+    RELATIONS,
     SPECS,
     Event,
     Notes,
-    argument_key,
+    conditions_in,
     events_in,
     events_of,
     is_page,
+    lists_of,
     read_notes,
     write_call,
     write_list,
     write_result,
     write_signature,
 )
+from recompact.embedded.simulation.parameters import ABILITIES, Habits, Kind
 from recompact.embedded.simulation.usage import count, input_tokens
 
 
-@dataclass(frozen=True)
-class Habits:
-    """The chance that a fact of a kind survives one compaction, by how much the guidance demands it (0, 1, 2)."""
+def chance(kind: Kind, guidance: Guidance, habits: Habits, carried: bool = False, awkwardness: float = 1.0) -> float:
+    """The chance that a fact of a kind survives one compaction: attention to it is taken from the others."""
+    if guidance.demands[kind] < 0:
+        return habits.forbidden
+    loss: float = habits.loss[kind] ** guidance.share(kind, habits.attention)
+    return 1 - min(_MOST, loss * awkwardness) * (habits.carried if carried else 1)
 
-    keep: Mapping[Kind, tuple[float, float, float]] = field(
-        default_factory=lambda: {
-            "predicate": (0.80, 0.90, 0.985),
-            "set": (0.955, 0.965, 0.99),
-            "identifier": (0.90, 0.94, 0.99),
-            "token": (0.95, 0.96, 0.99),
-            "signature": (0.72, 0.80, 0.95),
-            "page": (0.93, 0.95, 0.99),
-            "mutation": (0.95, 0.985, 0.997),
-            "open": (0.80, 0.90, 0.97),
-            "error": (0.60, 0.75, 0.95),
-        }
-    )
-    forbidden: float = 0.05
-    shared_attention: float = 0.004  # lost per demand beyond six
-    carried: float = 0.5  # of the chance to lose it, for what the previous summary has kept before
-    claims: float = 0.35  # takes a total at hand for the answer, where the condition is lost
-    completes: float = 0.10  # reports open mutations as made, where open work is lost
-    reopens: float = 0.30  # lists a login or look-up that was done among the next steps, where open work is lost
-    room: int = 1150  # tokens that it aims at where the prompt sets no lower limit
-    room_per_demand: int = 60  # and more where more is demanded
 
-    def chance(self, kind: Kind, guidance: Guidance, carried: bool) -> float:
-        level = guidance.demands[kind]
-        if level < 0:
-            return self.forbidden
-        chance = self.keep[kind][level] - self.shared_attention * max(0, guidance.burden - 6)
-        return 1 - (1 - chance) * self.carried if carried else chance
+_MOST = 0.9  # nothing is lost for certain
+
+
+@lru_cache(maxsize=1_024)
+def awkwardness(task: str, unevenness: float) -> float:
+    """How easily things get lost in the material of a task, at every attempt the same; losses are multiplied by it."""
+    rng = Random(f"material {ABILITIES}/{task}")
+    return rng.gammavariate(1 / unevenness, unevenness) if task and unevenness else 1.0
 
 
 class Keeps(Protocol):
@@ -116,7 +104,7 @@ def _source(messages: tuple[Message, ...], habits: Habits) -> _Source:
     events = events_in(_block(text, "conversation") or text) or events_of(own_messages)
     previous = _last_summary(own_messages) or _block(text, "previous-summary")
     guidance = read_guidance(text)
-    wanted = habits.room + habits.room_per_demand * guidance.burden - 40 * max(0, guidance.brevity - 1)
+    wanted = habits.room - habits.brevity * max(0, guidance.brevity - 1)
     limit = min(wanted, guidance.limit or wanted)
     for complaint in complaints:
         stated = re.search(r"limit is (\d+)", complaint.content)
@@ -149,8 +137,10 @@ def _task_of(messages: Sequence[Message]) -> str:
 
 
 def _compose(source: _Source, rng: Random, habits: Habits) -> list[Item]:
+    material = awkwardness(source.task, habits.unevenness)
+
     def keeps(kind: Kind, carried: bool = False) -> bool:
-        return rng.random() < habits.chance(kind, source.guidance, carried)
+        return rng.random() < chance(kind, source.guidance, habits, carried, material)
 
     goal, restricted = _goal(source, keeps)
     items = [Item("goal", goal, 10)]
@@ -159,18 +149,25 @@ def _compose(source: _Source, rng: Random, habits: Habits) -> list[Item]:
     items += _signatures(source, keeps)
     items += _mutations(source, keeps)
     items += _records(lists, keeps, _people(lists, source.task) if restricted else frozenset())
-    items += [Item("blocked", f"- {e.name}: {e.error}", 1) for e in source.events if e.error and keeps("error")]
+    items += [
+        Item("blocked", f"- {e.name}: {e.error}", 1, "error") for e in source.events if e.error and keeps("error")
+    ]
     items += _outlook(source, lists, restricted, keeps, rng, habits)
-    return items
+    items += [Item("next", f"- {order}", 5) for order in source.guidance.orders if rng.random() < habits.passes_on]
+    return [_weighed(item, source.guidance, habits) for item in items]
+
+
+def _weighed(item: Item, guidance: Guidance, habits: Habits) -> Item:
+    """An item is worth more where its kind is demanded, at the cost of the others."""
+    return replace(item, worth=item.worth * guidance.share(item.kind, habits.attention)) if item.kind else item
 
 
 def _goal(source: _Source, keeps: Keeps) -> tuple[str, bool]:
     """The goal with its conditions, or without them; once lost, only the task's own text can bring them back."""
-    lost_before = bool(source.previous) and "(conditions left out)" in source.previous
-    kept = keeps("predicate", carried=bool(source.previous) and not lost_before)
-    if kept:
+    lost_before = any(condition not in source.previous.lower() for condition in conditions_in(source.task))
+    if keeps("predicate", carried=bool(source.previous) and not lost_before):
         return source.task or _first_line(source.previous), True
-    return f"{_without_conditions(source.task)} (conditions left out)", False
+    return _without_conditions(source.task or _first_line(source.previous)), False
 
 
 def _first_line(text: str) -> str:
@@ -197,7 +194,7 @@ def _access(source: _Source, keeps: Keeps) -> list[Item]:
     items = []
     for app, token in tokens.items():
         if keeps("token", carried=app in source.before.tokens):
-            items.append(Item("context", f"- {app} token: {token}", 6))
+            items.append(Item("context", f"- {app} token: {token}", 6, "token"))
         else:
             items.append(Item("done", f"- [x] Logged in to {app}.", 2))
     passwords = dict(source.before.passwords)
@@ -206,7 +203,7 @@ def _access(source: _Source, keeps: Keeps) -> list[Item]:
             passwords |= event.result
     if passwords and keeps("token", carried=bool(source.before.passwords)):
         pairs = ", ".join(f"{app} {word}" for app, word in passwords.items())
-        items.append(Item("context", f"- Passwords: {pairs}", 5))
+        items.append(Item("context", f"- Passwords: {pairs}", 5, "token"))
     return items
 
 
@@ -221,7 +218,7 @@ def _signatures(source: _Source, keeps: Keeps) -> list[Item]:
         if name not in SPECS:
             continue
         if keeps("signature", carried=carried):
-            items.append(Item("context", f"- {write_signature(SPECS[name])}", 4))
+            items.append(Item("context", f"- {write_signature(SPECS[name])}", 4, "signature"))
         else:
             items.append(Item("done", f"- [x] Read the documentation of {name}.", 1.5))
     return items
@@ -230,7 +227,7 @@ def _signatures(source: _Source, keeps: Keeps) -> list[Item]:
 def _mutations(source: _Source, keeps: Keeps) -> list[Item]:
     """What was changed, exactly enough to be recognised, or only in general terms."""
     items = [
-        Item("done", line.strip(), 9)
+        Item("done", line.strip(), 9, "mutation")
         for line in source.before.lines
         if line.strip().startswith("- [x]") and "(" in line and _is_mutation(line) and keeps("mutation", carried=True)
     ]
@@ -239,7 +236,7 @@ def _mutations(source: _Source, keeps: Keeps) -> list[Item]:
         if not event.changes:
             continue
         if keeps("mutation"):
-            items.append(Item("done", f"- [x] {write_call(event.name, event.given)}", 9))
+            items.append(Item("done", f"- [x] {write_call(event.name, event.given)}", 9, "mutation"))
         else:
             forgotten += 1
     if forgotten:
@@ -269,9 +266,6 @@ def _results(source: _Source) -> Results:
     return results
 
 
-RELATIONS = ("coworker", "friend", "roommate", "sibling", "parent")
-
-
 def _people(results: Results, task: str) -> frozenset[str]:
     """Whom the work is about, once that is known: contacts of the relationships in the task, or guests."""
     about: set[str] = set()
@@ -291,35 +285,38 @@ def _people(results: Results, task: str) -> frozenset[str]:
 def _records(results: Results, keeps: Keeps, about: frozenset[str]) -> list[Item]:
     """Retrieved records: in full, as a count and a total, or only mentioned."""
     items = []
-    lists: dict[tuple[str, str], dict[int, tuple[Event, bool]]] = {}
-    for event, carried in results.values():
-        if is_page(event.result):
-            given = {k: v for k, v in event.given.items() if k != "page"}
-            lists.setdefault((event.name, argument_key(given)), {})[event.result["page"]] = (event, carried)
-        elif keeps("set", carried=carried) and keeps("identifier", carried=carried):
-            items.append(Item("context", write_result(event), 4.2))
+    carried = {event for event, before in results.values() if before}
+    lists, others = lists_of(event for event, _ in results.values())
+    for event in others:
+        if keeps("set", carried=event in carried) and keeps("identifier", carried=event in carried):
+            items.append(Item("context", write_result(event), 4.2, "set"))
         else:
             items.append(Item("done", f"- [x] Read {event.name}.", 1))
     for (name, arguments), pages in lists.items():
-        items.append(_list_item(name, json.loads(arguments), pages, keeps, about))
+        whole = all(event in carried for event in pages.values())
+        items.append(_list_item(name, json.loads(arguments), pages, keeps, whole, about))
     return items
 
 
 def _list_item(
-    name: str, arguments: dict[str, Any], pages: dict[int, tuple[Event, bool]], keeps: Keeps, about: frozenset[str]
+    name: str,
+    arguments: dict[str, Any],
+    pages: dict[int, Event],
+    keeps: Keeps,
+    carried: bool,
+    about: frozenset[str],
 ) -> Item:
     """A list as a table, up to its first missing page, or only how much was read."""
     run: list[dict[str, Any]] = []
     while len(run) + 1 in pages:
-        run.append(pages[len(run) + 1][0].result)
-    carried = all(before for _, before in pages.values())
+        run.append(pages[len(run) + 1].result)
     whole = keeps("set", carried=carried) and keeps("identifier", carried=carried)
     if run and whole:
         if len(run) > 1 and not keeps("page", carried=carried):
             # A page is lost and nobody notices: the list looks complete without it.
             run = [{**page, "pages": len(run) - 1} for page in run[:-1]]
-        return Item("context", write_list(name, arguments, run, about), 4.2)
-    rows = [row for event, _ in pages.values() for row in event.result["items"]]
+        return Item("context", write_list(name, arguments, run, about), 4.2, "set")
+    rows = [row for event in pages.values() for row in event.result["items"]]
     amounts = [row["amount"] for row in rows if "amount" in row]
     total = f", together {sum(amounts):.2f}" if amounts else ""
     return Item("done", f"- [x] Read {len(pages)} pages of {name}: {len(rows)} records{total}.", 1)
@@ -349,7 +346,7 @@ def _outlook(
     if keeps("open", carried=bool(source.previous)):
         last = next((e for e in reversed(source.events) if not e.error), None)
         doing = f" after {last.name}" if last else ""
-        items.append(Item("next", f"1. Go on{doing} with what the goal still needs.", 5))
+        items.append(Item("next", f"1. Go on{doing} with what the goal still needs.", 5, "open"))
         return items
     changed = any(event.changes for event in source.events)
     if changed and rng.random() < habits.completes:

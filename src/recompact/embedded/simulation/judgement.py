@@ -1,34 +1,20 @@
-"""What a simulated optimizer notices in texts and how it words it, the same for every method that asks it.
-
-Error rates and clauses are here so that no method has its own.
-"""
+"""What a simulated optimizer notices in texts and what it makes of it, the same for every method that asks it."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from recompact.embedded.simulation.agent import claims
-from recompact.embedded.simulation.guidance import KINDS, Kind
-from recompact.embedded.simulation.notes import SPECS, Event, events_in, read_notes
+from recompact.embedded.simulation.clauses import kind_meant, write_clause
+from recompact.embedded.simulation.notes import SPECS, Event, conditions_in, events_in, read_notes
+from recompact.embedded.simulation.orders import orders_in
+from recompact.embedded.simulation.parameters import KINDS, Judgement, Kind
 from recompact.template import Section, parse_sections, render_sections
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """How an optimizer errs."""
-
-    wrong_cause: float = 0.15  # names a cause that is not the first one
-    takes_up: float = 0.85  # of the kinds that were diagnosed, per kind
-    weak_clause: float = 0.25  # words a clause so that it asks for little
-    steers_agent: float = 0.15  # adds a clause that tells the agent how to act; in feedback, a remedy that does
-    restructures: float = 0.3  # gives sections other headings, where the prompt leaves that open
-
 
 MECHANISMS: Mapping[Kind, str] = {
     "predicate": "widened set",
@@ -42,32 +28,6 @@ MECHANISMS: Mapping[Kind, str] = {
     "error": "omitted state",
 }
 
-CLAUSES: Mapping[Kind, tuple[str, str]] = {  # demanded in so many words, and merely mentioned
-    "predicate": (
-        "Keep every condition of the task exactly: who, since when, which ones. Never widen a restricted set.",
-        "Mind the conditions.",
-    ),
-    "set": (
-        "Keep the records that were retrieved, row by row; never replace a qualifying subset by a total.",
-        "Mention retrieved records.",
-    ),
-    "identifier": ("Keep every identifier exactly as it appeared.", "Mention references."),
-    "token": ("Keep every usable token and password exactly, with the app it belongs to.", "Say which login was made."),
-    "signature": (
-        "Keep the exact signature of every API that was looked up, with all its parameters.",
-        "Say which documentation was read.",
-    ),
-    "page": ("Record exactly which pages of a list were read and how many there are.", "Mention pages."),
-    "mutation": (
-        "Record every change that was made, each exactly once with all its arguments: it must never be made again.",
-        "Mention finished work.",
-    ),
-    "open": (
-        "Keep every item that is still unresolved among the next steps, and never present it as done.",
-        "Mention what is pending.",
-    ),
-    "error": ("Keep every error text exactly, with what caused it.", "Mention errors."),
-}
 SECTIONS: Mapping[Kind, str] = {
     "predicate": "Constraints",
     "set": "Context",
@@ -79,23 +39,52 @@ SECTIONS: Mapping[Kind, str] = {
     "open": "Next",
     "error": "Blocked",
 }
-POLICY = "Before finishing, check all results once more and repeat any call that looks doubtful."
 
 
 Suspect = tuple[Kind, str, str]
 """A kind of fact, a quote from the segment, a quote from the summary."""
 
-
-def rank(candidates: Sequence[Suspect], redone: Counter[Kind], rng: Random, judgement: Judgement) -> list[Suspect]:
-    """The three most telling suspects: what was done again counts, and what makes a run fail outright."""
-    fatal = ("predicate", "open", "mutation")
-    order = sorted(candidates, key=lambda suspect: -(redone[suspect[0]] + (2 if suspect[0] in fatal else 0)))
-    if len(order) > 1 and rng.random() < judgement.wrong_cause:
-        order.insert(0, order.pop(rng.randrange(1, len(order))))
-    return order[:3]
+_FATAL: tuple[Kind, ...] = ("predicate", "open", "page")
+"""What makes a run fail without any step being done again."""
 
 
-def suspects(segment: str, previous: str, summary: str) -> list[Suspect]:
+def rank(
+    candidates: Sequence[Suspect],
+    redone: Mapping[Kind, float],
+    rng: Random,
+    judgement: Judgement,
+    *,
+    failed: float = 1.0,
+    compared: bool = False,
+    size: int = 0,
+) -> list[Suspect]:
+    """The three most telling suspects, one of each kind.
+
+    `redone` is how often things of a kind were done again, `failed` how often runs failed. Where there was something to
+    compare with (`compared`), both are what the summary made worse, and may be negative: what happened either way is a
+    coincidence. Of a long input (`size`, in tokens) some is overlooked, and more is seen in it than is there.
+    """
+    telling: dict[Kind, tuple[float, Suspect]] = {}
+    blame = 1.0 if compared else judgement.blame
+    for suspect in candidates:
+        kind = suspect[0]
+        if kind in telling or rng.random() >= math.exp(-size / judgement.attention_span):
+            continue
+        again = redone.get(kind, 0.0)
+        seen = again / (1 + abs(again))
+        if kind in _FATAL:
+            seen += failed
+        elif kind == "mutation":
+            seen += failed * min(1.0, max(0.0, again))
+        telling[kind] = (blame * seen + rng.gauss(0, judgement.noise), suspect)
+    if rng.random() >= math.exp(-size / judgement.imagination):
+        kind = rng.choice(KINDS)
+        telling.setdefault(kind, (rng.random(), (kind, "", next((quote for *_, quote in candidates if quote), ""))))
+    order = sorted(telling.values(), key=lambda entry: -entry[0])
+    return [suspect for weight, suspect in order if weight > judgement.threshold][:3]
+
+
+def suspects(segment: str, previous: str, summary: str, task: str = "") -> list[Suspect]:
     """What did not survive the compaction, and what the summary made up."""
     notes = read_notes(summary)
     before = read_notes(previous)
@@ -121,8 +110,9 @@ def suspects(segment: str, previous: str, summary: str) -> list[Suspect]:
     for app in sorted(before.tokens.keys() - notes.tokens.keys()):
         losses.append(("token", mention(previous, before.tokens[app]), mention(summary, app)))
     losses += [("open", "", mention(summary, claim)) for claim in claims(summary)]
-    if "conditions left out" in summary or not goal(summary):
-        losses.append(("predicate", "", goal(summary)))
+    losses += [("open", "", line) for line in summary.splitlines() if orders_in(line)][:1]
+    if any(condition not in summary.lower() for condition in conditions_in(task)):
+        losses.append(("predicate", task.splitlines()[0], goal(summary)))
     return losses
 
 
@@ -171,7 +161,7 @@ def cited_kinds(entries: Sequence[Mapping[str, Any]], name: str) -> dict[Kind, l
     cited: dict[Kind, list[str]] = {}
     for entry in entries:
         try:
-            kinds = [f["kind"] for f in entry["findings"][:2] if f["kind"] in KINDS]
+            kinds = dict.fromkeys(kind for f in entry["findings"][:2] if (kind := kind_meant(str(f["kind"]))))
         except (KeyError, TypeError):
             continue
         for kind in kinds:
@@ -182,12 +172,12 @@ def cited_kinds(entries: Sequence[Mapping[str, Any]], name: str) -> dict[Kind, l
 def take_up(
     entries: Sequence[Mapping[str, Any]], name: str, cites: str, rng: Random, judgement: Judgement
 ) -> list[dict[str, Any]]:
-    """A clause for each kind that is named, except those that the optimizer passes over."""
+    """A clause for each kind that is named, except those that the optimizer passes over: rare ones more often."""
     rules: list[dict[str, Any]] = []
     for kind, named_by in cited_kinds(entries, name).items():
-        if rng.random() < judgement.takes_up:
-            strong, weak = CLAUSES[kind]
-            clause = weak if rng.random() < judgement.weak_clause else strong
+        common = min(1.0, len(set(named_by)) / (judgement.rare * len(entries)))
+        if rng.random() < judgement.takes_up * common:
+            clause = write_clause(kind, rng.random() >= judgement.weak_clause, rng)
             rules.append({"clause": clause, "section": SECTIONS[kind], cites: sorted(set(named_by))})
     return rules
 
@@ -206,6 +196,11 @@ def with_clauses(part: str, rules: Sequence[Mapping[str, Any]]) -> str:
 def block(text: str, tag: str) -> str:
     match = re.search(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
     return match[1] if match else ""
+
+
+def length(text: str) -> int:
+    """Tokens of a text, by a reader's rough idea of it."""
+    return len(text) // 4
 
 
 _LABEL = re.compile(r"(?m)^([A-Z]\d+(?:\.\d+)?)\| ?")

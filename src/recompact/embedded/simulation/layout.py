@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from random import Random
 
+from recompact.embedded.simulation.parameters import Kind
 from recompact.template import Section
 
 
@@ -16,6 +17,7 @@ class Item:
     place: str  # goal, constraint, done, progress, blocked, decision, next, context
     text: str
     worth: float
+    kind: Kind | None = None  # of the fact, where guidance can demand it
 
 
 def fit(items: list[Item], limit: int, rng: Random) -> list[Item]:

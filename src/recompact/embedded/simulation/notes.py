@@ -25,6 +25,14 @@ _PREFIX_OF = {app[:3]: app for app in APPS}
 _CALL = re.compile(r"^-> call_api\((\{.*\})\)$")
 _PASSWORD = re.compile(rf"\b({'|'.join(APPS)})\b\W{{1,3}}([a-z]?[0-9a-z]{{5,6}})\b")
 
+RELATIONS = ("coworker", "friend", "roommate", "sibling", "parent")
+_CONDITION = re.compile(rf"(?i)\b(?:{'|'.join(RELATIONS)})|\d{{4}}-\d\d-\d\d")
+
+
+def conditions_in(task: str) -> tuple[str, ...]:
+    """Whom and which days a request is restricted to, as any reader sees it."""
+    return tuple(dict.fromkeys(match.lower() for match in _CONDITION.findall(task)))
+
 
 @dataclass(frozen=True)
 class Event:
@@ -174,6 +182,19 @@ def _name_of(email: str) -> str:
 
 def is_page(result: Any) -> bool:
     return isinstance(result, dict) and {"items", "page", "pages", "total"} <= result.keys()
+
+
+def lists_of(events: Iterable[Event]) -> tuple[dict[tuple[str, str], dict[int, Event]], list[Event]]:
+    """Results by list, each with its pages by number, and the results that are no lists."""
+    lists: dict[tuple[str, str], dict[int, Event]] = {}
+    others = []
+    for event in events:
+        if is_page(event.result):
+            given = {k: v for k, v in event.given.items() if k != "page"}
+            lists.setdefault((event.name, argument_key(given)), {})[event.result["page"]] = event
+        else:
+            others.append(event)
+    return lists, others
 
 
 def _cell(value: Any) -> str:

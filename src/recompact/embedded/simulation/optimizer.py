@@ -1,9 +1,9 @@
 """A simulated optimizer: it diagnoses a boundary from the evidence text it gets, and revises a template from diagnoses.
 
-It compares the texts as a reader would: what the segment shows and the summary does not, and what the continuation
-after the summary did over again. It may name the wrong cause, and two candidates from the same diagnoses differ in what
-they take up and how they put it. What a prompt asks for is told by the blocks in it; ACON's prompts are answered with
-the same eyes, error rates and clauses.
+It compares the texts as a reader would: what the segment shows and the summary does not, and what the continuations
+after the summary did over again or failed at more often than those before it. Without those it can only guess. Two
+candidates from the same diagnoses differ in what they take up and how they put it. What a prompt asks for is told by
+the blocks in it; ACON's prompts are answered with the same eyes and error rates.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
+from statistics import fmean
 from typing import Any
 
 from recompact.chat import Reply, Request, Usage, assistant
+from recompact.embedded.simulation.clauses import write_clause, write_name, write_order
 from recompact.embedded.simulation.judgement import (
-    CLAUSES,
     MECHANISMS,
-    POLICY,
-    Judgement,
     block,
     cited_kinds,
     entries_in,
     kind_of,
     labels_of,
+    length,
     rank,
     suspects,
     take_up,
@@ -33,9 +33,8 @@ from recompact.embedded.simulation.judgement import (
     with_clauses,
 )
 from recompact.embedded.simulation.optimizer_acon import analyse, compare, rewrite, shorten
+from recompact.embedded.simulation.parameters import KINDS, Judgement, Kind
 from recompact.embedded.simulation.usage import count, input_tokens
-
-__all__ = ["CLAUSES", "POLICY", "Judgement", "SimulatedOptimizer", "diagnose", "revise"]
 
 
 class SimulatedOptimizer:
@@ -72,7 +71,12 @@ def group(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     kinds = cited_kinds(entries_in(prompt, "diagnoses"), "boundary")
     return {
         "groups": [
-            {"kind": kind, "mechanism": MECHANISMS[kind], "boundaries": sorted(set(ids)), "lesson": CLAUSES[kind][0]}
+            {
+                "kind": write_name(kind, rng),
+                "mechanism": MECHANISMS[kind],
+                "boundaries": sorted(set(ids)),
+                "lesson": write_clause(kind, True, rng),
+            }
             for kind, ids in kinds.items()
         ]
     }
@@ -81,43 +85,77 @@ def group(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
 def diagnose(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     """What the summary lost or made up, most telling first, each with the lines that show it.
 
-    It abstains where it finds nothing that the summary lost.
+    It abstains where nothing that the summary lost made a difference.
     """
-    segment, previous, summary = (unlabelled(block(prompt, tag)) for tag in ("segment", "previous-summary", "summary"))
-    redone = Counter(kind_of(app, api) for app, api in _redone(prompt))
-    ranking = rank(suspects(segment, previous, summary), redone, rng, judgement)
+    tags = ("segment", "previous-summary", "summary", "task")
+    segment, previous, summary, task = (unlabelled(block(prompt, tag)) for tag in tags)
+    arms = {arm: _continuations(prompt, arm) for arm in ("PRE", "POST")}
+    redone, failed = _contrast(arms["PRE"], arms["POST"])
+    stated = re.search(r"(?m)^success lost \(H\): (-?[\d.]+)", block(prompt, "effect"))
+    ranking = rank(
+        suspects(segment, previous, summary, task),
+        redone,
+        rng,
+        judgement,
+        failed=float(stated[1]) if stated else failed,
+        compared=bool(arms["PRE"]),
+        size=length(prompt),
+    )
     if not ranking:
-        return {"findings": [], "abstain": "The summary has what the segment shows; nothing explains the difference."}
+        return {"findings": [], "abstain": "Nothing that the summary lost explains a difference between the arms."}
     findings = [
         {
-            "kind": kind,
+            "kind": write_name(kind, rng),
             "mechanism": MECHANISMS[kind],
             "lines": _lines(prompt, segment_quote, summary_quote),
-            "explanation": f"The continuations after the summary had to do without what it lost ({kind}).",
+            "explanation": f"The continuations after the summary had to do without it ({write_name(kind, rng)}).",
         }
         for kind, segment_quote, summary_quote in ranking
     ]
     return {"findings": findings, "abstain": ""}
 
 
+Continuation = tuple[Counter[Kind], bool]
+"""What one continuation did again, by kind, and whether it failed."""
+
+
+def _continuations(prompt: str, arm: str) -> list[Continuation]:
+    """The continuations of an arm, as far as they are shown."""
+    pattern = rf'<continuation [^>]*arm="{arm}"[^>]*>\n(.*?)\n</continuation>'
+    texts = [unlabelled(text) for text in re.findall(pattern, prompt, re.DOTALL)]
+    return [(_redone(text), "the task was not done" in text) for text in texts]
+
+
+def _contrast(pre: Sequence[Continuation], post: Sequence[Continuation]) -> tuple[dict[Kind, float], float]:
+    """How much more was done again, by kind, and how much more often the task was missed, after the summary."""
+
+    def mean(arm: Sequence[Continuation], value: Callable[[Continuation], float]) -> float:
+        return fmean(map(value, arm)) if arm else 0.0
+
+    def again(kind: Kind) -> float:
+        return mean(post, lambda c: c[0][kind]) - mean(pre, lambda c: c[0][kind])
+
+    return {kind: again(kind) for kind in KINDS}, mean(post, lambda c: c[1]) - mean(pre, lambda c: c[1])
+
+
 def _lines(prompt: str, segment_quote: str, summary_quote: str) -> list[str]:
     """The labels of what is quoted, and of the first thing that was done again."""
-    places = (("segment", segment_quote), ("previous-summary", segment_quote), ("summary", summary_quote))
+    tags = ("task", "segment", "previous-summary")
+    places = (*((tag, segment_quote) for tag in tags), ("summary", summary_quote))
     labels = [label for tag, quote in places for label in labels_of(prompt, tag, quote)]
     again = re.search(r"(?m)^(C\d+\.\d+)\| \(again\) ", prompt)
     return [*labels, *([again[1]] if again else [])]
 
 
-def _redone(prompt: str) -> list[tuple[str, str]]:
-    """(app, api) of what the continuations after the summary did although it had been done before."""
-    again = []
-    for continuation in re.findall(r'<continuation [^>]*arm="POST"[^>]*>\n(.*?)\n</continuation>', prompt, re.DOTALL):
-        for call in re.findall(r"^\(again\) -> call_api\((\{.*\})\)$", unlabelled(continuation), re.MULTILINE):
-            try:
-                asked = json.loads(call)
-                again.append((str(asked["app"]), str(asked["api"])))
-            except (ValueError, KeyError, TypeError):
-                continue
+def _redone(continuation: str) -> Counter[Kind]:
+    """What a continuation did although it had been done before, by kind."""
+    again: Counter[Kind] = Counter()
+    for call in re.findall(r"^\(again\) -> call_api\((\{.*\})\)$", continuation, re.MULTILINE):
+        try:
+            asked = json.loads(call)
+            again[kind_of(str(asked["app"]), str(asked["api"]))] += 1
+        except (ValueError, KeyError, TypeError):
+            continue
     return again
 
 
@@ -125,6 +163,6 @@ def revise(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     """A candidate: the guidance of both parts with clauses against what was diagnosed, each citing its boundaries."""
     rules = take_up(entries_in(prompt, "diagnoses"), "boundary", "boundaries", rng, judgement)
     if rules and rng.random() < judgement.steers_agent:
-        rules.append({"clause": POLICY, "section": "Next", "boundaries": rules[0]["boundaries"]})
+        rules.append({"clause": write_order(rng), "section": "Next", "boundaries": rules[0]["boundaries"]})
     parts = {name: with_clauses(block(prompt, name), rules) for name in ("first", "update")}
     return {"rules": rules, **parts}

@@ -7,24 +7,24 @@ agent's own doing and chance.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from recompact.embedded.simulation.guidance import KINDS, Kind
+from recompact.embedded.simulation.clauses import kind_meant, write_clause, write_name, write_order
+from recompact.embedded.simulation.guidance import read_guidance
 from recompact.embedded.simulation.judgement import (
-    CLAUSES,
     MECHANISMS,
-    POLICY,
     SECTIONS,
-    Judgement,
     Suspect,
     block,
     entries_in,
     goal,
     kind_of,
+    length,
     mention,
     rank,
     suspects,
@@ -32,6 +32,8 @@ from recompact.embedded.simulation.judgement import (
     with_clauses,
 )
 from recompact.embedded.simulation.notes import Event, events_in, read_notes
+from recompact.embedded.simulation.orders import orders_in
+from recompact.embedded.simulation.parameters import KINDS, Judgement, Kind
 from recompact.template import Section, parse_sections, render_sections
 
 CATEGORIES: Mapping[str, str] = {
@@ -57,26 +59,30 @@ def compare(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     """Feedback on two runs of a task: what any summary lost, ranked by what the run with compaction did in excess."""
     whole, compacted = _tagged(prompt, "without-compaction"), _tagged(prompt, "with-compaction")
     segments, summaries = _numbered(compacted, "segment"), _numbered(compacted, "summary")
+    task = _tagged(prompt, "task")
     lost: list[Suspect] = []
     for segment, previous, summary in zip(segments, ["", *summaries], summaries, strict=False):
-        lost += suspects(segment, previous, summary)
+        lost += suspects(segment, previous, summary, task)
     straight = [event for event in events_in(whole) if not event.error]
     winding = [event for segment in segments for event in events_in(segment) if not event.error]
     excess = Counter(map(_call_of, winding)) - Counter(map(_call_of, straight))
     redone = Counter(kind_of(*name.split(".", 1)) for (name, _), times in excess.items() for _ in range(times))
-    ranking = rank(lost, redone, rng, judgement)
-    remedies = [CLAUSES[kind][0] for kind in dict.fromkeys(kind for kind, _, _ in ranking)]
+    outcomes = (re.search(rf'<{arm} success="no"', prompt) for arm in ("without-compaction", "with-compaction"))
+    alone_failed, failed = (1.0 if outcome else 0.0 for outcome in outcomes)
+    worse = failed - alone_failed
+    ranking = rank(lost, redone, rng, judgement, failed=worse, compared=bool(whole), size=length(prompt))
+    remedies = [write_clause(kind, True, rng) for kind, _, _ in ranking]
     # The runs show what the agent did, so a remedy may be a rule for it, and has to be where no summary is to blame.
-    if not remedies or rng.random() < _steering(prompt, judgement):
-        remedies.append(POLICY)
+    if not remedies or rng.random() < judgement.steers_agent:
+        remedies.append(write_order(rng))
     return {
         "divergence": _parting(straight, winding),
         "findings": [
             {
                 "category": CATEGORIES[MECHANISMS[kind]],
-                "kind": kind,
+                "kind": write_name(kind, rng),
                 "quote": segment_quote or summary_quote,
-                "explanation": f"After a compaction the run had to do without it ({kind}).",
+                "explanation": f"After a compaction the run had to do without it ({write_name(kind, rng)}).",
             }
             for kind, segment_quote, summary_quote in ranking
         ],
@@ -87,13 +93,6 @@ def compare(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
         "mechanism": f"It made {sum(excess.values())} calls that the other run did not make.",
         "reliability": 1.0 if ranking else 0.5,
     }
-
-
-def _steering(prompt: str, judgement: Judgement) -> float:
-    """How likely a remedy is a rule for the agent: as likely as any other that is asked for, where the run was called
-    finished too early and verification is asked for in so many words."""
-    finished = re.search(r'<with-compaction success="no"[^>]* ending="finished"', prompt) is not None
-    return judgement.takes_up if finished and "verification" in prompt else judgement.steers_agent
 
 
 def _call_of(event: Event) -> tuple[str, str]:
@@ -115,9 +114,12 @@ def rewrite(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     """
     entries = entries_in(prompt, "feedback")
     rules = take_up(entries, "task", "entries", rng, judgement)
-    steering = [str(entry["task"]) for entry in entries if POLICY in entry.get("remedies", ()) and "task" in entry]
-    if steering and rng.random() < judgement.takes_up:
-        rules.append({"clause": POLICY, "section": "Next", "entries": steering})
+    remedies = [(str(r), str(entry.get("task", ""))) for entry in entries for r in entry.get("remedies", ())]
+    steering = [(remedy, task) for remedy, task in remedies if orders_in(remedy)]
+    common = min(1.0, len({task for _, task in steering}) / (judgement.rare * len(entries))) if entries else 0.0
+    if rng.random() < judgement.takes_up * common:
+        tasks = sorted({task for _, task in steering})
+        rules.append({"clause": rng.choice(steering)[0], "section": "Next", "entries": tasks})
     parts = {name: with_clauses(block(prompt, name), rules) for name in ("first", "update")}
     if "Every heading stays" not in prompt and rng.random() < judgement.restructures:
         parts = {name: _other_headings(part) for name, part in parts.items()}
@@ -149,14 +151,23 @@ def analyse(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
         needed = [fact for fact, is_used in facts if is_used]
         if 2 * len(needed) >= len(facts) > 0:
             what = needed[0]
-            keep.append({"kind": kind, "quote": mention(summary, what), "reason": "The next steps went by it."})
+            keep.append(
+                {"kind": write_name(kind, rng), "quote": mention(summary, what), "reason": "The next steps went by it."}
+            )
         elif facts:
-            remove.append({"kind": kind, "how": "The next steps did without most of it: mention it in a few words."})
-    if len(keep) > 1 and rng.random() < judgement.wrong_cause:
+            remove.append(
+                {
+                    "kind": write_name(kind, rng),
+                    "how": "The next steps did without most of it: mention it in a few words.",
+                }
+            )
+    if len(keep) > 1 and rng.random() >= math.exp(-length(prompt) / judgement.attention_span):
         wrong = keep.pop(rng.randrange(len(keep)))
         remove.append({"kind": wrong["kind"], "how": "It seems to be of no use."})
     if not keep and not remove:
-        keep.append({"kind": "predicate", "quote": goal(summary), "reason": "It says what is to be done."})
+        keep.append(
+            {"kind": write_name("predicate", rng), "quote": goal(summary), "reason": "It says what is to be done."}
+        )
     return {"remove": remove, "keep": keep}
 
 
@@ -168,22 +179,31 @@ def _is_used(result: Any, given: str) -> bool:
 
 def shorten(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     """A candidate from analyses: demands that few runs needed are worded weakly, and brevity is asked for."""
-    votes: Counter[str] = Counter()
-    cited: dict[str, list[str]] = {}
+    votes: Counter[Kind] = Counter()
+    cited: dict[Kind, list[str]] = {}
     for entry in entries_in(prompt, "analyses"):
         for sign, key in ((1, "remove"), (-1, "keep")):
             for item in entry.get(key, ()):
-                votes[item["kind"]] += sign
-                cited.setdefault(item["kind"], []).append(str(entry.get("compaction", "")))
+                if (kind := kind_meant(str(item["kind"]))) is not None:
+                    votes[kind] += sign
+                    cited.setdefault(kind, []).append(str(entry.get("compaction", "")))
     chosen = rng.sample(BRIEFER, rng.randint(1, len(BRIEFER)))
     rules: list[dict[str, Any]] = [{"clause": clause, "section": "Goal", "entries": []} for clause in chosen]
     parts = {name: block(prompt, name) for name in ("first", "update")}
     for kind in KINDS:
-        strong, weak = CLAUSES[kind]
-        if votes[kind] > 0 and any(strong in part for part in parts.values()) and rng.random() < judgement.takes_up:
-            parts = {name: part.replace(strong, weak) for name, part in parts.items()}
+        demanding = {line for part in parts.values() for line in part.splitlines() if _demands(line, kind)}
+        if votes[kind] > 0 and demanding and rng.random() < judgement.takes_up:
+            weak = write_clause(kind, False, rng)
+            for line in demanding:
+                parts = {name: part.replace(line, f"- {weak}") for name, part in parts.items()}
             rules.append({"clause": weak, "section": SECTIONS[kind], "entries": sorted(set(cited[kind]))})
     return {"rules": rules, **{name: with_clauses(part, rules[: len(chosen)]) for name, part in parts.items()}}
+
+
+def _demands(line: str, kind: Kind) -> bool:
+    """Whether a line of a template is a clause that demands that kind of fact before any other."""
+    clause = re.match(r"- (?!\[|\*\*)(.+)", line)
+    return clause is not None and kind_meant(clause[1]) == kind and read_guidance(clause[1]).demands[kind] == 2
 
 
 def _tagged(text: str, tag: str) -> str:

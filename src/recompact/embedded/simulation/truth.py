@@ -40,7 +40,7 @@ from recompact.trajectory import Boundary
 class LostFact:
     """One fact that the context before shows and the context after does not."""
 
-    kind: str  # a kind of fact, as in recompact.embedded.simulation.guidance
+    kind: str  # a kind of fact, as in recompact.embedded.simulation.parameters
     what: str
 
 
@@ -112,14 +112,11 @@ def _lost_results(before: Knowledge, after: Knowledge) -> list[LostFact]:
 
 
 def _lost_mutations(before: Knowledge, after: Knowledge) -> list[LostFact]:
-    mutations = {key for key, times in before.done.items() if times}
-    if before.notes is not None:
-        mutations |= set(before.notes.done)
+    mutations = {key for key, times in before.done.items() if times} | set(before.reported)
     return [
         LostFact("mutation", f"{name}({arguments})")
         for name, arguments in sorted(mutations)
-        if not after.done[name, arguments]
-        and not (after.notes is not None and after.notes.says_done(name, json.loads(arguments)))
+        if not after.done[name, arguments] and not after.says_done(name, json.loads(arguments))
     ]
 
 

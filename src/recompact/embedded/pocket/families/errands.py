@@ -108,6 +108,7 @@ EXPENSE_MAILS = Family(
         "repeated": repeating(_solve_expenses, "payments", "send_money"),
     },
     tempting="widened set",
+    gather=lambda api, p: pages(api, "contacts", "list_contacts", relationship=p["relation"]),
 )
 
 # --- agenda: guests of a meeting, without those who have declined, get the text of a file
@@ -205,6 +206,7 @@ SEND_AGENDA = Family(
         "repeated": repeating(_solve_agenda, "mail", "send_message"),
     },
     tempting="widened set",
+    gather=lambda api, p: pages(api, "mail", "list_messages", folder="inbox", query=p["title"]),
 )
 
 # --- club dues: what some of the members still owe, from a file, the contacts and the payments
@@ -275,4 +277,5 @@ CLUB_DUES = Family(
         "condition ignored": _dues_alone,
     },
     tempting="unrestricted",
+    gather=lambda api, p: pages(api, "contacts", "list_contacts", relationship=p["relation"]),
 )

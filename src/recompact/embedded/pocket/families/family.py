@@ -15,7 +15,8 @@ from typing import Literal
 
 from recompact.embedded.pocket.database import Tables
 from recompact.embedded.pocket.grader import Expected
-from recompact.embedded.pocket.plans import Parameters, Plan
+from recompact.embedded.pocket.plans import Api, Parameters, Plan, after_gathering, in_pages_of
+from recompact.embedded.pocket.spec import PAGE_SIZE_MAX
 from recompact.embedded.pocket.world import Draft
 
 Difficulty = Literal["easy", "medium", "hard"]
@@ -39,6 +40,12 @@ class Family:
     expect: Callable[[Tables, Parameters], Expected]
     wrong: Mapping[str, Plan]
     tempting: str = ""  # the wrong way that takes an aggregate, or a wider set, for the restricted one
+    gather: Callable[[Api, Parameters], object] | None = None  # reads that may just as well come first
+
+    def route(self, plan: Plan, other_order: bool = False, page_size: int = PAGE_SIZE_MAX) -> Plan:
+        """The plan in another order, or with other pages: as good a way to the same end."""
+        ordered = after_gathering(self.gather, plan) if other_order and self.gather else plan
+        return ordered if page_size == PAGE_SIZE_MAX else in_pages_of(page_size, ordered)
 
     def instruction(self, parameters: Parameters, phrasing: int = 0) -> str:
         return self.phrasings[phrasing % len(self.phrasings)].format(**parameters)

@@ -87,6 +87,7 @@ CONTACT_DETAIL = Family(
     _expect_contact,
     {"wrong record": _other_namesake, "wrong figure": _other_field, "own detail": _own_detail},
     tempting="wrong record",
+    gather=lambda api, p: first_page(api, "contacts", "list_contacts", relationship=p["relation"]),
 )
 
 # --- event time: the title comes back every week, at other times
@@ -142,6 +143,7 @@ EVENT_TIME = Family(
     _solve_event,
     _expect_event,
     {"wrong figure": _end_time, "date ignored": _any_day, "wrong record": _first_of_day},
+    gather=lambda api, p: first_page(api, "calendar", "list_events", query=p["title"]),
 )
 
 # --- bill total: several figures in the file, several files of nearly the same name
@@ -204,6 +206,7 @@ BILL_TOTAL = Family(
     _solve_bill,
     _expect_bill,
     {"wrong figure": _usage_only, "wrong record": _other_month, "wrong utility": _other_utility},
+    gather=lambda api, p: first_page(api, "files", "list_files", query=f"bill {p['month']} 2025"),
 )
 
 # --- received since: two pages to add up
@@ -307,4 +310,5 @@ APPROVE_ONE = Family(
         "skipped": skipping(_solve_request, "payments", "approve_request"),
     },
     tempting="widened set",
+    gather=lambda api, p: first_page(api, "payments", "find_user", query=p["name"]),
 )

@@ -132,6 +132,7 @@ SPLIT_BILLS = Family(
         "widened set": dropping(_solve_bills, "contacts", "list_contacts", "relationship"),
     },
     tempting="widened set",
+    gather=lambda api, _: pages(api, "contacts", "list_contacts", relationship="roommate"),
 )
 
 # --- party shares: guests of an event, of two relationships, without those who have paid
@@ -215,4 +216,5 @@ PARTY_SHARES = Family(
         "skipped": skipping(_solve_party, "payments", "request_money"),
     },
     tempting="widened set",
+    gather=lambda api, p: pages(api, "payments", "list_transactions", direction="received", since=p["date"]),
 )

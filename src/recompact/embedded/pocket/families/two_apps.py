@@ -86,6 +86,7 @@ RELATION_INCOME = Family(
         "condition ignored": dropping(_solve_income, *_TRANSACTIONS, "direction"),
     },
     tempting="unrestricted",
+    gather=lambda api, p: pages(api, "contacts", "list_contacts", relationship=p["relation"]),
 )
 
 # --- requests from two relationships: everybody asks, only some are to be paid
@@ -150,6 +151,7 @@ APPROVE_RELATED = Family(
         "skipped": skipping(_solve_requests, "payments", "approve_request"),
     },
     tempting="widened set",
+    gather=lambda api, p: pages(api, "contacts", "list_contacts", relationship=p["other_relation"]),
 )
 
 # --- debts from a list in a file: one payment for each, none twice
@@ -190,6 +192,12 @@ def _pay_everybody(api: Api, p: Parameters) -> None:
     _pay(api, p, _debts(api, p))
 
 
+def _find_payees(api: Api, p: Parameters) -> None:
+    for name, _, paid in _debts(api, p):
+        if not paid:
+            first_page(api, "payments", "find_user", query=name)
+
+
 def _expect_debts(tables: Tables, p: Parameters) -> Expected:
     content = rows(tables, "files", name=f"{p['trip']} debts.txt")[0]["content"]
     addresses = {row["name"]: row["id"] for row in rows(tables, "directory")}
@@ -217,6 +225,7 @@ TRIP_DEBTS = Family(
         "condition ignored": altering(_solve_debts, "payments", "send_money", note=""),
     },
     tempting="widened set",
+    gather=_find_payees,
 )
 
 # --- invitations into the calendar: the month stands only in the messages
@@ -287,6 +296,9 @@ INVITATIONS = Family(
         "missed page": missing_last_page(_solve_invitations, "mail", "list_messages"),
     },
     tempting="widened set",
+    gather=lambda api, p: first_page(
+        api, "calendar", "list_events", since=f"2025-{_NUMBERS[p['month']]}-01", until=f"2025-{_NUMBERS[p['month']]}-30"
+    ),
 )
 
 # --- archive old mail from a relationship: a mutation for each message
@@ -340,4 +352,5 @@ ARCHIVE_MAIL = Family(
         "skipped": skipping(_solve_archive, "mail", "move_message"),
     },
     tempting="widened set",
+    gather=lambda api, p: pages(api, "mail", "list_messages", folder="inbox", until=p["until"]),
 )
