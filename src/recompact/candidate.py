@@ -110,21 +110,16 @@ class EvidenceCounts:
         >>> EvidenceCounts("compaction", 16, 14, abstained=1, failed=1).statement
         'Of 16 compactions, 14 were diagnosed, 1 was abstained on, 1 got no usable answer.'
         >>> paths = MissingKind("path", "5 paths", "Files", 5, 1, 3)
-        >>> EvidenceCounts("compaction", 4, 3, abstained=1, missing=(paths,)).statement
-        'Of 4 compactions, 3 lack facts that were used later: 5 paths (at 3, 1 contradicted; Files).'
+        >>> EvidenceCounts("compaction", 4, 3, missing=(paths,), outcome="found to lack facts").statement
+        'Of 4 compactions, 3 were found to lack facts: 5 paths (at 3, 1 contradicted; Files).'
         """
-        if self.missing:
-            return (
-                f"Of {self.pieces} {self.about}{'s' * (self.pieces != 1)}, {self.diagnosed}"
-                f" {'lacks' if self.diagnosed == 1 else 'lack'} facts that were used later:"
-                f" {', '.join(map(str, self.missing))}."
-            )
         parts = [f"{self.diagnosed} {_was(self.diagnosed)} {self.outcome}"]
         if self.abstained:
             parts.append(f"{self.abstained} {_was(self.abstained)} abstained on")
         if self.failed:
             parts.append(f"{self.failed} got no usable answer")
-        text = f"Of {self.pieces} {self.about}{'s' * (self.pieces != 1)}, {', '.join(parts)}."
+        kinds = f": {', '.join(map(str, self.missing))}" if self.missing else ""
+        text = f"Of {self.pieces} {self.about}{'s' * (self.pieces != 1)}, {', '.join(parts)}{kinds}."
         if self.cut:
             text += f" The evidence about {self.cut} was cut to fit a call ({self.left_out:,} characters left out)."
         if self.uncited:

@@ -259,15 +259,24 @@ def test_a_foreign_suite_end_to_end_without_an_optimizer(tmp_path: Path) -> None
     assert again.stdout.splitlines()[-1] == ended.stdout.splitlines()[-1]  # the digest
     assert recompact("report", "mine", cwd=tmp_path).returncode == 0
     page = (tmp_path / "report.html").read_text()
-    assert "3 lack facts that were used later: 3 identifiers" in page
+    assert "3 were found to lack facts that were used later: 3 identifiers" in page
     assert CLAUSES["identifier"] in page
 
 
-def test_nothing_retained_and_nothing_missing_are_said(tmp_path: Path) -> None:
+def test_nothing_retained_and_nothing_missing_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.toml").write_text(SAFES.replace("budget = 200", "budget = 4000"))
     ended = recompact("adapt", "mine.toml", cwd=tmp_path)
     assert ended.returncode == 0
     assert "No boundary was retained, so there is nothing to adapt: the original stays." in ended.stdout
+
+    monkeypatch.setattr("recompact.adaptation.facts._lack", lambda store, evidence: MissingFacts(evidence.finding.id))
+    (tmp_path / "mine.toml").write_text(SAFES)
+    ended = recompact("adapt", "mine.toml", "--run", "other", cwd=tmp_path)
+    assert ended.returncode == 0
+    assert "Of 3 compactions, 0 were found to lack facts that were used later." in ended.stdout
+    assert "At 3 retained boundaries nothing that was used before the compaction is missing after it" in ended.stdout
+    manifest = json.loads((tmp_path / "runs" / "other-facts" / "manifest.json").read_text())
+    assert (manifest["winner"], manifest["evidence"]["missing"]) == (ORIGINAL, [])
 
 
 def test_the_embedded_world(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ from recompact.template import Template
 
 RECORD = "facts"  # the kind of the records, and where their names begin
 
+OUTCOME = "found to lack facts that were used later"
+
 
 async def propose(study: Study) -> Proposal:
     """Count what each retained boundary lacks, and write clauses against it."""
@@ -36,7 +38,7 @@ async def propose(study: Study) -> Proposal:
     _write(store, lacks)
     kinds = missing_kinds(lacks, study.template)
     lacking = sum(bool(lack.missing) for lack in lacks)
-    counts = EvidenceCounts("compaction", len(lacks), lacking, abstained=len(lacks) - lacking, missing=kinds)
+    counts = EvidenceCounts("compaction", len(lacks), lacking, missing=kinds, outcome=OUTCOME)
     if not kinds:
         statement = (
             f"At {len(lacks)} retained boundaries nothing that was used before the compaction is missing after it, so"

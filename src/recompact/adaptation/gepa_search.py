@@ -68,13 +68,11 @@ async def _propose(study: Study, metric_calls: int | None, minibatch: int) -> Pr
     learning = [task for task in await study.tasks() if task.id in compacted]
     if not learning:
         return Proposal((), statement="No training task was compacted, so there is nothing to learn from.")
-    if not any(store.result(unit)["parts"] for unit in store.finished(REFLECTION)):
-        store.forget_units((f"{PHASE}/reflect/",))  # nothing came of them: ask again
     ids = fit_tasks(store, study.config.adapt.fit_tasks, study.config.run.seed)
     validation = [task for task in await study.tasks() if task.id in ids]
     allowed = metric_calls or default_runs(study)
     study.progress.stage(PHASE, allowed, sum(1 for _ in trajectories(store, phase=PHASE)))
-    search = Search(study, minibatch)
+    search = Search(study, minibatch, _reflecting(store))
     found = await search.run(learning, validation, allowed)
     usable = sum(reflection.parts is not None for reflection in search.reflections)
     counts = EvidenceCounts(
@@ -92,6 +90,16 @@ async def _propose(study: Study, metric_calls: int | None, minibatch: int) -> Pr
         return Proposal(candidates, counts)
     statement = f"GEPA found no template that beat the one it came from, in {search.runs} runs: the original stays."
     return Proposal((), counts, statement, unusable=bool(search.reflections) and not usable)
+
+
+def _reflecting(store: Store) -> str:
+    """Where the names of this search's reflections begin: elsewhere, and so with other seeds, if nothing came of those
+    of a search that was finished."""
+    attempts = Counter(unit.split("/")[1] for unit in store.finished(REFLECTION))
+    useful = any(store.result(unit)["parts"] for unit in store.finished(REFLECTION))
+    again = NAME in store.metadata.adaptations and attempts and not useful
+    number = len(attempts) + 1 if again else len(attempts) or 1
+    return f"{PHASE}/reflect" if number == 1 else f"{PHASE}/reflect~{number}"
 
 
 def default_runs(study: Study) -> int:
@@ -136,6 +144,7 @@ class Search:
 
     study: Study
     minibatch: int
+    reflecting: str  # where the names of reflections begin
     reflections: list[Reflection] = field(default_factory=list)
     runs: int = 0
     _bridge: Bridge = field(default_factory=Bridge)
@@ -207,7 +216,7 @@ class Search:
         return [Run(task, read_trajectory(study.store, unit.name)) for task, unit in zip(tasks, units, strict=True)]
 
     async def _reflect(self, current: str, runs: Sequence[Run]) -> Reflection:
-        study, name = self.study, f"{PHASE}/reflect/{len(self.reflections)}"
+        study, name = self.study, f"{self.reflecting}/{len(self.reflections)}"
         if name not in study.store.finished(REFLECTION):
             unit = self._reflection_unit(name, current, runs)
             await replace(study, progress=_Within(study.progress)).complete(PHASE, REFLECTION, [unit])
