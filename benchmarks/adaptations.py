@@ -196,7 +196,7 @@ def adaptation_facts(directory: Path, plan: Plan, method: str, seed: int) -> dic
             "seconds": time.process_time() - started,
         }
     _written(record, facts)
-    path.unlink()
+    Store.open(path).discard()
     return facts
 
 
@@ -207,7 +207,7 @@ def tested(directory: Path, plan: Plan, method: str, seed: int) -> dict[str, Any
     record = directory / f"tested-{name}-{plan.test}-{plan.runs}.json"
     if not record.exists():
         _written(record, asyncio.run(_tested(directory / f"test-{method}.db", plan, method, template, seed)))
-        (directory / f"test-{method}.db").unlink()
+        Store.open(directory / f"test-{method}.db").discard()
         shutil.rmtree(directory / f"test-{method}.template", ignore_errors=True)
     data = json.loads(record.read_text())
     return {**data, "accuracy": tuple(data["accuracy"])}
@@ -225,7 +225,7 @@ def template_of(directory: Path, method: str) -> Template | None:
 def all_clauses(template: Template) -> Template:
     """The template with a clause for every kind of state, without any evidence."""
     every = [*CLAUSES.items(), *(("wording", clause) for clause in MORE_CLAUSES)]
-    return with_clauses(template, every)  # type: ignore[arg-type]
+    return with_clauses(template, every)
 
 
 async def _tested(path: Path, plan: Plan, method: str, template: Template | None, seed: int) -> dict[str, Any]:

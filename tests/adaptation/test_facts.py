@@ -71,10 +71,10 @@ def lacking(
         trajectory = Trajectory("a", turns_of(steps), (), "finished", Score.of(True), context)
         row = ContinuationRow(arm, id.unit, id.index, arm, 0, True, 1.0, "finished", len(steps), {}, "")
         continuations.append(Continuation(row, trajectory, actions_of(trajectory), ()))
-    row = BoundaryRow(**{**dict.fromkeys(BoundaryRow.__dataclass_fields__, 0), "unit": id.unit, "index": id.index})  # type: ignore[arg-type]
+    place = BoundaryRow(id.unit, id.index, "a", len(before), 10, 10, 9, True)
     needed = needed_facts(boundary, [continuations[0].trajectory])
     evidence = Evidence(
-        Finding(id, row, Outcomes(), None, True), boundary, dropped(boundary), needed, tuple(continuations)
+        Finding(id, place, Outcomes(), None, True), boundary, dropped(boundary), needed, tuple(continuations)
     )
     return missing_facts(evidence, turns_of(before))
 

@@ -155,7 +155,8 @@ def test_without_the_package_the_way_to_it_is_named(tmp_path: Path, monkeypatch:
     import sys
 
     gepa_bridge.load_gepa.cache_clear()
-    monkeypatch.setitem(sys.modules, "gepa", None)
+    for name in ("gepa", "gepa.api"):
+        monkeypatch.setitem(sys.modules, name, None)
     (tmp_path / "mine.toml").write_text(TEXT.replace("[adapt]", '[adapt]\nmethod = "gepa"'))
     ended = recompact("check", "mine.toml", cwd=tmp_path)
     gepa_bridge.load_gepa.cache_clear()

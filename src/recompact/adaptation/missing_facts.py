@@ -72,7 +72,8 @@ class MissingFacts:
         >>> MissingFacts(BoundaryId("collect/a", 1), {"secret": 1, "done": 2}, {"secret": 1}).sentence
         'used before and missing after: 1 token or password (1 contradicted); 2 finished actions done again'
         """
-        lacking, again = [], []
+        lacking: list[str] = []
+        again: list[str] = []
         for kind in KINDS:
             if number := self.missing.get(kind, 0):
                 wrong = self.contradicted.get(kind, 0)

@@ -87,11 +87,9 @@ def _problems(config: Config, notes: list[str], incomplete: bool) -> list[str]:
         )
     with _noting(problems):
         compressor_in(config)
-    used = config.used_models
     with _noting(problems):
-        if not method_in(config).asks_optimizer:
-            used = config.deciding_models
-    keys = [name for name in sorted(used & config.models.keys()) if _lacks_key(config.models[name])]
+        method_in(config)
+    keys = [name for name in sorted(config.used_models & config.models.keys()) if _lacks_key(config.models[name])]
     problems += [
         f"[models.{name}] needs its key in the environment variable {config.models[name].key_env}: set it"
         for name in keys
