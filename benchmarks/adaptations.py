@@ -16,15 +16,18 @@ import traceback
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
 from statistics import fmean
 from typing import Any
 
+from recompact import embedded
 from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.adaptation.fact_clauses import CLAUSES, with_clauses
 from recompact.adaptation.registry import load_method
 from recompact.candidate import ORIGINAL
+from recompact.chat import sha256
 from recompact.config import Config, parse_config
 from recompact.embedded.pocket import PocketSuite
 from recompact.evaluation.arm_runs import find_arm, read_arms
@@ -59,7 +62,7 @@ class Plan:
     runs: int = 1
 
     def directory(self, place: Path, seed: int) -> Path:
-        return place / f"{self.scope}-{self.budget}-{self.train}" / f"{seed:02d}"
+        return place / f"{self.scope}-{self.budget}-{self.train}-{world()}" / f"{seed:02d}"
 
     def config(self, seed: int, method: str = "pair", tasks: Sequence[str] = (), split: str = "train") -> Config:
         text = f"""
@@ -83,6 +86,14 @@ method = "{method}"
     def test_tasks(self) -> list[str]:
         """The same test tasks for all."""
         return _sampled("test", self.test, 0)
+
+
+@cache
+def world() -> str:
+    """The embedded world as it is now, in a few letters: figures from another one must not be gone on from."""
+    root = Path(embedded.__file__).parent
+    texts = [path.relative_to(root).as_posix() + path.read_text() for path in sorted(root.rglob("*.py"))]
+    return sha256("".join(texts))[:8]
 
 
 def _sampled(split: str, number: int, seed: int) -> list[str]:

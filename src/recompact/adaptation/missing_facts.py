@@ -41,6 +41,8 @@ NOUNS: Mapping[Kind, tuple[str, str]] = {
 AGAIN: frozenset[Kind] = frozenset({"page", "result", "done"})
 """Kinds that show in what was done again, not in what is missing."""
 
+LONGEST = 60  # characters of a parameter's name; what is longer is none
+
 _AUDITED: Mapping[str, Kind] = {
     "url": "path",
     "path": "path",
@@ -162,7 +164,8 @@ def _names_and_paths(boundary: Boundary, used: Sequence[Action]) -> dict[str, Ki
         if each.kind in _AUDITED and contains(consumed, each.form) and not covers(visible, each)
     }
     keys = {key for action in used for value in action.arguments.values() for key in _keys(value)}
-    lost = [key for key in sorted(keys) if key and contains(consumed, key) and not contains(visible, key)]
+    named = [key for key in sorted(keys) if 0 < len(key) <= LONGEST]
+    lost = [key for key in named if contains(consumed, key) and not contains(visible, key)]
     return {**facts, **dict.fromkeys(lost, "interface")}
 
 
