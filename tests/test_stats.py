@@ -13,6 +13,7 @@ from recompact.stats import (
     Estimate,
     beta_cdf,
     bootstrap,
+    bootstrap_crossed,
     bootstrap_ratios,
     jaccard,
     newcombe,
@@ -181,3 +182,28 @@ def test_a_probable_count_lies_within_its_interval(shares: list[float]) -> None:
 def test_a_probable_count_of_coins_is_binomial() -> None:
     count = probable_count([0.5] * 20)
     assert (count.low, count.value, count.high) == (6, 10, 14)
+
+
+def test_the_crossed_bootstrap_covers_rows_and_columns() -> None:
+    numpy = pytest.importorskip("numpy")
+    chance = Random("crossed")
+    skill = [chance.gauss(0, 0.2) for _ in range(10)]
+    matrix = [[float(chance.random() < 0.5 + own) for _ in range(30)] for own in skill]
+    (found,) = bootstrap_crossed([matrix], 4000)
+    values, draws = numpy.array(matrix), numpy.random.default_rng(3)
+    means = []
+    for _ in range(4000):
+        rows, places = draws.integers(0, 10, 10), draws.integers(0, 30, 30)
+        means.append(values[numpy.ix_(rows, places)].mean())
+    low, high = numpy.percentile(means, (2.5, 97.5))
+    assert found.value == pytest.approx(values.mean())
+    assert (found.low, found.high) == pytest.approx((low, high), abs=0.08 * (high - low))
+    (tasks_alone,) = bootstrap([[sum(column) / 10 for column in zip(*matrix, strict=True)]], 4000)
+    assert found.high - found.low > tasks_alone.high - tasks_alone.low
+
+
+@given(st.integers(1, 4), st.integers(1, 5), st.floats(-3, 3))
+def test_the_crossed_bootstrap_of_a_constant_is_that_constant(rows: int, places: int, value: float) -> None:
+    (found,) = bootstrap_crossed([[[value] * places] * rows], 20)
+    assert (found.low, found.value, found.high) == pytest.approx((value, value, value))
+    assert bootstrap_crossed([]) == []

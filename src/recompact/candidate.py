@@ -72,10 +72,26 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class MissingKind:
+    """Facts of one kind that retained boundaries lack: how many, in words too, and the section they belong under."""
+
+    kind: str
+    words: str
+    section: str
+    facts: int
+    contradicted: int  # of those, how many have another value in the summary
+    boundaries: int
+
+    def __str__(self) -> str:
+        wrong = f", {self.contradicted} contradicted" if self.contradicted else ""
+        return f"{self.words} (at {self.boundaries}{wrong}; {self.section or 'no heading'})"
+
+
+@dataclass(frozen=True)
 class EvidenceCounts:
     """What an adaptation was made from, and what of it could not be used. `about` is what one piece is about."""
 
-    about: str  # "compaction" or "task"
+    about: str  # "compaction", "task" or "reflection"
     pieces: int
     diagnosed: int
     abstained: int = 0  # the optimizer said that the summary does not explain the difference
@@ -84,6 +100,8 @@ class EvidenceCounts:
     left_out: int = 0  # characters of those
     uncited: int = 0  # findings that cite no line that is there
     dropped: int = 0  # findings and citations that did not hold
+    missing: tuple[MissingKind, ...] = ()  # where facts were counted, by kind
+    outcome: str = "diagnosed"  # what became of the pieces that could be used
 
     @property
     def statement(self) -> str:
@@ -91,13 +109,17 @@ class EvidenceCounts:
 
         >>> EvidenceCounts("compaction", 16, 14, abstained=1, failed=1).statement
         'Of 16 compactions, 14 were diagnosed, 1 was abstained on, 1 got no usable answer.'
+        >>> paths = MissingKind("path", "5 paths", "Files", 5, 1, 3)
+        >>> EvidenceCounts("compaction", 4, 3, missing=(paths,), outcome="found to lack facts").statement
+        'Of 4 compactions, 3 were found to lack facts: 5 paths (at 3, 1 contradicted; Files).'
         """
-        parts = [f"{self.diagnosed} {_was(self.diagnosed)} diagnosed"]
+        parts = [f"{self.diagnosed} {_was(self.diagnosed)} {self.outcome}"]
         if self.abstained:
             parts.append(f"{self.abstained} {_was(self.abstained)} abstained on")
         if self.failed:
             parts.append(f"{self.failed} got no usable answer")
-        text = f"Of {self.pieces} {self.about}{'s' * (self.pieces != 1)}, {', '.join(parts)}."
+        kinds = f": {', '.join(map(str, self.missing))}" if self.missing else ""
+        text = f"Of {self.pieces} {self.about}{'s' * (self.pieces != 1)}, {', '.join(parts)}{kinds}."
         if self.cut:
             text += f" The evidence about {self.cut} was cut to fit a call ({self.left_out:,} characters left out)."
         if self.uncited:
@@ -106,6 +128,11 @@ class EvidenceCounts:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> EvidenceCounts:
+        missing = tuple(MissingKind(**kind) for kind in data.get("missing", ()))
+        return EvidenceCounts(**{**data, "missing": missing})
 
 
 def _was(number: int) -> str:

@@ -138,7 +138,7 @@ class OptimizerConfig:
 class AdaptConfig:
     """[adapt]: how a template is adapted. Defaults are the paper's."""
 
-    method: str = "pair"  # or acon-ut, acon-utco, acon-ut-locked, an installed one, file.py:name or module:name
+    method: str = "pair"  # or facts, acon-ut, gepa, …, an installed one, file.py:name or module:name
     options: dict[str, Any] = field(default_factory=dict)  # of that method alone
     candidates: Count = 5
     fit_tasks: Count = 12  # those with the most compactions

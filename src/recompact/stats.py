@@ -252,6 +252,34 @@ def bootstrap_ratios(
     return estimates
 
 
+def bootstrap_crossed(
+    matrices: Sequence[Sequence[Sequence[float]]], resamples: int = RESAMPLES, seed: int = 0
+) -> list[Estimate]:
+    """The mean of each matrix with its interval, when its rows and its columns are both drawn with replacement.
+
+    Rows are repetitions of a whole procedure (an adaptation), columns are tasks, the same for every row; so the
+    interval covers the randomness of both. All matrices see the same draws.
+
+    >>> bootstrap_crossed([[[1.0, 0.0], [1.0, 0.0]]])[0].value
+    0.5
+    """
+    if not matrices:
+        return []
+    rows, places = len(matrices[0]), len(matrices[0][0])
+    chance = Random(f"crossed/{seed}")
+    means: list[list[float]] = [[] for _ in matrices]
+    for _ in range(resamples):
+        chosen = chance.choices(range(rows), k=rows)
+        picked = chance.choices(range(places), k=places)
+        for matrix, kept in zip(matrices, means, strict=True):
+            total = sum(sum(map(matrix[row].__getitem__, picked)) for row in chosen)
+            kept.append(total / (rows * places))
+    return [
+        bootstrap_estimate(fmean(fmean(row) for row in matrix), kept)
+        for matrix, kept in zip(matrices, means, strict=True)
+    ]
+
+
 def bootstrap_estimate(value: float, resamples: Sequence[float]) -> Estimate:
     """A value with the percentile interval of its resamples."""
     exact = percentile_estimate(value, resamples)

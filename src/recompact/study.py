@@ -58,6 +58,7 @@ class Method:
     name: str
     propose: Callable[[Study], Awaitable[Proposal | tuple[Candidate, ...]]]
     needs_effects: bool = False  # learns from verified boundaries, not from whole trajectories
+    asks_optimizer: bool = True  # one that does not needs no model in that role
     phases: tuple[str, ...] = ()
     cites: str = "compaction"
     reasons: Callable[[Store], Mapping[str, str]] = lambda store: {}

@@ -7,7 +7,7 @@ shown in scope `prefix` only; the task is shown in both.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from recompact.adaptation.excerpts import (
@@ -22,7 +22,7 @@ from recompact.adaptation.excerpts import (
 )
 from recompact.attribution.cases import Continuation, Evidence, evidence_of
 from recompact.attribution.divergence import first_divergence, turn_actions
-from recompact.attribution.findings import Finding, findings
+from recompact.attribution.findings import findings
 from recompact.chat import canonical
 from recompact.compressors.prompted import quoted_prefix
 from recompact.compressors.protocol import Scope
@@ -55,27 +55,37 @@ class BoundaryEvidence:
     left_out: int = 0  # characters
 
 
+def retained(store: Store) -> tuple[Evidence, ...]:
+    """What is known about every retained boundary, most harmful first."""
+    kept = [finding for finding in findings(store).boundaries if finding.retained]
+    return tuple(evidence_of(store, finding.id, finding) for finding in kept)
+
+
 def gather(
-    store: Store, tasks: Mapping[str, str], scope: Scope, budget: int, count: TokenCounter
+    store: Store,
+    tasks: Mapping[str, str],
+    scope: Scope,
+    budget: int,
+    count: TokenCounter,
+    choose: Callable[[Store], Iterable[Evidence]] = retained,
 ) -> tuple[BoundaryEvidence, ...]:
-    """The evidence of every retained boundary, most harmful first, each within so many tokens.
+    """The evidence of the boundaries that are chosen, in their order, each within so many tokens.
 
     `tasks` are the texts of the tasks, by the units that collected them.
     """
-    retained = [finding for finding in findings(store).boundaries if finding.retained]
     return tuple(
-        _gathered(store, finding, tasks.get(finding.id.unit, ""), scope, budget, count) for finding in retained
+        _gathered(store, evidence, tasks.get(evidence.finding.id.unit, ""), scope, budget, count)
+        for evidence in choose(store)
     )
 
 
 def _gathered(
-    store: Store, finding: Finding, task: str, scope: Scope, budget: int, count: TokenCounter
+    store: Store, evidence: Evidence, task: str, scope: Scope, budget: int, count: TokenCounter
 ) -> BoundaryEvidence:
-    evidence = evidence_of(store, finding.id, finding)
     rest: tuple[Turn, ...] = ()
     if not any(continuation.row.arm == "POST" for continuation in evidence.continuations):
         # Chaining reads the POST draw off the trajectory, which went on from the summary.
-        rest = read_trajectory(store, finding.id.unit).turns[evidence.boundary.step :]
+        rest = read_trajectory(store, evidence.finding.id.unit).turns[evidence.boundary.step :]
     return described(evidence, task, scope, budget, count, rest)
 
 

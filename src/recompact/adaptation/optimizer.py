@@ -22,6 +22,11 @@ SYSTEM = (
     " closely, claim nothing that it does not show, and answer with one JSON object and nothing else."
 )
 
+PLAIN = (
+    "You improve the prompt with which a compressor model summarizes the history of a working agent. You read evidence"
+    " closely and claim nothing that it does not show."
+)
+
 
 @dataclass(frozen=True)
 class Optimizer:
@@ -58,7 +63,7 @@ class Answer:
 
 
 SAME = "it gave the same answer again"
-COMPLAINT = "That answer cannot be used: {reason}\nAnswer again with one JSON object that mends this."
+COMPLAINT = "That answer cannot be used: {reason}\nAnswer again with {form} mends this."
 WARNINGS = (
     "Someone answered this before and was refused, because: {reasons}. Avoid that, and answer in your own way.",
     "Take care with the form of the answer. Earlier attempts failed for these reasons: {reasons}. Begin afresh.",
@@ -69,17 +74,18 @@ WARNINGS = (
 async def ask(
     optimizer: Optimizer,
     prompt: str,
-    schema: Mapping[str, Any],
+    schema: Mapping[str, Any] | None,
     check: Callable[[Any], Any],
     before: tuple[Message, ...] = (),
+    read: Callable[[str], Any] | None = None,
 ) -> Answer:
     """Ask until `check` accepts the answer; it returns the value, or raises ValueError with what is wrong.
 
     The first redraw shows the answer with the objection. Later ones begin afresh, so that a model does not go on
-    copying itself. When the same answer comes back, asking ends.
+    copying itself. When the same answer comes back, asking ends. With a `read` of its own an answer is no JSON.
     """
     decoding = replace(optimizer.decoding, response_schema=schema)
-    messages = beginning = (system(SYSTEM), *before, user(prompt))
+    messages = beginning = (system(SYSTEM if read is None else PLAIN), *before, user(prompt))
     texts: list[str] = []
     objections: list[str] = []
     best: Any = None
@@ -97,12 +103,12 @@ async def ask(
         try:
             if reply.finish == "refusal":
                 raise ValueError("the optimizer refused to answer")
-            return Answer(check(read_json(text)), tuple(objections))
+            return Answer(check((read or read_json)(text)), tuple(objections))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             best = error.value if isinstance(error, Weak) else best
             objections.append(_reason(error))
         if attempt == 0:
-            complaint = COMPLAINT.format(reason=objections[-1])
+            complaint = COMPLAINT.format(reason=objections[-1], form="one JSON object that" if read is None else "what")
             messages = (*beginning, assistant(text or "(nothing)"), user(complaint))
         else:
             warning = WARNINGS[(attempt - 1) % len(WARNINGS)].format(reasons="; ".join(dict.fromkeys(objections)))

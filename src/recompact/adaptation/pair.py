@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from recompact.adaptation.candidates import draw_candidates, without_usable
 from recompact.adaptation.diagnosis import Diagnosis, diagnose
-from recompact.adaptation.evidence import BoundaryEvidence, gather, shared_prefix
+from recompact.adaptation.evidence import BoundaryEvidence, gather, retained, shared_prefix
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.questions import Question, answers
 from recompact.adaptation.revision import revise
+from recompact.attribution.cases import Evidence
 from recompact.candidate import Candidate, EvidenceCounts, Proposal
 from recompact.collection import unit_of
 from recompact.store.store import Store
 from recompact.study import Method, Study
 
+DIAGNOSIS = "diagnosis"  # the kind of the records
+
 
 async def propose(study: Study) -> Proposal:
     """Step 3 of the paper: diagnose every retained boundary, then revise."""
-    evidence = await _evidence(study)
+    return await propose_from(study, await boundary_evidence(study), PAIR.name)
+
+
+async def propose_from(
+    study: Study, evidence: Sequence[BoundaryEvidence], method: str, kind: str = DIAGNOSIS, under: str = ""
+) -> Proposal:
+    """Diagnose these boundaries, then revise. `kind` and `under` keep apart what was made from other evidence."""
     if not evidence:
         return Proposal((), statement="No boundary was retained, so there is nothing to adapt: the original stays.")
-    questions = {entry.id: _question(entry) for entry in evidence}
+    questions = {entry.id: _question(entry, under) for entry in evidence}
     records = await answers(
-        study, "diagnose", "diagnosis", questions, useful=lambda record: bool(record["findings"]), failed=_failed
+        study, "diagnose", kind, questions, useful=lambda record: bool(record["findings"]), failed=_failed
     )
     diagnoses = [Diagnosis.from_json(record) for record in records.values()]
     counts = counted(diagnoses)
@@ -39,15 +48,18 @@ async def propose(study: Study) -> Proposal:
     async def draw(optimizer: Optimizer, name: str) -> Candidate:
         return await revise(optimizer, name, study.template, diagnoses, instances)
 
-    candidates = await draw_candidates(study, PAIR.name, draw)
+    candidates = await draw_candidates(study, method, draw)
     statement = without_usable(candidates)
     return Proposal(candidates, counts, statement, unusable=bool(statement))
 
 
-async def _evidence(study: Study) -> tuple[BoundaryEvidence, ...]:
+async def boundary_evidence(
+    study: Study, choose: Callable[[Store], Iterable[Evidence]] = retained
+) -> tuple[BoundaryEvidence, ...]:
+    """What the optimizer gets to see of the retained boundaries, or of those that are chosen."""
     tasks = {unit_of(task): task.text for task in await study.tasks()}
     config = study.config
-    return gather(study.store, tasks, config.compressor.scope, config.adapt.evidence_tokens, study.count)
+    return gather(study.store, tasks, config.compressor.scope, config.adapt.evidence_tokens, study.count, choose)
 
 
 def _failed(record: Mapping[str, Any]) -> bool:
@@ -82,17 +94,17 @@ def _nothing_diagnosed(diagnoses: Sequence[Diagnosis], counts: EvidenceCounts) -
     )
 
 
-def _question(entry: BoundaryEvidence) -> Question:
+def _question(entry: BoundaryEvidence, under: str) -> Question:
     async def answer(optimizer: Optimizer) -> Any:
         return (await diagnose(optimizer, entry)).to_json()
 
-    return Question(f"diagnose/{entry.id}", answer)
+    return Question(f"diagnose/{under}{entry.id}", answer)
 
 
-def reasons(store: Store) -> Mapping[str, str]:
+def reasons(store: Store, kind: str = DIAGNOSIS) -> Mapping[str, str]:
     """What was diagnosed at each boundary, in one line."""
     lines = {}
-    for unit in sorted(store.finished("diagnosis")):
+    for unit in sorted(store.finished(kind)):
         diagnosis = store.result(unit)
         if diagnosis.get("abstained"):
             lines[diagnosis["boundary"]] = f"abstained: {diagnosis['abstained']}"

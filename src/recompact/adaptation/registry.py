@@ -19,6 +19,10 @@ METHODS = Registry(
         "acon-ut": "recompact.adaptation.acon:acon_ut",
         "acon-utco": "recompact.adaptation.acon:acon_utco",
         "acon-ut-locked": "recompact.adaptation.acon:acon_ut_locked",
+        "facts": "recompact.adaptation.facts:FACTS",
+        "gepa": "recompact.adaptation.gepa_search:gepa",
+        "pair-random": "recompact.adaptation.pair_controls:PAIR_RANDOM",
+        "pair-swapped": "recompact.adaptation.pair_controls:PAIR_SWAPPED",
     },
 )
 

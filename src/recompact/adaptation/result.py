@@ -59,7 +59,7 @@ def manifest_of(study: Study, adaptation: Adaptation, winner: Candidate | None, 
         "models": {
             "agent": config.agent.model,
             "compressor": config.compressor_model,
-            "optimizer": config.optimizer_model,
+            "optimizer": config.optimizer_model if adaptation.method.asks_optimizer else None,
         },
         "rules": [clause_json(clause) for clause in winner.clauses] if winner else [],
         "candidates": [

@@ -13,11 +13,12 @@ from statistics import fmean
 
 from recompact.candidate import ORIGINAL, Candidate, Fit, Selection
 from recompact.collection import trajectory_unit
+from recompact.execution.executor import Unit
 from recompact.store.runs import TrajectoryRow, trajectories
 from recompact.store.store import Store
 from recompact.study import Study
 from recompact.template import Template
-from recompact.trajectory import Ending
+from recompact.trajectory import Ending, Trajectory
 
 PHASE = "select"
 BROKEN: Ending = "environment error"
@@ -81,17 +82,21 @@ async def fit_runs(
         for cell in cells
         for name in [named[template.hash, cell]]
     ]
-    await study.complete(PHASE, "trajectory", units)
-    for _ in range(study.config.adapt.fit_retries):
-        rows = {row.unit: row for row in trajectories(study.store, phase=PHASE)}
-        broken = [name for name in named.values() if rows[name].ending == BROKEN]
-        if not broken:
+    rows = await runs_of(study, PHASE, units)
+    return {name: {cell: rows[named[t.hash, cell]] for cell in cells} for name, t in templates.items()}
+
+
+async def runs_of(study: Study, phase: str, units: Sequence[Unit[Trajectory]]) -> dict[str, TrajectoryRow]:
+    """Runs by the names of their units, those that an environment broke tried again."""
+    for attempt in range(1 + study.config.adapt.fit_retries):
+        await study.complete(phase, "trajectory", units)
+        rows = {row.unit: row for row in trajectories(study.store, phase=phase)}
+        broken = [unit.name for unit in units if rows[unit.name].ending == BROKEN]
+        if not broken or attempt == study.config.adapt.fit_retries:
             break
         for name in broken:
             study.store.reopen(name)
-        await study.complete(PHASE, "trajectory", units)
-    rows = {row.unit: row for row in trajectories(study.store, phase=PHASE)}
-    return {name: {cell: rows[named[t.hash, cell]] for cell in cells} for name, t in templates.items()}
+    return rows
 
 
 def whole_cells(rows: Mapping[str, Rows], cells: Sequence[Cell]) -> tuple[list[Cell], list[Cell]]:

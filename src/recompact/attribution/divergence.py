@@ -72,7 +72,7 @@ def consumed(boundary: Boundary) -> tuple[Turn, ...]:
 def dropped(boundary: Boundary) -> Dropped:
     """What the compaction lost, literally. Whether it mattered is for the continuations to tell."""
     texts = consumed_texts(boundary)
-    visible = _text(boundary.post)
+    visible = visible_text(boundary.post)
     lines = dict.fromkeys(line.strip() for text in texts for line in text.splitlines())
     kept = set(literals(visible))
     gone = dict.fromkeys(literal for text in texts for literal in literals(text) if literal not in kept)
@@ -93,7 +93,7 @@ def needed_facts(boundary: Boundary, before: Sequence[Trajectory]) -> tuple[str,
     used: in the arguments of an action, or in its answer."""
     actions = [action for trajectory in before for action in actions_of(trajectory)]
     texts = [text for action in actions for text in (canonical(dict(action.arguments)), action.text)]
-    texts += [text for action in actions for text in _strings(dict(action.arguments))]
+    texts += [text for action in actions for text in strings_in(dict(action.arguments))]
     exact = {literal for text in texts for literal in literals(text)}
     every = "\n".join(texts)
     # A bare number counts only by itself: the 28 of a date is another 28.
@@ -104,13 +104,13 @@ def needed_facts(boundary: Boundary, before: Sequence[Trajectory]) -> tuple[str,
     )
 
 
-def _strings(value: Any) -> Iterator[str]:
+def strings_in(value: Any) -> Iterator[str]:
     """All texts in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings(inner)
+            yield from strings_in(inner)
 
 
 def occurs(literal: str, text: str) -> bool:
@@ -160,7 +160,7 @@ def literal_spans(text: str) -> Iterator[tuple[int, int]]:
             yield match.span(group)
 
 
-def _text(context: Context) -> str:
+def visible_text(context: Context) -> str:
     """All that the agent still sees, the fixed prefix too."""
     parts = [message.content for message in context.prefix]
     parts += [context.summary.text] if context.summary else []

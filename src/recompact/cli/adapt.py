@@ -30,7 +30,7 @@ STAGES = ("collect", "verify", "revise", "select")
     "--out", type=click.Path(path_type=Path), help="Where the adapted template goes (default: beside the run)."
 )
 @click.option("--allocation", help="Verify by this allocation, even if the run was verified by another one.")
-@click.option("--method", help="Instead of [adapt] method: pair, acon-ut, …, file.py:name.")
+@click.option("--method", help="Instead of [adapt] method: pair, facts, acon-ut, …, file.py:name.")
 @click.option("--until", type=click.Choice(STAGES), default="select", show_default=True, help="Stop after this stage.")
 @click.option("--from", "begin", type=click.Choice(STAGES), help="Do this stage and those after it anew.")
 @click.option("--retry", is_flag=True, help="Play units again that were set aside.")

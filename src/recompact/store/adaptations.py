@@ -64,7 +64,7 @@ def read_adaptations(store: Store) -> tuple[AdaptationRecord, ...]:
                 candidates,
                 selection,
                 data["reasons"],
-                EvidenceCounts(**counts) if counts else None,
+                EvidenceCounts.from_json(counts) if counts else None,
                 data.get("statement", ""),
             )
         )

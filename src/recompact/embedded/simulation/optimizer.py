@@ -33,6 +33,7 @@ from recompact.embedded.simulation.judgement import (
     with_clauses,
 )
 from recompact.embedded.simulation.optimizer_acon import analyse, compare, rewrite, shorten
+from recompact.embedded.simulation.optimizer_gepa import reflect
 from recompact.embedded.simulation.parameters import KINDS, Judgement, Kind
 from recompact.embedded.simulation.usage import count, input_tokens
 
@@ -49,13 +50,14 @@ class SimulatedOptimizer:
         rng = Random(f"optimizer/{request.decoding.seed}" if request.decoding.seed is not None else request.digest)
         prompt = "\n".join(m.content for m in request.messages)
         answer = _answer_to(prompt)(prompt, rng, self._judgement)
-        text = json.dumps(answer, ensure_ascii=False, indent=1)
+        text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, indent=1)
         return Reply(assistant(text), Usage(input_tokens(request), count(text), 0, 0, 1), model=self.name)
 
 
-def _answer_to(prompt: str) -> Callable[[str, Random, Judgement], dict[str, Any]]:
+def _answer_to(prompt: str) -> Callable[[str, Random, Judgement], dict[str, Any] | str]:
     """What a prompt asks for, by the blocks in it; a diagnosis where none of them is there."""
-    asked = {
+    asked: dict[str, Callable[[str, Random, Judgement], dict[str, Any] | str]] = {
+        "<run success=": reflect,
         "<diagnoses>": revise,
         "<feedback>": rewrite,
         "<analyses>": shorten,

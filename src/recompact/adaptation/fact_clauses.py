@@ -1,0 +1,98 @@
+"""One clause for each kind of fact, where in a template it belongs, and a template with clauses put in.
+
+The clauses are fixed sentences: whatever the evidence says, nothing of it can get into a prompt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from recompact.adaptation.missing_facts import AGAIN, Kind
+from recompact.template import Section, Template, parse_sections, render_sections
+
+CLAUSES: Mapping[Kind, str] = {
+    "secret": (
+        "Copy the value of every access token, password and key that is still valid, exactly, character for character,"
+        " with what it gives access to."
+    ),
+    "identifier": (
+        "Copy the value of every identifier and address that later work refers to, exactly, with what it stands for."
+    ),
+    "path": "Copy every path, file name and link that was used or discovered, exactly, with what is there.",
+    "number": "Copy the value of every count, number and code that later work depends on, exactly, with its meaning.",
+    "amount": "Copy every amount exactly, to the last digit, with what it belongs to; never round or merge amounts.",
+    "date": "Copy every date and time exactly, with what it belongs to.",
+    "wording": "Copy every name, title and wording that has to be used again, word for word.",
+    "interface": "Copy the exact name of every API and function that was looked up, with all its parameters.",
+    "page": "Record exactly which pages or parts of a list were read, how many there are, and which remain.",
+    "result": "Keep the records that were retrieved, one by one, with every field that later work needs.",
+    "done": "Record every action that was completed, each exactly once, with its arguments: it is done.",
+}
+UNALTERED = " Never alter, complete or reformat such a value."
+"""What a clause adds where summaries had other values than those that they were given."""
+
+_KEEPING = r"context|reference|data|state|fact|detail|information|knowledge|note"
+_WORK = (r"done\b|complete|finish|accomplish", r"progress|status|history|so far", _KEEPING)
+_PLACES: Mapping[Kind, tuple[str, ...]] = {
+    "path": (r"file|artifact|path|resource|link", _KEEPING),
+    "page": _WORK,
+    "done": _WORK,
+}
+
+
+def clause_of(kind: Kind, contradicted: int = 0) -> str:
+    """The clause against the loss of such facts."""
+    return CLAUSES[kind] + (UNALTERED if contradicted and kind not in AGAIN else "")
+
+
+ALL_CLAUSES = tuple(clause_of(kind, wrong) for kind in CLAUSES for wrong in (0, 1))
+"""Every sentence that can get into a prompt."""
+
+
+def section_of(kind: Kind, text: str) -> str:
+    """The title of the section under which a fact of this kind would stand; empty where there is no heading."""
+    sections = parse_sections(text)
+    return sections[_place(kind, sections)].title
+
+
+def with_clauses(template: Template, clauses: Sequence[tuple[Kind, str]]) -> Template:
+    """The template with each clause as a line of its section, in both parts, in the order given."""
+    parts = {part: _added(template.part(part), clauses) for part in ("first", "update")}
+    return replace(template, first=parts["first"], update=parts["update"], provenance={})
+
+
+def _added(text: str, clauses: Sequence[tuple[Kind, str]]) -> str:
+    sections = list(parse_sections(text))
+    places: dict[int, list[str]] = {}
+    for kind, clause in clauses:
+        places.setdefault(_place(kind, sections), []).append(clause)
+    for at, lines in places.items():
+        sections[at] = _under(sections[at], lines)
+    return render_sections(tuple(sections))
+
+
+def _under(section: Section, lines: Sequence[str]) -> Section:
+    """A section with lines below its heading, or at the end of what has no heading."""
+    end = "\r\n" if "\r\n" in section.text else "\n"
+    listed = "".join(f"- {line}{end}" for line in lines)
+    if not section.level:
+        gap = "" if not section.guidance or section.guidance.endswith("\n") else end
+        return replace(section, guidance=f"{section.guidance}{gap}{listed}")
+    gap = "" if section.heading.endswith(("\n", "\r")) else end
+    return replace(section, heading=section.heading + gap, guidance=listed + section.guidance)
+
+
+def _place(kind: Kind, sections: Sequence[Section]) -> int:
+    """Which section: the first whose title says so, among those that hold text; or else the last."""
+    leaves = [
+        at
+        for at, section in enumerate(sections)
+        if section.level and (at + 1 == len(sections) or sections[at + 1].level <= section.level)
+    ]
+    for words in _PLACES.get(kind, (_KEEPING,)):
+        for at in leaves:
+            if re.search(rf"(?i)\b(?:{words})", sections[at].title):
+                return at
+    return leaves[-1] if leaves else len(sections) - 1

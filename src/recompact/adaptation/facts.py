@@ -1,0 +1,138 @@
+"""The method `facts`: guidance from what retained boundaries lack, counted by kind, without asking any model.
+
+It is a baseline for optimizers, and a way to adapt a template for those who have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import cast
+
+from recompact.adaptation.evidence import retained
+from recompact.adaptation.fact_clauses import ALL_CLAUSES, clause_of, section_of, with_clauses
+from recompact.adaptation.instances import instances_in
+from recompact.adaptation.lock import broken_rules, unusable
+from recompact.adaptation.missing_facts import KINDS, Kind, MissingFacts, missing_facts, said
+from recompact.attribution.cases import Evidence
+from recompact.attribution.divergence import consumed_texts
+from recompact.candidate import Candidate, Clause, EvidenceCounts, MissingKind, Proposal
+from recompact.chat import canonical
+from recompact.store.records import read_trajectory
+from recompact.store.store import Store
+from recompact.study import Method, Study
+from recompact.template import Template
+
+RECORD = "facts"  # the kind of the records, and where their names begin
+
+OUTCOME = "found to lack facts that were used later"
+
+
+async def propose(study: Study) -> Proposal:
+    """Count what each retained boundary lacks, and write clauses against it."""
+    store = study.store
+    evidence = retained(store)
+    if not evidence:
+        return Proposal((), statement="No boundary was retained, so there is nothing to adapt: the original stays.")
+    lacks = [_lack(store, each) for each in evidence]
+    _write(store, lacks)
+    kinds = missing_kinds(lacks, study.template)
+    lacking = sum(bool(lack.missing) for lack in lacks)
+    counts = EvidenceCounts("compaction", len(lacks), lacking, missing=kinds, outcome=OUTCOME)
+    if not kinds:
+        statement = (
+            f"At {len(lacks)} retained boundaries nothing that was used before the compaction is missing after it, so"
+            " there is nothing to adapt: the original stays."
+        )
+        return Proposal((), counts, statement)
+    texts = [text for each in evidence for text in (*consumed_texts(each.boundary), *each.needed)]
+    instances = instances_in(texts, (*study.template.parts().values(), *ALL_CLAUSES))
+    candidates = candidates_from(study.template, lacks, kinds, study.config.adapt.candidates, instances)
+    refused = dict.fromkeys(reason for candidate in candidates for reason in candidate.objections)
+    usable = any(candidate.template for candidate in candidates)
+    statement = "" if usable else f"No clause can be put into this template: {'; '.join(refused)}"
+    return Proposal(candidates, counts, statement)
+
+
+def missing_kinds(lacks: Sequence[MissingFacts], template: Template) -> tuple[MissingKind, ...]:
+    """What is lacking by kind, with the section it belongs under, the kind that most boundaries lack first."""
+    kinds = []
+    for kind in KINDS:
+        boundaries = [lack for lack in lacks if lack.missing.get(kind)]
+        if boundaries:
+            facts = sum(lack.missing[kind] for lack in boundaries)
+            wrong = sum(lack.contradicted.get(kind, 0) for lack in boundaries)
+            section = section_of(kind, template.first)
+            kinds.append(MissingKind(kind, said(kind, facts), section, facts, wrong, len(boundaries)))
+    return tuple(sorted(kinds, key=lambda each: (-each.boundaries, -each.facts)))
+
+
+def candidates_from(
+    template: Template,
+    lacks: Sequence[MissingFacts],
+    kinds: Sequence[MissingKind],
+    most: int,
+    instances: frozenset[str] = frozenset(),
+) -> tuple[Candidate, ...]:
+    """Up to so many candidates, each against more of the kinds than the one before, the last against all of them."""
+    candidates = []
+    for number, size in enumerate(sizes(len(kinds), most), 1):
+        chosen = [(cast(Kind, each.kind), clause_of(cast(Kind, each.kind), each.contradicted)) for each in kinds[:size]]
+        clauses = tuple(
+            Clause(text, section_of(kind, template.first), tuple(sorted(_lacking(lacks, kind))))
+            for kind, text in chosen
+        )
+        revised = with_clauses(template, chosen)
+        broken = (*unusable(revised), *broken_rules(template, revised, instances))
+        candidates.append(
+            Candidate(f"{RECORD}-{number}", None, (), broken)
+            if broken
+            else Candidate(f"{RECORD}-{number}", revised, clauses)
+        )
+    return tuple(candidates)
+
+
+def sizes(kinds: int, most: int) -> tuple[int, ...]:
+    """How many kinds each candidate takes up.
+
+    >>> sizes(3, 5), sizes(9, 5), sizes(1, 5)
+    ((1, 2, 3), (2, 4, 6, 8, 9), (1,))
+    """
+    number = min(kinds, most)
+    return tuple(ceil(kinds * n / number) for n in range(1, number + 1))
+
+
+def _lacking(lacks: Sequence[MissingFacts], kind: Kind) -> list[str]:
+    return [str(lack.id) for lack in lacks if lack.missing.get(kind)]
+
+
+def _lack(store: Store, evidence: Evidence) -> MissingFacts:
+    turns = read_trajectory(store, evidence.finding.id.unit).turns
+    step = evidence.boundary.step
+    return missing_facts(evidence, turns[:step], turns[step:])
+
+
+def _write(store: Store, lacks: Sequence[MissingFacts]) -> None:
+    """Record what was counted, in the place of an earlier count: further draws may have changed it."""
+    store.forget_units((f"{RECORD}/",))
+    with store.transaction():
+        for lack in lacks:
+            store.finish(f"{RECORD}/{lack.id}", RECORD, canonical(lack.to_json()), 0.0)
+
+
+def reasons(store: Store) -> Mapping[str, str]:
+    """What each boundary lacks, in one line."""
+    lacks = (MissingFacts.from_json(store.result(unit)) for unit in sorted(store.finished(RECORD)))
+    return {str(lack.id): lack.sentence for lack in lacks}
+
+
+FACTS = Method(
+    RECORD,
+    propose,
+    needs_effects=True,
+    asks_optimizer=False,
+    phases=(f"{RECORD}/",),
+    cites="compaction",
+    reasons=reasons,
+    color="#7A8A1E",
+)

@@ -1,0 +1,333 @@
+"""GEPA (arXiv 2507.19457) as a method: its official package searches, everything that it runs or asks is ours.
+
+A candidate of the search is a whole template under the section lock. Its score is that of end-to-end runs, which are
+units of work like all others; what it reflects on is whole runs. The package is synchronous and runs in a thread.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from recompact.adaptation.acon_texts import in_segments
+from recompact.adaptation.evidence import shared_prefix
+from recompact.adaptation.excerpts import LONG, block, head_and_tail
+from recompact.adaptation.gepa_bridge import Bridge, load_gepa
+from recompact.adaptation.instances import instances_in
+from recompact.adaptation.lock import broken_rules, unusable
+from recompact.adaptation.optimizer import ask, optimizer_of
+from recompact.adaptation.revision import whole_part
+from recompact.adaptation.selection import fit_tasks, runs_of
+from recompact.attribution.allocation_parser import allocation_of
+from recompact.attribution.forecast import forecast
+from recompact.candidate import Candidate, Clause, EvidenceCounts, Proposal
+from recompact.chat import canonical
+from recompact.collection import trajectory_unit
+from recompact.environments.protocol import Task
+from recompact.execution.executor import Unit
+from recompact.models.journal import UnitCalls
+from recompact.progress import Progress
+from recompact.store.records import read_trajectory
+from recompact.store.runs import trajectories
+from recompact.store.store import Store
+from recompact.study import Method, Study
+from recompact.template import Template
+from recompact.trajectory import Trajectory
+
+NAME = PHASE = "gepa"
+REFLECTION = "reflection"  # the kind of the records
+COMPONENT = "prompt"  # the one text that is searched for: both parts of a template
+MINIBATCH = 3  # GEPA's own default
+
+RULES = """\
+The instructions have two parts: <first> is what the compressor gets for a first summary, <update> for later ones. Give
+both as whole parts between these tags, inside the block. Every heading stays, in its words, level and order; every
+placeholder in double braces and every tag stays; lists keep their form, such as "- [x]" or "1.". Write for the whole
+family of tasks: no name, id, date or amount from an example."""
+
+
+def gepa(metric_calls: int | None = None, minibatch: int = MINIBATCH) -> Method:
+    """GEPA with so many end-to-end runs; by default as many as PAIR's verification would make continuations.
+
+    Selection comes on top of that, as for every method.
+    """
+    load_gepa()
+
+    async def propose(study: Study) -> Proposal:
+        return await _propose(study, metric_calls, minibatch)
+
+    return Method(NAME, propose, phases=(f"{PHASE}/",), cites="task", reasons=reasons, color="#4F8FA8", reselects=True)
+
+
+async def _propose(study: Study, metric_calls: int | None, minibatch: int) -> Proposal:
+    store = study.store
+    compacted = {row.task for row in trajectories(store) if row.compactions}
+    learning = [task for task in await study.tasks() if task.id in compacted]
+    if not learning:
+        return Proposal((), statement="No training task was compacted, so there is nothing to learn from.")
+    ids = fit_tasks(store, study.config.adapt.fit_tasks, study.config.run.seed)
+    validation = [task for task in await study.tasks() if task.id in ids]
+    allowed = metric_calls or default_runs(study)
+    study.progress.stage(PHASE, allowed, sum(1 for _ in trajectories(store, phase=PHASE)))
+    search = Search(study, minibatch, _reflecting(store))
+    found = await search.run(learning, validation, allowed)
+    usable = sum(reflection.parts is not None for reflection in search.reflections)
+    counts = EvidenceCounts(
+        "reflection",
+        len(search.reflections),
+        usable,
+        failed=len(search.reflections) - usable,
+        outcome="answered with a usable prompt",
+    )
+    candidates = tuple(
+        Candidate(f"{NAME}-{number}", template, search.clauses(template))
+        for number, template in enumerate(found[: study.config.adapt.candidates], 1)
+    )
+    if candidates:
+        return Proposal(candidates, counts)
+    statement = f"GEPA found no template that beat the one it came from, in {search.runs} runs: the original stays."
+    return Proposal((), counts, statement, unusable=bool(search.reflections) and not usable)
+
+
+def _reflecting(store: Store) -> str:
+    """Where the names of this search's reflections begin: elsewhere, and so with other seeds, if nothing came of those
+    of a search that was finished."""
+    attempts = Counter(unit.split("/")[1] for unit in store.finished(REFLECTION))
+    useful = any(store.result(unit)["parts"] for unit in store.finished(REFLECTION))
+    again = NAME in store.metadata.adaptations and attempts and not useful
+    number = len(attempts) + 1 if again else len(attempts) or 1
+    return f"{PHASE}/reflect" if number == 1 else f"{PHASE}/reflect~{number}"
+
+
+def default_runs(study: Study) -> int:
+    """As many runs as the config's allocation would make continuations of the run's boundaries."""
+    expected = forecast(study.store, allocation_of(study.store, study.config.verify))
+    return expected.made + expected.on_average.continuations
+
+
+@dataclass(frozen=True)
+class Reflection:
+    """What the optimizer made of some runs: the parts of a new template, or why none could be had."""
+
+    tasks: Mapping[str, str]  # how each ended
+    parts: Mapping[str, str] | None
+    refused: tuple[str, ...] = ()
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Reflection:
+        return Reflection(data["tasks"], data["parts"], tuple(data["refused"]))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One end-to-end run of a task under a candidate."""
+
+    task: Task
+    trajectory: Trajectory
+
+    @property
+    def outcome(self) -> str:
+        """How it ended, in one sentence."""
+        score = self.trajectory.score
+        done = "done" if score.success else "not done"
+        details = head_and_tail(canonical(dict(score.details)), LONG).text if score.details else ""
+        ended = f"The task was {done} (score {score.value:g}); it ended after {self.trajectory.steps} steps"
+        return f"{ended}: {self.trajectory.ending}.{f' Details of the score: {details}' if details else ''}"
+
+
+@dataclass
+class Search:
+    """One search, which is GEPA's adapter: it evaluates candidates and answers for reflections."""
+
+    study: Study
+    minibatch: int
+    reflecting: str  # where the names of reflections begin
+    reflections: list[Reflection] = field(default_factory=list)
+    runs: int = 0
+    _bridge: Bridge = field(default_factory=Bridge)
+    _times: Counter[tuple[str, str]] = field(default_factory=Counter)  # how often a template ran on a task
+
+    async def run(self, learning: Sequence[Task], validation: Sequence[Task], allowed: int) -> list[Template]:
+        """The templates that the search accepted, the best on the validation tasks first."""
+        package, original = load_gepa(), self.study.template
+        iteration = 2 * self.minibatch + len(validation)
+
+        def exhausted(state: Any) -> bool:
+            return self._bridge.failed or state.total_num_evals + iteration > allowed
+
+        def search() -> Any:
+            return package.optimize(
+                seed_candidate={COMPONENT: joined(original)},
+                trainset=list(learning),
+                valset=list(validation),
+                adapter=self,
+                reflection_minibatch_size=self.minibatch,
+                stop_callbacks=exhausted,
+                logger=_Silent(),
+                seed=self.study.config.run.seed,
+            )
+
+        result = await self._bridge.run(search)
+        ranked = sorted(range(1, len(result.candidates)), key=lambda n: (-result.val_aggregate_scores[n], n))
+        templates = [self._template(result.candidates[n]) for n in ranked]
+        return list({template.hash: template for template in templates if template != original}.values())
+
+    # --- GEPA's adapter
+
+    def evaluate(self, batch: list[Task], candidate: dict[str, str], capture_traces: bool = False) -> Any:
+        """The score of each task under the candidate, from a fresh run."""
+        runs = self._bridge.call(lambda: self._evaluate(self._template(candidate), batch))
+        scores = [run.trajectory.score.value for run in runs]
+        outputs = [run.outcome for run in runs]
+        return load_gepa().EvaluationBatch(outputs, scores, list(runs) if capture_traces else None)
+
+    def make_reflective_dataset(
+        self, candidate: dict[str, str], eval_batch: Any, components_to_update: list[str]
+    ) -> dict[str, list[dict[str, Run]]]:
+        """The runs in which something was compacted."""
+        return {COMPONENT: [{"run": run} for run in eval_batch.trajectories if run.trajectory.boundaries]}
+
+    def propose_new_texts(
+        self, candidate: dict[str, str], reflective_dataset: Mapping[str, Any], components_to_update: list[str]
+    ) -> dict[str, str]:
+        """A new text from the optimizer, or none where nothing was compacted or no answer keeps the lock."""
+        runs = [example["run"] for example in reflective_dataset[COMPONENT]]
+        if not runs:
+            return {}
+        reflection = self._bridge.call(lambda: self._reflect(candidate[COMPONENT], runs))
+        self.reflections.append(reflection)
+        return {COMPONENT: _tagged(reflection.parts)} if reflection.parts else {}
+
+    # --- what it stands on
+
+    async def _evaluate(self, template: Template, tasks: Sequence[Task]) -> list[Run]:
+        study = replace(self.study, template=template, progress=_Within(self.study.progress))
+        units: list[Unit[Trajectory]] = []
+        for task in tasks:
+            number = self._times[template.hash, task.id]
+            self._times[template.hash, task.id] += 1
+            name = f"{PHASE}/{template.hash[:16]}/{task.id}/{number}"
+            units.append(trajectory_unit(study, name, task, phase=PHASE, run=number, snapshots=False))
+        await runs_of(study, PHASE, units)
+        self.runs += len(units)
+        return [Run(task, read_trajectory(study.store, unit.name)) for task, unit in zip(tasks, units, strict=True)]
+
+    async def _reflect(self, current: str, runs: Sequence[Run]) -> Reflection:
+        study, name = self.study, f"{self.reflecting}/{len(self.reflections)}"
+        if name not in study.store.finished(REFLECTION):
+            unit = self._reflection_unit(name, current, runs)
+            await replace(study, progress=_Within(study.progress)).complete(PHASE, REFLECTION, [unit])
+        return Reflection.from_json(study.store.result(name))
+
+    def _reflection_unit(self, name: str, current: str, runs: Sequence[Run]) -> Unit[Reflection]:
+        study = self.study
+        budget = study.config.adapt.evidence_tokens // len(runs)
+        examples = [shown(run, study, budget) for run in runs]
+        package = load_gepa()
+        prompt = f"{package.render(current, examples)}\n\n{RULES}"
+        known = (*study.template.parts().values(), *shared_prefix(study.store), RULES)
+        instances = instances_in((text for example in examples for text in example.values()), known)
+
+        def check(text: str) -> dict[str, str]:
+            parts = {part: whole_part(_parts(text), part) for part in ("first", "update")}
+            revised = self._template({COMPONENT: _tagged(parts)})
+            if joined(revised) == current:
+                raise ValueError("nothing was changed")
+            if broken := (*unusable(revised), *broken_rules(study.template, revised, instances)):
+                raise ValueError("; ".join(broken[:5]))
+            return parts
+
+        async def play(calls: UnitCalls) -> Reflection:
+            answer = await ask(optimizer_of(study, calls), prompt, None, check, read=package.extract)
+            return Reflection({run.task.id: run.outcome for run in runs}, answer.value, answer.objections)
+
+        def record(reflection: Reflection, seconds: float) -> None:
+            with study.store.transaction():
+                study.store.finish(name, REFLECTION, canonical(asdict(reflection)), seconds)
+
+        return Unit(name, play, record)
+
+    def _template(self, candidate: Mapping[str, str]) -> Template:
+        parts = _parts(candidate[COMPONENT])
+        return replace(self.study.template, first=parts["first"], update=parts["update"], provenance={})
+
+    def clauses(self, template: Template) -> tuple[Clause, ...]:
+        """The lines that a template has and the original has not, each with the tasks in view when it first came."""
+        clauses = []
+        for before, after in zip(self.study.template.sections("first"), template.sections("first"), strict=True):
+            old = before.guidance.splitlines()
+            for line in after.guidance.splitlines():
+                if line.strip() and line not in old:
+                    clauses.append(Clause(line.strip().removeprefix("- "), after.title, self._origin(line)))
+        return tuple(clauses)
+
+    def _origin(self, line: str) -> tuple[str, ...]:
+        for reflection in self.reflections:
+            if reflection.parts and line in reflection.parts["first"].splitlines():
+                return tuple(reflection.tasks)
+        return ()
+
+
+def shown(run: Run, study: Study, budget: int) -> dict[str, str]:
+    """A run as an example for a reflection."""
+    text = in_segments(run.trajectory, budget - study.count(run.task.text), study.count).text
+    done = "yes" if run.trajectory.score.success else "no"
+    return {"Task": run.task.text, "Run": block("run", text, success=done), "Feedback": run.outcome}
+
+
+def joined(template: Template) -> str:
+    """Both parts as one text."""
+    return _tagged({"first": template.first, "update": template.update})
+
+
+def _tagged(parts: Mapping[str, str]) -> str:
+    return "\n".join(f"<{part}>\n{parts[part]}</{part}>" for part in ("first", "update"))
+
+
+def _parts(text: str) -> dict[str, str]:
+    """The parts of such a text."""
+    parts = {}
+    for part in ("first", "update"):
+        match = re.search(rf"<{part}>\n(.*?)</{part}>", text, re.DOTALL)
+        if match is None:
+            raise ValueError(f"there is no <{part}> … </{part}>: give both parts")
+        parts[part] = match[1]
+    return parts
+
+
+class _Silent:
+    """GEPA's log, which would go to the terminal."""
+
+    def log(self, message: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class _Within:
+    """Progress of work that is part of a larger stage."""
+
+    whole: Progress
+
+    def stage(self, name: str, total: int | None = None, done: int = 0) -> None: ...
+
+    def expect(self, total: int) -> None: ...
+
+    def done(self) -> None:
+        self.whole.done()
+
+    def step(self) -> None:
+        self.whole.step()
+
+    def note(self, text: str) -> None:
+        self.whole.note(text)
+
+
+def reasons(store: Store) -> Mapping[str, str]:
+    """How the runs ended that were reflected on, by task."""
+    lines: dict[str, str] = {}
+    for unit in sorted(store.finished(REFLECTION)):
+        for task, outcome in store.result(unit)["tasks"].items():
+            lines.setdefault(task, outcome)
+    return lines

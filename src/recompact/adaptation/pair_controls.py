@@ -1,0 +1,81 @@
+"""Negative controls: PAIR with evidence that cannot tell, all else the same. What they gain is not due to evidence.
+
+`pair-random` diagnoses as many boundaries as were retained, drawn by lot; `pair-swapped` shows the two arms of the
+retained ones under each other's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from random import Random
+
+from recompact.adaptation.evidence import retained
+from recompact.adaptation.pair import DIAGNOSIS, boundary_evidence, propose_from, reasons
+from recompact.attribution.cases import Evidence, evidence_of
+from recompact.attribution.divergence import needed_facts
+from recompact.attribution.effects import effect_of
+from recompact.attribution.findings import findings
+from recompact.attribution.posterior import Thresholds
+from recompact.attribution.verify import settings_of
+from recompact.candidate import Proposal
+from recompact.outcome import Outcomes
+from recompact.store.store import Store
+from recompact.study import Method, Study
+
+OTHER = {"PRE": "POST", "POST": "PRE"}
+
+
+def random_boundaries(store: Store) -> tuple[Evidence, ...]:
+    """As many boundaries as were retained, by lot among all that were continued in both arms."""
+    every = findings(store).boundaries
+    number = sum(finding.retained for finding in every)
+    continued = sorted((finding for finding in every if finding.effect is not None), key=lambda finding: finding.id)
+    drawn_by_lot = Random(f"pair-random/{store.metadata.seed}").sample(continued, number)
+    return tuple(evidence_of(store, finding.id, finding) for finding in drawn_by_lot)
+
+
+def swapped_arms(store: Store) -> tuple[Evidence, ...]:
+    """The retained boundaries, each continuation under the name of the other arm."""
+    settings = settings_of(store)
+    thresholds = Thresholds(settings.hazard, settings.burden)
+    return tuple(swapped(evidence, thresholds) for evidence in retained(store))
+
+
+def swapped(evidence: Evidence, thresholds: Thresholds) -> Evidence:
+    """The evidence as if each continuation had been one of the other arm: effect and missing facts follow from that."""
+    continuations = tuple(
+        sorted(
+            (replace(c, row=replace(c.row, arm=OTHER[c.row.arm])) for c in evidence.continuations),
+            key=lambda c: (c.row.draw, c.row.arm == "POST"),
+        )
+    )
+    outcomes = Outcomes(evidence.finding.outcomes.post, evidence.finding.outcomes.pre)
+    before = [c.trajectory for c in continuations if c.row.arm == "PRE"]
+    return replace(
+        evidence,
+        finding=replace(evidence.finding, outcomes=outcomes, effect=effect_of(outcomes, thresholds), confirmed=None),
+        needed=needed_facts(evidence.boundary, before),
+        continuations=continuations,
+    )
+
+
+def _control(name: str, choose: Callable[[Store], Iterable[Evidence]]) -> Method:
+    kind = f"{name} {DIAGNOSIS}"  # a report shows no diagnosis of a control
+
+    async def propose(study: Study) -> Proposal:
+        return await propose_from(study, await boundary_evidence(study, choose), name, kind, f"{name}/")
+
+    return Method(
+        name,
+        propose,
+        needs_effects=True,
+        phases=(f"diagnose/{name}/", f"revise/{name}/"),
+        cites="compaction",
+        reasons=partial(reasons, kind=kind),
+    )
+
+
+PAIR_RANDOM = _control("pair-random", random_boundaries)
+PAIR_SWAPPED = _control("pair-swapped", swapped_arms)
