@@ -24,8 +24,11 @@ def reflect(prompt: str, rng: Random, judgement: Judgement) -> str:
     """Both parts of the prompt with clauses against what the runs lost, as a block."""
     size = length(prompt)
     entries = [
-        {"run": str(number), "findings": [{"kind": kind} for kind, *_ in _lost(*run, rng, judgement, size)]}
-        for number, run in enumerate(_RUN.findall(prompt), 1)
+        {
+            "run": str(number),
+            "findings": [{"kind": kind} for kind, *_ in _lost(task, success, run, rng, judgement, size)],
+        }
+        for number, (task, success, run) in enumerate(_RUN.findall(prompt), 1)
     ]
     rules = take_up(entries, "run", "runs", rng, judgement)
     if not rules or rng.random() < judgement.steers_agent:  # runs show what the agent did, so a rule may be for it
