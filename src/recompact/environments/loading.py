@@ -16,6 +16,7 @@ SUITES = Registry(
     {
         "pocket": "recompact.embedded.pocket.suite:PocketSuite",
         "officebench": "recompact.environments.officebench.suite:OfficeBenchSuite",
+        "qa": "recompact.environments.qa.suite:QaSuite",
     },
 )
 
