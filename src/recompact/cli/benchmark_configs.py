@@ -74,7 +74,7 @@ price = { input = 2.0, cached = 0.5, output = 8.0 }
         budget=4096,
         step_limit=30,
         suite="""\
-# options = { tasks = "tasks.jsonl", corpus = "corpus.jsonl" }    # or RECOMPACT_QA and RECOMPACT_QA_CORPUS
+# options = { tasks = "/data/tasks.jsonl", corpus = "/data/corpus.jsonl" }    # or RECOMPACT_QA, RECOMPACT_QA_CORPUS
 """,
     ),
 }
