@@ -4,11 +4,12 @@ VENV ?= .venv
 WORKERS ?= 2
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TORCH ?= torch
 RECOMPACT_TEST_MODEL ?= http://127.0.0.1:18150/v1
 RECOMPACT_TEST_MODEL_ID ?= 1.5b
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit test-slow test-harnesses test-model browser sandbox bench clean
+.PHONY: help demo test check unit test-slow test-harnesses test-llmlingua test-model browser sandbox bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -39,6 +40,12 @@ test-slow: $(READY) ## the tests marked slow
 test-harnesses: $(READY) ## install OpenClaw, pi and Hermes into a scratch directory and import their prompts
 	RECOMPACT_TEST_HARNESSES=1 $(BIN)/pytest -s tests/harnesses/test_harness_prompts.py
 
+# torch is large, so it gets an environment of its own. A build without CUDA: TORCH='torch==VERSION+cpu'
+test-llmlingua: ## install llmlingua and torch and run the LLMLingua-2 compressor on a tiny classifier
+	test -d $(VENV)-llmlingua || $(PYTHON) -m venv $(VENV)-llmlingua
+	$(VENV)-llmlingua/bin/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' -e '.[llmlingua,server]' pytest hypothesis
+	$(VENV)-llmlingua/bin/pytest tests/compressors/test_llmlingua2.py tests/compressors/test_llmlingua2_model.py
+
 test-model: $(READY) ## a real model behind a server: see docs/local-models.md
 	RECOMPACT_TEST_MODEL=$(RECOMPACT_TEST_MODEL) RECOMPACT_TEST_MODEL_ID=$(RECOMPACT_TEST_MODEL_ID) $(BIN)/pytest -s tests/real_model
 
@@ -68,4 +75,4 @@ bench: $(READY) ## measure the engine beside inspect-ai
 	$(VENV)-bench/bin/python benchmarks/engine.py
 
 clean: ## remove the virtual environments
-	rm -rf $(VENV) $(VENV)-bench
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-llmlingua

@@ -1,11 +1,13 @@
 """How long it takes to bring an environment back to a boundary, by strategy and by how much was done before it.
 
-    python benchmarks/restore.py            # a table: median and 95th percentile, in milliseconds
+    python benchmarks/restore.py                    # a table: median and 95th percentile, in milliseconds
+    python benchmarks/restore.py --officebench TREE # with its tasks; or RECOMPACT_OFFICEBENCH
     python benchmarks/restore.py --json
 
 The forked and the replayed environment are the pocket world in a host. A forked restore is timed from a new episode to
 a branch that has answered, so nothing is left out; a replay is timed without the start of its process, which is shown
-by itself. Expected: pocket < 1 ms; forked < 60 ms whatever the depth; replay linear in depth.
+by itself. OfficeBench is measured at the start of all templates of its tree, question answering with a corpus that is
+made up. Expected: pocket < 1 ms; forked < 60 ms whatever the depth; replay linear in depth.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ from pathlib import Path
 from recompact.embedded.pocket import PocketEnvironment, PocketSuite
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
-from recompact.environments.protocol import Episode, Strategy, Task
+from recompact.environments.officebench.suite import OfficeBenchSuite
+from recompact.environments.officebench.tree import VARIABLE
+from recompact.environments.protocol import Episode, Strategy, Suite, Task
+from recompact.environments.qa.suite import QaSuite
 from recompact.environments.snapshots.directory import archive, unpack
 from recompact.trajectory import Action, Snapshot
 
@@ -156,7 +161,55 @@ def directory(count: int, files: int = 20, size: int = 4096) -> list[Measured]:
     return [measured(what, None, restoring), measured(f"taking it ({what})", None, taking)]
 
 
-async def everything(count: int) -> list[Measured]:
+async def in_process(what: str, suite: Suite, tasks: Sequence[Task], actions: Sequence[Action]) -> list[Measured]:
+    """A snapshot of each task after these actions, and its restore in another episode."""
+    episodes = InProcessSuite(suite)
+    taking, restoring = [], []
+    for task in tasks:
+        original, other = episodes.episode(task), episodes.episode(task)
+        await original.start()
+        await other.start()
+        for each in actions:
+            await original.step(each)
+        started = time.perf_counter()
+        snapshot = await original.snapshot()
+        taking.append(time.perf_counter() - started)
+        assert snapshot is not None
+        started = time.perf_counter()
+        await other.restore(snapshot)
+        restoring.append(time.perf_counter() - started)
+        await original.close()
+        await other.close()
+    return [
+        measured(f"{what}, in process", len(actions), restoring),
+        measured(f"taking it ({what})", len(actions), taking),
+    ]
+
+
+async def officebench(tree: str) -> list[Measured]:
+    suite = OfficeBenchSuite(tree)
+    every = [*suite.tasks("train"), *suite.tasks("test")]
+    templates = list({task.data["template"]: task for task in every}.values())
+    calculation = Action("act", {"action": "calculator.calculate", "arguments": {"expression": "6 * 7"}})
+    return await in_process(f"OfficeBench, {len(templates)} templates", suite, templates, [calculation])
+
+
+def questions(directory: Path) -> QaSuite:
+    """A suite with a made-up corpus."""
+    corpus, tasks = directory / "corpus.jsonl", directory / "tasks.jsonl"
+    corpus.write_text("".join(f'{{"title": "{n}", "text": "passage {n}"}}\n' for n in range(1000)))
+    tasks.write_text('{"questions": [{"question": "What is passage 7?", "answers": ["7"]}]}\n')
+    return QaSuite(tasks, corpus=corpus)
+
+
+async def question_answering(count: int) -> list[Measured]:
+    with tempfile.TemporaryDirectory() as name:
+        suite = questions(Path(name))
+        searches = [Action("search", {"query": f"passage {n}"}) for n in range(10)]
+        return await in_process("question answering", suite, list(suite.tasks("train")) * count, searches)
+
+
+async def everything(count: int, tree: str | None) -> list[Measured]:
     task = PocketSuite().tasks("train")[0]
     found = [await pocket(task, depth, count * 5) for depth in DEPTHS]
     for depth in DEPTHS:
@@ -168,15 +221,19 @@ async def everything(count: int) -> list[Measured]:
         found.append(replay)
         starts.append(start)
     found.append(min(starts, key=lambda start: start.median_ms))
+    found += await question_answering(count)
+    if tree:
+        found += await officebench(tree)
     return found + directory(count * 2)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time the restoring of environments.")
     parser.add_argument("--count", type=int, default=40, help="how many restores for each line (default 40)")
+    parser.add_argument("--officebench", default=os.environ.get(VARIABLE), help="the task tree of OfficeBench")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    found = asyncio.run(everything(args.count))
+    found = asyncio.run(everything(args.count, args.officebench))
     if args.json:
         print(json.dumps([asdict(each) for each in found], indent=2))
         return

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from recompact.adaptation.lock import broken_rules
 from recompact.errors import InputError
 from recompact.template import (
+    BUILT_IN,
     PLACEHOLDERS,
     Template,
     TemplateError,
@@ -24,6 +26,7 @@ from recompact.template import (
     placeholders,
     read,
     render_sections,
+    resolve,
     save,
 )
 
@@ -253,3 +256,31 @@ def test_diff_is_empty_only_for_equal_texts(a: str, b: str) -> None:
     parts = diff(replace(GOOD, first=a), replace(GOOD, first=b))
     assert bool(parts) == (a != b)
     assert all(part.changes for part in parts)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_built_in_template_is_without_a_defect_and_can_be_locked(name: str, tmp_path: Path) -> None:
+    template = resolve(name, tmp_path)
+    assert not lint(template)
+    assert headings(template.first) == headings(template.update)
+    assert "budget" in placeholders(template.first)
+    revised = replace(template, first=template.first.replace("## Goal\n", "## Goal\nKeep every number.\n"))
+    assert revised != template
+    assert not broken_rules(template, revised)
+    for lost in ("## Goal\n", "{{ budget }}", "- **"):
+        assert broken_rules(template, replace(template, update=template.update.replace(lost, "")))
+
+
+def test_built_in_templates_are_three_texts_with_the_sections_that_their_names_promise(tmp_path: Path) -> None:
+    built_in = {name: resolve(name, tmp_path) for name in BUILT_IN}
+    assert len({template.hash for template in built_in.values()}) == 3
+    assert headings(built_in["checkpoint"].first) == headings(built_in["default"].first)
+    assert len(headings(built_in["structured"].first)) == 13
+
+
+def test_a_directory_of_that_name_is_meant_by_its_path(tmp_path: Path) -> None:
+    save(GOOD, tmp_path / "checkpoint")
+    assert resolve("./checkpoint", tmp_path) == GOOD
+    assert resolve("checkpoint", tmp_path) != GOOD
+    with pytest.raises(TemplateError, match="built in are default, checkpoint, structured"):
+        resolve("chekpoint", tmp_path)

@@ -98,7 +98,7 @@ class AgentConfig:
 class CompressorConfig:
     """[compressor]: what replaces the history, and when."""
 
-    kind: str = "prompted"  # or fifo, none, an installed one, file.py:name or module:name
+    kind: str = "prompted"  # or fifo, llmlingua2, none, an installed one, file.py:name or module:name
     options: dict[str, Any] = field(default_factory=dict)  # of that kind alone
     budget: Count = 4096
     model: str | None = None  # default: the agent's

@@ -51,6 +51,18 @@ def test_show_is_of_the_shipped_template_unless_told(run: Run) -> None:
         assert words in out
 
 
+def test_without_a_command_the_built_in_ones_are_listed(run: Run) -> None:
+    code, out, _ = run()
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[:-1]] == ["default", "checkpoint", "structured"]
+    rows = json.loads(run("--json")[1])["templates"]
+    assert [len(row["headings"]) for row in rows] == [9, 9, 13]
+    for row in rows:
+        assert row["hash"] in run("show", row["template"])[1]
+        assert run("lint", row["template"])[0] == 0
+    assert run("--json", "show")[0] == 2
+
+
 def test_show_prints_where_a_template_comes_from(run: Run, tmp_path: Path) -> None:
     origin = {"file": "d/x.js", "constant": "P", "offset": 7, "also_in": ["d/y.js"], "notes": ["more"]}
     provenance = {"harness": "pi", "package": "p", "version": "1", "parts": {"first": origin}, "notes": ["mode [x]"]}

@@ -369,3 +369,13 @@ def test_what_a_killed_harness_has_left_is_removed_by_the_next(place: Path) -> N
     other = played_elsewhere("closed")
     assert not left.parent.exists()
     assert not other.parent.exists()
+
+
+def test_a_bubblewrap_that_does_not_work_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    found, problem = find_bubblewrap.__wrapped__()
+    assert found is None
+    assert "does not let it shut anything in (No permissions to create new namespace)" in problem

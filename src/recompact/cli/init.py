@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from recompact.cli.console import json_option, print_json, say
+
+if TYPE_CHECKING:
+    from recompact.compressors.protocol import Scope
 
 SIMULATED = """\
 # {name}.toml: the embedded world with simulated models; it needs no key and no network
@@ -83,21 +87,21 @@ suite = function_suite("rooms", [look], tasks, splits={{"train": THINGS[6:], "te
 @click.command(name="init")
 @click.argument("name", default="mine")
 @click.option("--suite", is_flag=True, help="Also write NAME.py, a small suite of functions, and use it.")
+@click.option("--scope", type=click.Choice(["history", "prefix"]), help="Of a benchmark: what its compressor sees.")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path(), help="Where to (default: here).")
 @json_option
-def command(name: str, suite: bool, directory: Path, as_json: bool) -> None:
+def command(name: str, suite: bool, scope: Scope | None, directory: Path, as_json: bool) -> None:
     """Write NAME.toml, a config to start from (default: mine.toml).
 
-    Without --suite it is the embedded world with simulated models, and runs as it is. Nothing is ever overwritten.
+    For NAME officebench, tau2-retail, appworld or qa it is the paper's setting of that benchmark, with --scope prefix
+    in NAME-prefix.toml. Otherwise, and without --suite, it is the embedded world with simulated models, and runs as it
+    is. Nothing is ever overwritten.
     """
+    from recompact.cli.benchmark_configs import BENCHMARKS
     from recompact.errors import InputError
     from recompact.outputs import write_file
 
-    if not re.fullmatch(r"[A-Za-z]\w*", name):
-        raise InputError(f"{name!r} is no name for a config: use letters, digits and _, as in recompact init mine")
-    texts = {f"{name}.toml": (OWN if suite else SIMULATED).format(name=name)}
-    if suite:
-        texts[f"{name}.py"] = SUITE.format(name=name)
+    texts = _texts(name, suite, scope)
     files = [directory / file for file in texts]
     if taken := [str(file) for file in files if file.exists() or file.is_symlink()]:
         raise InputError(f"{taken[0]} is there already: nothing was written; choose another name, or move it")
@@ -108,5 +112,25 @@ def command(name: str, suite: bool, directory: Path, as_json: bool) -> None:
         return
     for file in files:
         say(f"Written: {file}")
-    key = "; it needs OPENAI_API_KEY in the environment, or another model in [models]" if suite else ""
-    say(f"Next: recompact check {files[0]}{key}")
+    key = "; it needs OPENAI_API_KEY in the environment, or another model in [models]"
+    say(f"Next: recompact check {files[0]}{key if suite or name in BENCHMARKS else ''}")
+
+
+def _texts(name: str, suite: bool, scope: Scope | None) -> dict[str, str]:
+    """The files to write, by name."""
+    from recompact.cli.benchmark_configs import BENCHMARKS, benchmark_config, config_name
+    from recompact.errors import InputError
+
+    if name in BENCHMARKS:
+        if suite:
+            raise InputError(f"{name} is a benchmark, which has its suite: leave out --suite, or use another name")
+        return {f"{config_name(name, scope or 'history')}.toml": benchmark_config(name, scope or "history")}
+    if scope is not None:
+        raise InputError(f"--scope is for a benchmark ({', '.join(BENCHMARKS)}); elsewhere set [compressor] scope")
+    if not re.fullmatch(r"[A-Za-z]\w*", name):
+        raise InputError(
+            f"{name!r} is no name for a config: use letters, digits and _, as in recompact init mine, or one of the"
+            f" benchmarks {', '.join(BENCHMARKS)}"
+        )
+    texts = {f"{name}.toml": (OWN if suite else SIMULATED).format(name=name)}
+    return {**texts, f"{name}.py": SUITE.format(name=name)} if suite else texts

@@ -15,7 +15,8 @@ from recompact.version import __version__
 # name -> (module below recompact.cli, one-line help), in the order in which a person meets them
 COMMANDS = {
     "demo": ("demo", "Run the whole of Recompact on the embedded world: no key, no network."),
-    "init": ("init", "Write a config to start from and, if asked, a suite."),
+    "init": ("init", "Write a config to start from: for a suite of your own, or for a benchmark of the paper."),
+    "suites": ("suites", "List the suites that can be used here, and what is missing for the others."),
     "audit": ("audit", "Show what followed the compactions in transcripts of your own sessions: no model, no key."),
     "check": ("check", "Say what is wrong with a config, where, and what would be right."),
     "collect": ("collect", "Run the tasks of a suite once and record every compaction."),

@@ -20,11 +20,13 @@ from recompact.harnesses.template_import import ImportedTemplate, check_target, 
 from recompact.report.changes import prompt_change
 from recompact.report.terminal import heading, print_change, text
 from recompact.template import (
-    DEFAULT,
+    BUILT_IN,
     Defect,
     PartDiff,
     Template,
     diff as diff_of,
+    directory_of,
+    headings,
     lint as findings_of,
     parse_sections,
     placeholders,
@@ -36,9 +38,33 @@ ALL_PARTS = ("system", "first", "update", "frame")
 _path = click.Path(path_type=Path)
 
 
-@click.group(help="Show, lint, compare and import compaction prompts. TEMPLATE is `default` or a directory.")
-def command() -> None:
-    pass
+@click.group(
+    invoke_without_command=True,
+    help="Show, lint, compare and import compaction prompts. TEMPLATE is a built-in one or a directory. Without a"
+    " command: list the built-in ones.",
+)
+@json_option
+@click.pass_context
+def command(context: click.Context, as_json: bool) -> None:
+    if context.invoked_subcommand is None:
+        _list(as_json)
+    elif as_json:
+        raise click.UsageError(f"--json goes after the command: recompact prompts {context.invoked_subcommand} --json")
+
+
+def _list(as_json: bool) -> None:
+    templates = {name: read(directory_of(name)) for name in BUILT_IN}
+    if as_json:
+        rows = [
+            {"template": name, "hash": template.hash, "headings": list(headings(template.first)), "about": about}
+            for (name, template), about in zip(templates.items(), BUILT_IN.values(), strict=True)
+        ]
+        print_json({"templates": rows})
+        return
+    for name, template in templates.items():
+        sections = counted(len(headings(template.first)), "heading")
+        say(f"{name:<12} {BUILT_IN[name]} ({sections}, {template.hash[:12]})")
+    say("Show one: recompact prompts show NAME. In a config: [compressor] template = NAME, or a directory.")
 
 
 @command.command()
@@ -181,7 +207,7 @@ def _import(
 
 
 def _open(name: str) -> tuple[Template, Path]:
-    directory = DEFAULT if name == "default" else Path(name)
+    directory = directory_of(name)
     return read(directory), directory
 
 
@@ -209,7 +235,7 @@ def _part_diff(part: PartDiff) -> dict[str, Any]:
 
 
 def _print_origin(out: Console, template: Template, name: str) -> None:
-    shipped = [("from", "ships with recompact")] if name == "default" else None
+    shipped = [("from", "ships with recompact")] if name in BUILT_IN else None
     lines = [("template", name), ("hash", template.hash), *(shipped or _origin_lines(template.provenance))]
     for key, value in lines:
         out.print(text(f"{key:<12}", "bold") + text(value), soft_wrap=True)

@@ -69,7 +69,7 @@ def command(
 
 def _templates(texts: tuple[str, ...]) -> dict[str, Template]:
     from recompact.errors import InputError
-    from recompact.template import load
+    from recompact.template import resolve
 
     found: dict[str, Template] = {}
     for text in texts:
@@ -78,7 +78,7 @@ def _templates(texts: tuple[str, ...]) -> dict[str, Template]:
             raise InputError(f"--template {text!r}: write NAME=DIRECTORY, as in --template pair=adapted")
         if name in found:
             raise InputError(f"--template {name!r} is given twice: give each its own name")
-        found[name] = load(Path(directory))
+        found[name] = resolve(directory, Path())
     if not found:
         raise InputError("there is no template to try: give --template NAME=DIRECTORY, once or more")
     return found

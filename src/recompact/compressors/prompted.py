@@ -16,6 +16,7 @@ from recompact.compressors.protocol import (
     CompressorKind,
     Rendering,
     Scope,
+    room_beside_last,
 )
 from recompact.context import Context, Summary
 from recompact.models.protocol import ChatModel
@@ -45,9 +46,7 @@ class Prompted:
     decoding: Decoding = Decoding(max_output_tokens=8192)
 
     async def compress(self, context: Context, budget: int) -> Compaction:
-        last = context.turns[-1]
-        # The replacement must leave room for the turn that stays; half the budget is the least that makes sense.
-        limit = max(budget - last.tokens, budget // 2)
+        limit = room_beside_last(context, budget)
         messages = self.messages(context.before_last(), limit)
         usage = Usage()
         notes: tuple[str, ...] = ()

@@ -75,3 +75,10 @@ def due(context: Context, budget: int) -> bool:
     turn is, so it is left alone: otherwise one long observation would be compacted for ever.
     """
     return context.size > budget and len(context.turns) > 1
+
+
+def room_beside_last(context: Context, budget: int) -> int:
+    """Tokens that what replaces the history may have: the last turn stays, and half the budget is the least that makes
+    sense."""
+    last = context.turns[-1].tokens if context.turns else 0
+    return max(budget - last, budget // 2)

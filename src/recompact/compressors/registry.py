@@ -16,6 +16,7 @@ COMPRESSORS = Registry(
     {
         "prompted": "recompact.compressors.prompted:KIND",
         "fifo": "recompact.compressors.fifo:Fifo",
+        "llmlingua2": "recompact.compressors.llmlingua2:LLMLingua2",
         "none": "recompact.compressors.none:KIND",
     },
 )
@@ -36,6 +37,8 @@ def compressor_kind(plugin: Any, options: Mapping[str, Any], name: str = "") -> 
     if not callable(plugin):
         raise InputError(f"compressor {name!r} is no compressor: it needs `async def compress(context, budget)`")
 
+    if (missing := getattr(plugin, "missing", None)) and (problem := missing()):
+        raise InputError(f"compressor {name!r}: {problem}")
     check_options(plugin, options, "inputs")  # now, and not in the middle of the first episode
 
     def built(inputs: Any) -> Compressor | None:

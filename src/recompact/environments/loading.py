@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,14 @@ SUITES = Registry(
     {
         "pocket": "recompact.embedded.pocket.suite:PocketSuite",
         "officebench": "recompact.environments.officebench.suite:OfficeBenchSuite",
+        "qa": "recompact.environments.qa.suite:QaSuite",
     },
 )
+
+_MISSING = {  # suites that need more than recompact: a function that says what is missing, None if nothing is
+    "officebench": "recompact.environments.officebench.suite:missing",
+    "qa": "recompact.environments.qa.suite:missing",
+}
 
 
 def load_suite(name: str, options: Mapping[str, Any], directory: Path) -> Suite:
@@ -31,3 +38,16 @@ def load_suite(name: str, options: Mapping[str, Any], directory: Path) -> Suite:
     if not isinstance(suite, Suite):
         raise InputError(f"suite {name!r} is no suite: it needs name, splits(), tasks(split) and environment(task)")
     return suite
+
+
+def missing_for(name: str) -> str | None:
+    """What has to be installed before a built-in or installed suite can be used, with the command that does it."""
+    try:
+        if name not in _MISSING:
+            SUITES.find(name)
+            return None
+        module, _, attribute = _MISSING[name].partition(":")
+        missing: Callable[[], str | None] = getattr(importlib.import_module(module), attribute)
+        return missing()
+    except InputError as error:
+        return str(error)

@@ -20,7 +20,7 @@ from recompact.config import CompressorConfig
 from recompact.errors import InputError
 from recompact.store.store import Store
 from recompact.study import Study
-from recompact.template import Template, load
+from recompact.template import Template, resolve
 
 NONE = "none"
 PROMPTED = "prompted"
@@ -169,7 +169,7 @@ def _parse_arm(
         return [Arm(label, name, budget) for label, budget in named]
     if place is not None and ":" in place and not Path(place).is_dir():  # a compressor of the user's own
         return [Arm(label, place, budget) for label, budget in named]
-    template = own if place is None else load(Path(place))
+    template = own if place is None else resolve(place, Path())
     rendering: dict[Scope, Rendering] = {"history": "quoted", "prefix": settings.rendering}
     adapted = _adapted_with(Path(place), template) if place is not None else ()
     return [

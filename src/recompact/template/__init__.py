@@ -2,7 +2,17 @@
 
 from recompact.template.defects import Defect, Level, lint
 from recompact.template.differences import PartDiff, SectionChange, diff
-from recompact.template.files import DEFAULT, TemplateError, default_template, load, read, refuse_errors, resolve, save
+from recompact.template.files import (
+    BUILT_IN,
+    TemplateError,
+    default_template,
+    directory_of,
+    load,
+    read,
+    refuse_errors,
+    resolve,
+    save,
+)
 from recompact.template.value import (
     INSTRUCTIONS,
     PARTS,
@@ -18,7 +28,7 @@ from recompact.template.value import (
 )
 
 __all__ = [
-    "DEFAULT",
+    "BUILT_IN",
     "INSTRUCTIONS",
     "PARTS",
     "PLACEHOLDERS",
@@ -32,6 +42,7 @@ __all__ = [
     "TemplateError",
     "default_template",
     "diff",
+    "directory_of",
     "fill",
     "headings",
     "lint",

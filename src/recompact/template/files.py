@@ -12,7 +12,14 @@ from recompact.outputs import replaced_directory
 from recompact.template.defects import lint
 from recompact.template.value import PARTS, Template
 
-DEFAULT = Path(__file__).parent.parent / "templates" / "default"
+SHIPPED = Path(__file__).parent.parent / "templates"
+BUILT_IN = {
+    "default": "a brief checkpoint, and what adaptation starts from unless told otherwise",
+    "checkpoint": "a checkpoint for another model, with the sections of OpenClaw and pi",
+    "structured": "a summary in thirteen sections, as in Hermes",
+}
+"""The templates that ship with Recompact, by name. All are in our own words; `recompact prompts import` gets the exact
+prompt of an installed harness."""
 
 
 class TemplateError(InputError):
@@ -38,7 +45,10 @@ def read(directory: Path) -> Template:
     A missing `system.md` is an empty system prompt: some harnesses have none.
     """
     if not directory.is_dir():
-        raise TemplateError(f"{directory} is no template directory: it must hold first.md and update.md")
+        raise TemplateError(
+            f"{directory} is no template directory: it must hold first.md and update.md; built in are"
+            f" {', '.join(BUILT_IN)}"
+        )
     texts = {part: _read(directory / f"{part}.md", required=part != "system") for part in PARTS}
     frame = _read(directory / "frame.md", required=False)
     return Template(**texts, frame=frame, provenance=_read_provenance(directory / "provenance.json"))
@@ -60,13 +70,18 @@ def write_parts(template: Template, directory: Path) -> None:
 
 
 def default_template() -> Template:
-    """The template that ships with Recompact."""
-    return load(DEFAULT)
+    """The template that is used where none is named."""
+    return load(SHIPPED / "default")
+
+
+def directory_of(name: str, relative_to: Path = Path()) -> Path:
+    """Where a template is: one that ships with Recompact, or a directory, relative to the file that names it."""
+    return SHIPPED / name if name in BUILT_IN else relative_to / name
 
 
 def resolve(name: str, relative_to: Path) -> Template:
-    """`default`, or a template directory, given relative to the file that names it."""
-    return default_template() if name == "default" else load((relative_to / name).resolve())
+    """A built-in template by its name, or a template directory, given relative to the file that names it."""
+    return load(directory_of(name, relative_to).resolve())
 
 
 def _read(path: Path, *, required: bool) -> str:

@@ -1,4 +1,4 @@
-"""Shell commands of an agent, shut in: bubblewrap around them, limits on what they use, and an eye on the whole.
+"""Shell commands of an agent, shut in: the walls of every sandbox, limits on what they use, and an eye on the whole.
 
 A command sees the system's programs, the testbed and a directory for temporary files, both of its episode; it has no
 network and no variables of ours, and everything it started ends with it. Limits of the kernel hold for one process;
@@ -12,30 +12,23 @@ import json
 import os
 import select
 import selectors
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 from recompact.environments.officebench.errors import ActionError
-from recompact.environments.officebench.testbed import MOUNT, TEMPORARY, TESTBED, size_of
+from recompact.environments.officebench.testbed import MOUNT, TEMPORARY, size_of
+from recompact.environments.process_tree import descendants, resident
+from recompact.environments.sandbox import Walls, enclosed, find_bubblewrap
 
 _POLL = 0.02  # seconds between two looks at a running command
 _CHUNK = 65_536
 _PATIENCE = 10.0  # seconds for the kernel to end what was killed
 _VARIABLES = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "TZ": "UTC"}
-_SYSTEM = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
-    *("/etc/alternatives", "/etc/ld.so.cache", "/etc/fonts", "/etc/libreoffice"),
-)
-_INSTALL = (
-    "install it (Debian: apt-get install bubblewrap; make sandbox), or set unsafe_shell = true in [suite.options]"
-)
+_OFFICE = Path("/etc/libreoffice")
 
 
 @dataclass(frozen=True)
@@ -73,7 +66,7 @@ class Shell:
     def of_this_machine(unsafe: bool, limits: Limits, hidden: Sequence[Path] = ()) -> Shell:
         """Sandboxed where that is possible; otherwise refused, unless the user takes the risk."""
         program, problem = find_bubblewrap()
-        refused = "" if program or unsafe else f"{problem}: {_INSTALL}"
+        refused = "" if program or unsafe else f"{problem}; unsafe_shell = true in [suite.options] does without"
         return Shell(program, limits, refused, tuple(path.resolve() for path in hidden))
 
     def run(self, command: str, directory: Path) -> Outcome:
@@ -87,54 +80,19 @@ class Shell:
             own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(temporary), "TMPDIR": str(temporary)}
             variables = _VARIABLES | own  # nothing else of ours: there may be keys
             return _watched(limited, directory, variables, self.limits, sandboxed=False)
-        arguments = [self.bubblewrap, *self._walls(directory, temporary), "--", *limited]
+        arguments = enclosed(self.bubblewrap, limited, self._walls(directory, temporary))
         return _watched(arguments, directory, _VARIABLES, self.limits, sandboxed=True)
 
-    def _walls(self, directory: Path, temporary: Path) -> Iterator[str]:
-        yield from _UNSHARED
-        yield from _further(self.bubblewrap)
-        for place in _SYSTEM:
-            if os.path.islink(place):
-                yield from ("--symlink", os.readlink(place), place)
-            elif os.path.exists(place):
-                yield from ("--ro-bind", place, place)
-        for hidden in self.hidden:
-            if hidden.is_relative_to("/usr"):
-                yield from ("--tmpfs", str(hidden), "--remount-ro", str(hidden))
-        # To the kernel a root that is shut in still owns its settings: without this line it could change them in /proc.
-        yield from ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev")
-        yield from ("--bind", str(temporary), "/tmp", "--bind", str(directory), MOUNT)
-        yield from ("--remount-ro", "/", "--chdir", MOUNT)
-
-
-_UNSHARED = (
-    *("--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"),
-    *("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
-    *("--hostname", "office", "--new-session", "--die-with-parent"),
-)
-
-
-@cache
-def _further(program: str | None) -> tuple[str, ...]:
-    """What newer versions can do besides: keep a command from making user namespaces of its own."""
-    known = subprocess.run([program or "bwrap", "--help"], capture_output=True, text=True, check=False).stdout
-    return ("--disable-userns",) if "--disable-userns" in known else ()
-
-
-@cache
-def find_bubblewrap() -> tuple[str | None, str]:
-    """The program, or why there is none that works here."""
-    program = shutil.which("bwrap")
-    if program is None:
-        return None, "bubblewrap (bwrap) is not installed"
-    with tempfile.TemporaryDirectory(prefix="recompact-sandbox-") as scratch:
-        directory = Path(scratch, TESTBED)
-        directory.mkdir()
-        tried = Shell(program).run("true", directory)
-    if tried.code or tried.stopped:
-        reason = tried.stopped or tried.output.strip()[:200]
-        return None, f"bubblewrap is installed but cannot shut anything in here ({reason})"
-    return program, ""
+    def _walls(self, directory: Path, temporary: Path) -> Walls:
+        return Walls(
+            MOUNT,
+            readable=[(_OFFICE, str(_OFFICE))] if _OFFICE.exists() else [],
+            writable=[(temporary, "/tmp"), (directory, MOUNT)],
+            hidden=self.hidden,
+            variables=_VARIABLES,
+            hostname="office",
+            shared_memory=False,
+        )
 
 
 def _limited(command: str, limits: Limits) -> list[str]:
@@ -248,25 +206,11 @@ def _follow(
 
 
 def _excess(pid: int, directory: Path, limits: Limits) -> str:
-    processes, memory = _used_by(pid, limits.processes)
-    if processes > limits.processes:
+    processes = descendants(pid, most=limits.processes)
+    if len(processes) > limits.processes:
         return f"it started more than {limits.processes} processes"
-    if memory > limits.memory:
+    if sum(map(resident, processes)) > limits.memory:
         return f"it used more than {limits.memory:,} bytes of memory"
     if size_of(directory, limits.disk) > limits.disk:
         return f"it filled the testbed with more than {limits.disk:,} bytes"
     return ""
-
-
-def _used_by(pid: int, enough: int) -> tuple[int, int]:
-    """How many processes there are below one, and their memory in bytes. Not counted past `enough`."""
-    pending, count, memory = [pid], 0, 0
-    while pending and count <= enough:
-        each = pending.pop()
-        count += 1
-        with contextlib.suppress(OSError, ValueError, IndexError):  # it has just ended
-            with open(f"/proc/{each}/statm") as file:
-                memory += int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-            with open(f"/proc/{each}/task/{each}/children") as file:
-                pending += [int(child) for child in file.read().split()]
-    return count, memory

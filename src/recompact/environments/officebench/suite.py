@@ -26,6 +26,12 @@ _LIBRARIES = ("openpyxl", "docx", "icalendar", "pypdf", "PIL")
 _log = logging.getLogger(__name__)
 
 
+def missing() -> str | None:
+    """What has to be installed before the suite can be used; None if nothing."""
+    absent = [name for name in _LIBRARIES if find_spec(name) is None]
+    return f"{', '.join(absent)} cannot be imported here: pip install 'recompact[officebench]'" if absent else None
+
+
 class OfficeBenchSuite:
     """A `Suite`."""
 
@@ -39,12 +45,8 @@ class OfficeBenchSuite:
         reminders: bool = True,
         libreoffice: bool = True,
     ) -> None:
-        missing = [name for name in _LIBRARIES if find_spec(name) is None]
-        if missing:
-            raise InputError(
-                f"suite 'officebench' needs {', '.join(missing)}, which cannot be imported here:"
-                " pip install 'recompact[officebench]'"
-            )
+        if problem := missing():
+            raise InputError(f"suite 'officebench': {problem}")
         if actions not in get_args(ActionForm):
             raise InputError(f"suite 'officebench': actions = {actions!r} is none of {', '.join(get_args(ActionForm))}")
         self._tree = TaskTree.at(tasks)

@@ -11,7 +11,7 @@ from recompact.evaluation.summary import Evaluation
 from recompact.report.changes import PromptChange, prompt_change
 from recompact.report.content.adaptation import Adaptation
 from recompact.report.content.answer import adapted_arms
-from recompact.template import Template, default_template, read
+from recompact.template import Template, directory_of, read
 
 NamedTemplate = tuple[str, Template]
 
@@ -42,7 +42,7 @@ def prompt_changes(
 
 
 def _named(directory: Path) -> NamedTemplate:
-    return str(directory), default_template() if str(directory) == "default" else read(directory)
+    return str(directory), read(directory_of(str(directory)))
 
 
 def _between_arms(

@@ -1,0 +1,31 @@
+"""`recompact suites`: which suites can be used here, and what would make the others usable."""
+
+from __future__ import annotations
+
+import click
+
+from recompact.cli.console import json_option, print_json, say
+
+
+@click.command(name="suites")
+@json_option
+def command(as_json: bool) -> None:
+    """List the suites that are built in or installed, and what is missing for those that cannot be used yet."""
+    from recompact.cli.benchmark_configs import BENCHMARKS
+    from recompact.environments.loading import SUITES, missing_for
+
+    rows = [
+        {
+            "suite": name,
+            "missing": missing_for(name),
+            "config": f"recompact init {name}" if name in BENCHMARKS else None,
+        }
+        for name in SUITES.names()
+    ]
+    if as_json:
+        print_json({"suites": [{**row, "ready": row["missing"] is None} for row in rows]})
+        return
+    width = max(len(str(row["suite"])) for row in rows)
+    for row in rows:
+        state = f"missing  {row['missing']}" if row["missing"] else f"ready    {row['config'] or ''}"
+        say(f"{row['suite']:<{width}}  {state}".rstrip())
