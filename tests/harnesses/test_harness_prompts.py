@@ -15,14 +15,14 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from harness_prompts import prompts_of
 from hypothesis import given, strategies as st
 
 from recompact.errors import InputError
-from recompact.harnesses import javascript, python
-from recompact.harnesses.recognition import role_of
-from recompact.harnesses.registry import HARNESSES
-from recompact.harnesses.template_import import ImportedTemplate, from_harness, write
-from recompact.harnesses.texts import Hole
+from recompact.harnesses.importing import javascript, python
+from recompact.harnesses.importing.recognition import role_of
+from recompact.harnesses.importing.template_import import ImportedTemplate, from_package, write
+from recompact.harnesses.importing.texts import Hole
 from recompact.template import PARTS, fill, lint, load
 
 SYSTEM = "You are the one who summarizes. Read the conversation, keep to the format, and add nothing of your own to it."
@@ -48,7 +48,7 @@ def node_package(root: Path, files: dict[str, str]) -> Path:
 
 
 def openclaw(package: Path) -> ImportedTemplate:
-    return from_harness(HARNESSES["openclaw"], package=package, python=None, cwd=package)
+    return from_package(prompts_of("openclaw"), package=package, python=None, cwd=package)
 
 
 PLAIN = f"""
@@ -239,7 +239,7 @@ PREAMBLE = "You write a summary for the one who goes on with the work; é is a l
 
 
 def hermes(package: Path) -> ImportedTemplate:
-    return from_harness(HARNESSES["hermes"], package=package, python=None, cwd=package)
+    return from_package(prompts_of("hermes"), package=package, python=None, cwd=package)
 
 
 def test_a_prompt_that_python_puts_together_is_put_together(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def downloaded(harness: str, version: str, scratch: Path) -> Path:
     target = Path(os.environ.get("RECOMPACT_HARNESS_DIR") or scratch).resolve() / harness / version
     if not (target / "package").is_dir():
         target.mkdir(parents=True, exist_ok=True)
-        name, node_wanted = HARNESSES[harness].package, HARNESSES[harness].language == "javascript"
+        name, node_wanted = prompts_of(harness).package, prompts_of(harness).language == "javascript"
         command = [*NPM, str(target), f"{name}@{version}"] if node_wanted else [*PIP, str(target), f"{name}=={version}"]
         if shutil.which(command[0]) is None:
             pytest.skip(f"{command[0]} is not installed")
@@ -377,7 +377,7 @@ def downloaded(harness: str, version: str, scratch: Path) -> Path:
 )
 def test_real_node_packages(tmp_path: Path, harness: str, version: str, system: str) -> None:
     package = downloaded(harness, version, tmp_path)
-    imported = from_harness(HARNESSES[harness], package=package, python=None, cwd=tmp_path)
+    imported = from_package(prompts_of(harness), package=package, python=None, cwd=tmp_path)
     origins = imported.template.provenance["parts"]
     assert [origins[part]["sha256"] for part in ("system", "first", "update")] == [system, PAPER_FIRST, UPDATE_TEXT]
     assert set(imported.extras) == {"split-turn", "branch"}
