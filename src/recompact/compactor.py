@@ -137,7 +137,7 @@ class _Conversation:
 
 @dataclass(frozen=True)
 class _Read:
-    """A message as the compressor sees it. One of Anthropic's may hold several results; each is a message of its own."""
+    """A message as the compressor sees it. One of Anthropic's may hold several results, each a message of its own."""
 
     role: Role
     messages: tuple[Message, ...]
@@ -216,8 +216,8 @@ def _read(message: Any, place: int) -> _Read:
 
 def _openai_calls(fields: Mapping[str, Any]) -> Iterator[ToolCall]:
     for call in _items(fields.get("tool_calls")):
-        function = call.get("function") or call.get("custom")
-        function = function if isinstance(function, Mapping) else {}
+        named = call.get("function") or call.get("custom")
+        function: Mapping[str, Any] = named if isinstance(named, Mapping) else {}
         arguments = function.get("arguments", function.get("input"))
         yield ToolCall(str(call.get("id") or ""), str(function.get("name") or ""), _json(arguments))
     if isinstance(call := fields.get("function_call"), Mapping):  # its result is known by the function's name alone

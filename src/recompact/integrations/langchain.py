@@ -13,8 +13,9 @@ def summarization_middleware(
 ) -> Any:
     """A `SummarizationMiddleware` for `create_agent(middleware=[…])`.
 
-    `model` and `trigger`, as in `("tokens", 100_000)`, are LangChain's, and so are the options. What is to be summarized
-    reaches the model whole, unless `trim_tokens_to_summarize` says otherwise: LangChain's own default is 4,000 tokens.
+    `model` and `trigger`, as in `("tokens", 100_000)`, are LangChain's, and so are the options. What is to be
+    summarized reaches the model whole, unless `trim_tokens_to_summarize` says otherwise: LangChain's own default is
+    the last 4,000 tokens of it.
     """
     from langchain.agents.middleware import SummarizationMiddleware
 

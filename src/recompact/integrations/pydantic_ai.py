@@ -9,7 +9,7 @@ from recompact.integrations.templates import BUDGET, TemplateName, opened
 
 
 def summarizing_compaction(template: TemplateName, *, budget: int = BUDGET, **options: Any) -> Any:
-    """A `SummarizingCompaction` for `Agent(capabilities=[…])`; the options are its own (`max_tokens`, `keep_messages`)."""
+    """A `SummarizingCompaction` for `Agent(capabilities=[…])`; the options are its own (`max_tokens`, …)."""
     from pydantic_ai_harness.compaction import SummarizingCompaction
 
     value = opened(template)

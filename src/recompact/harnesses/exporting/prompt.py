@@ -97,7 +97,7 @@ def _values(budget: int) -> dict[str, str]:
 
 
 def _losses(template: Template, budget: int) -> list[str]:
-    used = {name for part in ("first", "update") for name in placeholders(template.framed(part))}  # type: ignore[arg-type]
+    used = {name for part in ("first", "update") for name in placeholders(template.framed(part))}
     losses = []
     if "budget" in used:
         losses.append(f"{{{{ budget }}}} became {budget}: nobody puts a number there while the agent runs (--budget)")
