@@ -28,6 +28,7 @@ export const register = (on) =>
     const prompt = summary ? fill(UPDATE, { previous_summary: summary }) : FIRST;
     const focus = event.instructions ? `\\n\\nThe user adds: ${event.instructions}` : "";
     const head = SYSTEM.trim() ? `${SYSTEM.trimEnd()}\\n\\n` : "";
+    // The same system prompt, tools and messages, then this; without a request to fork there is no answer.
     const reply = await $.model.fork({ prompt: head + prompt + focus });
     if (!reply.isAnswered || !reply.text.trim()) return next(event); // the built-in prompt
     return { messages: [{ role: "user", text: `${LEAD}\\n\\n${reply.text.trim()}`, toolUses: [] }] };
@@ -63,6 +64,8 @@ def export(template: Template, budget: int) -> Export:
             "CLAUDE.md and PreCompact only add to the built-in prompt; the mod replaces it",
             "the built-in output contract (<analysis>, <summary>) does not apply to a mod: nothing is cut out of the"
             " reply",
+            "a /compact as the first thing after a resume has no request to fork yet, and then the built-in prompt is"
+            " used: send a message first",
             "tools stay in the forked request: where the model calls one instead of writing a summary, the built-in"
             " prompt is used",
         ),
