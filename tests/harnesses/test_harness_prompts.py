@@ -435,13 +435,11 @@ def constants(source: str) -> list[object]:
 def value_of(source: str, name: str) -> object:
     """What a package binds to a name: a literal, which may be dedented."""
     for node in ast.walk(ast.parse(source)):
-        targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        )
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            assert isinstance(node, ast.Assign | ast.AnnAssign)
-            assert node.value is not None
-            value = node.value
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        value = node.value
+        if isinstance(target, ast.Name) and target.id == name and value is not None:
             return dedent(ast.literal_eval(value.args[0])) if isinstance(value, ast.Call) else ast.literal_eval(value)
     raise AssertionError(f"{name} is not there")
 

@@ -20,7 +20,9 @@ export default function (pi) {
   pi.on("session_before_compact", async (event, ctx) => {
     const { messagesToSummarize, turnPrefixMessages = [], previousSummary } = event.preparation;
     const { firstKeptEntryId, tokensBefore } = event.preparation;
-    const refuse = (why) => ctx.ui.notify(`Recompact's prompt was not used: ${why}`, "warning");
+    const refuse = (why) => {
+      ctx.ui.notify(`Recompact's prompt was not used: ${why}`, "warning"); // and pi compacts with its own
+    };
     try {
       const { complete } = await pi_ai();
       const { convertToLlm } = await pi_agent();
@@ -38,7 +40,7 @@ export default function (pi) {
       if (!summary) return refuse(reply.errorMessage ?? "the model wrote no summary");
       return { compaction: { summary, firstKeptEntryId, tokensBefore } };
     } catch (error) {
-      return refuse(error instanceof Error ? error.message : String(error)); // pi then compacts with its own prompt
+      return refuse(error instanceof Error ? error.message : String(error));
     }
   });
 }
