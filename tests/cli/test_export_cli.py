@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from commands import recompact
 
-from recompact.cli.main import main
 from recompact.template import Template, load, save
 
 Run = Callable[..., tuple[int, str, str]]
@@ -19,20 +18,14 @@ TEMPLATE = Template(
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     save(TEMPLATE, tmp_path / "mine")
 
     def _run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["recompact", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        shown = capfd.readouterr()
-        return code, shown.out, shown.err
+        done = recompact(*arguments)
+        return done.returncode, done.stdout, done.stderr
 
     return _run
 

@@ -230,6 +230,17 @@ def test_guidance_that_differs_is_told_for_both_cases() -> None:
     assert text.endswith("(the conversation below) (the previous summary)\n## C\nz")
 
 
+def test_parts_that_differ_in_their_blocks_only_are_told_once() -> None:
+    template = Template(
+        "", "{{ history }}\n\nSum up.\n## A\na", "{{ history }}\n\n{{ previous_summary }}\n\nSum up.\n## A\na"
+    )
+    text = one_prompt(template, 1, earlier="there", conversation="above").text
+    assert text == (
+        "If the conversation above holds an earlier summary (there), what you write replaces that as well: carry over"
+        " what still holds.\n\nSum up.\n\n## A\na"
+    )
+
+
 def test_a_text_that_speaks_of_above_is_put_right_or_reported() -> None:
     first = "{{ history }}\n\nThe conversation above ends. See above."
     prompt = one_prompt(Template("", first, first), 1, earlier="x", conversation="below")

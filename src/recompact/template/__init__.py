@@ -15,6 +15,7 @@ from recompact.template.value import (
     parse_sections,
     placeholders,
     render_sections,
+    without_blocks,
 )
 
 __all__ = [
@@ -43,4 +44,5 @@ __all__ = [
     "render_sections",
     "resolve",
     "save",
+    "without_blocks",
 ]

@@ -11,16 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from recompact.template import Section, Template, parse_sections, placeholders
+from recompact.template import Section, Template, fill, parse_sections, placeholders, without_blocks
 
 Conversation = Literal["above", "below"]
 
-_PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
-_BLANK = re.compile(r"((?:\r?\n[ \t]*){2,})")
 _TAG = re.compile(r"</?[\w-]+>")
 _ABOVE = re.compile(r"(?i)\babove\b")
 _REFERENCE = re.compile(r"(?i)\b(conversation|messages|transcript|history) above\b")
 BLOCK = "<conversation>\n{{ history }}\n</conversation>\n\n"
+BARE = "Write the summary, under the headings that follow."
 TASK = "(what the user asked for, as the conversation has it)"
 PREFIX = "(the system prompt and the tools, which stay in view)"
 
@@ -72,7 +71,7 @@ def one_prompt(
     losses += _misplaced(text, conversation)
     values = {**_values(budget), "history": conversation if placed else f"(the conversation {conversation})"}
     values["previous_summary"] = f"(the earlier summary: {earlier})"
-    return Prompt(_filled(text, {**values, **(more or {})}, escape), tuple(losses))
+    return Prompt(fill(text, {**values, **(more or {})}, escape), tuple(losses))
 
 
 def both_prompts(template: Template, budget: int, conversation: Conversation | None = None) -> Prompts:
@@ -88,7 +87,7 @@ def both_prompts(template: Template, budget: int, conversation: Conversation | N
         values["history"] = f"(the conversation {conversation})"
         texts = [_unblocked(text, conversation, "history") for text in texts]
         losses += _misplaced("\n".join(texts), conversation)
-    first, update = (_filled(text, values, str) for text in texts)
+    first, update = (fill(text, values) for text in texts)
     return Prompts(template.system, first, update, tuple(losses))
 
 
@@ -107,33 +106,27 @@ def _losses(template: Template, budget: int) -> list[str]:
     return losses
 
 
-def _filled(text: str, values: Mapping[str, str], escape: Callable[[str], str]) -> str:
-    """Values in place of placeholders, in one pass, and everything between them escaped."""
-    pieces: list[str] = []
-    position = 0
-    for match in _PLACEHOLDER.finditer(text):
-        if match[1] in values:
-            pieces += (escape(text[position : match.start()]), values[match[1]])
-            position = match.end()
-    return "".join([*pieces, escape(text[position:])])
-
-
 def _merged(template: Template, earlier: str, conversation: str) -> str:
     """One text from both parts: their leads as two cases, and the sections once where they agree."""
     where = conversation if conversation in ("above", "below") else "above"
     leads, sections = _common(_unblocked(template.first, where), _unblocked(template.update, where), where)
+    if leads[0] == leads[1]:
+        return (
+            f"If the conversation {where} holds an earlier summary ({earlier}), what you write replaces that as well:"
+            f" carry over what still holds.\n\n{leads[0]}{sections}"
+        )
     return (
         f"There are two cases. Look first whether the conversation {where} holds an earlier summary: {earlier}.\n\n"
-        f"If it does not, this is what to do:\n\n{leads[0]}\n\n"
+        f"If it does not, this is what to do:\n\n{leads[0] or BARE}\n\n"
         f"If it does, that is the previous summary, the rest of the conversation is what has happened since, and this"
-        f" is what to do:\n\n{leads[1]}{sections}"
+        f" is what to do:\n\n{leads[1] or BARE}{sections}"
     )
 
 
 def _common(first: str, update: str, where: str) -> tuple[tuple[str, str], str]:
     """The two leads, and what follows them in both cases; where the headings differ, each lead is its whole text."""
     values = {"history": f"(the conversation {where})", "previous_summary": "(the previous summary)"}
-    a, b = (parse_sections(_filled(text, {**values}, str)) for text in (first, update))
+    a, b = (parse_sections(fill(text, values)) for text in (first, update))
     if [s.name for s in a if s.level] != [s.name for s in b if s.level] or not any(s.level for s in a):
         return ("".join(s.text for s in a).strip(), "".join(s.text for s in b).strip()), ""
     leads = tuple(s[0].guidance.strip() if not s[0].level else "" for s in (a, b))
@@ -153,21 +146,14 @@ def _unblocked(text: str, where: str, *names: str) -> str:
 
     What such a block stood above is told anew where the harness shows the conversation below.
     """
-    pieces = _BLANK.split(text)
-    bare = [_is_bare(block, names or ("history", "previous_summary")) for block in pieces[::2]]
-    if not any(bare):
-        return text
-    blocks = zip(pieces[::2], [*pieces[1::2], ""], bare, strict=True)
-    kept = [piece for block, blank, is_bare in blocks if not is_bare for piece in (block, blank)]
-    if bare[-1] and kept:
-        kept.pop()  # the blank lines before it
-    joined = "".join(kept)
-    return _REFERENCE.sub(r"\1 below", joined) if where == "below" else joined
+    wanted = names or ("history", "previous_summary")
+    rest = without_blocks(text, lambda block: _is_bare(block, wanted))
+    return _REFERENCE.sub(r"\1 below", rest) if where == "below" and rest != text else rest
 
 
 def _is_bare(block: str, names: tuple[str, ...]) -> bool:
     used = placeholders(block)
-    rest = _TAG.sub("", _PLACEHOLDER.sub("", block)).strip()
+    rest = _TAG.sub("", fill(block, dict.fromkeys(used, ""))).strip()
     return bool(used) and set(used) <= set(names) and not rest
 
 

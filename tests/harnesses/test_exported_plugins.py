@@ -130,7 +130,7 @@ def test_opencode(tmp_path: Path) -> None:
         const text = (text) => ({ type: "text", text });
         const info = { role: "assistant", summary: true, finish: "stop" };
         const old = [{ info, parts: [text("OLDER")] }, { info, parts: [text("OLD $&"), { type: "x" }] },
-          { info: { ...info, error: {} }, parts: [text("BROKEN")] }, { info: { role: "assistant" }, parts: [text("no")] }];
+          { info: { ...info, error: {} }, parts: [text("BROKEN")] }, { info: { role: "user" }, parts: [text("no")] }];
         const sessions = { new: [], old };
         const client = { session: { messages: async ({ path }) => ({ data: sessions[path.id] }) } };
         const hooks = await plugin.RecompactCompaction({ client });
