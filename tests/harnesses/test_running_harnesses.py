@@ -105,20 +105,23 @@ LIBRARIES = {
 }
 
 
+def python_with(packages: Sequence[object], venv: Path) -> Path:
+    """A Python of its own with these packages."""
+    if not (venv / "ready").exists():
+        run([sys.executable, "-m", "venv", venv])
+        command = [venv / "bin" / "pip", "install", "-q", *packages]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"pip cannot install {', '.join(map(str, packages))}: {done.stderr[-500:]}")
+        (venv / "ready").touch()
+    return venv / "bin" / "python"
+
+
 @pytest.fixture(scope="module")
 def python(scratch: Path) -> Path:
     """A Python of its own with the libraries and with this package."""
-    venv = scratch / "python"
-    if not (venv / "ready").exists():
-        run([sys.executable, "-m", "venv", venv])
-        packages = sorted({package for packages in LIBRARIES.values() for package in packages})
-        done = subprocess.run(
-            [venv / "bin" / "pip", "install", "-q", *packages, "-e", ROOT], capture_output=True, text=True
-        )
-        if done.returncode:
-            pytest.skip(f"pip cannot install the libraries: {done.stderr[-500:]}")
-        (venv / "ready").touch()
-    return venv / "bin" / "python"
+    packages = sorted({package for packages in LIBRARIES.values() for package in packages})
+    return python_with([*packages, "-e", ROOT], scratch / "python")
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
@@ -137,6 +140,15 @@ def test_a_library_compacts_with_the_exported_prompt(
     check_two_compactions(server)
     if (tmp_path / "transcript").exists():
         assert audit(tmp_path / "transcript")
+
+
+def test_hermes(scratch: Path, tmp_path: Path, server: ModelServer) -> None:
+    python = python_with(["hermes-agent==0.19.0"], scratch / "hermes-python")
+    out = exported("hermes", tmp_path)
+    environment = {**os.environ, "HOME": str(tmp_path), "HERMES_HOME": str(tmp_path / ".hermes")}
+    script = [SCRIPTS / "run_hermes.py", server.url, out / "recompact" / "__init__.py"]
+    print(run([python, *script], env=environment, cwd=tmp_path).stdout.strip())
+    check_two_compactions(server)
 
 
 # -- programs of npm -------------------------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ def export(template: Template, budget: int) -> Export:
             "long messages are cut to their heads and tails before any prompt sees them",
             "the rule with the current date and the grounding of the newest request belong to Hermes's own prompt and"
             " are not added to yours",
-            "this was read in the source of 0.19.0; tests load and call the engine, but no whole agent was run",
+            "it was tried with the compressor of 0.19.0, not within a whole agent",
         ),
         losses=prompts.losses,
     )
