@@ -220,9 +220,9 @@ def _openai_calls(fields: Mapping[str, Any]) -> Iterator[ToolCall]:
         function: Mapping[str, Any] = named if isinstance(named, Mapping) else {}
         arguments = function.get("arguments", function.get("input"))
         yield ToolCall(str(call.get("id") or ""), str(function.get("name") or ""), _json(arguments))
-    if isinstance(call := fields.get("function_call"), Mapping):  # its result is known by the function's name alone
-        name = str(call.get("name") or "")
-        yield ToolCall(name, name, _json(call.get("arguments")))
+    if isinstance(older := fields.get("function_call"), Mapping):  # its result is known by the function's name alone
+        name = str(older.get("name") or "")
+        yield ToolCall(name, name, _json(older.get("arguments")))
 
 
 def _anthropic_calls(blocks: Any) -> Iterator[ToolCall]:

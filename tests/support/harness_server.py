@@ -120,7 +120,13 @@ def _responses(step: Step, tokens: int, number: int) -> tuple[Json, list[Json]]:
         "input_tokens_details": {"cached_tokens": 0},
         "output_tokens_details": {"reasoning_tokens": 0},
     }
-    whole = {"id": f"resp_{number}", "object": "response", "model": "loop", "status": "completed", "created_at": 1}
+    whole: Json = {
+        "id": f"resp_{number}",
+        "object": "response",
+        "model": "loop",
+        "status": "completed",
+        "created_at": 1,
+    }
     whole.update(output=[item], usage=usage)
     begun = {**whole, "status": "in_progress", "output": [], "usage": None}
     return whole, [
@@ -140,7 +146,7 @@ def _messages(step: Step, tokens: int, number: int) -> tuple[Json, list[Json]]:
         block = {"type": "text", "text": step.text}
         empty, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": step.text}
     reason = "tool_use" if step.tool else "end_turn"
-    whole = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": "loop", "content": [block]}
+    whole: Json = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": "loop", "content": [block]}
     whole.update(stop_reason=reason, stop_sequence=None, usage=usage)
     return whole, [
         {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}},
