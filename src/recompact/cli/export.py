@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="export")
-@click.argument("template")
+@click.argument("template", required=False)
 @click.option("--to", "name", required=True, metavar="HARNESS", help="The harness; --to list names all of them.")
 @click.option("--out", type=click.Path(path_type=Path), help="The directory to write (default: compaction-HARNESS).")
 @click.option("--budget", type=click.IntRange(min=1), default=4096, show_default=True, help="Tokens for {{ budget }}.")
@@ -35,6 +35,8 @@ def command(template: str, name: str, out: Path | None, budget: int, install: bo
         names = sorted(HARNESSES.names())
         print_json({"harnesses": names}) if as_json else say("\n".join(names))
         return
+    if template is None:
+        raise click.UsageError("Say which template: `default`, or a directory.")
     if force and not install:
         raise click.UsageError("--force belongs to --install: an export of its own is never in the way of a file.")
     if out is not None and install:

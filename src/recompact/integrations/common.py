@@ -1,0 +1,26 @@
+"""What all integrations need: a template as people name it, and a library that may not be there."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from recompact.errors import InputError
+from recompact.template import Template, resolve
+
+BUDGET = 4096  # tokens that a template's {{ budget }} stands for, unless a caller says otherwise
+
+TemplateName = Template | Path | str
+
+
+def library(module: str, extra: str) -> Any:
+    """A module of a library that is an optional extra."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise InputError(f"{error.name} is not installed: pip install 'recompact[{extra}]'") from error
+
+
+def opened(template: TemplateName) -> Template:
+    return template if isinstance(template, Template) else resolve(str(template), Path.cwd())
