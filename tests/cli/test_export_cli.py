@@ -55,7 +55,7 @@ def test_as_json(run: Run) -> None:
     heard = json.loads(out)
     assert heard["files"] == ["here/recompact-compaction.js"]
     assert {"steps", "checks", "traps", "losses", "moved", "harness"} <= set(heard)
-    assert "claude-code" in json.loads(run("export", "mine", "--to", "list", "--json")[1])["harnesses"]
+    assert "claude-code" in json.loads(run("export", "--to", "list", "--json")[1])["harnesses"]
 
 
 def test_installing(run: Run, tmp_path: Path) -> None:
@@ -83,6 +83,7 @@ def test_installing(run: Run, tmp_path: Path) -> None:
         (["export", "mine", "--to", "claude"], "did you mean 'claude-code'?"),
         (["export", "mine", "--to", "os:path"], "must be a recompact.harnesses Harness"),
         (["export", "nothing", "--to", "pi"], "is no template directory"),
+        (["export", "--to", "pi"], "Say which template"),
         (["export", "mine", "--to", "pi", "--force"], "--force belongs to --install"),
         (["export", "mine", "--to", "pi", "--install", "--out", "x"], "give one of them"),
         (["prompts", "import", "--from", "claude-code", "--to", "x"], "do not show its prompt"),

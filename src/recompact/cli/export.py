@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 @click.option("--install", is_flag=True, help="Put the files where the harness looks for them, if it can be done.")
 @click.option("--force", is_flag=True, help="With --install: move a file aside that is there already.")
 @json_option
-def command(template: str, name: str, out: Path | None, budget: int, install: bool, force: bool, as_json: bool) -> None:
+def command(
+    template: str | None, name: str, out: Path | None, budget: int, install: bool, force: bool, as_json: bool
+) -> None:
     """Write what makes a harness use TEMPLATE (`default` or a directory), and say what to do with it.
 
     Nothing of yours is replaced. What the harness cannot carry of the template is said.
