@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from recompact.cli.console import json_option, print_json, say
+from recompact.harnesses.exporting.prompt import BUDGET
 
 if TYPE_CHECKING:
     from recompact.harnesses.exporting.export import Export
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("template", required=False)
 @click.option("--to", "name", required=True, metavar="HARNESS", help="The harness; --to list names all of them.")
 @click.option("--out", type=click.Path(path_type=Path), help="The directory to write (default: compaction-HARNESS).")
-@click.option("--budget", type=click.IntRange(min=1), default=4096, show_default=True, help="Tokens for {{ budget }}.")
+@click.option("--budget", type=click.IntRange(min=1), default=BUDGET, show_default=True, help="For {{ budget }}.")
 @click.option("--install", is_flag=True, help="Put the files where the harness looks for them, if it can be done.")
 @click.option("--force", is_flag=True, help="With --install: move a file aside that is there already.")
 @json_option

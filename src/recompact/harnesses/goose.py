@@ -21,7 +21,7 @@ def export(template: Template, budget: int) -> Export:
     return Export(
         (ExportFile("compaction.md", prompt.text, f"{PLACE}/compaction.md"),),
         steps=(f"copy compaction.md to {PLACE}/ (or export with --install), and start goose again",),
-        checks=("`/summarize` in a session; the request's system prompt begins as compaction.md does",),
+        checks=("compact a session: the system prompt of that request begins as compaction.md does",),
         traps=(
             "the file is a Jinja template: {{ messages }} is the conversation, and other double braces of your text are"
             " written so that they come out as they were",

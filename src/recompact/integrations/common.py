@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from recompact.errors import InputError
+from recompact.harnesses.exporting.prompt import BUDGET as BUDGET
 from recompact.template import Template, resolve
-
-BUDGET = 4096  # tokens that a template's {{ budget }} stands for, unless a caller says otherwise
 
 TemplateName = Template | Path | str
 

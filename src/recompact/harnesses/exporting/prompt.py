@@ -18,6 +18,7 @@ Conversation = Literal["above", "below"]
 _TAG = re.compile(r"</?[\w-]+>")
 _ABOVE = re.compile(r"(?i)\babove\b")
 _REFERENCE = re.compile(r"(?i)\b(conversation|messages|transcript|history) above\b")
+BUDGET = 4096  # tokens that {{ budget }} stands for unless a caller says otherwise: the default of [compressor] budget
 BLOCK = "<conversation>\n{{ history }}\n</conversation>\n\n"
 BARE = "Write the summary, under the headings that follow."
 TASK = "(what the user asked for, as the conversation has it)"
