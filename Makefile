@@ -37,8 +37,8 @@ unit: $(READY) ## the tests, except those marked slow
 test-slow: $(READY) ## the tests marked slow
 	@$(BIN)/pytest -n $(WORKERS) -m slow || { status=$$?; test $$status -eq 5 && echo "No test is marked slow."; }
 
-test-harnesses: $(READY) ## install OpenClaw, pi and Hermes into a scratch directory and import their prompts
-	RECOMPACT_TEST_HARNESSES=1 $(BIN)/pytest -s tests/harnesses/test_harness_prompts.py
+test-harnesses: $(READY) ## install harnesses into a scratch directory, import their prompts, and run eight of them
+	RECOMPACT_TEST_HARNESSES=1 $(BIN)/pytest -s tests/harnesses
 
 # torch is large, so it gets an environment of its own. A build without CUDA: TORCH='torch==VERSION+cpu'
 test-llmlingua: ## install llmlingua and torch and run the LLMLingua-2 compressor on a tiny classifier

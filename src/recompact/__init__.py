@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         user as user,
     )
     from recompact.collection import collect as collect
+    from recompact.compactor import Compactor as Compactor
     from recompact.compressors.fifo import Fifo as Fifo
     from recompact.compressors.prompted import Prompted as Prompted
     from recompact.compressors.protocol import (
@@ -82,6 +83,7 @@ _PUBLIC = {
     "Clause": "candidate",
     "Compaction": "compressors.protocol",
     "CompactionFailed": "compressors.protocol",
+    "Compactor": "compactor",
     "Compressor": "compressors.protocol",
     "CompressorInputs": "compressors.protocol",
     "CompressorKind": "compressors.protocol",

@@ -54,6 +54,8 @@ def check_directory(directory: Path, kind: str, option: str = "--out", *, whole:
     if manifest["kind"] != kind:
         raise InputError(f"{directory} holds another thing of Recompact's ({manifest['kind']}): {elsewhere}")
     ours = manifest["files"]
+    if whole:
+        present = _files_below(directory)
     if whole and (others := [name for name in present if name not in ours and name != MANIFEST]):
         raise InputError(f"{directory} holds {others[0]}, which Recompact did not write: move it, or {elsewhere}")
     if changed := [name for name in present if name in ours and not _is_as_written(directory / name, ours[name])]:
@@ -81,7 +83,7 @@ def replaced_directory(directory: Path, kind: str, option: str = "--out") -> Ite
         fresh.mkdir()
         try:
             yield fresh
-            files = {path.name: [_hash(path.read_bytes())] for path in fresh.iterdir() if path.name != MANIFEST}
+            files = {name: [_hash((fresh / name).read_bytes())] for name in _files_below(fresh) if name != MANIFEST}
             _write_manifest(fresh, kind, files)
             check_directory(directory, kind, option)  # writing may have taken a while
             _put_in_place(fresh, directory)
@@ -271,8 +273,19 @@ def _remove_ours(directory: Path) -> None:
     if not directory.is_dir():
         return
     manifest = _manifest(directory)
-    names = [*manifest["files"], MANIFEST] if manifest else [entry.name for entry in directory.iterdir()]
+    names = [*manifest["files"], MANIFEST] if manifest else _files_below(directory)
     for name in names:
         (directory / name).unlink(missing_ok=True)
-    with suppress(OSError):
-        directory.rmdir()
+    for folder in sorted({directory, *(f for name in names for f in (directory / name).parents)}, reverse=True):
+        if folder.is_relative_to(directory):
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _files_below(directory: Path) -> list[str]:
+    """Everything in a directory and the folders in it that is no folder itself; symbolic links are not followed."""
+    names: list[str] = []
+    for folder, folders, files in os.walk(directory):
+        linked = [name for name in folders if (Path(folder) / name).is_symlink()]
+        names += ((Path(folder) / name).relative_to(directory).as_posix() for name in [*files, *linked])
+    return sorted(names)

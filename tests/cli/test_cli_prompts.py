@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from harness_prompts import prompts_of
 
 from recompact.cli.main import main
 from recompact.errors import InputError
-from recompact.harnesses.packages import find
-from recompact.harnesses.registry import HARNESSES
-from recompact.harnesses.template_import import ImportedTemplate, from_files, from_harness, write
+from recompact.harnesses.importing.packages import find
+from recompact.harnesses.importing.template_import import ImportedTemplate, from_files, from_package, write
 from recompact.template import Template, default_template, lint, load, read, save
 
 SECTIONS = "## Goal\nthe aim\n## Progress\nwhat was done\n## Next Steps\nwhat comes\n"
@@ -210,9 +210,9 @@ def test_import_of_a_harness(run: Run, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def node_package(root: Path, harness: str, version: str) -> Path:
-    package = root / "node_modules" / HARNESSES[harness].package
+    package = root / "node_modules" / prompts_of(harness).package
     package.mkdir(parents=True)
-    (package / "package.json").write_text(json.dumps({"name": HARNESSES[harness].package, "version": version}))
+    (package / "package.json").write_text(json.dumps({"name": prompts_of(harness).package, "version": version}))
     return package
 
 
@@ -241,7 +241,7 @@ def hermes_site(root: Path) -> Path:
 
 
 def hermes(package: Path | None = None, interpreter: str | None = None) -> ImportedTemplate:
-    return from_harness(HARNESSES["hermes"], package=package, python=interpreter, cwd=Path.cwd())
+    return from_package(prompts_of("hermes"), package=package, python=interpreter, cwd=Path.cwd())
 
 
 def test_a_source_directory_and_an_editable_install_are_found(tmp_path: Path) -> None:
@@ -273,10 +273,10 @@ def test_hermes_is_found_in_another_python(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_package_is_found_above_and_globally(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recompact.harnesses.packages._npm_global", lambda: [tmp_path / "global"])
+    monkeypatch.setattr("recompact.harnesses.importing.packages._npm_global", lambda: [tmp_path / "global"])
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
-    pi = HARNESSES["pi"]
+    pi = prompts_of("pi")
     node_package(tmp_path, "pi", "1.0")
     assert find(pi, package=None, python=None, cwd=below).version == "1.0"
     node_package(tmp_path / "a", "pi", "2.0")
@@ -290,15 +290,15 @@ def test_a_package_is_found_above_and_globally(tmp_path: Path, monkeypatch: pyte
 def test_a_package_that_is_not_there_says_where_it_was_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recompact.harnesses.packages._npm_global", lambda: [tmp_path / "global"])
+    monkeypatch.setattr("recompact.harnesses.importing.packages._npm_global", lambda: [tmp_path / "global"])
     with pytest.raises(InputError) as refused:
-        find(HARNESSES["openclaw"], package=None, python=None, cwd=tmp_path)
+        find(prompts_of("openclaw"), package=None, python=None, cwd=tmp_path)
     for words in (str(tmp_path / "node_modules"), str(tmp_path / "global"), "npm install openclaw", "--package"):
         assert words in str(refused.value)
     with pytest.raises(InputError, match="does not contain it"):
-        find(HARNESSES["openclaw"], package=tmp_path, python=None, cwd=tmp_path)
+        find(prompts_of("openclaw"), package=tmp_path, python=None, cwd=tmp_path)
     with pytest.raises(InputError, match="has no meaning for pi"):
-        find(HARNESSES["pi"], package=None, python="python3", cwd=tmp_path)
+        find(prompts_of("pi"), package=None, python="python3", cwd=tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     with pytest.raises(InputError, match="--python PYTHON"):
         hermes()
@@ -311,7 +311,7 @@ def test_packages_inside_a_package_are_not_it(tmp_path: Path) -> None:
     for name in ("dist/a.js", "node_modules/x/b.js", ".cache/c.js", "d.d.ts"):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("1")
-    found = find(HARNESSES["openclaw"], package=package, python=None, cwd=tmp_path)
+    found = find(prompts_of("openclaw"), package=package, python=None, cwd=tmp_path)
     assert [path.name for path in found.files] == ["a.js"]
 
 

@@ -6,23 +6,28 @@ hashes are known.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
+from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
+from harness_prompts import prompts_of
 from hypothesis import given, strategies as st
 
 from recompact.errors import InputError
-from recompact.harnesses import javascript, python
-from recompact.harnesses.recognition import role_of
-from recompact.harnesses.registry import HARNESSES
-from recompact.harnesses.template_import import ImportedTemplate, from_harness, write
-from recompact.harnesses.texts import Hole
+from recompact.harnesses.importing import javascript, python
+from recompact.harnesses.importing.packages import PromptPackage
+from recompact.harnesses.importing.recognition import role_of
+from recompact.harnesses.importing.template_import import ImportedTemplate, from_package, write
+from recompact.harnesses.importing.texts import Hole
+from recompact.harnesses.registry import load_harness
 from recompact.template import PARTS, fill, lint, load
 
 SYSTEM = "You are the one who summarizes. Read the conversation, keep to the format, and add nothing of your own to it."
@@ -48,7 +53,7 @@ def node_package(root: Path, files: dict[str, str]) -> Path:
 
 
 def openclaw(package: Path) -> ImportedTemplate:
-    return from_harness(HARNESSES["openclaw"], package=package, python=None, cwd=package)
+    return from_package(prompts_of("openclaw"), package=package, python=None, cwd=package)
 
 
 PLAIN = f"""
@@ -239,7 +244,7 @@ PREAMBLE = "You write a summary for the one who goes on with the work; é is a l
 
 
 def hermes(package: Path) -> ImportedTemplate:
-    return from_harness(HARNESSES["hermes"], package=package, python=None, cwd=package)
+    return from_package(prompts_of("hermes"), package=package, python=None, cwd=package)
 
 
 def test_a_prompt_that_python_puts_together_is_put_together(tmp_path: Path) -> None:
@@ -340,16 +345,18 @@ REAL = pytest.mark.skipif(
 )
 PAPER_FIRST = "9b00aa68df1a64279bc36e9093367f638701d48ec82e3d08436f65092a515f9b"  # as the paper prints it
 UPDATE_TEXT = "240c52982209146eae47d73c7172f6ba1dab60f44520bcb6a6ec1a883fef2ec7"
+OLDER_PI = "0.73.1"
 NPM = ["npm", "pack", "--ignore-scripts", "--pack-destination"]
 PIP = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest"]
 
 
-def downloaded(harness: str, version: str, scratch: Path) -> Path:
+def downloaded(harness: str, version: str, scratch: Path, prompts: PromptPackage | None = None) -> Path:
     """The package alone, unpacked: its dependencies hold none of its prompts, and no script of it is run."""
     target = Path(os.environ.get("RECOMPACT_HARNESS_DIR") or scratch).resolve() / harness / version
     if not (target / "package").is_dir():
         target.mkdir(parents=True, exist_ok=True)
-        name, node_wanted = HARNESSES[harness].package, HARNESSES[harness].language == "javascript"
+        prompts = prompts or prompts_of(harness)
+        name, node_wanted = prompts.package, prompts.language == "javascript"
         command = [*NPM, str(target), f"{name}@{version}"] if node_wanted else [*PIP, str(target), f"{name}=={version}"]
         if shutil.which(command[0]) is None:
             pytest.skip(f"{command[0]} is not installed")
@@ -377,7 +384,7 @@ def downloaded(harness: str, version: str, scratch: Path) -> Path:
 )
 def test_real_node_packages(tmp_path: Path, harness: str, version: str, system: str) -> None:
     package = downloaded(harness, version, tmp_path)
-    imported = from_harness(HARNESSES[harness], package=package, python=None, cwd=tmp_path)
+    imported = from_package(prompts_of(harness), package=package, python=None, cwd=tmp_path)
     origins = imported.template.provenance["parts"]
     assert [origins[part]["sha256"] for part in ("system", "first", "update")] == [system, PAPER_FIRST, UPDATE_TEXT]
     assert set(imported.extras) == {"split-turn", "branch"}
@@ -385,6 +392,56 @@ def test_real_node_packages(tmp_path: Path, harness: str, version: str, system: 
     assert lint(imported.template) == ()
     write(imported, tmp_path / "t", force=False)
     assert load(tmp_path / "t") == imported.template
+
+
+@REAL
+def test_pi_under_its_older_name(tmp_path: Path) -> None:
+    prompts = prompts_of("pi")
+    older = replace(prompts, packages=prompts.packages[1:])
+    package = downloaded("pi", OLDER_PI, tmp_path, older)
+    imported = from_package(prompts, package=package, python=None, cwd=tmp_path)
+    assert imported.template.provenance["package"] == "@mariozechner/pi-coding-agent"
+    assert [f for f in lint(imported.template) if f.level == "error"] == []
+
+
+@REAL
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("langchain", "1.4.7"),
+        ("inspect", "0.3.285"),
+        ("pydantic-ai", "0.62.0"),
+        ("adk", "2.13.0"),
+        ("strands", "1.62.0"),
+        ("agent-framework", "1.23.0"),
+    ],
+)
+def test_a_real_prompt_is_exported_as_it_was_imported(name: str, version: str, tmp_path: Path) -> None:
+    package, prompts = downloaded(name, version, tmp_path), prompts_of(name)
+    template = from_package(prompts, package=package, python=None, cwd=tmp_path).template
+    assert [f for f in lint(template) if f.level == "error"] == []
+    module = load_harness(name).export(template, 512).files[0].text
+    texts = [text for text in constants(module) if isinstance(text, str)]
+    for constant in prompts.constants:
+        source = (package / constant.file).read_text(encoding="utf-8")
+        assert value_of(source, constant.name) in texts
+
+
+def constants(source: str) -> list[object]:
+    values = [node.value for node in ast.parse(source).body if isinstance(node, ast.Assign)]
+    return [ast.literal_eval(value) for value in values]
+
+
+def value_of(source: str, name: str) -> object:
+    """What a package binds to a name: a literal, which may be dedented."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        value = node.value
+        if isinstance(target, ast.Name) and target.id == name and value is not None:
+            return dedent(ast.literal_eval(value.args[0])) if isinstance(value, ast.Call) else ast.literal_eval(value)
+    raise AssertionError(f"{name} is not there")
 
 
 @REAL

@@ -198,3 +198,4 @@ def _print(adaptation: Adaptation, target: Path | None, until: str, again: str) 
         say(f"Stopped after {until}, as asked.")
     if target:
         click.echo(f"The template, its manifest and CHANGES.md are in {target}")
+        click.echo(f"To use it in your harness: recompact export {target} --to HARNESS")

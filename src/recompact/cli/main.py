@@ -40,6 +40,7 @@ COMMANDS = {
     "runs": ("runs", "List the runs."),
     "show": ("show", "Print a run, or one trajectory with its boundaries marked."),
     "prompts": ("prompts", "Show, lint, compare and import compaction prompts."),
+    "export": ("export", "Write what makes a harness use a template: Codex, Claude Code, LangChain and others."),
     "truth": ("truth", "Write what each compaction of a simulated run really lost."),
     "serve-sim": ("serve_sim", "Serve the simulated models as an OpenAI-compatible server on loopback."),
 }

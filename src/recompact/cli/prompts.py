@@ -15,8 +15,16 @@ from rich.console import Console
 from recompact.chat import sha256
 from recompact.cli.console import console, json_option, print_json, say
 from recompact.errors import InputError
-from recompact.harnesses.registry import HARNESSES
-from recompact.harnesses.template_import import ImportedTemplate, check_target, from_files, from_harness, write
+from recompact.harnesses.importing.packages import PromptPackage
+from recompact.harnesses.importing.template_import import (
+    ImportedTemplate,
+    check_target,
+    from_files,
+    from_package,
+    from_settings,
+    write,
+)
+from recompact.harnesses.registry import HARNESSES, importable, load_harness
 from recompact.report.changes import prompt_change
 from recompact.report.terminal import heading, print_change, text
 from recompact.template import (
@@ -146,18 +154,21 @@ def diff(a: str, b: str, as_json: bool) -> None:
 
 @command.command(name="import")
 @click.argument("source", required=False)
+@click.option("--from", "harness", metavar="HARNESS", help="The harness whose prompt in force is imported.")
 @click.option("--to", "target", type=_path, required=True, help="The template directory to write.")
 @click.option("--first", type=_path, help="A file with the prompt for the first summary.")
 @click.option("--update", type=_path, help="A file with the prompt for later summaries.")
 @click.option("--system", type=_path, help="A file with the system prompt.")
 @click.option("--package", type=_path, help="Where the harness's package is installed.")
-@click.option("--python", help="The Python that Hermes is installed in.")
+@click.option("--python", help="The Python that the harness is installed in.")
 @click.option("--force", is_flag=True, help="Replace a template that is already there.")
 @json_option
 def import_(target: Path, force: bool, as_json: bool, **sources: Any) -> None:
-    """Make a template of SOURCE: a file, or the installed harness openclaw, pi or hermes.
+    """Make a template of SOURCE, a file, or of the prompt that a harness has in force.
 
-    One file serves for the first summary and for later ones; with --first, --update and --system each has its own.
+    With --from, SOURCE is where the harness's package or its settings are, if not in the usual place; without, SOURCE
+    may also be the name of a harness. One file serves for the first summary and for later ones; with --first, --update
+    and --system each has its own.
     """
     check_target(target, force=force)  # before a search that may take seconds
     imported = _import(**sources)
@@ -183,27 +194,47 @@ def import_(target: Path, force: bool, as_json: bool, **sources: Any) -> None:
 
 def _import(
     source: str | None,
+    harness: str | None,
     first: Path | None,
     update: Path | None,
     system: Path | None,
     package: Path | None,
     python: str | None,
 ) -> ImportedTemplate:
-    if source in HARNESSES:
+    path = Path(source) if harness and source else None
+    if harness is None and source in HARNESSES.names():
+        harness = source
+    if harness is not None:
         if first or update or system:
-            raise click.UsageError(f"Give either the harness {source} or files, not both.")
-        return from_harness(HARNESSES[source], package=package, python=python, cwd=Path.cwd())
+            raise click.UsageError(f"Give either the harness {harness} or files, not both.")
+        if path and package:
+            raise click.UsageError("PATH and --package are the same thing: give one of them.")
+        return _import_harness(harness, path or package, python)
     if package or python:
-        raise click.UsageError(f"--package and --python need a harness: {', '.join(HARNESSES)}.")
+        raise click.UsageError(f"--package and --python need a harness: {', '.join(importable())}.")
     if source and first:
         raise click.UsageError("SOURCE and --first are the same thing: give one of them.")
     chosen = first or (Path(source) if source else None)
     if chosen is None:
         raise click.UsageError("Say what to import: a file, --first FILE, or a harness.")
     if source and not chosen.exists():
-        known = ", ".join(HARNESSES)
+        known = ", ".join(importable())
         raise InputError(f"{source} is neither a file nor a harness whose prompts can be found ({known}).")
     return from_files(chosen, update, system)
+
+
+def _import_harness(name: str, path: Path | None, python: str | None) -> ImportedTemplate:
+    prompts = load_harness(name, Path.cwd()).prompts
+    if prompts is None:
+        raise InputError(
+            f"the files of {name} do not show its prompt; those of {', '.join(importable())} do. If you have the text,"
+            " save it and import the file."
+        )
+    if isinstance(prompts, PromptPackage):
+        return from_package(prompts, package=path, python=python, cwd=Path.cwd())
+    if python is not None:
+        raise click.UsageError(f"--python has no meaning for {name}: its prompt is in a file of yours.")
+    return from_settings(name, prompts, path)
 
 
 def _open(name: str) -> tuple[Template, Path]:

@@ -1,34 +1,46 @@
-"""The harnesses that prompts can be imported from."""
+"""All harnesses by name. A further one is one file and one row here, or an entry point; nothing else knows its name."""
 
 from __future__ import annotations
 
-from recompact.harnesses.packages import Harness
+from pathlib import Path
 
-HARNESSES = {
-    harness.name: harness
-    for harness in (
-        Harness(
-            "openclaw",
-            "openclaw",
-            "javascript",
-            "npm install openclaw",
-            notes=(
-                "These are the prompts of compaction mode `default`. Mode `safeguard` puts its instructions together"
-                " at run time; they are not imported.",
-            ),
-        ),
-        Harness("pi", "@earendil-works/pi-coding-agent", "javascript", "npm install @earendil-works/pi-coding-agent"),
-        Harness(
-            "hermes",
-            "hermes-agent",
-            "python",
-            "pip install hermes-agent",
-            parts=("first", "update"),  # it sends one user message and no system prompt
-            names=(
-                ("content_to_summarize", "history"),
-                ("self._previous_summary", "previous_summary"),
-                ("summary_budget", "budget"),
-            ),
-        ),
-    )
-}
+from recompact.errors import InputError
+from recompact.harnesses.harness import Harness
+from recompact.registry import Registry
+
+HARNESSES = Registry(
+    "harness",
+    "recompact.harnesses",
+    {
+        "codex": "recompact.harnesses.codex:HARNESS",
+        "claude-code": "recompact.harnesses.claude_code:HARNESS",
+        "opencode": "recompact.harnesses.opencode:HARNESS",
+        "openclaw": "recompact.harnesses.openclaw:HARNESS",
+        "hermes": "recompact.harnesses.hermes:HARNESS",
+        "pi": "recompact.harnesses.pi:HARNESS",
+        "langchain": "recompact.harnesses.langchain:HARNESS",
+        "deepagents": "recompact.harnesses.deepagents:HARNESS",
+        "inspect": "recompact.harnesses.inspect:HARNESS",
+        "adk": "recompact.harnesses.adk:HARNESS",
+        "pydantic-ai": "recompact.harnesses.pydantic_ai:HARNESS",
+        "agent-framework": "recompact.harnesses.agent_framework:HARNESS",
+        "strands": "recompact.harnesses.strands:HARNESS",
+        "letta": "recompact.harnesses.letta:HARNESS",
+        "goose": "recompact.harnesses.goose:HARNESS",
+        "anthropic": "recompact.harnesses.anthropic:HARNESS",
+    },
+)
+
+
+def load_harness(name: str, directory: Path = Path()) -> Harness:
+    """A built-in or installed harness, `file.py:name` or `package.module:name`."""
+    harness = HARNESSES.find(name, directory)
+    if not isinstance(harness, Harness):
+        raise InputError(f"harness {name!r} is a {type(harness).__name__}: it must be a recompact.harnesses Harness")
+    return harness
+
+
+def importable() -> dict[str, Harness]:
+    """The harnesses whose prompt in force can be imported, by name."""
+    harnesses = {name: load_harness(name) for name in HARNESSES.names()}
+    return {name: harness for name, harness in harnesses.items() if harness.prompts is not None}

@@ -25,6 +25,7 @@ from recompact.template.value import (
     parse_sections,
     placeholders,
     render_sections,
+    without_blocks,
 )
 
 __all__ = [
@@ -54,4 +55,5 @@ __all__ = [
     "render_sections",
     "resolve",
     "save",
+    "without_blocks",
 ]

@@ -8,7 +8,7 @@ for itself, so that a harness's own prompt can be used with not a byte changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -89,7 +89,7 @@ class Template:
         if not self.frame or own.issuperset(REQUIRED[part]):
             return text
         absent = {"previous_summary"} if part == "first" else set()
-        frame = _without_blocks(self.frame, own | absent)
+        frame = without_blocks(self.frame, lambda block: not (own | absent).isdisjoint(placeholders(block)))
         return _PLACEHOLDER.sub(lambda m: text if m[1] == INSTRUCTIONS else m[0], frame)
 
 
@@ -98,9 +98,21 @@ def placeholders(text: str) -> tuple[str, ...]:
     return tuple(_PLACEHOLDER.findall(text))
 
 
-def fill(text: str, values: Mapping[str, str]) -> str:
-    """Put values in place of placeholders, in one pass: a value that contains braces stays as it is."""
-    return _PLACEHOLDER.sub(lambda m: values.get(m[1], m[0]), text)
+def fill(text: str, values: Mapping[str, str], escape: Callable[[str], str] = str) -> str:
+    """Put values in place of placeholders, in one pass: a value that contains braces stays as it is.
+
+    `escape` is applied to everything else, as a text in another language may need it.
+
+    >>> fill("{{ task }} in {x} {{ y }}", {"task": "Go {on}"}, str.upper)
+    'Go {on} IN {X} {{ Y }}'
+    """
+    pieces: list[str] = []
+    position = 0
+    for match in _PLACEHOLDER.finditer(text):
+        if match[1] in values:
+            pieces += (escape(text[position : match.start()]), values[match[1]])
+            position = match.end()
+    return "".join([*pieces, escape(text[position:])])
 
 
 def parse_sections(text: str) -> tuple[Section, ...]:
@@ -132,14 +144,14 @@ def render_sections(sections: tuple[Section, ...]) -> str:
     return "".join(section.text for section in sections)
 
 
-def _without_blocks(frame: str, names: set[str]) -> str:
-    """The frame without the blocks that hold one of these placeholders; each goes with the blank lines after it."""
-    pieces = _BLANK.split(frame)  # block, blank lines, block, …
+def without_blocks(text: str, unwanted: Callable[[str], bool]) -> str:
+    """The text without these of its blocks; each goes with the blank lines after it."""
+    pieces = _BLANK.split(text)  # block, blank lines, block, …
     kept: list[str] = []
     for block, blank in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
-        if names.isdisjoint(placeholders(block)):
+        if not unwanted(block):
             kept += (block, blank)
-    dropped_last = kept and not names.isdisjoint(placeholders(pieces[-1]))
+    dropped_last = kept and unwanted(pieces[-1])
     return "".join(kept[:-1] if dropped_last else kept)
 
 

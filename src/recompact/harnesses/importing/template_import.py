@@ -13,8 +13,9 @@ from typing import Any
 
 from recompact.chat import sha256
 from recompact.errors import InputError
-from recompact.harnesses.packages import Harness, find
-from recompact.harnesses.recognition import EXTRAS, Prompt, find_prompts
+from recompact.harnesses.importing.packages import PromptPackage, find
+from recompact.harnesses.importing.recognition import EXTRAS, Prompt, find_prompts
+from recompact.harnesses.importing.settings import PromptFile, prompt_in
 from recompact.outputs import check_directory, is_ours, replaced_directory
 from recompact.template import PARTS, REQUIRED, Template, placeholders, read, refuse_errors
 from recompact.template.files import write_parts
@@ -51,7 +52,7 @@ class ImportedTemplate:
     extras: Mapping[str, str]
 
 
-def from_harness(harness: Harness, *, package: Path | None, python: str | None, cwd: Path) -> ImportedTemplate:
+def from_package(harness: PromptPackage, *, package: Path | None, python: str | None, cwd: Path) -> ImportedTemplate:
     """The prompts of an installed harness."""
     installation = find(harness, package=package, python=python, cwd=cwd)
     prompts = find_prompts(harness, installation)
@@ -68,8 +69,20 @@ def from_harness(harness: Harness, *, package: Path | None, python: str | None, 
     if harness.notes:
         provenance["notes"] = list(harness.notes)
     texts = {role: parts[role].text if role in parts else "" for role in PARTS}
-    template = _framed(texts, FRAME, provenance)
+    frame = FRAME
+    if "update" not in parts:  # one prompt for first and later summaries
+        texts["update"], frame = texts["first"], MERGING_FRAME
+    template = _framed(texts, frame, provenance)
     return ImportedTemplate(template, {role: prompt.text for role, prompt in extras.items()})
+
+
+def from_settings(harness: str, source: PromptFile, path: Path | None) -> ImportedTemplate:
+    """The prompt that a user's own file puts in force; it serves for the first summary and for every later one."""
+    file, text = prompt_in(source, path)
+    texts = {"system": "", "first": text, "update": text}
+    origin = {"file": file.name, "constant": source.key, "sha256": sha256(text)}
+    provenance = {"harness": harness, "parts": {"first": origin, "update": origin}}
+    return ImportedTemplate(_framed(texts, MERGING_FRAME, provenance), {})
 
 
 def from_files(first: Path, update: Path | None, system: Path | None) -> ImportedTemplate:

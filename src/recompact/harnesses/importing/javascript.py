@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from recompact.harnesses.texts import Hole, Pieces, SourceText, speaks_of_summaries
+from recompact.harnesses.importing.texts import Hole, Pieces, SourceText, speaks_of_summaries
 
 NEAR = 4096  # bytes; a prompt soon says what it is about, and code that extends it is close by
 _HOLE_LIMIT = 4096

@@ -23,17 +23,34 @@ _SKIPPED = {"node_modules", "__pycache__", "site-packages"}
 
 
 @dataclass(frozen=True)
-class Harness:
-    """What must be known of a harness to find its prompts; the prompts themselves are in its files."""
+class Constant:
+    """A prompt that is known to be bound to a name in a file, the path of which ends so."""
 
+    part: str
+    file: str
     name: str
-    package: str
+
+
+@dataclass(frozen=True)
+class PromptPackage:
+    """What must be known of a harness's package to find its prompts; the prompts themselves are in its files."""
+
+    name: str  # of the harness
+    packages: tuple[str, ...]  # as its registry has it today, and names that it had before
     language: Literal["javascript", "python"]
     install: str
     parts: tuple[str, ...] = ("system", "first", "update")
+    constants: tuple[Constant, ...] = ()  # where empty, prompts are recognised by their build
+    # Texts for `str.format`: what the fields are called, and our placeholders for them. None: plain texts.
+    fields: tuple[tuple[str, str], ...] | None = None
     # What its code calls the values that our placeholders stand for, where it builds the prompt around them.
     names: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def package(self) -> str:
+        """The name that the package has today."""
+        return self.packages[0]
 
 
 @dataclass(frozen=True)
@@ -46,7 +63,7 @@ class Package:
     files: tuple[Path, ...]
 
 
-def find(harness: Harness, *, package: Path | None, python: str | None, cwd: Path) -> Package:
+def find(harness: PromptPackage, *, package: Path | None, python: str | None, cwd: Path) -> Package:
     """The package where the user says it is, or in the usual places."""
     if harness.language == "javascript":
         if python is not None:
@@ -55,32 +72,32 @@ def find(harness: Harness, *, package: Path | None, python: str | None, cwd: Pat
     return _find_python(harness, package, python)
 
 
-def _find_node(harness: Harness, package: Path | None, cwd: Path) -> Package:
+def _find_node(harness: PromptPackage, package: Path | None, cwd: Path) -> Package:
     if package is not None:
-        for root in (package, package / "node_modules" / harness.package, package / harness.package):
-            if candidate := _node_package(harness, root):
-                return candidate
+        for folder in (package / "node_modules", package):
+            for root in (package, *(folder / name for name in harness.packages)):
+                if candidate := _node_package(harness, root):
+                    return candidate
         raise InputError(
             f"{package} is not the installed package {harness.package} and does not contain it:"
             f" --package must name the directory whose package.json says {harness.package!r}."
         )
     folders = [directory / "node_modules" for directory in (cwd, *cwd.parents)]
     folders += _npm_global()
-    for folder in folders:
-        if candidate := _node_package(harness, folder / harness.package):
-            return candidate
+    for name in harness.packages:  # today's name before earlier ones, wherever they are
+        for folder in folders:
+            if candidate := _node_package(harness, folder / name):
+                return candidate
     raise InputError(_not_found(harness, folders))
 
 
-def _node_package(harness: Harness, root: Path) -> Package | None:
+def _node_package(harness: PromptPackage, root: Path) -> Package | None:
     try:
         manifest = json.loads((root / "package.json").read_bytes())
-        if manifest["name"] != harness.package:
-            return None
-        version = str(manifest["version"])
+        name, version = manifest["name"], str(manifest["version"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return Package(harness.package, version, root, _walk(root, harness.language))
+    return Package(name, version, root, _walk(root, harness.language)) if name in harness.packages else None
 
 
 def _npm_global() -> list[Path]:
@@ -89,7 +106,7 @@ def _npm_global() -> list[Path]:
     return [Path(answer)] if answer else []
 
 
-def _find_python(harness: Harness, package: Path | None, python: str | None) -> Package:
+def _find_python(harness: PromptPackage, package: Path | None, python: str | None) -> Package:
     if package is not None and python is not None:
         raise InputError("--package and --python both say where the package is: give one of them.")
     if package is not None:
@@ -108,7 +125,7 @@ def _find_python(harness: Harness, package: Path | None, python: str | None) -> 
     return candidate
 
 
-def _python_path(harness: Harness, python: str) -> list[str]:
+def _python_path(harness: PromptPackage, python: str) -> list[str]:
     answer = _ask([python, "-I", "-c", "import json, sys; print(json.dumps(sys.path))"])
     if answer is None:
         raise InputError(
@@ -117,7 +134,7 @@ def _python_path(harness: Harness, python: str) -> list[str]:
     return [str(entry) for entry in json.loads(answer)]
 
 
-def _distribution(harness: Harness, folders: Iterable[Path]) -> Package | None:
+def _distribution(harness: PromptPackage, folders: Iterable[Path]) -> Package | None:
     for distribution in distributions(name=harness.package, path=[str(folder) for folder in folders]):
         if editable := _editable(distribution):
             return _checkout(harness, editable)
@@ -139,7 +156,7 @@ def _editable(distribution: Distribution) -> Path | None:
     return None
 
 
-def _checkout(harness: Harness, root: Path) -> Package | None:
+def _checkout(harness: PromptPackage, root: Path) -> Package | None:
     try:
         project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
         if project["name"] != harness.package:
@@ -167,7 +184,7 @@ def _ask(command: list[str]) -> str | None:
     return answer.stdout.strip() or None
 
 
-def _not_found(harness: Harness, folders: list[Path]) -> str:
+def _not_found(harness: PromptPackage, folders: list[Path]) -> str:
     looked = ", ".join(str(folder) for folder in folders) or "no directory"
     option = "--package DIR" if harness.language == "javascript" else "--package DIR or --python PYTHON"
     return (

@@ -7,14 +7,15 @@ summary is to have, and a few words. What is not certain is refused, never guess
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import Formatter
 
 from recompact.errors import InputError
-from recompact.harnesses import javascript, python
-from recompact.harnesses.packages import SUFFIXES, Harness, Package
-from recompact.harnesses.texts import RenderedText, SourceText
+from recompact.harnesses.importing import javascript, python
+from recompact.harnesses.importing.packages import SUFFIXES, Constant, Package, PromptPackage
+from recompact.harnesses.importing.texts import RenderedText, SourceText
 from recompact.template import parse_sections, placeholders
 
 EXTRAS = ("split-turn", "branch")  # kept beside the template; our compressors do not send them
@@ -48,8 +49,10 @@ class Prompt:
         return self.rendered.text
 
 
-def find_prompts(harness: Harness, package: Package) -> dict[str, Prompt]:
+def find_prompts(harness: PromptPackage, package: Package) -> dict[str, Prompt]:
     """The prompts of a package by role."""
+    if harness.constants:
+        return {constant.part: _named(harness, package, constant) for constant in harness.constants}
     by_file: dict[str, list[Prompt]] = {}
     sizes: dict[str, int] = {}
     for path in package.files:
@@ -74,6 +77,35 @@ def find_prompts(harness: Harness, package: Package) -> dict[str, Prompt]:
     return chosen
 
 
+def _named(harness: PromptPackage, package: Package, constant: Constant) -> Prompt:
+    """The prompt that is bound to a name in a file."""
+    for path in package.files:
+        name = path.relative_to(package.root).as_posix()
+        if name.endswith(constant.file):
+            for source in python.texts(_bytes(path)):
+                if source.constant == constant.name:
+                    rendered = source.render(dict(harness.names))
+                    if harness.fields is not None:
+                        rendered = replace(rendered, text=unformatted(rendered.text, dict(harness.fields)))
+                    return Prompt(constant.part, name, source, rendered, named=True)
+    raise InputError(_not_recognised(harness, package, [constant.part], [constant.file]))
+
+
+def unformatted(text: str, fields: Mapping[str, str]) -> str:
+    """A text for `str.format` as one of ours: braces single, and our placeholders in place of its fields.
+
+    >>> unformatted("Sum {messages} up as {{}}.", {"messages": "history"})
+    'Sum {{ history }} up as {}.'
+    """
+    pieces: list[str] = []
+    try:
+        for literal, name, _, _ in Formatter().parse(text):
+            pieces += (literal, "" if name is None else f"{{{{ {fields.get(name, name)} }}}}")
+    except ValueError:  # it is no such text after all
+        return text
+    return "".join(pieces)
+
+
 def role_of(text: str, constant: str) -> tuple[str, bool] | None:
     """The role of a prompt, and whether its name gave it; None if it is no compaction prompt."""
     for role, pattern in _NAMES.items():
@@ -95,7 +127,7 @@ def role_of(text: str, constant: str) -> tuple[str, bool] | None:
     return None
 
 
-def _prompts(harness: Harness, file: str, data: bytes) -> list[Prompt]:
+def _prompts(harness: PromptPackage, file: str, data: bytes) -> list[Prompt]:
     scanner = javascript if harness.language == "javascript" else python
     if not scanner.worth_reading(data):
         return []
@@ -149,7 +181,7 @@ def _with_others(prompts: Sequence[Prompt]) -> Prompt:
     return replace(first, same=same, other=other)
 
 
-def _not_recognised(harness: Harness, package: Package, missing: Iterable[str], near: Sequence[str]) -> str:
+def _not_recognised(harness: PromptPackage, package: Package, missing: Iterable[str], near: Sequence[str]) -> str:
     kinds = ", ".join(SUFFIXES[harness.language])
     hint = f" Nearest: {', '.join(near[:5])}." if near else ""
     return (

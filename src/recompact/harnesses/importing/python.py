@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from recompact.harnesses.texts import Hole, Pieces, SourceText, speaks_of_summaries
+from recompact.harnesses.importing.texts import Hole, Pieces, SourceText, speaks_of_summaries
 
 # Parsing costs time: a file is parsed only if a text in it has a heading, or a name in it promises a prompt.
 _SIGN = re.compile(rb"(?m)(?:^|[\"'}]|\\n)## |(?i:summari[sz]ation_?prompt)")

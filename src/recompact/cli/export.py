@@ -1,0 +1,83 @@
+"""`recompact export`: what makes a harness use a template, where it goes, and how to see that it is in force."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from recompact.cli.console import json_option, print_json, say
+from recompact.harnesses.exporting.prompt import BUDGET
+
+if TYPE_CHECKING:
+    from recompact.harnesses.exporting.export import Export
+
+
+@click.command(name="export")
+@click.argument("template", required=False)
+@click.option("--to", "name", required=True, metavar="HARNESS", help="The harness; --to list names all of them.")
+@click.option("--out", type=click.Path(path_type=Path), help="The directory to write (default: compaction-HARNESS).")
+@click.option("--budget", type=click.IntRange(min=1), default=BUDGET, show_default=True, help="For {{ budget }}.")
+@click.option("--install", is_flag=True, help="Put the files where the harness looks for them, if it can be done.")
+@click.option("--force", is_flag=True, help="With --install: move a file aside that is there already.")
+@json_option
+def command(
+    template: str | None, name: str, out: Path | None, budget: int, install: bool, force: bool, as_json: bool
+) -> None:
+    """Write what makes a harness use TEMPLATE (`default` or a directory), and say what to do with it.
+
+    Nothing of yours is replaced. What the harness cannot carry of the template is said.
+    """
+    from recompact.harnesses.exporting.export import install as put_in_place, write_export
+    from recompact.harnesses.registry import HARNESSES, load_harness
+    from recompact.template import resolve
+
+    if name == "list":
+        names = sorted(HARNESSES.names())
+        print_json({"harnesses": names}) if as_json else say("\n".join(names))
+        return
+    if template is None:
+        raise click.UsageError("Say which template: `default`, or a directory.")
+    if force and not install:
+        raise click.UsageError("--force belongs to --install: an export of its own is never in the way of a file.")
+    if out is not None and install:
+        raise click.UsageError("--out and --install both say where the files go: give one of them.")
+    harness = load_harness(name, Path.cwd())
+    export = harness.export(resolve(template, Path.cwd()), budget)
+    earlier: list[tuple[Path, Path | None]] = []
+    if install:
+        earlier = put_in_place(export, force=force)
+        files = [path for path, _ in earlier]
+    else:
+        files = write_export(export, out or Path(f"compaction-{harness.name}"))
+    moved = {str(path): str(aside) for path, aside in earlier if aside}
+    if as_json:
+        print_json({"harness": harness.name, "files": [str(file) for file in files], "moved": moved, **_plain(export)})
+        return
+    for file in files:
+        say(f"Written: {file}")
+    for path, aside in moved.items():
+        say(f"Moved aside: {path} is now {aside}")
+    rest = [file.name for file in export.files if not file.place] if install else []
+    if rest:
+        say(f"Not installed, since it goes into files of your own: {', '.join(rest)} (written without --install)")
+    for title, lines in _sections(export, harness.title):
+        say(f"\n{title}")
+        for number, line in enumerate(lines, 1):
+            say(f"  {f'{number}.' if title.startswith('What to do') else '-'} {line}")
+
+
+def _plain(export: Export) -> dict[str, list[str]]:
+    return {key: list(getattr(export, key)) for key in ("steps", "checks", "traps", "losses")}
+
+
+def _sections(export: Export, title: str) -> list[tuple[str, Sequence[str]]]:
+    sections = [
+        ("What to do", export.steps),
+        ("How to see that it is in force", export.checks),
+        (f"What to know about {title}", export.traps),
+        ("What was changed or lost of the template", export.losses),
+    ]
+    return [(heading, lines) for heading, lines in sections if lines]

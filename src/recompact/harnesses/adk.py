@@ -1,0 +1,53 @@
+"""Google ADK: `LlmEventSummarizer` takes one prompt for `str.format`, with a place for the conversation."""
+
+from __future__ import annotations
+
+from recompact.harnesses.exporting.export import Export, ExportFile
+from recompact.harnesses.exporting.literals import format_text
+from recompact.harnesses.exporting.modules import python_module
+from recompact.harnesses.exporting.prompt import one_prompt
+from recompact.harnesses.harness import Harness
+from recompact.harnesses.importing.packages import Constant, PromptPackage
+from recompact.template import Template
+
+EARLIER = "its first entry, where that sums up what came before it"
+
+
+def export(template: Template, budget: int) -> Export:
+    prompt = one_prompt(template, budget, earlier=EARLIER, conversation="{conversation_history}", escape=format_text)
+    code = """
+        def summarizer(llm):
+            \"\"\"For App(events_compaction_config=EventsCompactionConfig(summarizer=summarizer(llm), …)).\"\"\"
+            return LlmEventSummarizer(llm=llm, prompt_template=PROMPT_TEMPLATE)
+    """
+    imports = "from google.adk.apps.llm_event_summarizer import LlmEventSummarizer"
+    module = python_module(template, "Google ADK", imports, {"PROMPT_TEMPLATE": prompt.text}, code)
+    return Export(
+        (ExportFile("recompact_adk.py", module),),
+        steps=(
+            "put recompact_adk.py beside your app, and use it: App(…, events_compaction_config="
+            "EventsCompactionConfig(summarizer=summarizer(llm), token_threshold=…, event_retention_size=…))",
+        ),
+        checks=("the summarizing request's only content begins as PROMPT_TEMPLATE does",),
+        traps=(
+            "the prompt goes through str.format: single braces of your text are doubled in the file,"
+            " {conversation_history} is not",
+            "arguments and responses of tools are cut to 2,000 characters before any prompt sees them",
+        ),
+        losses=prompt.losses,
+    )
+
+
+HARNESS = Harness(
+    "adk",
+    "Google ADK",
+    export,
+    PromptPackage(
+        "adk",
+        ("google-adk",),
+        "python",
+        "pip install google-adk",
+        constants=(Constant("first", "google/adk/apps/llm_event_summarizer.py", "_DEFAULT_PROMPT_TEMPLATE"),),
+        fields=(("conversation_history", "history"),),
+    ),
+)

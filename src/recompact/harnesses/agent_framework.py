@@ -1,0 +1,49 @@
+"""Microsoft Agent Framework: the prompt is the summarizer's system prompt; its user turn is the transcript alone."""
+
+from __future__ import annotations
+
+from recompact.harnesses.exporting.export import Export, ExportFile
+from recompact.harnesses.exporting.modules import python_module
+from recompact.harnesses.exporting.prompt import one_prompt
+from recompact.harnesses.harness import Harness
+from recompact.harnesses.importing.packages import Constant, PromptPackage
+from recompact.template import Template
+
+EARLIER = "an assistant message that sums up what came before it"
+
+
+def export(template: Template, budget: int) -> Export:
+    prompt = one_prompt(template, budget, earlier=EARLIER, conversation="below")
+    code = """
+        def summarization_strategy(client, **options):
+            \"\"\"options say when and what is kept: target_count, threshold.\"\"\"
+            # By default the transcript is cut to a budget before any prompt sees it.
+            options.setdefault("max_summary_input_tokens", None)
+            return SummarizationStrategy(client=client, prompt=PROMPT, **options)
+    """
+    imports = "from agent_framework import SummarizationStrategy"
+    module = python_module(template, "Microsoft Agent Framework", imports, {"PROMPT": prompt.text}, code)
+    return Export(
+        (ExportFile("recompact_agent_framework.py", module),),
+        steps=("put recompact_agent_framework.py beside your code, and use summarization_strategy(client)",),
+        checks=("the summarizing request has the prompt as its system message and the transcript as its user message",),
+        traps=(
+            "the transcript is cut to a token budget unless max_summary_input_tokens is None: the file sets it",
+            "an empty summary is skipped without an error: the context then stays as it is",
+        ),
+        losses=prompt.losses,
+    )
+
+
+HARNESS = Harness(
+    "agent-framework",
+    "Microsoft Agent Framework",
+    export,
+    PromptPackage(
+        "agent-framework",
+        ("agent-framework-core",),
+        "python",
+        "pip install agent-framework-core",
+        constants=(Constant("first", "agent_framework/_compaction.py", "DEFAULT_SUMMARIZATION_PROMPT"),),
+    ),
+)

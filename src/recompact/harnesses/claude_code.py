@@ -1,0 +1,77 @@
+"""Claude Code: a mod answers `session.compact` with the summary that a forked request gave."""
+
+from __future__ import annotations
+
+import json
+
+from recompact.harnesses.exporting.export import Export, ExportFile
+from recompact.harnesses.exporting.modules import FILL, javascript_module
+from recompact.harnesses.exporting.prompt import both_prompts
+from recompact.harnesses.harness import Harness
+from recompact.harnesses.transcripts.claude_code import READER
+from recompact.template import Template
+
+NAME = "recompact-compaction"
+LEAD = "Earlier steps of this task were replaced by the following summary of them."
+_CODE = """\
+// Where an earlier compaction left its summary: this mod's own message, or the built-in one.
+const BUILT_IN = "This session is being continued from a previous conversation";
+const previous = (messages) => {
+  const texts = messages.filter((m) => m.role === "user").map((m) => m.text ?? "");
+  const own = texts.findLast((text) => text.startsWith(LEAD));
+  return own ? own.slice(LEAD.length).trim() : texts.findLast((text) => text.startsWith(BUILT_IN));
+};
+
+export const register = (on) =>
+  on("session.compact", async ($, event, next) => {
+    const summary = previous(event.messages ?? []);
+    const prompt = summary ? fill(UPDATE, { previous_summary: summary }) : FIRST;
+    const focus = event.instructions ? `\\n\\nThe user adds: ${event.instructions}` : "";
+    const head = SYSTEM.trim() ? `${SYSTEM.trimEnd()}\\n\\n` : "";
+    // The same system prompt, tools and messages, then this; without a request to fork there is no answer.
+    const reply = await $.model.fork({ prompt: head + prompt + focus });
+    if (!reply.isAnswered || !reply.text.trim()) return next(event); // the built-in prompt
+    return { messages: [{ role: "user", text: `${LEAD}\\n\\n${reply.text.trim()}`, toolUses: [] }] };
+  });
+"""
+
+
+def export(template: Template, budget: int) -> Export:
+    prompts = both_prompts(template, budget, "above")
+    texts = {"LEAD": LEAD, "SYSTEM": prompts.system, "FIRST": prompts.first, "UPDATE": prompts.update}
+    module = javascript_module(template, "Claude Code", "", texts, f"{FILL}\n{_CODE}")
+    manifest = {"name": NAME, "version": "1.0.0", "description": "Compaction with a template of Recompact's"}
+    losses = prompts.losses
+    if template.system.strip():
+        losses += ("system.md stands at the head of the prompt: the agent's own system prompt stays in force",)
+    return Export(
+        (
+            ExportFile(f"{NAME}/.claude-plugin/plugin.json", json.dumps(manifest, indent=2) + "\n"),
+            ExportFile(f"{NAME}/hooks/hooks.json", json.dumps({"modules": ["./compaction.js"]}, indent=2) + "\n"),
+            ExportFile(f"{NAME}/hooks/compaction.js", module),
+        ),
+        steps=(
+            f"start Claude Code with the folder: claude --plugin-dir {NAME}",
+            "it takes version 2.1.287 or newer; older ones only let you add to the built-in prompt (/compact TEXT, or a"
+            " PreCompact hook)",
+        ),
+        checks=(
+            "type /compact: the newest JSONL below ~/.claude/projects then has a user line with isCompactSummary and"
+            " the headings of your template",
+            "`recompact audit ~/.claude/projects` shows the summary",
+        ),
+        traps=(
+            "CLAUDE.md and PreCompact only add to the built-in prompt; the mod replaces it",
+            "the built-in output contract (<analysis>, <summary>) does not apply to a mod: nothing is cut out of the"
+            " reply",
+            "it was tried with /compact; whether automatic compaction calls the mod as well was not",
+            "a /compact as the first thing after a resume has no request to fork yet, and then the built-in prompt is"
+            " used: send a message first",
+            "tools stay in the forked request: where the model calls one instead of writing a summary, the built-in"
+            " prompt is used",
+        ),
+        losses=losses,
+    )
+
+
+HARNESS = Harness("claude-code", "Claude Code", export, reader=READER)

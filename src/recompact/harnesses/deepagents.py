@@ -1,0 +1,49 @@
+"""deepagents: LangChain's middleware with a backend; one that is passed replaces the built-in one by its name."""
+
+from __future__ import annotations
+
+from recompact.harnesses.exporting.export import Export, ExportFile
+from recompact.harnesses.exporting.literals import format_text
+from recompact.harnesses.exporting.modules import python_module
+from recompact.harnesses.exporting.prompt import one_prompt
+from recompact.harnesses.harness import Harness
+from recompact.harnesses.langchain import TRIM
+from recompact.template import Template
+
+EARLIER = "a human message that holds a <summary> of older messages"
+
+
+def export(template: Template, budget: int) -> Export:
+    prompt = one_prompt(template, budget, earlier=EARLIER, conversation="{messages}", escape=format_text)
+    code = """
+        def summarization_middleware(model, backend, trigger=("fraction", 0.85), keep=("fraction", 0.10)):
+            \"\"\"For create_deep_agent(middleware=[…]), where it replaces the built-in one by its name.\"\"\"
+            return SummarizationMiddleware(
+                model=model,
+                backend=backend,
+                trigger=trigger,
+                keep=keep,
+                summary_prompt=SUMMARY_PROMPT,
+                trim_tokens_to_summarize=None,  # the default is the last 4,000 tokens of what is dropped
+            )
+    """
+    imports = "from deepagents.middleware.summarization import SummarizationMiddleware"
+    module = python_module(template, "deepagents", imports, {"SUMMARY_PROMPT": prompt.text}, code)
+    return Export(
+        (ExportFile("recompact_deepagents.py", module),),
+        steps=(
+            "put recompact_deepagents.py beside your code, and pass its middleware:"
+            " create_deep_agent(model=model, backend=backend, middleware=[summarization_middleware(model, backend)])",
+            "trigger and keep are shares of the model's window: give tokens or messages where that is not known",
+        ),
+        checks=("the summarizing call has one user message that begins as SUMMARY_PROMPT does",),
+        traps=(
+            "the prompt goes through str.format: single braces of your text are doubled in the file, {messages} is not",
+            TRIM,
+            "the built-in prompt also explains media reference tags to the summarizer; this one does not",
+        ),
+        losses=prompt.losses,
+    )
+
+
+HARNESS = Harness("deepagents", "deepagents", export)

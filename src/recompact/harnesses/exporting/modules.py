@@ -1,0 +1,54 @@
+"""Files of source code around exported prompts."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+
+from recompact.harnesses.exporting.literals import javascript_text, python_text
+from recompact.template import Template
+
+
+def origin(template: Template) -> str:
+    """The line that says in an exported file where it comes from."""
+    return f"Written by `recompact export` from the template {template.hash[:12]}."
+
+
+def python_module(template: Template, title: str, imports: str, texts: Mapping[str, str], code: str) -> str:
+    """A Python module: the prompts as constants, and code that uses them."""
+    constants = "\n".join(f"{name} = {python_text(text)}" for name, text in texts.items())
+    head = f'"""Compaction in {title} with a template of Recompact\'s.\n\n{origin(template)}\n"""\n'
+    return f"{head}\n{_dedented(imports)}\n{constants}\n\n\n{_dedented(code)}"
+
+
+def javascript_module(template: Template, title: str, imports: str, texts: Mapping[str, str], code: str) -> str:
+    """An ES module: the prompts as constants, and code that uses them."""
+    constants = "\n".join(f"const {name} = {javascript_text(text)};" for name, text in texts.items())
+    head = f"// Compaction in {title} with a template of Recompact's. {origin(template)}\n"
+    imported = f"{_dedented(imports)}\n" if imports else ""
+    return f"{head}{imported}{constants}\n\n{_dedented(code)}"
+
+
+FILL = """\
+// Values go where the placeholders stand, in one pass: braces inside a value stay as they are.
+const fill = (text, values) =>
+  text.replace(/\\{\\{\\s*(\\w+)\\s*\\}\\}/g, (all, name) => (Object.hasOwn(values, name) ? values[name] : all));
+"""
+
+RENDER = """\
+// The conversation as text, whole: no tool result is cut.
+const blocks = (content) => (Array.isArray(content) ? content : [{ type: "text", text: String(content ?? "") }]);
+const plain = (content) => blocks(content).map((b) => b.text ?? `[${b.type}]`).join("\\n");
+const render = (messages) => messages.map((message) => {
+  if (message.role === "toolResult") return `[result of ${message.toolName ?? "a tool"}]\\n${plain(message.content)}`;
+  const other = message.content ?? message.summary ?? message.output;
+  if (message.role !== "assistant") return `[${message.role}]\\n${plain(other)}`;
+  const said = blocks(message.content).filter((b) => b.type === "text").map((b) => b.text);
+  const calls = blocks(message.content).filter((b) => b.type === "toolCall");
+  return ["[assistant]", ...said, ...calls.map((b) => `-> ${b.name}(${JSON.stringify(b.arguments)})`)].join("\\n");
+}).join("\\n\\n");
+"""
+
+
+def _dedented(code: str) -> str:
+    return textwrap.dedent(code).strip("\n") + "\n"

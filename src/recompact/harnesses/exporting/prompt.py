@@ -1,0 +1,164 @@
+"""A template in the shape that a harness takes: as one prompt that serves for first and later summaries, or as the two.
+
+A harness shows its summarizer the conversation above the prompt, below it, or at a placeholder in it; blocks that the
+template has for that are taken out or put there. Whatever gets lost on the way is noted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from recompact.template import Section, Template, fill, parse_sections, placeholders, without_blocks
+
+Conversation = Literal["above", "below"]
+
+_TAG = re.compile(r"</?[\w-]+>")
+_ABOVE = re.compile(r"(?i)\babove\b")
+_REFERENCE = re.compile(r"(?i)\b(conversation|messages|transcript|history) above\b")
+BUDGET = 4096  # tokens that {{ budget }} stands for unless a caller says otherwise: the default of [compressor] budget
+BLOCK = "<conversation>\n{{ history }}\n</conversation>\n\n"
+BARE = "Write the summary, under the headings that follow."
+TASK = "(what the user asked for, as the conversation has it)"
+PREFIX = "(the system prompt and the tools, which stay in view)"
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt as the harness gets it, and what was changed or lost on the way."""
+
+    text: str
+    losses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Both prompts; `history` and `previous_summary` are still placeholders, which a plug-in fills."""
+
+    system: str
+    first: str
+    update: str
+    losses: tuple[str, ...] = ()
+
+
+def one_prompt(
+    template: Template,
+    budget: int,
+    *,
+    earlier: str,
+    conversation: Conversation | str,
+    escape: Callable[[str], str] = str,
+    with_system: bool = True,
+    more: Mapping[str, str] | None = None,
+) -> Prompt:
+    """The template as one prompt.
+
+    `earlier` says, as the end of a sentence, where an earlier summary stands in the conversation. `conversation` says
+    where that is in relation to the prompt, or is the placeholder at which the harness puts it; `escape` is applied to
+    everything that is no placeholder, and `more` names further placeholders of the harness.
+    """
+    placed = conversation not in ("above", "below")
+    losses = list(_losses(template, budget))
+    if template.first == template.update:
+        text = template.framed("first") if placed else _unblocked(template.first, conversation)
+    else:
+        text = (BLOCK if placed else "") + _merged(template, earlier, conversation)
+        losses.append("first.md and update.md became one prompt that tells the two cases apart: there is only one here")
+    if with_system and template.system.strip():
+        text = f"{template.system.rstrip()}\n\n{text}"
+        losses.append("system.md stands at the head of the prompt: there is no system prompt of its own here")
+    losses += _misplaced(text, conversation)
+    values = {**_values(budget), "history": conversation if placed else f"(the conversation {conversation})"}
+    values["previous_summary"] = f"(the earlier summary: {earlier})"
+    return Prompt(fill(text, {**values, **(more or {})}, escape), tuple(losses))
+
+
+def both_prompts(template: Template, budget: int, conversation: Conversation | None = None) -> Prompts:
+    """The template as two prompts, with everything filled in that no harness has a value for.
+
+    With `conversation` the harness shows the conversation itself, above or below the prompt, and only the previous
+    summary is left to be filled in; without, the plug-in fills in both.
+    """
+    losses = list(_losses(template, budget))
+    values = _values(budget)
+    texts = [template.framed("first"), template.framed("update")]
+    if conversation is not None:
+        values["history"] = f"(the conversation {conversation})"
+        texts = [_unblocked(text, conversation, "history") for text in texts]
+        losses += _misplaced("\n".join(texts), conversation)
+    first, update = (fill(text, values) for text in texts)
+    return Prompts(template.system, first, update, tuple(losses))
+
+
+def _values(budget: int) -> dict[str, str]:
+    return {"budget": str(budget), "task": TASK, "prefix": PREFIX}
+
+
+def _losses(template: Template, budget: int) -> list[str]:
+    used = {name for part in ("first", "update") for name in placeholders(template.framed(part))}
+    losses = []
+    if "budget" in used:
+        losses.append(f"{{{{ budget }}}} became {budget}: nobody puts a number there while the agent runs (--budget)")
+    for name, words in (("task", TASK), ("prefix", PREFIX)):
+        if name in used:
+            losses.append(f'{{{{ {name} }}}} became "{words}": there is no such value here')
+    return losses
+
+
+def _merged(template: Template, earlier: str, conversation: str) -> str:
+    """One text from both parts: their leads as two cases, and the sections once where they agree."""
+    where = conversation if conversation in ("above", "below") else "above"
+    leads, sections = _common(_unblocked(template.first, where), _unblocked(template.update, where), where)
+    if leads[0] == leads[1]:
+        return (
+            f"If the conversation {where} holds an earlier summary ({earlier}), what you write replaces that as well:"
+            f" carry over what still holds.\n\n{leads[0]}{sections}"
+        )
+    return (
+        f"There are two cases. Look first whether the conversation {where} holds an earlier summary: {earlier}.\n\n"
+        f"If it does not, this is what to do:\n\n{leads[0] or BARE}\n\n"
+        f"If it does, that is the previous summary, the rest of the conversation is what has happened since, and this"
+        f" is what to do:\n\n{leads[1] or BARE}{sections}"
+    )
+
+
+def _common(first: str, update: str, where: str) -> tuple[tuple[str, str], str]:
+    """The two leads, and what follows them in both cases; where the headings differ, each lead is its whole text."""
+    values = {"history": f"(the conversation {where})", "previous_summary": "(the previous summary)"}
+    a, b = (parse_sections(fill(text, values)) for text in (first, update))
+    if [s.name for s in a if s.level] != [s.name for s in b if s.level] or not any(s.level for s in a):
+        return ("".join(s.text for s in a).strip(), "".join(s.text for s in b).strip()), ""
+    leads = tuple(s[0].guidance.strip() if not s[0].level else "" for s in (a, b))
+    pairs = zip((s for s in a if s.level), (s for s in b if s.level), strict=True)
+    return (leads[0], leads[1]), "\n\n" + "".join(_section(x, y) for x, y in pairs)
+
+
+def _section(first: Section, update: Section) -> str:
+    if first.guidance == update.guidance:
+        return first.text
+    end = "" if first.guidance.endswith("\n") else "\n"
+    return f"{first.heading}{first.guidance}{end}If there is an earlier summary:\n{update.guidance}"
+
+
+def _unblocked(text: str, where: str, *names: str) -> str:
+    """The text without blocks that hold nothing but tags around the conversation or the previous summary.
+
+    What such a block stood above is told anew where the harness shows the conversation below.
+    """
+    wanted = names or ("history", "previous_summary")
+    rest = without_blocks(text, lambda block: _is_bare(block, wanted))
+    return _REFERENCE.sub(r"\1 below", rest) if where == "below" and rest != text else rest
+
+
+def _is_bare(block: str, names: tuple[str, ...]) -> bool:
+    used = placeholders(block)
+    rest = _TAG.sub("", fill(block, dict.fromkeys(used, ""))).strip()
+    return bool(used) and set(used) <= set(names) and not rest
+
+
+def _misplaced(text: str, conversation: str) -> list[str]:
+    if conversation != "below" or not _ABOVE.search(text):
+        return []
+    return ['the prompt speaks of something "above", but here the conversation comes after the prompt']

@@ -1,0 +1,24 @@
+"""What is known of a harness: where its prompt is, how a template takes its place, who reads its transcripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from recompact.harnesses.exporting.export import Export
+from recompact.harnesses.importing.packages import PromptPackage
+from recompact.harnesses.importing.settings import PromptFile
+from recompact.harnesses.transcripts.reader import Reader
+from recompact.template import Template
+
+
+@dataclass(frozen=True)
+class Harness:
+    """One harness. `export` takes a template and the tokens that a summary may have; `prompts` says where the prompt in
+    force is found: in the installed package, or in a file of the user's."""
+
+    name: str
+    title: str
+    export: Callable[[Template, int], Export]
+    prompts: PromptPackage | PromptFile | None = None
+    reader: Reader | None = None

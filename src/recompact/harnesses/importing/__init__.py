@@ -1,0 +1,1 @@
+"""Finds the compaction prompts of harnesses in their installed files, or in the settings of a user."""

@@ -1,0 +1,78 @@
+"""Inspect: `CompactionSummary(prompt=…)` replaces the whole instruction, which comes after the real messages."""
+
+from __future__ import annotations
+
+from recompact.harnesses.exporting.export import Export, ExportFile
+from recompact.harnesses.exporting.literals import format_text
+from recompact.harnesses.exporting.modules import python_module
+from recompact.harnesses.exporting.prompt import Prompt, one_prompt
+from recompact.harnesses.harness import Harness
+from recompact.harnesses.importing.packages import Constant, PromptPackage
+from recompact.harnesses.transcripts.inspect import READER
+from recompact.template import Template, placeholders
+
+EARLIER = "a user message marked [CONTEXT COMPACTION SUMMARY]"
+ADDENDUMS = "addendums"  # where Inspect puts instructions of the task's author, and the word on its memory tool
+
+
+def summary_prompt(template: Template, budget: int) -> Prompt:
+    """The template as `prompt`; also what `recompact.integrations.inspect` passes on."""
+    prompt = one_prompt(
+        template,
+        budget,
+        earlier=EARLIER,
+        conversation="above",
+        escape=format_text,
+        more={ADDENDUMS: f"{{{ADDENDUMS}}}"},
+    )
+    if ADDENDUMS in placeholders(template.first):
+        return prompt
+    return Prompt(f"{prompt.text.rstrip()}\n\n{{{ADDENDUMS}}}", prompt.losses)
+
+
+def export(template: Template, budget: int) -> Export:
+    prompt = summary_prompt(template, budget)
+    code = """
+        def compaction(threshold=0.9, **options):
+            \"\"\"For react(compaction=…) or agent_bridge(compaction=…); threshold: share or tokens.\"\"\"
+            return CompactionSummary(threshold=threshold, prompt=PROMPT, **options)
+    """
+    imports = "from inspect_ai.model import CompactionSummary"
+    module = python_module(template, "Inspect", imports, {"PROMPT": prompt.text}, code)
+    analysis = "<analysis>" in prompt.text
+    return Export(
+        (ExportFile("recompact_inspect.py", module),),
+        steps=(
+            "put recompact_inspect.py beside your task, and use it: react(compaction=compaction())",
+            "or, without the file: recompact.integrations.inspect.compaction_summary(template)",
+        ),
+        checks=(
+            "in the log (inspect view), the model call before a compaction event ends with a user message that begins"
+            " as PROMPT does",
+        ),
+        traps=(
+            "the prompt goes through str.format: single braces of your text are doubled in the file",
+            f"{{{ADDENDUMS}}} stands in the prompt, so that instructions= and the memory tool reach the summarizer",
+            "no recent messages are kept beside the summary: what the next step needs must be in it",
+            "the prompt has <analysis>, so that Inspect cuts such a block out of the reply"
+            if analysis
+            else "the prompt has no <analysis>, so that the reply is kept whole",
+        ),
+        losses=prompt.losses,
+    )
+
+
+HARNESS = Harness(
+    "inspect",
+    "Inspect",
+    export,
+    PromptPackage(
+        "inspect",
+        ("inspect_ai",),
+        "python",
+        "pip install inspect-ai",
+        constants=(Constant("first", "inspect_ai/model/_compaction/summary.py", "DEFAULT_SUMMARY_PROMPT"),),
+        fields=(),
+    ),
+    READER,
+)

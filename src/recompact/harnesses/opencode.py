@@ -1,0 +1,60 @@
+"""OpenCode: a plug-in's hook sets the whole prompt, and puts back the previous summary, which is lost otherwise."""
+
+from __future__ import annotations
+
+from recompact.harnesses.exporting.export import Export, ExportFile
+from recompact.harnesses.exporting.modules import FILL, javascript_module
+from recompact.harnesses.exporting.prompt import both_prompts
+from recompact.harnesses.harness import Harness
+from recompact.harnesses.transcripts.opencode import READER
+from recompact.template import Template
+
+FILE = "recompact-compaction.js"
+_CODE = """\
+// OpenCode leaves the previous summary out once a hook has set the prompt, so it is looked up in the session.
+const previous = async (client, sessionID) => {
+  const { data } = await client.session.messages({ path: { id: sessionID } });
+  const finished = (info) => info.role === "assistant" && info.summary && info.finish && !info.error;
+  const summaries = (data ?? []).filter(({ info }) => finished(info));
+  const parts = summaries.at(-1)?.parts ?? [];
+  return parts.filter((part) => part.type === "text").map((part) => part.text).join("\\n").trim();
+};
+
+export const RecompactCompaction = async ({ client }) => ({
+  "experimental.session.compacting": async (input, output) => {
+    const summary = await previous(client, input.sessionID);
+    const prompt = summary ? fill(UPDATE, { previous_summary: summary }) : FIRST;
+    output.prompt = SYSTEM.trim() ? `${SYSTEM.trimEnd()}\\n\\n${prompt}` : prompt;
+  },
+});
+"""
+
+
+def export(template: Template, budget: int) -> Export:
+    prompts = both_prompts(template, budget, "below")
+    texts = {"SYSTEM": prompts.system, "FIRST": prompts.first, "UPDATE": prompts.update}
+    module = javascript_module(template, "OpenCode", "", texts, f"{FILL}\n{_CODE}")
+    losses = prompts.losses
+    if template.system.strip():
+        losses += ("system.md stands at the head of the prompt: OpenCode sends a system prompt of its own",)
+    return Export(
+        (ExportFile(FILE, module, f".opencode/plugin/{FILE}"),),
+        steps=(
+            f"copy {FILE} to .opencode/plugin/ of your project, or to ~/.config/opencode/plugin/ for all of them"
+            " (or export with --install, in the project)",
+            "start opencode again",
+        ),
+        checks=(
+            "type /compact: `opencode export` then shows an assistant message of mode compaction with the headings of"
+            " your template; after a second /compact, what only the first summary held is still there",
+        ),
+        traps=(
+            "a prompt that is set by the hook loses the previous summary at the second compaction; the plug-in looks it"
+            " up and puts it back",
+            "the conversation follows the prompt as text, and each tool result in it is cut to 2,000 characters",
+        ),
+        losses=losses,
+    )
+
+
+HARNESS = Harness("opencode", "OpenCode", export, reader=READER)

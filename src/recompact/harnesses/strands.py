@@ -1,0 +1,48 @@
+"""Strands: the prompt is the summarizer's system prompt; real messages follow, and a last user turn that is fixed."""
+
+from __future__ import annotations
+
+from recompact.harnesses.exporting.export import Export, ExportFile
+from recompact.harnesses.exporting.modules import python_module
+from recompact.harnesses.exporting.prompt import one_prompt
+from recompact.harnesses.harness import Harness
+from recompact.harnesses.importing.packages import Constant, PromptPackage
+from recompact.template import Template
+
+EARLIER = "a user message that sums up what came before it"
+_FILE = "strands/agent/conversation_manager/compression/context_compression.py"
+
+
+def export(template: Template, budget: int) -> Export:
+    prompt = one_prompt(template, budget, earlier=EARLIER, conversation="below")
+    code = """
+        def conversation_manager(**options):
+            \"\"\"For Agent(conversation_manager=…); options say when, and what is kept.\"\"\"
+            return SummarizingConversationManager(summarization_system_prompt=SYSTEM_PROMPT, **options)
+    """
+    imports = "from strands.agent.conversation_manager import SummarizingConversationManager"
+    module = python_module(template, "Strands", imports, {"SYSTEM_PROMPT": prompt.text}, code)
+    return Export(
+        (ExportFile("recompact_strands.py", module),),
+        steps=("put recompact_strands.py beside your code: Agent(conversation_manager=conversation_manager())",),
+        checks=("the summarizing request has SYSTEM_PROMPT as its system prompt",),
+        traps=(
+            "it compacts when the window overflows, unless proactive_compression says earlier",
+            "the last user turn of the request is fixed: only the system prompt is yours",
+        ),
+        losses=prompt.losses,
+    )
+
+
+HARNESS = Harness(
+    "strands",
+    "Strands",
+    export,
+    PromptPackage(
+        "strands",
+        ("strands-agents",),
+        "python",
+        "pip install strands-agents",
+        constants=(Constant("first", _FILE, "DEFAULT_SUMMARIZATION_PROMPT"),),
+    ),
+)

@@ -1,0 +1,25 @@
+"""What all integrations need: a template as people name it, and a library that may not be there."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from recompact.errors import InputError
+from recompact.harnesses.exporting.prompt import BUDGET as BUDGET
+from recompact.template import Template, resolve
+
+TemplateName = Template | Path | str
+
+
+def library(module: str, extra: str) -> Any:
+    """A module of a library that is an optional extra."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise InputError(f"{error.name} is not installed: pip install 'recompact[{extra}]'") from error
+
+
+def opened(template: TemplateName) -> Template:
+    return template if isinstance(template, Template) else resolve(str(template), Path.cwd())

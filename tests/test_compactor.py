@@ -1,0 +1,269 @@
+"""A conversation of plain dicts is compacted without breaking it, whatever it looks like."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from loopback import served_app
+
+from recompact import CompactionFailed, Compactor, Endpoint, InputError, Template, default_template
+from recompact.chat import Reply, Request, assistant
+from recompact.compactor import MessageDict
+
+SYSTEM = {"role": "system", "content": "You work."}
+TASK = {"role": "user", "content": "Read all the pages."}
+
+
+@dataclass
+class Writer:
+    """A model that writes the same summary each time, and keeps what it was asked."""
+
+    text: str = "pages 1 to 3 are read"
+    requests: list[Request] = field(default_factory=list)
+    name: str = "writer"
+
+    async def reply(self, request: Request) -> Reply:
+        self.requests.append(request)
+        return Reply(assistant(self.text))
+
+
+def compactor(model: Any, budget: int = 60, **options: Any) -> Compactor:
+    return Compactor(default_template(), model, budget, **options)
+
+
+def compacted(messages: Sequence[MessageDict], model: Any | None = None, budget: int = 60) -> list[MessageDict]:
+    return asyncio.run(compactor(model or Writer(), budget).compact(messages))
+
+
+def openai_turn(page: int, text: str = "") -> list[MessageDict]:
+    call = {"id": f"call_{page}", "type": "function", "function": {"name": "read", "arguments": f'{{"page": {page}}}'}}
+    return [
+        {"role": "assistant", "content": text or None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": f"call_{page}", "content": f"page {page}: " + "word " * 20},
+    ]
+
+
+def anthropic_turn(page: int) -> list[MessageDict]:
+    thought = {"type": "thinking", "thinking": "SECRET", "signature": "s"}
+    call = {"type": "tool_use", "id": f"toolu_{page}", "name": "read", "input": {"page": page}}
+    result = {
+        "type": "tool_result",
+        "tool_use_id": f"toolu_{page}",
+        "content": [{"type": "text", "text": "word " * 20}],
+    }
+    picture = {"type": "image", "source": {"type": "base64", "data": "AAAA"}}
+    return [{"role": "assistant", "content": [thought, call]}, {"role": "user", "content": [result, picture]}]
+
+
+@pytest.mark.parametrize("turn", [openai_turn, anthropic_turn])
+def test_the_older_part_becomes_a_summary(turn: Any) -> None:
+    model = Writer()
+    messages = [SYSTEM, TASK, *turn(1), *turn(2), *turn(3)]
+    assert compactor(model).should_compact(messages)
+    shorter = compacted(messages, model)
+    assert shorter[:2] == [SYSTEM, TASK]
+    assert shorter[3:] == turn(3)
+    assert shorter[2]["role"] == "user"
+    assert "pages 1 to 3 are read" in shorter[2]["content"]
+    [request] = model.requests
+    prompt = request.messages[-1].content
+    assert "read(" in prompt
+    assert '"page": 2' in prompt
+    assert "[result of read]" in prompt
+    assert '"page": 3' not in prompt  # it stays verbatim
+    assert "Read all the pages." in prompt  # the task, as a block of its own
+    assert "SECRET" not in prompt
+    assert ("[image]" in prompt) == (turn is anthropic_turn)
+    assert not compactor(model).should_compact(shorter)
+
+
+def test_a_later_compaction_updates_the_summary() -> None:
+    model = Writer()
+    shorter = compacted([SYSTEM, TASK, *openai_turn(1), *openai_turn(2), *openai_turn(3)], model)
+    again = compacted([*shorter, *openai_turn(4), *openai_turn(5)], model)
+    assert "<previous-summary>\npages 1 to 3 are read\n</previous-summary>" in model.requests[-1].messages[-1].content
+    assert [message["role"] for message in again] == ["system", "user", "user", "assistant", "tool"]
+    assert sum("<summary>" in str(message["content"]) for message in again) == 1
+
+
+def test_with_scope_prefix_the_compressor_sees_the_system_prompt() -> None:
+    model = Writer()
+    messages = [SYSTEM, TASK, *openai_turn(1), *openai_turn(2)]
+    asyncio.run(compactor(model, scope="prefix").compact(messages))
+    assert "You work." in model.requests[-1].messages[-1].content
+
+
+def test_a_last_turn_over_the_budget_ends_in_no_loop() -> None:
+    model = Writer()
+    messages = [TASK, *openai_turn(1), *openai_turn(2, "long " * 200)]
+    shorter = compacted(messages, model)
+    assert not compactor(model).should_compact(shorter)
+    assert compacted(shorter, model) == shorter
+
+
+def test_objects_of_a_client_library_are_read() -> None:
+    class Answer:
+        def model_dump(self) -> dict[str, Any]:
+            return dict(openai_turn(2)[0])
+
+    answer: Any = Answer()
+    messages = [TASK, *openai_turn(1), answer, openai_turn(2)[1]]
+    assert compacted(messages)[-2] is answer
+
+
+def test_what_is_no_message_is_refused_by_its_place() -> None:
+    for wrong in ({"content": "x"}, {"role": "robot", "content": "x"}, "text", None):
+        with pytest.raises(InputError, match=r"messages\[1\] is no message"):
+            compactor(Writer()).should_compact([TASK, wrong])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="scope"):
+        Compactor("default", Writer(), 10, scope="all")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="budget"):
+        Compactor("default", Writer(), 0)
+
+
+def test_a_model_without_words_changes_nothing() -> None:
+    messages = [TASK, *openai_turn(1), *openai_turn(2)]
+    before = copy.deepcopy(messages)
+    with pytest.raises(CompactionFailed):
+        compacted(messages, Writer(""))
+    assert messages == before
+
+
+def test_a_template_directory_and_a_server_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from aiohttp import web
+
+    from recompact.template import save
+
+    bodies: list[Any] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        bodies.append(await request.json())
+        message = {"role": "assistant", "content": "all that counts"}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return web.json_response({"id": "1", "object": "chat.completion", "model": "m", "choices": [choice]})
+
+    save(Template("S", "{{ history }}\n## A\nfirst", "{{ history }}{{ previous_summary }}\n## A\nmore"), tmp_path / "t")
+    messages = [TASK, *openai_turn(1), *openai_turn(2)]
+    with served_app(answer) as url:
+        shorter = asyncio.run(Compactor(tmp_path / "t", Endpoint("m", base_url=url), 60).compact(messages))
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        assert asyncio.run(Compactor(str(tmp_path / "t"), "m", 60).compact(messages)) == shorter
+    assert "all that counts" in shorter[1]["content"]
+    assert [body["model"] for body in bodies] == ["m", "m"]
+    assert bodies[0]["messages"][1]["content"].endswith("## A\nfirst")
+
+
+# -- any conversation -------------------------------------------------------------------------------------------------
+
+WORDS = st.text(alphabet="ab {}<>\n", max_size=60)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[MessageDict]:
+    """A valid conversation of either form: every result comes after its call, perhaps late, perhaps never."""
+    anthropic = draw(st.booleans())
+    messages: list[MessageDict] = []
+    if not anthropic and draw(st.booleans()):
+        messages.append({"role": draw(st.sampled_from(["system", "developer"])), "content": draw(WORDS)})
+    pending: list[str] = []
+    names = iter(range(1000))
+    for _ in range(draw(st.integers(0, 14))):
+        kind = draw(st.sampled_from(["user", "assistant", "calls", "results", "system"]))
+        if kind == "system" and not anthropic:
+            messages.append({"role": "system", "content": draw(WORDS)})
+        elif kind == "calls":
+            ids = [f"c{next(names)}" for _ in range(draw(st.integers(1, 3)))]
+            pending += ids
+            messages.append(_calling(ids, anthropic, draw(WORDS)))
+        elif kind == "results" and pending:
+            answered = draw(st.lists(st.sampled_from(pending), min_size=1, unique=True))
+            pending = [each for each in pending if each not in answered]
+            messages += _answering(answered, anthropic, draw(WORDS))
+        else:
+            role = "assistant" if kind == "assistant" else "user"
+            messages.append({"role": role, "content": draw(WORDS)})
+    return messages
+
+
+def _calling(ids: list[str], anthropic: bool, text: str) -> MessageDict:
+    if anthropic:
+        calls = [{"type": "tool_use", "id": each, "name": "f", "input": {"x": text}} for each in ids]
+        return {"role": "assistant", "content": [{"type": "text", "text": text}, *calls]}
+    return {
+        "role": "assistant",
+        "content": text,
+        "tool_calls": [
+            {"id": each, "type": "function", "function": {"name": "f", "arguments": json.dumps(text)}} for each in ids
+        ],
+    }
+
+
+def _answering(ids: list[str], anthropic: bool, text: str) -> list[MessageDict]:
+    if anthropic:
+        results = [{"type": "tool_result", "tool_use_id": each, "content": text} for each in ids]
+        return [{"role": "user", "content": results}]
+    return [{"role": "tool", "tool_call_id": each, "content": text} for each in ids]
+
+
+def called(message: MessageDict) -> list[str]:
+    blocks = message["content"] if isinstance(message["content"], list) else []
+    used = [block["id"] for block in blocks if block.get("type") == "tool_use"]
+    return [*used, *(call["id"] for call in message.get("tool_calls", ()))]
+
+
+def answered_in(message: MessageDict) -> list[str]:
+    blocks = message["content"] if isinstance(message["content"], list) else []
+    used = [block["tool_use_id"] for block in blocks if block.get("type") == "tool_result"]
+    return [*used, *([message["tool_call_id"]] if message["role"] == "tool" else [])]
+
+
+@settings(max_examples=300, deadline=None)
+@given(conversations(), st.integers(1, 60))
+def test_a_compaction_breaks_no_conversation(messages: list[MessageDict], budget: int) -> None:
+    before = copy.deepcopy(messages)
+    model = Writer("short")
+    due = compactor(model, budget).should_compact(messages)
+    shorter = compacted(messages, model, budget)
+    assert messages == before  # never changed
+
+    if not due:
+        assert shorter == messages
+        assert not model.requests
+        return
+    seen: set[str] = set()
+    for message in shorter:
+        assert set(answered_in(message)) <= seen
+        seen.update(called(message))
+    standing = [m for m in messages if m["role"] in ("system", "developer")]
+    assert [m for m in shorter if m["role"] in ("system", "developer")] == standing
+    last = max(n for n, m in enumerate(messages) if m["role"] == "assistant")
+    assert shorter[-len(messages[last:]) :] == messages[last:]  # the last turn, verbatim
+    assert not compactor(model, budget).should_compact(shorter)
+    assert compacted(shorter, model, budget) == shorter
+
+
+@given(conversations(), conversations())
+def test_a_second_compaction_replaces_the_first_summary(one: list[MessageDict], two: list[MessageDict]) -> None:
+    shorter = compacted(one, Writer("FIRST"), 20)
+    longer = [*shorter, *two]
+    model = Writer("SECOND")
+    again = compacted(longer, model, 20)
+    summaries = [m for m in again if str(m["content"]).startswith("Earlier steps of this task")]
+    assert len(summaries) <= 1
+    if model.requests and shorter != one:
+        assert "SECOND" in summaries[0]["content"]
+        assert "FIRST" in model.requests[0].messages[-1].content
+
+
+def test_the_value_is_frozen_and_the_template_is_read_once(tmp_path: Path) -> None:
+    value = compactor(Writer())
+    assert replace(value, budget=7).budget == 7
+    assert Compactor("default", Writer(), 5).template == default_template()
