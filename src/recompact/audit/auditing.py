@@ -28,7 +28,7 @@ ReaderOf = Callable[[list[Any], Path], TranscriptReader | None]
 
 
 @dataclass(frozen=True)
-class Findings:
+class Audit:
     """All sessions that were read, and what was passed over."""
 
     sessions: tuple[Session, ...]
@@ -38,7 +38,7 @@ class Findings:
 
 def audit_transcripts(
     paths: tuple[Path, ...], reader_of: ReaderOf, progress: Callable[[Transcript], None] | None = None
-) -> Findings:
+) -> Audit:
     """Audit every transcript in these files and folders."""
     passed = Passed()
     sessions: list[Session] = []
@@ -61,7 +61,7 @@ def audit_transcripts(
             # A format that has changed must not cost the audit of all the others.
             why = f"its records are not of the shape that is known ({type(error).__name__}: {error})"
             passed.unreadable.append((transcript.path, why))
-    return Findings(tuple(_without_copies(sessions)), passed, size)
+    return Audit(tuple(_without_copies(sessions)), passed, size)
 
 
 def _audit(transcript: Transcript, reader: TranscriptReader) -> Iterator[Session]:

@@ -71,7 +71,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Case:
+class Scene:
     """A compaction to read: the calls before, the summary, the calls after."""
 
     before: tuple[Moment, ...]
@@ -104,7 +104,7 @@ class Compacted:
     rereads: tuple[Reread, ...]
     failures: tuple[Failure, ...]
     needs: tuple[Need, ...]
-    case: Case
+    scene: Scene
     readable: bool
 
     @property

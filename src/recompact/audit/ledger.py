@@ -10,22 +10,22 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from recompact.audit.cases import Text, case, failures, needs, refetches, rereads
+from recompact.audit.cases import Text, failures, needs, refetches, rereads, scene
 from recompact.audit.deeds import ASIDE, READING, deed
 from recompact.audit.files import Transcript
 from recompact.audit.findings import Compacted, Session
 from recompact.audit.index import FailureIndex, LineIndex, ReadIndex
-from recompact.audit.measures import NARROW, SCHEMES, WIDE, Boundary, Point, Step, measure
+from recompact.audit.measures import NARROW, SCHEMES, WIDE, Horizon, Point, Step, measure
 from recompact.audit.placebo import far_enough, placebos
 from recompact.audit.session import (
     Call,
-    Compaction,
+    CompactionEvent,
     Event,
     Info,
     KeptBut,
     KeptFrom,
     KeptKeys,
-    Message,
+    Passage,
     Result,
     Rewind,
     Size,
@@ -44,8 +44,8 @@ CHARACTERS_PER_TOKEN = 4
 class _Pending:
     """A compaction whose window is still open."""
 
-    event: Compaction
-    boundary: Boundary
+    event: CompactionEvent
+    boundary: Horizon
     ordinal: int
     before: int | None
     after: int | None
@@ -109,13 +109,13 @@ class Ledger:
                 self._take_result(event)
             case Call():
                 self._take_call(event)
-            case Message():
+            case Passage():
                 self._take_message(event)
             case Size():
                 self._take_size(event.tokens)
             case Info():
                 self._take_info(event)
-            case Compaction():
+            case CompactionEvent():
                 self._take_compaction(event)
             case Rewind():
                 self._take_rewind(event)
@@ -146,7 +146,7 @@ class Ledger:
             old.parent or event.parent,
         )
 
-    def _take_message(self, event: Message) -> None:
+    def _take_message(self, event: Passage) -> None:
         number = self._next(event.key)
         if event.role == "user":
             self._user_spoke = True
@@ -216,7 +216,7 @@ class Ledger:
     def _visible_at(self, number: int) -> Visible:
         return next(visible for since, visible in reversed(self._seen) if since <= number)
 
-    def _take_compaction(self, event: Compaction) -> None:
+    def _take_compaction(self, event: CompactionEvent) -> None:
         if self._pending is not None:
             self._settle()
         boundary = self._boundary(event)
@@ -255,7 +255,7 @@ class Ledger:
         self._stretch = _Stretch(list(self._known.values()))
         self._user_spoke = False
 
-    def _boundary(self, event: Compaction) -> Boundary:
+    def _boundary(self, event: CompactionEvent) -> Horizon:
         """What was visible right before a compaction, and what right after it."""
         number = self._next(event.key)
         before = self._visible.until(number)
@@ -273,13 +273,13 @@ class Ledger:
         # A result whose call is gone is gone as well: no harness can send one without the other.
         after = after.without(n for n, step in self._known.items() if not after.holds(step.number))
         self._show(after.onwards(number))
-        return Boundary(number, before, self._visible)
+        return Horizon(number, before, self._visible)
 
     def _span(self, key: str) -> range:
         first, last = self._keys.get(key, (0, -1))
         return range(first, last + 1)
 
-    def _forget(self, boundary: Boundary, kept: list[Text]) -> None:
+    def _forget(self, boundary: Horizon, kept: list[Text]) -> None:
         """Let go of what is no longer visible."""
         holds = boundary.after.holds
         self._texts = deque(kept)
@@ -332,7 +332,7 @@ class Ledger:
                 rereads(window, boundary, pending.known),
                 failures(window, boundary),
                 needs(window, pending.dropped, pending.kept, since, event, pending.earlier_summary),
-                case(pending.tail, event, window, boundary, pending.asked),
+                scene(pending.tail, event, window, boundary, pending.asked),
                 event.summary is not None,
             )
         )
