@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import fmean
 
 from recompact.audit.cases import Text, failures, needs, refetches, rereads, scene
 from recompact.audit.deeds import ASIDE, READING, deed
-from recompact.audit.files import Transcript
 from recompact.audit.findings import Compacted, Session
 from recompact.audit.index import FailureIndex, LineIndex, ReadIndex
-from recompact.audit.measures import NARROW, SCHEMES, WIDE, Horizon, Point, Step, measure
+from recompact.audit.measures import SCHEMES, WIDE, Horizon, Point, Scheme, Step, measure
 from recompact.audit.placebo import far_enough, placebos
 from recompact.audit.session import (
     Call,
@@ -74,7 +74,8 @@ class _Stretch:
 class Ledger:
     """Takes in the events of one session; `close` gives what was found."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: Tally, schemes: tuple[Scheme, ...] = SCHEMES) -> None:
+        self._schemes = schemes
         self._info = Info()
         self._number = 0
         self._keys: dict[str, tuple[int, int]] = {}
@@ -91,7 +92,7 @@ class Ledger:
         self._stretch = _Stretch()
         self._pending: _Pending | None = None
         self._found: list[Compacted] = []
-        self._points: dict[str, list[Point]] = {scheme.name: [] for scheme in SCHEMES}
+        self._points: dict[str, list[Point]] = {scheme.name: [] for scheme in schemes}
         self._kept_calls: list[int] = []
         self._calls = self._edits = self._since_edit = self._rewinds = 0
         self._recent: deque[str] = deque(maxlen=PHASE)
@@ -299,7 +300,7 @@ class Ledger:
         window = steps[: WIDE.window]
         points = {}
         starts_turn = bool(steps) and steps[0].starts_turn
-        for scheme in SCHEMES:
+        for scheme in self._schemes:
             counted = [step for step in steps[: scheme.window] if step.deed.kind not in ASIDE]
             if len(counted) >= scheme.least and pending.dropped_calls:
                 values = measure(steps[: scheme.window], boundary)
@@ -347,9 +348,7 @@ class Ledger:
         if not self._kept_calls:
             return  # a session without compactions has nothing to compare placebos with
         kept = round(fmean(self._kept_calls)) if kept_calls is None else kept_calls
-        for scheme in SCHEMES:
-            if scheme is NARROW and self._points[WIDE.name]:
-                continue  # it is only for sessions in which the wide one finds no room
+        for scheme in self._schemes:
             self._points[scheme.name] += placebos(
                 stretch.steps,
                 self._visible_at,
@@ -360,16 +359,17 @@ class Ledger:
                 scheme=scheme,
             )
 
-    def close(self, transcript: Transcript, harness: str) -> Session:
+    def close(self, path: Path, member: str, harness: str) -> Session:
         """What was found."""
         self._settle()
         self._close_stretch(None, compacted=False)
-        scheme = WIDE if self._points[WIDE.name] or not self._points[NARROW.name] else NARROW
+        # A narrower one is only for sessions in which the wider ones find no room.
+        scheme = next((each for each in self._schemes if self._points[each.name]), self._schemes[0])
         smallest = min((found.dropped_calls for found in self._found if found.kind == "summary"), default=0)
         info = self._info
         return Session(
-            transcript.path,
-            transcript.member,
+            path,
+            member,
             harness,
             info.session,
             info.version,

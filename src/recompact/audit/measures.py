@@ -179,6 +179,9 @@ WIDE = Scheme("wide", window=20, guard=40, least=5, history=15)
 # For sessions that compact so often that the wide one finds no room between two compactions.
 NARROW = Scheme("narrow", window=10, guard=8, least=5, history=8)
 SCHEMES = (WIDE, NARROW)
+# For runs of Recompact, whose budgets are often so small that a few calls lie between two compactions.
+SHORT = Scheme("short", window=10, guard=4, least=2, history=4)
+RUN_SCHEMES = (*SCHEMES, SHORT)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from recompact.audit.intervals import SessionMean
 from recompact.audit.masking import safe, safe_line
 from recompact.audit.scoring import Assessment, Contrast, Group, Ranked
 from recompact.audit.shell import END
+from recompact.audit.worth import recorded_worth, sentences
 
 EXCERPT = 2_000
 
@@ -21,6 +22,7 @@ def plain(assessment: Assessment) -> dict[str, Any]:
         "scope": words.scope(assessment),
         "answer": list(words.answer(assessment)),
         "observational": list(words.OBSERVATIONAL),
+        "worth_of_the_score": list(sentences(recorded_worth())),
         "sessions": len(findings.sessions),
         "bytes": findings.size,
         "placebo_points": assessment.placebo_points,

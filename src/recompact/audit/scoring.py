@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from math import log10
 from statistics import fmean
 
-from recompact.audit.auditing import Audit
+from recompact.audit.auditing import OWN, Audit
 from recompact.audit.findings import Compacted, Session
 from recompact.audit.intervals import SessionMean, mean_of_sessions
 from recompact.audit.measures import MEASURES, PER, Measure, Point
-
-OWN = 8  # placebo points of a session by which its own habit is known; with fewer, those of all sessions serve
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def answer(assessment: Assessment) -> Iterator[str]:
             tokens = per.value / CHARACTERS_PER_TOKEN
             yield (
                 f"That is {interval(per)} characters per compaction beyond placebo, about "
-                f"{amount(tokens)} tokens, within the first 20 calls."
+                f"{amount(tokens)} tokens, within at most 20 calls."
             )
     elif main.difference.low is None:
         yield (

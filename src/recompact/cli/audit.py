@@ -15,6 +15,7 @@ from recompact.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from recompact.audit.auditing import Audit
     from recompact.audit.scoring import Assessment
 
 
@@ -29,22 +30,21 @@ def command(paths: tuple[Path, ...], out: Path, no_page: bool, top: int, look: b
     """Read transcripts and show what followed their compactions.
 
     A PATH is a transcript or a folder of them: Claude Code, Codex, pi, OpenClaw, OpenHands, Copilot CLI, OpenCode,
-    Gemini CLI, Hermes, Inspect, ATIF, or JSON lines of OpenAI messages. Without a path, the places are searched where
-    these harnesses keep their sessions on this machine. Nothing is written but the page.
+    Gemini CLI, Hermes, Inspect, ATIF, or JSON lines of OpenAI messages; or the file of a run of Recompact (.db).
+    Without a path, the places are searched where these harnesses keep their sessions on this machine. Nothing is
+    written but the page.
     """
-    from recompact.audit.auditing import audit_transcripts
     from recompact.audit.html import render
     from recompact.audit.masking import safe_line
     from recompact.audit.plain import plain
     from recompact.audit.scoring import assess
-    from recompact.harnesses.transcripts.registry import reader_of
     from recompact.outputs import check_page, write_page
 
     if not no_page:
         check_page(out)  # before the work
     places = paths or _usual_places(as_json)
     with console(stderr=True).status("reading transcripts"):
-        findings = audit_transcripts(places, reader_of)
+        findings = _audit(places)
         assessment = assess(findings)
     if not findings.sessions:
         why = safe_line("; ".join(f"{path}: {reason}" for path, reason in findings.passed.unreadable[:3]), 600)
@@ -59,6 +59,22 @@ def command(paths: tuple[Path, ...], out: Path, no_page: bool, top: int, look: b
         _show(assessment, top, None if no_page else out)
     if look and not no_page:
         click.launch(str(out.resolve()))
+
+
+def _audit(places: tuple[Path, ...]) -> Audit:
+    """Transcripts and runs of Recompact together."""
+    from recompact.audit.auditing import audit_transcripts
+    from recompact.harnesses.transcripts.registry import reader_of
+    from recompact.store.audited import audit_run
+    from recompact.store.runs import SUFFIX
+    from recompact.store.store import Store
+
+    runs = [path for path in places if path.suffix == SUFFIX]
+    audit = audit_transcripts(tuple(path for path in places if path not in runs), reader_of)
+    for path in runs:
+        with Store.read(path) as store:
+            audit += audit_run(store)
+    return audit
 
 
 def _usual_places(quiet: bool) -> tuple[Path, ...]:
@@ -76,6 +92,7 @@ def _usual_places(quiet: bool) -> tuple[Path, ...]:
 
 def _show(assessment: Assessment, top: int, page: Path | None) -> None:
     from recompact.audit import words
+    from recompact.audit.worth import recorded_worth, sentences
 
     out = console()
     out.print(words.scope(assessment), markup=False)
@@ -89,6 +106,10 @@ def _show(assessment: Assessment, top: int, page: Path | None) -> None:
     out.print()
     for text in words.OBSERVATIONAL:
         out.print(text, markup=False)
+    if assessment.scored:
+        out.print()
+        for text in sentences(recorded_worth()):
+            out.print(text, markup=False, style="dim")
     out.print()
     for text, suggestion in words.NEXT:
         out.print(f"{text} `{suggestion}`.", markup=False)
