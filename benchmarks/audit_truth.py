@@ -32,7 +32,7 @@ from recompact.audit.scoring import assess
 from recompact.audit.worth import FILE, STRATA, Stratum, Worth, sentences, stratum_of
 from recompact.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.outcome import BoundaryId
-from recompact.stats import Estimate, percentile_estimate, ranks, spearman
+from recompact.stats import Estimate, percentile_estimate, ranks, spearman, wilson
 from recompact.store.audited import audit_run
 from recompact.store.store import Store
 
@@ -112,8 +112,16 @@ def strata(cases: Sequence[Observed]) -> tuple[Stratum, ...]:
     for name in STRATA:
         inside = [case for case in cases if stratum_of(case.score or 0.0) == name]
         burden = fmean(case.burden for case in inside) if inside else None
-        out.append(Stratum(name, len(inside), over_tasks(inside, share), burden))
+        out.append(Stratum(name, len(inside), _with_room(over_tasks(inside, share), len(inside)), burden))
     return tuple(out)
+
+
+def _with_room(share: Estimate | None, cases: int) -> Estimate | None:
+    """The wider of the interval over tasks and Wilson's: where no case is harmful, no resample has one either."""
+    if share is None:
+        return None
+    wilsons = wilson(share.value, cases)
+    return Estimate(share.value, min(share.low, wilsons.low), max(share.high, wilsons.high))
 
 
 def measured(test: Sequence[Observed], train: Sequence[Observed], draws: int, command: str) -> Worth:
