@@ -5,19 +5,14 @@ Screenshots go to the directory that RECOMPACT_SCREENSHOTS names, or to a scratc
 
 from __future__ import annotations
 
-import base64
 import json
-import os
-import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
+from browsing import COLOURS, DESKTOP, PHONE, UNFOLD, Browser, contrast, needs_browser, open_browser
 from report_support import ALL_HOSTILE, SCRIPT, add_boundary
 
 from recompact.chat import Usage
@@ -33,15 +28,10 @@ from recompact.store.store import Store
 from recompact.template import default_template
 from recompact.trajectory import Score, Trajectory
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not BROWSER or not DRIVER, reason="chromium or chromedriver is not installed: make browser"
-)
+pytestmark = needs_browser
 
 TITLE = "What compaction does to a simulated agent"
 HOSTILE_TASK = f"task {SCRIPT}"
-PHONE, DESKTOP = 360, 1280
 
 
 @pytest.fixture(scope="module")
@@ -82,57 +72,10 @@ def plant_arm(path: Path) -> None:
                 write_trajectory(store, unit, made, phase=PHASE, run=run, groups=groups, seconds=0.0)
 
 
-@dataclass
-class Browser:
-    """A page in a browser, at a width and in a colour scheme."""
-
-    driver: Any
-    url: str
-    shots: Path
-
-    def show(self, width: int = DESKTOP, *, dark: bool = False, media: str = "") -> None:
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": [scheme]})
-        self.driver.get(self.url)
-
-    def ask(self, script: str, *arguments: object) -> Any:
-        """Scripts of the test run in the page; those of the page itself must not."""
-        return self.driver.execute_script(script, *arguments)
-
-    def shoot(self, name: str, whole: bool = False) -> Path:
-        more: dict[str, Any] = {}
-        if whole:
-            width, height = self.ask("return [innerWidth, document.documentElement.scrollHeight]")
-            clip = {"x": 0, "y": 0, "width": width, "height": min(height, 16000), "scale": 1}
-            more = {"captureBeyondViewport": True, "clip": clip}
-        taken = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png", **more})
-        self.shots.mkdir(parents=True, exist_ok=True)
-        path = self.shots / f"report-{name}.png"
-        path.write_bytes(base64.b64decode(taken["data"]))
-        return path
-
-
 @pytest.fixture(scope="module")
 def browser(page: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    from selenium import webdriver
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-
-    options = Options()
-    options.binary_location = str(BROWSER)
-    switches = "headless=new no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
-    for switch in (*switches.split(" "), "disable-component-update", "disable-sync", "hide-scrollbars"):
-        options.add_argument(f"--{switch}")
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    shots = Path(os.environ.get("RECOMPACT_SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
-    try:
-        yield Browser(driver, page.as_uri(), shots)
-    finally:
-        driver.quit()
+    with open_browser(page, tmp_path_factory.mktemp("browser")) as browser:
+        yield browser
 
 
 def test_planted_scripts_do_not_run_and_nothing_is_fetched(browser: Browser) -> None:
@@ -148,10 +91,7 @@ def test_planted_scripts_do_not_run_and_nothing_is_fetched(browser: Browser) -> 
     )
     assert browser.ask(f"{handlers}.length") == 0
     assert browser.driver.get_log("browser") == []
-    events = [json.loads(entry["message"])["message"] for entry in browser.driver.get_log("performance")]
-    asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-    # The browser fills its own start page from chrome://, which is no network.
-    assert [url for url in asked if not url.startswith(("data:", "chrome://"))] == [browser.url]
+    assert browser.requests() == [browser.url]
 
 
 def test_the_policy_would_stop_a_script_that_got_in(browser: Browser) -> None:
@@ -169,53 +109,18 @@ def test_the_policy_would_stop_a_script_that_got_in(browser: Browser) -> None:
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
 def test_the_page_itself_does_not_scroll_sideways(browser: Browser, width: int) -> None:
     browser.show(width)
-    browser.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
+    browser.ask(UNFOLD)
     assert browser.ask("return document.documentElement.scrollWidth") <= width
-    # What sticks out does so inside a region that scrolls and can be focused.
-    outside = """return [...document.querySelectorAll('main *')].filter(e =>
-        e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll')).map(e => e.outerHTML.slice(0, 90))"""
-    assert browser.ask(outside) == []
+    assert browser.sticking_out() == []
     scrolled = "return [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
     assert browser.ask(scrolled) > 0 or width == DESKTOP
-
-
-COLOURS = """
-const transparent = 'rgba(0, 0, 0, 0)';
-function behind(e) {
-  for (; e; e = e.parentElement) {
-    const colour = getComputedStyle(e).backgroundColor;
-    if (colour !== transparent) return colour;
-  }
-  return 'rgb(255, 255, 255)';
-}
-const found = {};
-for (const e of document.querySelectorAll('body *')) {
-  if (e.closest('svg') || !e.offsetParent) continue;
-  if (![...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())) continue;
-  const pair = getComputedStyle(e).color + ' on ' + behind(e);
-  found[pair] = found[pair] || e.outerHTML.slice(0, 80);
-}
-return found;
-"""
-
-
-def contrast(pair: str) -> float:
-    """The contrast of two colours as the accessibility guidelines define it."""
-
-    def luminance(colour: str) -> float:
-        parts = [int(n) / 255 for n in re.findall(r"\d+", colour)[:3]]
-        red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-    text, ground = map(luminance, pair.split(" on "))
-    return (max(text, ground) + 0.05) / (min(text, ground) + 0.05)
 
 
 def test_both_colour_schemes_can_be_read(browser: Browser) -> None:
     seen = []
     for dark in (False, True):
         browser.show(dark=dark)
-        browser.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
+        browser.ask(UNFOLD)
         pairs = browser.ask(COLOURS)
         assert len(pairs) > 5
         weak = {pair: f"{contrast(pair):.2f} in {where}" for pair, where in pairs.items() if contrast(pair) < 4.5}
