@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from recompact.audit.deeds import ASIDE, READING
+from recompact.audit.deeds import ASIDE, READING, Deed
 from recompact.audit.findings import Failure, Moment, Need, Refetch, Reread, Scene
 from recompact.audit.literals import Literal, contains, covers, literals
 from recompact.audit.measures import Horizon, Step, failed_again, refetched_of
@@ -13,6 +13,8 @@ from recompact.audit.session import CompactionEvent
 
 SUMMARY = 24_000  # characters of a summary that a case shows
 NEEDS = 400  # literals of one window that are looked up
+COMMAND = 200  # characters of a command that a summary could be expected to carry
+RUNNING = frozenset({"test", "other", "vcs-change"})
 
 
 class Text(NamedTuple):
@@ -100,10 +102,17 @@ def _used(window: Sequence[Step]) -> Iterator[tuple[Step, Literal]]:
     for step in window:
         if step.deed.kind in ASIDE:
             continue
-        for literal in literals(step.deed.query):
+        for literal in (*literals(step.deed.query), *_command(step.deed)):
             if literal.form not in forms and len(forms) < NEEDS:
                 forms.add(literal.form)
                 yield step, literal
+
+
+def _command(deed: Deed) -> Iterator[Literal]:
+    """The command of a call that builds, tests or otherwise runs something: how that is done has to be known."""
+    form = " ".join(deed.query.split())
+    if deed.line.startswith("$ ") and deed.kind in RUNNING and " " in form and len(form) <= COMMAND:
+        yield Literal("command", form, form)
 
 
 def searchable(texts: Iterable[str]) -> list[str]:
