@@ -24,6 +24,7 @@ from operator import mul
 from pathlib import Path
 from random import Random
 from statistics import fmean, pstdev
+from textwrap import fill
 
 from allocation import BUDGET, CACHE, collected, drawn, run_name
 from recompact.attribution.posterior import PAPER
@@ -36,6 +37,8 @@ from recompact.stats import Estimate, percentile_estimate, ranks, spearman, wils
 from recompact.store.audited import audit_run
 from recompact.store.store import Store
 
+DOCS = Path(__file__).parent.parent / "docs" / "audit.md"
+BEGIN, END = "<!-- worth -->", "<!-- /worth -->"
 WORLD = "the embedded world (pocket)"
 RESAMPLES = 2000
 
@@ -231,7 +234,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="seed of the first run (default: 0)")
     parser.add_argument("--limit", type=int, help="only so many tasks of each split")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--write", action="store_true", help=f"record the figures in src/recompact/audit/{FILE}")
+    parser.add_argument(
+        "--write", action="store_true", help=f"record the figures in src/recompact/audit/{FILE} and docs"
+    )
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     runs, draws, limit = (1, 40, 45) if args.quick else (args.runs, args.draws, args.limit)
@@ -246,7 +251,16 @@ def main() -> None:
     text = json.dumps(worth.to_json(), indent=2) + "\n"
     if args.write:
         Path(str(files("recompact.audit") / FILE)).write_text(text, encoding="utf-8")
+        DOCS.write_text(documented(DOCS.read_text(encoding="utf-8"), worth), encoding="utf-8")
     print(text) if args.json else show(worth)
+
+
+def documented(page: str, worth: Worth) -> str:
+    """The page with these figures in the place that it has for them."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    said = [fill(text.replace(worth.command, f"`{worth.command}`"), 120) for text in sentences(worth)]
+    return "\n".join([f"{before}{BEGIN}", *said, f"{END}{after}"])
 
 
 def _without_cache(given: Sequence[str]) -> list[str]:

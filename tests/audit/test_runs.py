@@ -78,6 +78,12 @@ def test_the_recorded_worth_is_whole_and_says_where_it_comes_from() -> None:
         assert ("none that can be told from zero" in said) or not estimate.low <= 0 <= estimate.high
 
 
+def test_the_documentation_has_the_recorded_figures() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
+    block = page.partition("<!-- worth -->")[2].partition("<!-- /worth -->")[0]
+    assert " ".join(block.replace("`", "").split()) == " ".join(sentences(recorded_worth()))
+
+
 def test_strata_have_edges_at_nothing_and_at_one_in_ten() -> None:
     assert [stratum_of(score) for score in (0.0, 0.999, 1.0)] == ["0", "below 1", "1 and above"]
 

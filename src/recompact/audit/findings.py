@@ -21,7 +21,7 @@ class Refetch:
     position: int  # the how-manyth call after the compaction, from 1
     chars: int
     share: float  # of the result's text
-    earlier: str  # the call whose result held most of it
+    earlier: str  # the call whose result held the largest part of it
     earlier_line: int
     age: int  # calls between that one and the compaction
     reading: bool

@@ -100,7 +100,13 @@ def sentences(worth: Worth) -> tuple[str, ...]:
         f"{_reading(worth.with_hazard)}. Of a harmful and a harmless compaction the harmful one had the higher score "
         f"with probability {_figure(worth.auc)}; 0.5 is chance{_chance(worth.auc)}.",
         f"Really harmful, by score: {'; '.join(_share(each) for each in worth.strata)}.",
+        f"So a high score {_says(worth.with_burden)} that a compaction cost steps, and {_says(worth.with_hazard)} that "
+        "it cost success: what was lost without a trace is not fetched again, and only verifying finds it.",
     )
+
+
+def _says(estimate: Estimate | None) -> str:
+    return "is a sign" if estimate is not None and estimate.low > 0 else "is no sign"
 
 
 def _figure(estimate: Estimate | None) -> str:
