@@ -158,3 +158,12 @@ def test_no_tilt_is_the_prior_itself() -> None:
     halved = tilted(published(), Tilt(burden=0.5))
     assert sum(halved.burdens) == pytest.approx(1)
     assert halved.rates == published().rates
+
+
+def test_a_file_that_is_no_run_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "bad.db").write_bytes(b"\x1b[31m no database at all" * 50)
+    for name in ("bad.db", "nowhere.db"):
+        done = recompact("audit", tmp_path / name, "--no-page", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+        assert "\x1b" not in done.stderr
