@@ -19,24 +19,25 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.allocation_parser import trajectory_facts
+from recompact.attribution.allocation_parser import audited_tilts, trajectory_facts
 from recompact.attribution.chained import Chained, Link, links_of, with_chained
 from recompact.attribution.detection import selected_by_all
 from recompact.attribution.effects import hazard_and_burden
 from recompact.attribution.halving import Halving
 from recompact.attribution.pool import sample, shuffled
 from recompact.attribution.posterior import PAPER
-from recompact.attribution.racing import Racing
+from recompact.attribution.prior import Tilt
+from recompact.attribution.racing import DEFAULT, Racing
 from recompact.attribution.uniform import Uniform
 from recompact.collection import collect
 from recompact.config import CompressorConfig, Config, RunConfig, SuiteConfig
-from recompact.embedded.simulation.truth import Draws, read_truth, run_truth, write_truth
+from recompact.embedded.simulation.truth import BoundaryTruth, Draws, read_truth, run_truth, write_truth
 from recompact.outcome import BoundaryId, Outcome, Outcomes
 from recompact.progress import Silent
 from recompact.stats import Estimate, pearson, percentile_estimate
@@ -58,6 +59,7 @@ class World:
     truth: Mapping[BoundaryId, Outcomes]  # other draws, which decide what is harmful
     links: Mapping[BoundaryId, Link]
     remaining: Mapping[BoundaryId, int]
+    tilts: Mapping[BoundaryId, Tilt] = field(default_factory=dict)  # what an audit of the trajectories says
 
 
 @dataclass(frozen=True)
@@ -110,24 +112,29 @@ def collected(config: Config, path: Path) -> Path:
     return path
 
 
+def run_name(split: str, limit: int | None, seed: int) -> str:
+    return f"{'allocation' if split == 'test' else split}-{limit or 'all'}-{seed}"
+
+
 def pooled(cache: Path, runs: int, draws: int, limit: int | None, first: int = 0) -> World:
     """The world of so many collected runs."""
     pool: dict[BoundaryId, Outcomes] = {}
     planted: dict[BoundaryId, Outcomes] = {}
     links: dict[BoundaryId, Link] = {}
     remaining: dict[BoundaryId, int] = {}
+    tilts: dict[BoundaryId, Tilt] = {}
     for seed in range(first, first + runs):
         config = Config(
             suite=SuiteConfig(split="test", limit=limit),
             compressor=CompressorConfig(budget=BUDGET),
             run=RunConfig(seed=seed),
         )
-        name = f"allocation-{limit or 'all'}-{seed}"
-        path = collected(config, cache / f"{name}.db")
-        truths = _drawn(path, draws)
+        path = collected(config, cache / f"{run_name('test', limit, seed)}.db")
+        truths = drawn(path, draws)
         # The same task is in every run: its unit says which one.
         with Store.read(path) as store:
             facts = [replace(f, unit=f"{seed}/{f.unit}") for f in trajectory_facts(store)]
+            tilts |= {BoundaryId(f"{seed}/{b.unit}", b.index): tilt for b, tilt in audited_tilts(store).items()}
         links.update(links_of(facts))
         for truth in truths:
             boundary = BoundaryId(f"{seed}/collect/{truth.task}", truth.index)
@@ -136,7 +143,7 @@ def pooled(cache: Path, runs: int, draws: int, limit: int | None, first: int = 0
             planted[boundary] = Outcomes(*({n: arm[n] for n in range(SAMPLED, draws)} for arm in (pre, post)))
             remaining[boundary] = config.run.step_limit - truth.step
     assert links.keys() <= pool.keys()
-    return World(pool, planted, links, remaining)
+    return World(pool, planted, links, remaining, tilts)
 
 
 class Lines(Silent):
@@ -152,7 +159,8 @@ class Lines(Silent):
             print(f"  {self._name}: {self._done} boundaries, {seconds:.0f} s", file=sys.stderr)
 
 
-def _drawn(path: Path, draws: int) -> Sequence[Any]:
+def drawn(path: Path, draws: int) -> list[BoundaryTruth]:
+    """So many continuations of each boundary and arm of a run; what is there already is not done again."""
     file = path.with_suffix(f".truth-{draws}.json")
     if not file.is_file():
         write_truth(run_truth(path, draws, Lines(path.stem)), file)
@@ -238,6 +246,29 @@ def goals(results: Mapping[str, Mapping[str, Tally]]) -> list[dict[str, Any]]:
     return out
 
 
+AUDITED = "… prior: audit"  # chained racing that starts from what an audit of the trajectories shows
+REACHING_SEEDS = 10
+HARMLESS = (0.02, 0.03, 0.05, DEFAULT.harmless, 0.1, 0.15, 0.2, 0.3)
+"""Probabilities of harm below which a race ends: the lower, the more draws."""
+GOAL = 1.2  # continuations per boundary
+
+
+def reaching(world: World, races: Mapping[str, Racing], seeds: int) -> dict[str, Any]:
+    """How many continuations per boundary each race takes to come to halving's F1, by ending races earlier or later."""
+
+    def point(allocation: Allocation) -> tuple[float, float]:
+        whole = sum(tallies(allocation, world, seeds).values(), Tally())
+        return FIGURES["continuations"](whole), FIGURES["f1"](whole)
+
+    _, wanted = point(Halving())
+    curves = {
+        name: [point(Chained(replace(race, rule=replace(race.rule, harmless=h)), world.links)) for h in HARMLESS]
+        for name, race in races.items()
+    }
+    least = {name: min((cost for cost, f1 in curve if f1 >= wanted), default=None) for name, curve in curves.items()}
+    return {"f1": wanted, "seeds": seeds, "harmless": HARMLESS, "curves": curves, "continuations": least, "goal": GOAL}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=Path, default=CACHE, help="where runs and pools are kept")
@@ -254,6 +285,8 @@ def main() -> None:
     racing = Racing(remaining=world.remaining)
     plain: list[Allocation] = [Uniform(3), Halving(), Chained(Halving(), world.links), racing]
     results = {each.name: tallies(each, world, seeds) for each in [*plain, Chained(racing, world.links)]}
+    audited = replace(racing, tilts=world.tilts)
+    results[AUDITED] = tallies(Chained(audited, world.links), world, seeds)
     report = {
         "boundaries": len(world.pool),
         "draws_of_the_truth": draws - SAMPLED,
@@ -272,6 +305,7 @@ def main() -> None:
             for name, chained in (("fresh", False), ("chained", True))
         },
         "goals": goals(results),
+        "reaching": reaching(world, {"chained racing": racing, AUDITED: audited}, min(seeds, REACHING_SEEDS)),
     }
     print(json.dumps(report, indent=2)) if args.json else show(report)
 
@@ -312,6 +346,12 @@ def show(report: Mapping[str, Any]) -> None:
             f" (goal: {goal['allowed']:.0%} at most), {goal['tokens']['value']:.0%} of the tokens, F1"
             f" {gain['value']:+.3f} ({gain['low']:+.3f} to {gain['high']:+.3f}): {'met' if goal['met'] else 'not met'}"
         )
+    reach = report["reaching"]
+    print(f"continuations per boundary to reach halving's F1 of {reach['f1']:.3f}, by ending races earlier or later:")
+    for name, cost in reach["continuations"].items():
+        curve = ", ".join(f"{draws:.2f} {f1:.3f}" for draws, f1 in reach["curves"][name])
+        met = "" if name != AUDITED else f" (goal: {GOAL}, {'met' if cost and cost <= GOAL else 'not met'})"
+        print(f"  {name}: {f'{cost:.2f}' if cost else 'not reached'}{met}; draws and F1: {curve}")
 
 
 def _cell(mean: Mapping[str, float]) -> str:

@@ -166,6 +166,7 @@ class VerifyConfig:
     hazard: Threshold = 0.5  # success lost
     burden: Threshold = 5.0  # steps added
     allocation: str = "halving"  # or uniform:N, racing, chained, chained:racing
+    prior: Literal["published", "audit"] = "published"  # racing only: "audit" starts from what trajectories show
     half: Literal["even", "up"] = "even"  # how halving rounds half of an odd number; even as in the paper's table
 
 
@@ -390,6 +391,9 @@ def _contradictions(config: Config, text: str) -> list[str]:
     if not re.fullmatch(ALLOCATION, config.verify.allocation):
         at = _line(text, ("verify", "allocation"))
         out.append(f"{at}[verify] allocation = {config.verify.allocation!r} must be {ALLOCATIONS}")
+    if config.verify.prior == "audit" and not config.verify.allocation.endswith("racing"):
+        at = _line(text, ("verify", "prior"))
+        out.append(f'{at}[verify] prior = "audit" is for racing: set allocation = "racing" or "chained:racing"')
     if config.compressor.rendering == "appended" and config.compressor.scope != "prefix":
         at = _line(text, ("compressor", "rendering"))
         out.append(f'{at}[compressor] rendering = "appended" shows the prefix: set scope = "prefix"')

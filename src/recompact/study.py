@@ -214,7 +214,7 @@ async def open_study(
         if config.file is not None and config.file.is_file():
             note_config(store, config.file)
         spending = Spending(config.ceiling.tokens, config.ceiling.money)
-        prices = {name: _price(config.models.get(name)) for name in clients}
+        prices = {name: price_of(config.models.get(name)) for name in clients}
         for (name, _), usage in store.spent().items():
             spending.add(usage, prices.get(name, Price()))
         count = counter(config.run.counter)
@@ -355,7 +355,8 @@ def _run_file(config: Config, run: Path | str | None) -> Path:
     return run_path(str(name), config.directory / config.run.directory)
 
 
-def _price(settings: ModelConfig | None) -> Price:
+def price_of(settings: ModelConfig | None) -> Price:
+    """What a model costs by its table in the config; nothing where it has none."""
     if settings is None:
         return Price()
     return Price(settings.price.input, settings.price.output, settings.price.cached)

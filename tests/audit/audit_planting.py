@@ -108,8 +108,10 @@ def script(rng: random.Random, keeps: bool) -> Script:
     lost_late: dict[str, Any] = {"plants": {"refetch", "reread"}, "missing": {late[len(CWD) + 1 :]}}
     after.append(read(late, 1, files[late], **({} if keeps else lost_late)))
     command, error = setup[0]
-    after.append(shell(command, f"Collecting packages\n{error}", failed=True, plants={"failure"}))
-    after.append(shell(setup[1][0], "Successfully installed"))  # the same command, which works now
+    after.append(shell(command, f"Collecting packages\n{error}", failed=True, plants={"failure"}, missing={command}))
+    after.append(
+        shell(setup[1][0], "Successfully installed", missing={setup[1][0]})
+    )  # the same command, which works now
     after.append(shell(f"pip install {word()}", f"ERROR: No matching distribution found for {word()}", failed=True))
     after += [change(fresh[0]), shell("pytest -q", f"FAILED test_{word()}: AssertionError: {word()}", failed=True)]
     after += [

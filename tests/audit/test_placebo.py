@@ -10,7 +10,7 @@ from audit_planting import CWD, Compact, Deed, Said, Script, claude_code, read
 from hypothesis import given, strategies as st
 
 from recompact.audit.auditing import audit_transcripts
-from recompact.audit.intervals import LEAST, estimate
+from recompact.audit.intervals import LEAST, mean_of_sessions
 from recompact.audit.scoring import Assessment, assess
 from recompact.audit.visibility import intervals, numbered
 from recompact.harnesses.transcripts.registry import reader_of
@@ -83,8 +83,8 @@ def test_one_session_is_no_interval(tmp_path: Path) -> None:
 def test_intervals_cover_the_mean(shift: float) -> None:
     rng = random.Random(5)
     covered = 0
-    for seed in range(60):
-        made = estimate([shift + rng.gauss(0, 1) for _ in range(20)], seed)
+    for _ in range(60):
+        made = mean_of_sessions([shift + rng.gauss(0, 1) for _ in range(20)])
         assert made is not None
         assert made.low is not None
         assert made.high is not None
@@ -93,7 +93,7 @@ def test_intervals_cover_the_mean(shift: float) -> None:
 
 
 def test_few_sessions_have_no_interval() -> None:
-    made = estimate([1.0] * (LEAST - 1))
+    made = mean_of_sessions([1.0] * (LEAST - 1))
     assert made is not None
     assert made.low is None
 

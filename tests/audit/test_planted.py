@@ -71,6 +71,25 @@ def test_a_fact_that_survived_one_summary_and_not_the_next(tmp_path: Path) -> No
     assert not needs["build_the_one"].covered
 
 
+def test_a_command_is_a_literal_that_a_summary_can_carry(tmp_path: Path) -> None:
+    build, check = "make -C firmware BOARD=q7 image", "tox -e py311 -- -x"
+    script: Script = [shell(build, "built"), shell(check, "passed"), shell("ls src", "a.py b.py")]
+    script.append(Compact(f"Build with `{build}`.", 0))
+    script += [
+        shell(build, "built"),
+        shell(check, "passed"),
+        shell("ls src", "a.py b.py"),
+        shell("make new", "no rule"),
+    ]
+    (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
+    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    needs = session.compactions[0].needs
+    assert {need.literal.form: need.covered for need in needs if need.literal.kind == "command"} == {
+        build: True,
+        check: False,
+    }
+
+
 def test_what_the_harness_attached_again_was_not_fetched_again(tmp_path: Path) -> None:
     text = "\n".join(f"a line of the file, number {n}, which is long enough" for n in range(30))
     script: Script = [shell("cat a.py", text), Compact("Summary.", 0), shell("cat a.py", text)]

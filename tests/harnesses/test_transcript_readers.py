@@ -269,7 +269,7 @@ def test_inspect_keeps_what_the_next_input_holds(tmp_path: Path) -> None:
     )
     (session,) = audited(path)
     (found,) = session.compactions
-    assert (found.dropped_calls, found.kept_calls, found.case.summary) == (1, 1, "What happened so far.")
+    assert (found.dropped_calls, found.kept_calls, found.scene.summary) == (1, 1, "What happened so far.")
 
 
 @real

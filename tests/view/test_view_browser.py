@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -16,7 +15,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from browser_support import COLOURS, DESKTOP, PHONE, Browser, contrast, needs_browser, open_browser
+from browsing import COLOURS, DESKTOP, PHONE, UNFOLD, Browser, contrast, needs_browser, open_browser
 from report_support import ALL_HOSTILE, SCRIPT, make_evaluation, make_verified
 
 from recompact.view.server import serve
@@ -70,7 +69,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     home = tmp_path_factory.mktemp("runs")
     make_verified(home / "verified.db", ["all is well", SCRIPT, ALL_HOSTILE])
     make_evaluation(home / "evaluated.db", tasks=[f"task {SCRIPT}"])
-    with served(home) as address, open_browser(address, tmp_path_factory.mktemp("chromium")) as opened:
+    with served(home) as address, open_browser(address, tmp_path_factory.mktemp("chromium"), "view") as opened:
         yield opened
 
 
@@ -92,9 +91,7 @@ def test_planted_scripts_do_not_run_and_only_the_viewer_is_asked(browser: Browse
     assert browser.ask("return document.scripts.length") == 1
     assert browser.ask("return document.querySelectorAll('img, iframe, object, embed, base').length") == 0
     assert browser.driver.get_log("browser") == []
-    events = [json.loads(entry["message"])["message"] for entry in browser.driver.get_log("performance")]
-    asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-    assert [url for url in asked if not url.startswith(("data:", "chrome://", browser.url))] == []
+    assert [url for url in browser.requests() if not url.startswith(browser.url)] == []
 
 
 def test_the_policy_would_stop_a_script_that_got_in(browser: Browser) -> None:
@@ -112,13 +109,13 @@ def test_the_policy_would_stop_a_script_that_got_in(browser: Browser) -> None:
 def test_no_page_scrolls_sideways_and_both_schemes_can_be_read(browser: Browser, page: str) -> None:
     for width, dark in ((PHONE, False), (DESKTOP, True)):
         show(browser, page, width, dark=dark)
-        browser.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
+        browser.ask(UNFOLD)
         assert browser.ask("return document.documentElement.scrollWidth") <= width
         weak = {pair: where for pair, where in browser.ask(COLOURS).items() if contrast(pair) < 4.5}
         assert not weak
-        browser.shoot(f"view-{page}-{'dark' if dark else 'phone'}")
+        browser.shoot(f"{page}-{'dark' if dark else 'phone'}")
     show(browser, page)
-    assert browser.shoot(f"view-{page}").stat().st_size > 8_000
+    assert browser.shoot(page).stat().st_size > 8_000
 
 
 def keys(browser: Browser, *words: str) -> None:

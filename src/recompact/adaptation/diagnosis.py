@@ -150,9 +150,9 @@ class Diagnosis:
         )
 
 
-async def diagnose(optimizer: Optimizer, evidence: BoundaryEvidence) -> Diagnosis:
+async def diagnose(optimizer: Optimizer, evidence: BoundaryEvidence, question: str = PROMPT) -> Diagnosis:
     """One boundary's diagnosis."""
-    prompt = PROMPT.format(evidence=evidence.text, mechanisms=", ".join(MECHANISMS))
+    prompt = question.format(evidence=evidence.text, mechanisms=", ".join(MECHANISMS))
 
     def check(value: Any) -> Diagnosis:
         return checked(value, evidence)

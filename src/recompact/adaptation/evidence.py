@@ -93,19 +93,26 @@ def described(
     evidence: Evidence, task: str, scope: Scope, budget: int, count: TokenCounter, rest: Sequence[Turn] = ()
 ) -> BoundaryEvidence:
     """One boundary as text, in at most so many tokens."""
-    blocks: list[_Block] = []
+    blocks: list[Block] = []
     for in_segment, in_continuations in LEVELS:
         blocks = _blocks(evidence, task, scope, in_segment, in_continuations, rest)
         if count(_text(blocks)) <= budget:
             break
-    else:
+    effect = evidence.finding.effect
+    return assembled(evidence.finding.id, effect.channel if effect else "none", blocks, budget, count)
+
+
+def assembled(
+    id: BoundaryId, channel: str, blocks: Sequence[Block], budget: int, count: TokenCounter
+) -> BoundaryEvidence:
+    """Evidence from its blocks, which lose their middles where they are too long together."""
+    if count(_text(blocks)) > budget:
         blocks = _fitted(blocks, budget, count)
     text = _text(blocks)
-    effect = evidence.finding.effect
     whole = joined("\n", [each.excerpt for each in blocks])
     return BoundaryEvidence(
-        id=evidence.finding.id,
-        channel=effect.channel if effect else "none",
+        id=id,
+        channel=channel,
         text=text,
         tokens=count(text),
         lines={label: line for each in blocks for label, line in each.lines},
@@ -115,7 +122,7 @@ def described(
 
 
 @dataclass(frozen=True)
-class _Block:
+class Block:
     """One part of the evidence, its lines labelled."""
 
     tag: str
@@ -132,16 +139,17 @@ class _Block:
         return [(match[1], match[2]) for match in matches if match]
 
 
-def _text(blocks: Sequence[_Block]) -> str:
+def _text(blocks: Sequence[Block]) -> str:
     return "\n".join(each.rendered for each in blocks)
 
 
-def _labelled(tag: str, label: str, excerpt: Excerpt, **attributes: object) -> _Block:
+def labelled(tag: str, label: str, excerpt: Excerpt, **attributes: object) -> Block:
+    """A block whose lines can be cited."""
     lines = [f"{label}{number}| {line}" for number, line in enumerate(excerpt.text.splitlines(), 1)]
-    return _Block(tag, Excerpt("\n".join(lines)).counting(excerpt), attributes)
+    return Block(tag, Excerpt("\n".join(lines)).counting(excerpt), attributes)
 
 
-def _fitted(blocks: Sequence[_Block], budget: int, count: TokenCounter) -> list[_Block]:
+def _fitted(blocks: Sequence[Block], budget: int, count: TokenCounter) -> list[Block]:
     """Blocks without the middle of those that are too long; labels stay what they were."""
     sizes = [count(each.rendered) for each in blocks]
     tags = [count(block(each.tag, "", **each.attributes)) for each in blocks]
@@ -152,36 +160,36 @@ def _fitted(blocks: Sequence[_Block], budget: int, count: TokenCounter) -> list[
             fitted.append(each)
         else:
             excerpt = without_middle(each.excerpt.text, share - tag, count)
-            fitted.append(_Block(each.tag, excerpt.counting(each.excerpt), each.attributes))
+            fitted.append(Block(each.tag, excerpt.counting(each.excerpt), each.attributes))
     return fitted
 
 
 def _blocks(
     evidence: Evidence, task: str, scope: Scope, in_segment: int | None, long: int, rest: Sequence[Turn]
-) -> list[_Block]:
+) -> list[Block]:
     pre, post = evidence.boundary.pre, evidence.boundary.post
-    blocks = [_labelled("prefix", PREFIX, Excerpt(quoted_prefix(pre.prefix)))] if scope == "prefix" else []
+    blocks = [labelled("prefix", PREFIX, Excerpt(quoted_prefix(pre.prefix)))] if scope == "prefix" else []
     if task:
-        blocks.append(_labelled("task", TASK, Excerpt(task)))
+        blocks.append(labelled("task", TASK, Excerpt(task)))
     if pre.summary:
-        blocks.append(_labelled("previous-summary", PREVIOUS, Excerpt(pre.summary.text)))
+        blocks.append(labelled("previous-summary", PREVIOUS, Excerpt(pre.summary.text)))
     segment = joined("\n", [shown_turn(turn, in_segment) for turn in pre.before_last().turns])
-    blocks.append(_labelled("segment", SEGMENT, segment))
-    blocks.append(_labelled("summary", SUMMARY, Excerpt(post.summary.text if post.summary else "")))
+    blocks.append(labelled("segment", SEGMENT, segment))
+    blocks.append(labelled("summary", SUMMARY, Excerpt(post.summary.text if post.summary else "")))
     if pre.last:
-        blocks.append(_labelled("last-turn", LAST, shown_turn(pre.last, in_segment)))
-    blocks.append(_Block("effect", Excerpt(_effect(evidence)), {}))
+        blocks.append(labelled("last-turn", LAST, shown_turn(pre.last, in_segment)))
+    blocks.append(Block("effect", Excerpt(_effect(evidence)), {}))
     if evidence.needed:
-        blocks.append(_labelled("missing-facts", FACTS, Excerpt("\n".join(evidence.needed))))
+        blocks.append(labelled("missing-facts", FACTS, Excerpt("\n".join(evidence.needed))))
     for number, continuation in enumerate(evidence.continuations, 1):
         shown = _continuation(continuation, _divergence(evidence, continuation), long)
         row = continuation.row
-        blocks.append(_labelled("continuation", f"C{number}.", shown, number=number, arm=row.arm, draw=row.draw))
+        blocks.append(labelled("continuation", f"C{number}.", shown, number=number, arm=row.arm, draw=row.draw))
     if rest:
         note = "the collected trajectory itself, which went on from the summary; later compactions are part of it"
         shown = joined("\n", [Excerpt(note), *(shown_turn(turn, long) for turn in rest)])
         number = len(evidence.continuations) + 1
-        blocks.append(_labelled("continuation", f"C{number}.", shown, number=number, arm="POST", draw="trajectory"))
+        blocks.append(labelled("continuation", f"C{number}.", shown, number=number, arm="POST", draw="trajectory"))
     return blocks
 
 

@@ -107,7 +107,7 @@ def changes(study: Study, adaptation: Adaptation, winner: Candidate | None) -> s
         return "\n".join(lines)
     why = adaptation.method.reasons(study.store)
     for part in ("first", "update"):
-        lines += [f"## {part}.md", "", *_sections(study.template, winner.template, part)]
+        lines += [f"## {part}.md", "", *section_changes(study.template, winner.template, part)]
     lines += ["## Clauses and the compactions they answer", ""]
     for clause in winner.clauses:
         flag = " **(tells the agent how to act: look at this one)**" if clause.tells_agent else ""
@@ -119,7 +119,7 @@ def changes(study: Study, adaptation: Adaptation, winner: Candidate | None) -> s
     return "\n".join(lines)
 
 
-def _sections(before: Template, after: Template, part: str) -> list[str]:
+def section_changes(before: Template, after: Template, part: str) -> list[str]:
     """The guidance that was added to and taken from each section."""
     out: list[str] = []
     if headings(before.part(part)) != headings(after.part(part)):

@@ -13,11 +13,16 @@ from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained, TrajectoryFacts, links_of, with_chained
 from recompact.attribution.halving import Halving
 from recompact.attribution.posterior import Thresholds
+from recompact.attribution.prior import Prior, Tilt
 from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.uniform import Uniform
+from recompact.audit.odds import features
+from recompact.audit.scoring import assess
+from recompact.audit.worth import recorded_worth
 from recompact.config import ALLOCATION, ALLOCATIONS, VerifyConfig
 from recompact.errors import InputError
 from recompact.outcome import BoundaryId, Outcomes
+from recompact.store.audited import audit_run
 from recompact.store.runs import boundary_rows, trajectories
 from recompact.store.store import Store
 
@@ -40,7 +45,8 @@ def _plain(name: str, store: Store, settings: VerifyConfig, run: Mapping[str, in
         return Uniform(int(number or 3), thresholds)
     if kind == "racing":
         remaining = {BoundaryId(r.unit, r.index): run["step_limit"] - r.step for r in boundary_rows(store)}
-        return Racing(StoppingRule(thresholds), remaining)
+        tilts = audited_tilts(store) if settings.prior == "audit" else {}
+        return Racing(StoppingRule(thresholds), remaining, tilts)
     return Halving(thresholds=thresholds, seed=run["seed"], half=settings.half)
 
 
@@ -56,6 +62,23 @@ def trajectory_facts(store: Store) -> list[TrajectoryFacts]:
 def outcomes_seen_by(allocation: Allocation, outcomes: Mapping[BoundaryId, Outcomes]) -> Mapping[BoundaryId, Outcomes]:
     """The outcomes that an allocation judges by: with chained draws where it chains."""
     return with_chained(outcomes, allocation.links) if isinstance(allocation, Chained) else outcomes
+
+
+def audited_tilts(store: Store) -> dict[BoundaryId, Tilt]:
+    """What an audit of the collected trajectories says about each boundary, before any draw of it."""
+    worth = recorded_worth()
+    tilts = {}
+    for each in assess(audit_run(store)).ranked:
+        observed = features(each)
+        tilt = Tilt(worth.hazard_odds.ratio(observed), worth.burden_odds.ratio(observed))
+        tilts[BoundaryId(each.session.member, each.found.ordinal)] = tilt
+    return tilts
+
+
+def prior_seen_by(allocation: Allocation, prior: Prior, boundary: BoundaryId) -> Prior:
+    """The prior by which an allocation judges a boundary."""
+    inner = allocation.inner if isinstance(allocation, Chained) else allocation
+    return inner.prior(prior, boundary) if isinstance(inner, Racing) else prior
 
 
 def cap_of(allocation: Allocation) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by
+from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by, prior_seen_by
 from recompact.attribution.determinism import copied_arms, without_copies
 from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.further_draws import further_outcomes
@@ -105,9 +105,8 @@ def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
     for row in boundary_rows(store):
         id = BoundaryId(row.unit, row.index)
         outcomes = judged.get(id, Outcomes())
-        effect = partial(
-            effect_of, thresholds=thresholds, remaining=store.metadata.step_limit - row.step, prior=priors.of(id)
-        )
+        prior = prior_seen_by(allocation, priors.of(id), id)
+        effect = partial(effect_of, thresholds=thresholds, remaining=store.metadata.step_limit - row.step, prior=prior)
         confirming = fresh.get(id, Outcomes())
         own_summaries = Outcomes(confirming.pre or outcomes.pre, summaries.get(id, Outcomes()).post)
         finding = Finding(

@@ -172,14 +172,17 @@ def _first_moment(weights: Sequence[float]) -> float:
     return sum(weight * rate for weight, rate in zip(weights, RATES, strict=True))
 
 
-def doubt_after(pre: Sequence[float], post: Sequence[float], threshold: float, arm: ContinuationArm) -> float:
+def doubt_after(
+    pre: Sequence[float], post: Sequence[float], threshold: float, arm: ContinuationArm, prior: Prior | None = None
+) -> float:
     """E[P (1 - P)] with P = P(H >= tau_H), once one more draw of the arm has come back."""
-    return _doubt_after(sum(pre), len(pre), sum(post), len(post), threshold, arm)
+    return _doubt_after(prior or published(), sum(pre), len(pre), sum(post), len(post), threshold, arm)
 
 
 @lru_cache(maxsize=65536)
-def _doubt_after(pre_won: float, pre: int, post_won: float, post: int, threshold: float, arm: ContinuationArm) -> float:
-    prior = published()
+def _doubt_after(
+    prior: Prior, pre_won: float, pre: int, post_won: float, post: int, threshold: float, arm: ContinuationArm
+) -> float:
     success = _Rates.after(prior, pre_won, pre - pre_won, post_won, post - post_won).success(arm)
     in_pre, in_post = (1, 0) if arm == "PRE" else (0, 1)
     won = _between(prior, pre_won + in_pre, pre + in_pre, post_won + in_post, post + in_post, threshold)

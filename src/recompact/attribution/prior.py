@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from recompact.models.journal import seed_of
@@ -40,6 +40,7 @@ RATES = tuple((2 * n + 1) / (2 * _CELLS) for n in range(_CELLS))
 _EDGES = tuple(5 * math.sinh(n / 12) / math.sinh(1) for n in range(-42, 43))
 BURDEN_CELLS = tuple(pairwise(_EDGES))
 """Added steps in cells that widen to both sides, to 70; 0 and 5 are edges."""
+_SEVERE = 42 + 12  # the edge at 5
 BURDENS = tuple((low + high) / 2 for low, high in BURDEN_CELLS)
 
 
@@ -70,6 +71,31 @@ def published() -> Prior:
     inner = [t_cdf(edge / scale + at_zero, BURDEN_FREEDOM) for edge in _EDGES[1:-1]]
     burdens = tuple(high - low for low, high in zip([0.0, *inner], [*inner, 1.0], strict=True))
     return Prior(rates, SEVERE_HAZARD / apart(rates, rates, 0.5), burdens, DISPERSION * LENGTH)
+
+
+@dataclass(frozen=True)
+class Tilt:
+    """By how much an observation multiplies the odds of severe harm, apart from any draw: of H, and of B."""
+
+    hazard: float = 1.0
+    burden: float = 1.0
+
+
+UNTILTED = Tilt()
+
+
+@lru_cache(maxsize=65536)
+def tilted(prior: Prior, tilt: Tilt) -> Prior:
+    """The prior of one boundary of which something was observed. What draws then say is weighed as under any prior."""
+    if tilt == UNTILTED:
+        return prior
+    changed = prior.changed * tilt.hazard / (1 - prior.changed + prior.changed * tilt.hazard)
+    weights = [
+        weight * (tilt.burden if low >= _EDGES[_SEVERE] else 1.0)
+        for weight, (low, _) in zip(prior.burdens, BURDEN_CELLS, strict=True)
+    ]
+    whole = sum(weights)
+    return replace(prior, changed=changed, burdens=tuple(weight / whole for weight in weights))
 
 
 def apart(pre: Sequence[float], post: Sequence[float], threshold: float) -> float:

@@ -23,7 +23,7 @@ from recompact.attribution.posterior import (
     probability_harmful,
     probability_hazard,
 )
-from recompact.attribution.prior import BASE_RATE, learned
+from recompact.attribution.prior import BASE_RATE, UNTILTED, Prior, Tilt, learned, published, tilted
 from recompact.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
 
 
@@ -51,12 +51,13 @@ class Racing:
     """Sequential verification: draws are spent under the published prior, and judged under the one that the run teaches
     once all are there, with all draws that the run has.
 
-    `remaining` has the steps that could still be taken at a boundary, where they are known. A boundary is retained if
-    it is more probably harmful than not.
+    `remaining` has the steps that could still be taken at a boundary, where they are known, and `tilts` what was
+    observed of it beside draws. A boundary is retained if it is more probably harmful than not.
     """
 
     rule: StoppingRule = DEFAULT
     remaining: Mapping[BoundaryId, int] = field(default_factory=dict)
+    tilts: Mapping[BoundaryId, Tilt] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -76,8 +77,9 @@ class Racing:
         for boundary, own in outcomes.items():
             if not own.pre or not own.post or self.race(boundary, own).next is not None:
                 continue
+            prior = self.prior(priors.of(boundary), boundary)
             harmful = probability_harmful(
-                own, self.rule.thresholds, remaining=self.remaining.get(boundary), prior=priors.of(boundary)
+                own, self.rule.thresholds, remaining=self.remaining.get(boundary), prior=prior
             )
             if harmful >= RETAINED:
                 effect = hazard_and_burden(tuple(own.pre.values()), tuple(own.post.values()))
@@ -86,7 +88,13 @@ class Racing:
 
     def race(self, boundary: BoundaryId, outcomes: Outcomes) -> Race:
         """How far one boundary has come."""
-        return _replayed(self.rule, self.remaining.get(boundary), _in_order(outcomes.pre), _in_order(outcomes.post))
+        prior = self.prior(published(), boundary)
+        pre, post = _in_order(outcomes.pre), _in_order(outcomes.post)
+        return _replayed(self.rule, prior, self.remaining.get(boundary), pre, post)
+
+    def prior(self, usual: Prior, boundary: BoundaryId) -> Prior:
+        """The prior of one boundary."""
+        return tilted(usual, self.tilts.get(boundary, UNTILTED))
 
 
 ArmDraws = tuple[tuple[float, int], ...]
@@ -112,7 +120,7 @@ def _in_order(draws: Mapping[int, Outcome]) -> ArmDraws:
 
 
 @lru_cache(maxsize=65536)
-def _replayed(rule: StoppingRule, remaining: int | None, pre: ArmDraws, post: ArmDraws) -> Race:
+def _replayed(rule: StoppingRule, prior: Prior, remaining: int | None, pre: ArmDraws, post: ArmDraws) -> Race:
     """The race replayed from its start, with the draws that are there."""
     race = Race()
     while race.next is not None:
@@ -120,22 +128,22 @@ def _replayed(rule: StoppingRule, remaining: int | None, pre: ArmDraws, post: Ar
         if used == len(pre if race.next == "PRE" else post):
             break
         if race.next == "PRE":
-            race = _judged(rule, remaining, pre[: used + 1], race.post)
+            race = _judged(rule, prior, remaining, pre[: used + 1], race.post)
         else:
-            race = _judged(rule, remaining, race.pre, post[: used + 1])
+            race = _judged(rule, prior, remaining, race.pre, post[: used + 1])
     return race
 
 
 @lru_cache(maxsize=65536)
-def _judged(rule: StoppingRule, remaining: int | None, pre: ArmDraws, post: ArmDraws) -> Race:
+def _judged(rule: StoppingRule, prior: Prior, remaining: int | None, pre: ArmDraws, post: ArmDraws) -> Race:
     """The posterior after these draws, and what it asks for."""
     values, post_values = [value for value, _ in pre], [value for value, _ in post]
     steps, post_steps = [steps for _, steps in pre], [steps for _, steps in post]
-    hazard = probability_hazard(values, post_values, rule.thresholds.hazard)
+    hazard = probability_hazard(values, post_values, rule.thresholds.hazard, prior)
     if clearly_helped(values, post_values):
         burden = 0.0
     else:
-        burden = probability_burden(steps, post_steps, rule.thresholds.burden, remaining)
+        burden = probability_burden(steps, post_steps, rule.thresholds.burden, remaining, prior)
     harmful = 1 - (1 - hazard) * (1 - burden)
     if not post:
         # A low base rate settles nothing, and neither does one PRE draw that left little to lose or to add.
@@ -143,7 +151,7 @@ def _judged(rule: StoppingRule, remaining: int | None, pre: ArmDraws, post: ArmD
     if not rule.harmless <= harmful <= rule.harmful or len(pre) + len(post) >= rule.cap:
         return Race(pre, post, harmful, None)
     if hazard * (1 - hazard) >= burden * (1 - burden):
-        doubts = {arm: doubt_after(values, post_values, rule.thresholds.hazard, arm) for arm in ARMS}
+        doubts = {arm: doubt_after(values, post_values, rule.thresholds.hazard, arm, prior) for arm in ARMS}
     else:
         doubts = {"PRE": -_gain(Lengths.of(steps)), "POST": -_gain(Lengths.of(post_steps))}
     return Race(pre, post, harmful, "PRE" if doubts["PRE"] < doubts["POST"] else "POST")

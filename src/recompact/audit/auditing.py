@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from recompact.audit.files import Passed, Record, Transcript, Unreadable, find, sample
 from recompact.audit.findings import Session
 from recompact.audit.ledger import Ledger
+from recompact.audit.measures import RUN_SCHEMES
 from recompact.audit.session import Event, NewSession, Tally
 
 
@@ -24,21 +25,27 @@ class TranscriptReader(Protocol):
     def read(self) -> Callable[[Iterable[Record], Tally], Iterator[Event]]: ...
 
 
+RECOMPACT = "recompact"  # the harness of trajectories that Recompact itself recorded
+OWN = 8  # placebo points by which the habit of a session, a harness or a run is known
+
 ReaderOf = Callable[[list[Any], Path], TranscriptReader | None]
 
 
 @dataclass(frozen=True)
-class Findings:
+class Audit:
     """All sessions that were read, and what was passed over."""
 
     sessions: tuple[Session, ...]
     passed: Passed
     size: int  # bytes
 
+    def __add__(self, other: Audit) -> Audit:
+        return Audit((*self.sessions, *other.sessions), self.passed, self.size + other.size)
+
 
 def audit_transcripts(
     paths: tuple[Path, ...], reader_of: ReaderOf, progress: Callable[[Transcript], None] | None = None
-) -> Findings:
+) -> Audit:
     """Audit every transcript in these files and folders."""
     passed = Passed()
     sessions: list[Session] = []
@@ -61,7 +68,29 @@ def audit_transcripts(
             # A format that has changed must not cost the audit of all the others.
             why = f"its records are not of the shape that is known ({type(error).__name__}: {error})"
             passed.unreadable.append((transcript.path, why))
-    return Findings(tuple(_without_copies(sessions)), passed, size)
+    return Audit(tuple(_without_copies(sessions)), passed, size)
+
+
+def audit_trajectory(events: Iterable[Event], path: Path, unit: str) -> Session:
+    """Audit one trajectory of a run; the schemes of runs are measured side by side."""
+    ledger = Ledger(Tally(), RUN_SCHEMES)
+    for event in events:
+        ledger.take(event)
+    return ledger.close(path, unit, RECOMPACT)
+
+
+def in_one_scheme(sessions: Sequence[Session]) -> tuple[Session, ...]:
+    """The trajectories of one run, which are compared with one another, in the widest scheme that fits most of them.
+
+    It fits where at least half of the compactions can be measured and there is a control to compare them with.
+    """
+    compactions = [found for session in sessions for found in session.compactions]
+    for scheme in RUN_SCHEMES:
+        measured = sum(scheme.name in found.points for found in compactions)
+        control = sum(len(session.placebos[scheme.name]) for session in sessions if session.compactions)
+        if 2 * measured >= len(compactions) and control >= OWN:
+            break
+    return tuple(replace(session, scheme=scheme.name) for session in sessions)
 
 
 def _audit(transcript: Transcript, reader: TranscriptReader) -> Iterator[Session]:
@@ -69,11 +98,11 @@ def _audit(transcript: Transcript, reader: TranscriptReader) -> Iterator[Session
     ledger = Ledger(tally)
     for event in reader.read(transcript.open(tally), tally):
         if isinstance(event, NewSession):
-            yield ledger.close(transcript, reader.harness)
+            yield ledger.close(transcript.path, transcript.member, reader.harness)
             ledger = Ledger(Tally())
         else:
             ledger.take(event)
-    yield ledger.close(transcript, reader.harness)
+    yield ledger.close(transcript.path, transcript.member, reader.harness)
 
 
 def _without_copies(sessions: list[Session]) -> Iterator[Session]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from recompact.audit.deeds import ASIDE, READING
-from recompact.audit.findings import Case, Failure, Moment, Need, Refetch, Reread
+from recompact.audit.deeds import ASIDE, READING, Deed
+from recompact.audit.findings import Failure, Moment, Need, Refetch, Reread, Scene
 from recompact.audit.literals import Literal, contains, covers, literals
-from recompact.audit.measures import Boundary, Step, failed_again, refetched_of
-from recompact.audit.session import Compaction
+from recompact.audit.measures import Horizon, Step, failed_again, refetched_of
+from recompact.audit.session import CompactionEvent
 
 SUMMARY = 24_000  # characters of a summary that a case shows
 NEEDS = 400  # literals of one window that are looked up
+COMMAND = 200  # characters of a command that a summary could be expected to carry
+RUNNING = frozenset({"test", "other", "vcs-change"})
 
 
 class Text(NamedTuple):
@@ -24,7 +26,7 @@ class Text(NamedTuple):
     chars: int
 
 
-def refetches(window: Sequence[Step], boundary: Boundary, known: Mapping[int, Step]) -> tuple[Refetch, ...]:
+def refetches(window: Sequence[Step], boundary: Horizon, known: Mapping[int, Step]) -> tuple[Refetch, ...]:
     """The calls that fetched again what the boundary had dropped, most first."""
     last = max((step.index for step in known.values()), default=0)
     found = []
@@ -50,7 +52,7 @@ def refetches(window: Sequence[Step], boundary: Boundary, known: Mapping[int, St
     return tuple(sorted(found, key=lambda each: -each.chars))
 
 
-def rereads(window: Sequence[Step], boundary: Boundary, known: Mapping[int, Step]) -> tuple[Reread, ...]:
+def rereads(window: Sequence[Step], boundary: Horizon, known: Mapping[int, Step]) -> tuple[Reread, ...]:
     """The file ranges that were read again."""
     return tuple(
         Reread(wanted, step.line, known[place].line if place in known else 0)
@@ -60,7 +62,7 @@ def rereads(window: Sequence[Step], boundary: Boundary, known: Mapping[int, Step
     )
 
 
-def failures(window: Sequence[Step], boundary: Boundary) -> tuple[Failure, ...]:
+def failures(window: Sequence[Step], boundary: Horizon) -> tuple[Failure, ...]:
     """The commands that met a known failure again."""
     return tuple(
         Failure(step.deed.line, step.line, position, step.failure.error, step.failure.line)
@@ -74,7 +76,7 @@ def needs(
     dropped: Sequence[Text],
     kept: Sequence[Text],
     since: Sequence[Text],
-    event: Compaction,
+    event: CompactionEvent,
     earlier_summary: str,
 ) -> tuple[Need, ...]:
     """The literals of the dropped part that the agent used, which neither the kept part nor the user gave it again."""
@@ -100,10 +102,17 @@ def _used(window: Sequence[Step]) -> Iterator[tuple[Step, Literal]]:
     for step in window:
         if step.deed.kind in ASIDE:
             continue
-        for literal in literals(step.deed.query):
+        for literal in (*literals(step.deed.query), *_command(step.deed)):
             if literal.form not in forms and len(forms) < NEEDS:
                 forms.add(literal.form)
                 yield step, literal
+
+
+def _command(deed: Deed) -> Iterator[Literal]:
+    """The command of a call that builds, tests or otherwise runs something: how that is done has to be known."""
+    form = " ".join(deed.query.split())
+    if deed.line.startswith("$ ") and deed.kind in RUNNING and " " in form and len(form) <= COMMAND:
+        yield Literal("command", form, form)
 
 
 def searchable(texts: Iterable[str]) -> list[str]:
@@ -119,13 +128,13 @@ def _among(form: str, texts: Iterable[str]) -> bool:
     return any(contains(text, form) for text in texts)
 
 
-def case(
+def scene(
     tail: Sequence[Step],
-    event: Compaction,
+    event: CompactionEvent,
     window: Sequence[Step],
-    boundary: Boundary,
+    boundary: Horizon,
     asked: str,
-) -> Case:
+) -> Scene:
     """A compaction as it can be read."""
     before = tuple(Moment(step.line, step.deed.line, step.excerpt) for step in tail)
     after = tuple(
@@ -133,4 +142,4 @@ def case(
         for step in window
     )
     summary = "\n\n".join(filter(None, (event.summary, event.restated)))[:SUMMARY]
-    return Case(before, summary, after, asked)
+    return Scene(before, summary, after, asked)

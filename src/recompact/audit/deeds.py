@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any
@@ -50,6 +50,20 @@ _TOOLS = {
     "resumeagent subagent skill",
 }
 _KIND_OF = {name: kind for kind, names in _TOOLS.items() for name in names.split()}
+# A tool of no known name says by its first word what it does: `list_contacts`, `sendMessage`.
+_VERBS = {
+    "read": "read get show view fetch retrieve describe download load",
+    "search": "search find query lookup filter",
+    "list": "list",
+    "edit": "create add update delete remove write append edit set insert move rename send reply forward pay transfer "
+    "request approve reject book cancel order upload save replace modify complete",
+}
+_KIND_OF_VERB = {verb: kind for kind, verbs in _VERBS.items() for verb in verbs.split()}
+_FIRST_WORD = re.compile(r"[A-Z]?[a-z]+")
+# A tool through which others are called: where their names and arguments stand.
+_CALLED = ("api", "tool_name", "function_name", "method", "operation")
+_OWNERS = ("app", "server_name", "server", "service")
+_PASSED_ON = ("arguments", "args", "parameters", "params")
 _EDITOR = {"view": "read", "create": "edit", "str_replace": "edit", "insert": "edit", "undo_edit": "edit"}
 _PATHS = ("file_path", "filePath", "path", "absolute_path", "filename", "file", "notebook_path", "target_file", "url")
 _BODIES = frozenset(
@@ -130,6 +144,7 @@ class Deed:
 
 def deed(call: Call) -> Deed:
     """What a call does."""
+    call = _dispatched(call)
     arguments = call.arguments
     name, kind = _tool(call.tool)
     if kind == "shell":
@@ -157,9 +172,32 @@ def deed(call: Call) -> Deed:
 
 @lru_cache(maxsize=1024)
 def _tool(tool: str) -> tuple[str, str]:
-    """A tool's name without its server, its spelling made plain, and what it does."""
-    name = tool.rsplit("__", 1)[-1].rsplit(".", 1)[-1].replace("_", "").replace("-", "").lower()
-    return name, _KIND_OF.get(name, "other")
+    """A tool's name without its server, its spelling made plain, and what it does.
+
+    >>> _tool("mcp__crm__listContacts"), _tool("run_shell_command")
+    (('listcontacts', 'list'), ('runshellcommand', 'shell'))
+    """
+    own = tool.rsplit("__", 1)[-1].rsplit(".", 1)[-1]
+    name = own.replace("_", "").replace("-", "").lower()
+    if name in _KIND_OF:
+        return name, _KIND_OF[name]
+    verb = _FIRST_WORD.match(own)
+    return name, _KIND_OF_VERB.get(verb[0].lower(), "other") if verb else "other"
+
+
+def _dispatched(call: Call) -> Call:
+    """The call that a tool for calling others was asked to make; any other call as it is.
+
+    >>> _dispatched(Call("1", "call_api", {"app": "mail", "api": "send", "arguments": {"to": "x"}})).tool
+    'mail.send'
+    """
+    given = call.arguments
+    named = next((given[key] for key in _CALLED if isinstance(given.get(key), str)), "")
+    passed = next((given[key] for key in _PASSED_ON if isinstance(given.get(key), Mapping)), None)
+    if not named or passed is None or _tool(call.tool)[0] in _KIND_OF:
+        return call
+    owner = next((given[key] for key in _OWNERS if isinstance(given.get(key), str)), "")
+    return replace(call, tool=f"{owner}.{named}" if owner else named, arguments=passed)
 
 
 @lru_cache(maxsize=4096)

@@ -21,7 +21,7 @@ class Refetch:
     position: int  # the how-manyth call after the compaction, from 1
     chars: int
     share: float  # of the result's text
-    earlier: str  # the call whose result held most of it
+    earlier: str  # the call whose result held the largest part of it
     earlier_line: int
     age: int  # calls between that one and the compaction
     reading: bool
@@ -71,7 +71,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Case:
+class Scene:
     """A compaction to read: the calls before, the summary, the calls after."""
 
     before: tuple[Moment, ...]
@@ -104,7 +104,7 @@ class Compacted:
     rereads: tuple[Reread, ...]
     failures: tuple[Failure, ...]
     needs: tuple[Need, ...]
-    case: Case
+    scene: Scene
     readable: bool
 
     @property

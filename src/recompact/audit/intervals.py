@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
 from statistics import fmean
 
+from recompact.stats import bootstrap
+
 RESAMPLES = 4_000
-CONFIDENCE = 0.95
 LEAST = 5  # sessions below which an interval would be a pretence
 
 
 @dataclass(frozen=True)
-class Estimate:
+class SessionMean:
     """A mean over sessions; the ends of its 95 % interval are None where there are too few sessions for one."""
 
     value: float
@@ -27,14 +27,11 @@ class Estimate:
         return self.low is not None and self.low > 0
 
 
-def estimate(values: Sequence[float], seed: int = 0) -> Estimate | None:
-    """The mean of one value per session, with its percentile bootstrap interval."""
+def mean_of_sessions(values: Sequence[float]) -> SessionMean | None:
+    """The mean of one value per session, with its interval when sessions are drawn with replacement."""
     if not values:
         return None
-    n = len(values)
-    if n < LEAST:
-        return Estimate(fmean(values), None, None, n)
-    rng = Random(seed)
-    draws = sorted(sum(rng.choices(values, k=n)) / n for _ in range(RESAMPLES))
-    tail = (1 - CONFIDENCE) / 2
-    return Estimate(fmean(values), draws[int(tail * RESAMPLES)], draws[int((1 - tail) * RESAMPLES) - 1], n)
+    if len(values) < LEAST:
+        return SessionMean(fmean(values), None, None, len(values))
+    (estimate,) = bootstrap([values], RESAMPLES)
+    return SessionMean(estimate.value, estimate.low, estimate.high, len(values))

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import fmean
 
-from recompact.audit.cases import Text, case, failures, needs, refetches, rereads
+from recompact.audit.cases import Text, failures, needs, refetches, rereads, scene
 from recompact.audit.deeds import ASIDE, READING, deed
-from recompact.audit.files import Transcript
 from recompact.audit.findings import Compacted, Session
 from recompact.audit.index import FailureIndex, LineIndex, ReadIndex
-from recompact.audit.measures import NARROW, SCHEMES, WIDE, Boundary, Point, Step, measure
+from recompact.audit.measures import SCHEMES, WIDE, Horizon, Point, Scheme, Step, measure
 from recompact.audit.placebo import far_enough, placebos
 from recompact.audit.session import (
     Call,
-    Compaction,
+    CompactionEvent,
     Event,
     Info,
     KeptBut,
     KeptFrom,
     KeptKeys,
-    Message,
+    Passage,
     Result,
     Rewind,
     Size,
@@ -44,8 +44,8 @@ CHARACTERS_PER_TOKEN = 4
 class _Pending:
     """A compaction whose window is still open."""
 
-    event: Compaction
-    boundary: Boundary
+    event: CompactionEvent
+    boundary: Horizon
     ordinal: int
     before: int | None
     after: int | None
@@ -74,7 +74,8 @@ class _Stretch:
 class Ledger:
     """Takes in the events of one session; `close` gives what was found."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: Tally, schemes: tuple[Scheme, ...] = SCHEMES) -> None:
+        self._schemes = schemes
         self._info = Info()
         self._number = 0
         self._keys: dict[str, tuple[int, int]] = {}
@@ -91,7 +92,7 @@ class Ledger:
         self._stretch = _Stretch()
         self._pending: _Pending | None = None
         self._found: list[Compacted] = []
-        self._points: dict[str, list[Point]] = {scheme.name: [] for scheme in SCHEMES}
+        self._points: dict[str, list[Point]] = {scheme.name: [] for scheme in schemes}
         self._kept_calls: list[int] = []
         self._calls = self._edits = self._since_edit = self._rewinds = 0
         self._recent: deque[str] = deque(maxlen=PHASE)
@@ -109,13 +110,13 @@ class Ledger:
                 self._take_result(event)
             case Call():
                 self._take_call(event)
-            case Message():
+            case Passage():
                 self._take_message(event)
             case Size():
                 self._take_size(event.tokens)
             case Info():
                 self._take_info(event)
-            case Compaction():
+            case CompactionEvent():
                 self._take_compaction(event)
             case Rewind():
                 self._take_rewind(event)
@@ -146,7 +147,7 @@ class Ledger:
             old.parent or event.parent,
         )
 
-    def _take_message(self, event: Message) -> None:
+    def _take_message(self, event: Passage) -> None:
         number = self._next(event.key)
         if event.role == "user":
             self._user_spoke = True
@@ -216,7 +217,7 @@ class Ledger:
     def _visible_at(self, number: int) -> Visible:
         return next(visible for since, visible in reversed(self._seen) if since <= number)
 
-    def _take_compaction(self, event: Compaction) -> None:
+    def _take_compaction(self, event: CompactionEvent) -> None:
         if self._pending is not None:
             self._settle()
         boundary = self._boundary(event)
@@ -255,7 +256,7 @@ class Ledger:
         self._stretch = _Stretch(list(self._known.values()))
         self._user_spoke = False
 
-    def _boundary(self, event: Compaction) -> Boundary:
+    def _boundary(self, event: CompactionEvent) -> Horizon:
         """What was visible right before a compaction, and what right after it."""
         number = self._next(event.key)
         before = self._visible.until(number)
@@ -273,13 +274,13 @@ class Ledger:
         # A result whose call is gone is gone as well: no harness can send one without the other.
         after = after.without(n for n, step in self._known.items() if not after.holds(step.number))
         self._show(after.onwards(number))
-        return Boundary(number, before, self._visible)
+        return Horizon(number, before, self._visible)
 
     def _span(self, key: str) -> range:
         first, last = self._keys.get(key, (0, -1))
         return range(first, last + 1)
 
-    def _forget(self, boundary: Boundary, kept: list[Text]) -> None:
+    def _forget(self, boundary: Horizon, kept: list[Text]) -> None:
         """Let go of what is no longer visible."""
         holds = boundary.after.holds
         self._texts = deque(kept)
@@ -299,7 +300,7 @@ class Ledger:
         window = steps[: WIDE.window]
         points = {}
         starts_turn = bool(steps) and steps[0].starts_turn
-        for scheme in SCHEMES:
+        for scheme in self._schemes:
             counted = [step for step in steps[: scheme.window] if step.deed.kind not in ASIDE]
             if len(counted) >= scheme.least and pending.dropped_calls:
                 values = measure(steps[: scheme.window], boundary)
@@ -332,7 +333,7 @@ class Ledger:
                 rereads(window, boundary, pending.known),
                 failures(window, boundary),
                 needs(window, pending.dropped, pending.kept, since, event, pending.earlier_summary),
-                case(pending.tail, event, window, boundary, pending.asked),
+                scene(pending.tail, event, window, boundary, pending.asked),
                 event.summary is not None,
             )
         )
@@ -347,9 +348,7 @@ class Ledger:
         if not self._kept_calls:
             return  # a session without compactions has nothing to compare placebos with
         kept = round(fmean(self._kept_calls)) if kept_calls is None else kept_calls
-        for scheme in SCHEMES:
-            if scheme is NARROW and self._points[WIDE.name]:
-                continue  # it is only for sessions in which the wide one finds no room
+        for scheme in self._schemes:
             self._points[scheme.name] += placebos(
                 stretch.steps,
                 self._visible_at,
@@ -360,16 +359,17 @@ class Ledger:
                 scheme=scheme,
             )
 
-    def close(self, transcript: Transcript, harness: str) -> Session:
+    def close(self, path: Path, member: str, harness: str) -> Session:
         """What was found."""
         self._settle()
         self._close_stretch(None, compacted=False)
-        scheme = WIDE if self._points[WIDE.name] or not self._points[NARROW.name] else NARROW
+        # A narrower one is only for sessions in which the wider ones find no room.
+        scheme = next((each for each in self._schemes if self._points[each.name]), self._schemes[0])
         smallest = min((found.dropped_calls for found in self._found if found.kind == "summary"), default=0)
         info = self._info
         return Session(
-            transcript.path,
-            transcript.member,
+            path,
+            member,
             harness,
             info.session,
             info.version,

@@ -44,7 +44,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Boundary:
+class Horizon:
     """A point in a session, and what could be seen right before and right after it."""
 
     number: int
@@ -59,13 +59,13 @@ class Boundary:
         return number < self.number and not self.after.holds(number)
 
 
-def refetched_of(step: Step, boundary: Boundary) -> int:
+def refetched_of(step: Step, boundary: Horizon) -> int:
     """Characters of a result's lines that the boundary dropped, that were not kept and had not been seen since."""
     number = boundary.number
     return sum(chars for place, chars in step.origins if place < number and boundary.dropped(place))
 
 
-def failed_again(step: Step, boundary: Boundary) -> bool:
+def failed_again(step: Step, boundary: Horizon) -> bool:
     """Whether a command met an error that it had met before, where nothing of it was in sight any more."""
     return step.failure is not None and boundary.invisible(step.failure.last)
 
@@ -75,7 +75,7 @@ class View:
     """The calls after a boundary that count, and how much each fetched again."""
 
     window: Sequence[Step]
-    boundary: Boundary
+    boundary: Horizon
     refetched: Sequence[int]
 
     def rate(self, count: float) -> float:
@@ -154,7 +154,7 @@ MEASURES = (
 Values = Mapping[str, float]
 
 
-def measure(window: Sequence[Step], boundary: Boundary) -> Values:
+def measure(window: Sequence[Step], boundary: Horizon) -> Values:
     """All measures at a boundary; those that are not defined there are left out."""
     counted = [step for step in window if step.deed.kind not in ASIDE]
     if not counted:
@@ -179,6 +179,9 @@ WIDE = Scheme("wide", window=20, guard=40, least=5, history=15)
 # For sessions that compact so often that the wide one finds no room between two compactions.
 NARROW = Scheme("narrow", window=10, guard=8, least=5, history=8)
 SCHEMES = (WIDE, NARROW)
+# For runs of Recompact, whose budgets are often so small that a few calls lie between two compactions.
+SHORT = Scheme("short", window=10, guard=4, least=2, history=4)
+RUN_SCHEMES = (*SCHEMES, SHORT)
 
 
 @dataclass(frozen=True)

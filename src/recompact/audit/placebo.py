@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from recompact.audit.measures import Boundary, Point, Scheme, Step, measure
+from recompact.audit.measures import Horizon, Point, Scheme, Step, measure
 from recompact.audit.visibility import Visible
 
 EVERY = 5  # calls from one candidate to the next
@@ -46,7 +46,7 @@ def placebos(
         tail = behind[len(earlier) + place - kept].number if kept else number
         after = before.since(tail).onwards(number)
         window = steps[place : place + scheme.window]
-        values = measure(window, Boundary(number, before, after))
+        values = measure(window, Horizon(number, before, after))
         if values:
             yield Point(values, len(earlier) + place - kept, steps[place].starts_turn)
 

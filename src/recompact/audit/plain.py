@@ -6,10 +6,11 @@ from typing import Any
 
 from recompact.audit import words
 from recompact.audit.findings import Compacted
-from recompact.audit.intervals import Estimate
+from recompact.audit.intervals import SessionMean
 from recompact.audit.masking import safe, safe_line
 from recompact.audit.scoring import Assessment, Contrast, Group, Ranked
 from recompact.audit.shell import END
+from recompact.audit.worth import recorded_worth, sentences
 
 EXCERPT = 2_000
 
@@ -21,6 +22,7 @@ def plain(assessment: Assessment) -> dict[str, Any]:
         "scope": words.scope(assessment),
         "answer": list(words.answer(assessment)),
         "observational": list(words.OBSERVATIONAL),
+        "worth_of_the_score": list(sentences(recorded_worth())),
         "sessions": len(findings.sessions),
         "bytes": findings.size,
         "placebo_points": assessment.placebo_points,
@@ -34,7 +36,7 @@ def plain(assessment: Assessment) -> dict[str, Any]:
     }
 
 
-def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:
+def _estimate(estimate: SessionMean | None) -> dict[str, Any] | None:
     if estimate is None:
         return None
     return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "sessions": estimate.sessions}
@@ -101,7 +103,7 @@ def _ranked(each: Ranked) -> dict[str, Any]:
             for need in found.needs
             if not need.covered
         ],
-        "summary": safe(found.case.summary, EXCERPT) if found.readable else None,
+        "summary": safe(found.scene.summary, EXCERPT) if found.readable else None,
     }
 
 

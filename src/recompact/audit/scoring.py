@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from math import log10
 from statistics import fmean
 
-from recompact.audit.auditing import Findings
+from recompact.audit.auditing import OWN, Audit
 from recompact.audit.findings import Compacted, Session
-from recompact.audit.intervals import Estimate, estimate
+from recompact.audit.intervals import SessionMean, mean_of_sessions
 from recompact.audit.measures import MEASURES, PER, Measure, Point
-
-OWN = 8  # placebo points of a session by which its own habit is known; with fewer, those of all sessions serve
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class Contrast:
     measure: Measure
     real: float
     placebo: float
-    difference: Estimate
+    difference: SessionMean
     higher: int  # sessions in which it is higher after compactions
     unequal: int  # sessions in which it differs at all
     real_points: int
@@ -67,7 +65,7 @@ class Group:
     sessions: int
     compactions: int
     scored: int
-    excess_chars: Estimate | None  # per compaction
+    excess_chars: SessionMean | None  # per compaction
     failures: int
     needed: int
     covered: int
@@ -77,10 +75,10 @@ class Group:
 class Assessment:
     """An audit's result."""
 
-    findings: Findings
+    findings: Audit
     contrasts: tuple[Contrast, ...]
     ranked: tuple[Ranked, ...]  # the worst first
-    excess_chars: Estimate | None  # per compaction
+    excess_chars: SessionMean | None  # per compaction
     harnesses: tuple[Group, ...]
     versions: tuple[Group, ...]
     projects: tuple[Group, ...]
@@ -94,7 +92,7 @@ class Assessment:
         return tuple(each for each in self.ranked if each.score is not None)
 
 
-def assess(findings: Findings) -> Assessment:
+def assess(findings: Audit) -> Assessment:
     """Compare and rank everything that was found."""
     contrasts = tuple(filter(None, (contrast(each, findings.sessions) for each in MEASURES)))
     ranked = tuple(rank(findings.sessions))
@@ -129,7 +127,7 @@ def contrast(measure: Measure, sessions: Sequence[Session]) -> Contrast | None:
             reals_used += len(pairs)
             placebos_used += max(count for _, _, count in pairs)
     differences = [real - placebo for real, placebo in zip(reals, placebos, strict=True)]
-    difference = estimate(differences)
+    difference = mean_of_sessions(differences)
     if difference is None:
         return None
     return Contrast(
@@ -233,13 +231,13 @@ def _means(points: Sequence[Point]) -> dict[str, float]:
     }
 
 
-def _excess(ranked: Sequence[Ranked]) -> Estimate | None:
+def _excess(ranked: Sequence[Ranked]) -> SessionMean | None:
     """Characters fetched again per compaction, beyond the control: the mean of the sessions' means."""
     by_session: dict[int, list[float]] = defaultdict(list)
     for each in ranked:
         if (chars := each.excess_chars) is not None:
             by_session[id(each.session)].append(chars)
-    return estimate([fmean(values) for values in by_session.values()])
+    return mean_of_sessions([fmean(values) for values in by_session.values()])
 
 
 def _groups(ranked: Sequence[Ranked], name_of: Callable[[Session], str]) -> Iterator[Group]:

@@ -28,7 +28,7 @@ class Info:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Passage:
     """A text that the model saw or wrote. An attachment is file content that the harness put into the context."""
 
     role: Role
@@ -91,7 +91,7 @@ Kept = KeptNothing | KeptFrom | KeptKeys | KeptBut
 
 
 @dataclass(frozen=True, slots=True)
-class Compaction:
+class CompactionEvent:
     """A compaction. `summary` is None where the file does not hold it in readable form."""
 
     kept: Kept
@@ -125,7 +125,7 @@ class NewSession:
     """What follows is another session: some files hold several."""
 
 
-Event = NewSession | Info | Message | Call | Result | Compaction | Size | Rewind
+Event = NewSession | Info | Passage | Call | Result | CompactionEvent | Size | Rewind
 
 
 @dataclass

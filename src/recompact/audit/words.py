@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recompact.audit.files import Passed
 from recompact.audit.findings import Compacted, Need, Reread, Session
-from recompact.audit.intervals import LEAST, Estimate
+from recompact.audit.intervals import LEAST, SessionMean
 from recompact.audit.masking import safe_line
 from recompact.audit.scoring import Assessment, Contrast, Ranked
 from recompact.audit.shell import END
@@ -49,9 +49,9 @@ def amount(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == 0 else f"{value:.3g}"
 
 
-def interval(estimate: Estimate) -> str:
+def interval(estimate: SessionMean) -> str:
     """
-    >>> interval(Estimate(2.0, 1.0, 3.0, 9)), interval(Estimate(2.0, None, None, 3))
+    >>> interval(SessionMean(2.0, 1.0, 3.0, 9)), interval(SessionMean(2.0, None, None, 3))
     ('+2 [+1, +3]', '+2')
     """
     ends = (estimate.value,) if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
@@ -94,7 +94,7 @@ def answer(assessment: Assessment) -> Iterator[str]:
             tokens = per.value / CHARACTERS_PER_TOKEN
             yield (
                 f"That is {interval(per)} characters per compaction beyond placebo, about "
-                f"{amount(tokens)} tokens, within the first 20 calls."
+                f"{amount(tokens)} tokens, within at most 20 calls."
             )
     elif main.difference.low is None:
         yield (

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from recompact.cli.console import console, json_option, print_json
+from recompact.cli.console import console, json_option, print_json, say
 from recompact.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from recompact.audit.auditing import Audit
     from recompact.audit.scoring import Assessment
+    from recompact.config import Config
 
 
 @click.command(name="audit")
@@ -24,41 +29,126 @@ if TYPE_CHECKING:
 @click.option("--no-page", is_flag=True, help="Write no page.")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Compactions to show in full.")
 @click.option("--open", "look", is_flag=True, help="Show the page in the browser.")
+@click.option(
+    "--diagnose",
+    "config",
+    type=click.Path(path_type=Path),
+    metavar="CONFIG",
+    help="Send masked excerpts of the worst compactions to this config's optimizer, and revise its template.",
+)
+@click.option(
+    "--revised",
+    type=click.Path(path_type=Path),
+    default=Path("audit-template"),
+    show_default=True,
+    help="Where the template goes that --diagnose revised.",
+)
 @json_option
-def command(paths: tuple[Path, ...], out: Path, no_page: bool, top: int, look: bool, as_json: bool) -> None:
+def command(
+    paths: tuple[Path, ...],
+    out: Path,
+    no_page: bool,
+    top: int,
+    look: bool,
+    config: Path | None,
+    revised: Path,
+    as_json: bool,
+) -> None:
     """Read transcripts and show what followed their compactions.
 
     A PATH is a transcript or a folder of them: Claude Code, Codex, pi, OpenClaw, OpenHands, Copilot CLI, OpenCode,
-    Gemini CLI, Hermes, Inspect, ATIF, or JSON lines of OpenAI messages. Without a path, the places are searched where
-    these harnesses keep their sessions on this machine. Nothing is written but the page.
+    Gemini CLI, Hermes, Inspect, ATIF, or JSON lines of OpenAI messages; or the file of a run of Recompact (.db).
+    Without a path, the places are searched where these harnesses keep their sessions on this machine. Nothing is
+    written but the page, and without --diagnose nothing is sent anywhere.
     """
-    from recompact.audit.auditing import audit_transcripts
+    from recompact.adaptation.observation import RESULT
     from recompact.audit.html import render
     from recompact.audit.masking import safe_line
     from recompact.audit.plain import plain
     from recompact.audit.scoring import assess
-    from recompact.harnesses.transcripts.registry import reader_of
-    from recompact.outputs import check_page, write_page
+    from recompact.config import load_config
+    from recompact.outputs import check_directory, check_page, write_page
 
     if not no_page:
         check_page(out)  # before the work
+    loaded = None
+    if config is not None:
+        loaded = load_config(config)
+        check_directory(revised, RESULT, "--revised")
     places = paths or _usual_places(as_json)
     with console(stderr=True).status("reading transcripts"):
-        findings = audit_transcripts(places, reader_of)
+        findings = _audit(places)
         assessment = assess(findings)
     if not findings.sessions:
         why = safe_line("; ".join(f"{path}: {reason}" for path, reason in findings.passed.unreadable[:3]), 600)
         foreign = len(findings.passed.foreign)
         why = why or (f"{foreign} JSON files of no known format" if foreign else "")
         raise InputError(f"no transcript was found{f' ({why})' if why else ''}: name files or folders that hold some")
+    date = datetime.now(UTC).date().isoformat()
     if not no_page:
-        write_page(out, render(assessment, top=top, date=datetime.now(UTC).date().isoformat()))
-    if as_json:
-        print_json({**plain(assessment), "page": None if no_page else str(out)})
-    else:
+        write_page(out, render(assessment, top=top, date=date))
+    if not as_json:
         _show(assessment, top, None if no_page else out)
+    diagnosis = _diagnose(assessment, loaded, top, revised, date, as_json) if loaded is not None else None
+    if as_json:
+        told = {} if loaded is None else {"diagnosis": diagnosis}
+        print_json({**plain(assessment), "page": None if no_page else str(out), **told})
     if look and not no_page:
         click.launch(str(out.resolve()))
+
+
+def _diagnose(
+    assessment: Assessment, config: Config, top: int, revised: Path, date: str, as_json: bool
+) -> dict[str, Any] | None:
+    """Ask the config's optimizer about the worst compactions: what is sent is said before, what it took afterwards."""
+    from recompact.adaptation.observation import OBSERVATIONAL, diagnose_observed, plan_diagnosis, write_observed
+    from recompact.audit.masking import safe_line
+    from recompact.models.failures import CeilingReached, ModelFailure
+    from recompact.template import resolve
+    from recompact.tokens import counter
+
+    count = counter(config.run.counter)
+    keys = [os.environ.get(model.key_env or "", "") for model in config.models.values()]
+    plan = plan_diagnosis(config, assessment, top, count, keys)
+    if not plan.evidence:
+        say("No compaction has both a readable summary and calls after it, so there is nothing to diagnose.", err=True)
+        return None
+    say(plan.statement, err=True)
+    template = resolve(config.compressor.template, config.directory)
+    try:
+        with console(stderr=True).status("asking the optimizer"):
+            result = asyncio.run(diagnose_observed(config, plan, template, count))
+    except ModelFailure as failure:
+        say(f"recompact: {failure} (no template was written; the audit above stands)", err=True)
+        sys.exit(3 if isinstance(failure, CeilingReached) else 2)
+    written = write_observed(result, revised, date)
+    if not as_json:
+        say(f"\n{OBSERVATIONAL}\n{result.statement}")
+        for each in result.diagnoses:
+            causes = [f"{cause.mechanism} ({cause.kind}): {cause.explanation}" for cause in each.causes]
+            for text in causes or [f"abstained: {each.abstained}" if each.abstained else "no usable answer"]:
+                say(f"  {each.id}: {safe_line(text, 400)}")
+        if result.candidate and result.candidate.template is None:
+            say(f"No revision could be used: {safe_line('; '.join(result.candidate.objections), 400)}")
+        if written:
+            say(f"The revised template, its manifest and CHANGES.md are in {revised}: observational, not verified.")
+    return {**result.to_json(), "sent": plan.statement, "directory": str(revised) if written else None}
+
+
+def _audit(places: tuple[Path, ...]) -> Audit:
+    """Transcripts and runs of Recompact together."""
+    from recompact.audit.auditing import audit_transcripts
+    from recompact.harnesses.transcripts.registry import reader_of
+    from recompact.store.audited import audit_run
+    from recompact.store.runs import SUFFIX
+    from recompact.store.store import Store
+
+    runs = [path for path in places if path.suffix == SUFFIX]
+    audit = audit_transcripts(tuple(path for path in places if path not in runs), reader_of)
+    for path in runs:
+        with Store.read(path) as store:
+            audit += audit_run(store)
+    return audit
 
 
 def _usual_places(quiet: bool) -> tuple[Path, ...]:
@@ -76,6 +166,7 @@ def _usual_places(quiet: bool) -> tuple[Path, ...]:
 
 def _show(assessment: Assessment, top: int, page: Path | None) -> None:
     from recompact.audit import words
+    from recompact.audit.worth import recorded_worth, sentences
 
     out = console()
     out.print(words.scope(assessment), markup=False)
@@ -89,6 +180,10 @@ def _show(assessment: Assessment, top: int, page: Path | None) -> None:
     out.print()
     for text in words.OBSERVATIONAL:
         out.print(text, markup=False)
+    if assessment.scored:
+        out.print()
+        for text in sentences(recorded_worth()):
+            out.print(text, markup=False, style="dim")
     out.print()
     for text, suggestion in words.NEXT:
         out.print(f"{text} `{suggestion}`.", markup=False)

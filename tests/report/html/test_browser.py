@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser_support import COLOURS, DESKTOP, PHONE, Browser, contrast, needs_browser, open_browser
+from browsing import COLOURS, DESKTOP, PHONE, UNFOLD, Browser, contrast, needs_browser, open_browser
 from report_support import ALL_HOSTILE, SCRIPT, add_boundary
 
 from recompact.chat import Usage
@@ -74,8 +74,8 @@ def plant_arm(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def browser(page: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with open_browser(page.as_uri(), tmp_path_factory.mktemp("chromium")) as opened:
-        yield opened
+    with open_browser(page, tmp_path_factory.mktemp("browser")) as browser:
+        yield browser
 
 
 def test_planted_scripts_do_not_run_and_nothing_is_fetched(browser: Browser) -> None:
@@ -91,10 +91,7 @@ def test_planted_scripts_do_not_run_and_nothing_is_fetched(browser: Browser) -> 
     )
     assert browser.ask(f"{handlers}.length") == 0
     assert browser.driver.get_log("browser") == []
-    events = [json.loads(entry["message"])["message"] for entry in browser.driver.get_log("performance")]
-    asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-    # The browser fills its own start page from chrome://, which is no network.
-    assert [url for url in asked if not url.startswith(("data:", "chrome://"))] == [browser.url]
+    assert browser.requests() == [browser.url]
 
 
 def test_the_policy_would_stop_a_script_that_got_in(browser: Browser) -> None:
@@ -112,12 +109,9 @@ def test_the_policy_would_stop_a_script_that_got_in(browser: Browser) -> None:
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
 def test_the_page_itself_does_not_scroll_sideways(browser: Browser, width: int) -> None:
     browser.show(width)
-    browser.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
+    browser.ask(UNFOLD)
     assert browser.ask("return document.documentElement.scrollWidth") <= width
-    # What sticks out does so inside a region that scrolls and can be focused.
-    outside = """return [...document.querySelectorAll('main *')].filter(e =>
-        e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll')).map(e => e.outerHTML.slice(0, 90))"""
-    assert browser.ask(outside) == []
+    assert browser.sticking_out() == []
     scrolled = "return [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
     assert browser.ask(scrolled) > 0 or width == DESKTOP
 
@@ -126,7 +120,7 @@ def test_both_colour_schemes_can_be_read(browser: Browser) -> None:
     seen = []
     for dark in (False, True):
         browser.show(dark=dark)
-        browser.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
+        browser.ask(UNFOLD)
         pairs = browser.ask(COLOURS)
         assert len(pairs) > 5
         weak = {pair: f"{contrast(pair):.2f} in {where}" for pair, where in pairs.items() if contrast(pair) < 4.5}
@@ -205,6 +199,6 @@ def test_screenshots(browser: Browser) -> None:
     for name, width, dark in (("desktop", DESKTOP, False), ("phone", PHONE, False), ("dark", DESKTOP, True)):
         browser.show(width, dark=dark)
         for whole in (False, True):
-            path = browser.shoot(f"report-{name}{'-whole' * whole}", whole)
+            path = browser.shoot(f"{name}{'-whole' * whole}", whole)
             assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
             assert path.stat().st_size > 20_000

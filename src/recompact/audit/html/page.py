@@ -12,6 +12,7 @@ from markupsafe import Markup
 from recompact.audit import words
 from recompact.audit.masking import safe, safe_line
 from recompact.audit.scoring import Assessment
+from recompact.audit.worth import recorded_worth, sentences
 from recompact.outputs import content_policy
 from recompact.texts import visible
 from recompact.version import __version__
@@ -30,6 +31,7 @@ def render(assessment: Assessment, *, top: int = 10, date: str = "") -> str:
         .render(
             assessment=assessment,
             worst=worst,
+            worth=sentences(recorded_worth()),
             listed=assessment.ranked[:LISTED],
             unlisted=max(len(assessment.ranked) - LISTED, 0),
             style=Markup(style),

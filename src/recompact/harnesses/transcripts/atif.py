@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.audit.files import Record
-from recompact.audit.session import Call, Compaction, Event, Info, KeptNothing, Message, Result, Size, Tally
+from recompact.audit.session import Call, CompactionEvent, Event, Info, KeptNothing, Passage, Result, Size, Tally
 from recompact.harnesses.transcripts.reader import Reader, arguments, content_text, items, mapping, number, text
 
 
@@ -31,12 +31,12 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
             if _summarizes(step):
                 handoff = place
             elif handoff is not None and step.get("source") == "user":
-                yield Compaction(KeptNothing(), said, identity=f"{session}#{handoff}", line=handoff)
+                yield CompactionEvent(KeptNothing(), said, identity=f"{session}#{handoff}", line=handoff)
                 handoff = None
             else:
                 yield from _step(place, step, said, tally)
         if handoff is not None:
-            yield Compaction(KeptNothing(), None, identity=f"{session}#{handoff}", line=handoff)
+            yield CompactionEvent(KeptNothing(), None, identity=f"{session}#{handoff}", line=handoff)
 
 
 def _summarizes(step: Mapping[str, Any]) -> bool:
@@ -54,9 +54,9 @@ def _step(place: int, step: Mapping[str, Any], said: str, tally: Tally) -> Itera
         tally.unknown[f"source {source}"[:60]] += 1
         return
     if source != "agent":
-        yield Message("user" if source == "user" else "system", said, line=place)
+        yield Passage("user" if source == "user" else "system", said, line=place)
         return
-    yield Message("assistant", said, line=place)
+    yield Passage("assistant", said, line=place)
     calls = [mapping(call) for call in items(step.get("tool_calls"))]
     for call in calls:
         given = arguments(call.get("arguments"))

@@ -9,14 +9,14 @@ from typing import Any
 from recompact.audit.files import Record
 from recompact.audit.session import (
     Call,
-    Compaction,
+    CompactionEvent,
     Event,
     Info,
     Kept,
     KeptBut,
     KeptKeys,
     KeptNothing,
-    Message,
+    Passage,
     Result,
     Rewind,
     Size,
@@ -170,7 +170,7 @@ class _Session:
                 said = text(block.get("text"))
                 aside = kind == "user" and (record.get("isMeta") is True or said.lstrip().startswith(_COMMANDS))
                 role = "assistant" if kind == "assistant" else "system" if aside else "user"
-                yield Message(role, said, uuid, line)  # type: ignore[arg-type]
+                yield Passage(role, said, uuid, line)  # type: ignore[arg-type]
             case "tool_use" | "server_tool_use":
                 yield Call(
                     text(block.get("id")),
@@ -187,7 +187,7 @@ class _Session:
                 failed = block.get("is_error") is True  # a success is usually left unsaid
                 yield Result(call, content_text(block.get("content")), failed, uuid, line)
             case "thinking" | "redacted_thinking" | "image" | "document" | "tool_reference" | "fallback":
-                yield Message("system", "", uuid, line)
+                yield Passage("system", "", uuid, line)
             case other:
                 self._tally.unknown[f"block {other}"[:60]] += 1
 
@@ -216,7 +216,7 @@ class _Session:
             cleared = [self._results.get(text(call), "") for call in items(data.get("compactedToolIds"))]
             before = number(data.get("preTokens"))
             saved = number(data.get("tokensSaved"))
-            yield Compaction(
+            yield CompactionEvent(
                 KeptBut(frozenset(filter(None, cleared))),
                 None,
                 kind="clearing",
@@ -230,16 +230,16 @@ class _Session:
         else:
             if subtype not in _SYSTEM:
                 self._tally.unknown[f"system/{subtype}"] += 1
-            yield Message("system", "", uuid, line)
+            yield Passage("system", "", uuid, line)
 
     def _attachment(self, line: int, uuid: str, record: Mapping[str, Any]) -> Iterator[Event]:
         attachment = mapping(record.get("attachment"))
         content = attachment.get("content")
         file = mapping(mapping(content).get("file"))
         said = text(file.get("content")) or content_text(content) or text(attachment.get("snippet"))
-        yield Message("attachment", said, uuid, line)
+        yield Passage("attachment", said, uuid, line)
 
-    def _compaction(self, summary: str | None) -> Compaction:
+    def _compaction(self, summary: str | None) -> CompactionEvent:
         line, record = self._boundary or (0, {})
         self._boundary = None
         self._order.clear()
@@ -249,7 +249,7 @@ class _Session:
         preserved = mapping(data.get("preservedMessages"))
         keys = [key for key in items(preserved.get("allUuids") or preserved.get("uuids")) if isinstance(key, str)]
         kept: Kept = KeptKeys(frozenset(keys)) if keys else KeptNothing()
-        return Compaction(
+        return CompactionEvent(
             kept,
             summary,
             tokens_before=number(data.get("preTokens")),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.audit.files import Record
-from recompact.audit.session import Call, Compaction, Event, Info, KeptNothing, Message, Result, Size, Tally
+from recompact.audit.session import Call, CompactionEvent, Event, Info, KeptNothing, Passage, Result, Size, Tally
 from recompact.harnesses.transcripts.reader import (
     Place,
     Reader,
@@ -107,7 +107,7 @@ def _item(line: int, kind: str, payload: Mapping[str, Any], cwd: str, batch: str
                 ("<environment_context>", "<user_instructions>", "# AGENTS.md")
             ):
                 role = "system"
-            yield Message(role if role in ("user", "assistant") else "system", said, line=line)
+            yield Passage(role if role in ("user", "assistant") else "system", said, line=line)
         case "function_call":
             yield Call(call, text(payload.get("name")), arguments(payload.get("arguments")), cwd, batch, line=line)
         case "custom_tool_call":
@@ -132,13 +132,13 @@ def _output(output: Any) -> tuple[str, bool | None]:
     return said[header.end() :] if header else said, bool(int(match[1])) if match else None
 
 
-def _compaction(line: int, payload: Mapping[str, Any]) -> Compaction:
+def _compaction(line: int, payload: Mapping[str, Any]) -> CompactionEvent:
     history = items(payload.get("replacement_history"))
     restated = "\n".join(content_text(mapping(item).get("content")) for item in history)
     summary = text(payload.get("message")) or None
     whole = restated + (summary or "")
     mark = hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest() if whole else ""
-    return Compaction(KeptNothing(), summary, restated, identity=text(payload.get("window_id")) or mark, line=line)
+    return CompactionEvent(KeptNothing(), summary, restated, identity=text(payload.get("window_id")) or mark, line=line)
 
 
 READER = Reader(

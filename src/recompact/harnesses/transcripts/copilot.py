@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.audit.files import Record
-from recompact.audit.session import Call, Compaction, Event, Info, KeptFrom, KeptNothing, Message, Result, Tally
+from recompact.audit.session import Call, CompactionEvent, Event, Info, KeptFrom, KeptNothing, Passage, Result, Tally
 from recompact.harnesses.transcripts.reader import Place, Reader, arguments, content_text, mapping, number, text
 
 _PREFIXES = (
@@ -46,12 +46,12 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
                 cwd = text(context.get("cwd")) or cwd
                 yield Info(text(data.get("sessionId")), text(data.get("copilotVersion")), cwd, standing="main")
             case "user.message":
-                yield Message("user", text(data.get("content")), key, line)
+                yield Passage("user", text(data.get("content")), key, line)
             case "assistant.message":
                 yield Info(model=text(data.get("model")))
-                yield Message("assistant", text(data.get("content")), key, line)
+                yield Passage("assistant", text(data.get("content")), key, line)
             case "system.message":
-                yield Message("system", text(data.get("content")), key, line)
+                yield Passage("system", text(data.get("content")), key, line)
             case "tool.execution_start":
                 name, batch = text(data.get("toolName")), text(data.get("turnId"))
                 yield Call(text(data.get("toolCallId")), name, arguments(data.get("arguments")), cwd, batch, key, line)
@@ -62,12 +62,12 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
                 yield Result(text(data.get("toolCallId")), said, failed, key, line)
             case "session.compaction_start":
                 started = key
-                yield Message("system", "", key, line)
+                yield Passage("system", "", key, line)
             case "session.compaction_complete" if data.get("success") is False:
                 tally.notes["compaction that failed"] += 1
             case "session.compaction_complete":
                 # It runs beside the agent. What stays is not recorded; what came after its start is taken to.
-                yield Compaction(
+                yield CompactionEvent(
                     KeptFrom(started) if started else KeptNothing(),
                     text(data.get("summaryContent")) or None,
                     tokens_before=number(data.get("preCompactionTokens")),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.audit.files import Record
-from recompact.audit.session import Call, Compaction, Event, Info, KeptNothing, Message, Result, Size, Tally
+from recompact.audit.session import Call, CompactionEvent, Event, Info, KeptNothing, Passage, Result, Size, Tally
 from recompact.harnesses.transcripts.reader import Place, Reader, content_text, items, mapping, number, text
 
 SNAPSHOT = "<state_snapshot>"
@@ -61,9 +61,9 @@ def _content(place: int, content: Mapping[str, Any], tally: Tally) -> Iterator[E
 
 def _said(role: str, said: str, key: str, place: int) -> Iterator[Event]:
     if role == "user" and said.lstrip().startswith(SNAPSHOT):
-        yield Compaction(KeptNothing(), said, identity=key, key=key, line=place)
+        yield CompactionEvent(KeptNothing(), said, identity=key, key=key, line=place)
     else:
-        yield Message("user" if role == "user" else "assistant", said, key, place)
+        yield Passage("user" if role == "user" else "assistant", said, key, place)
 
 
 def _response(answer: Mapping[str, Any]) -> tuple[str, bool | None]:
@@ -81,7 +81,7 @@ def _recorded(place: int, message: Mapping[str, Any], tally: Tally) -> Iterator[
             yield from _said("user", said, key, place)
         case "gemini":
             yield Info(model=text(message.get("model")))
-            yield Message("assistant", said, key, place)
+            yield Passage("assistant", said, key, place)
             for call in items(message.get("toolCalls")):
                 call = mapping(call)
                 id = text(call.get("id"))
@@ -93,7 +93,7 @@ def _recorded(place: int, message: Mapping[str, Any], tally: Tally) -> Iterator[
             if tokens := number(mapping(message.get("tokens")).get("total")):
                 yield Size(tokens)
         case "info" | "error" | "warning":
-            yield Message("system", said, key, place)
+            yield Passage("system", said, key, place)
         case kind:
             tally.unknown[str(kind)[:60]] += 1
 

@@ -12,12 +12,12 @@ from typing import Any
 from recompact.audit.files import Record
 from recompact.audit.session import (
     Call,
-    Compaction,
+    CompactionEvent,
     Event,
     Info,
     KeptKeys,
-    Message,
     NewSession,
+    Passage,
     Result,
     Size,
     Tally,
@@ -94,7 +94,7 @@ def _sample(sample: Mapping[str, Any], tally: Tally) -> Iterator[Event]:
                     compaction = None
                 for said, message in texts.items():
                     if message.get("role") == "user" and said not in seen:
-                        yield Message("user", said, line=place)
+                        yield Passage("user", said, line=place)
                 seen |= set(texts)
                 yield from _answer(place, event, seen, whole)
             case "tool":
@@ -119,15 +119,17 @@ def _answer(place: int, event: Mapping[str, Any], seen: set[str], whole: Any) ->
     for choice in items(output.get("choices"))[:1]:
         said = whole(mapping(mapping(choice).get("message")).get("content"))
         seen.add(said)
-        yield Message("assistant", said, line=place)
+        yield Passage("assistant", said, line=place)
     if tokens := number(mapping(output.get("usage")).get("total_tokens")):
         yield Size(tokens)
 
 
-def _compaction(place: int, event: Mapping[str, Any], inputs: list[Mapping[str, Any]], new: list[str]) -> Compaction:
+def _compaction(
+    place: int, event: Mapping[str, Any], inputs: list[Mapping[str, Any]], new: list[str]
+) -> CompactionEvent:
     kept = frozenset(text(message.get("tool_call_id")) for message in inputs if message.get("role") == "tool")
     summary = "\n".join(filter(None, new)) or None
-    return Compaction(
+    return CompactionEvent(
         KeptKeys(kept - {""}),
         summary,
         kind="summary" if event.get("type") in ("summary", None) or summary else "clearing",

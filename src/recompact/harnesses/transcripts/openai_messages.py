@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.audit.files import Record
-from recompact.audit.session import Call, Compaction, Event, Info, KeptNothing, Message, NewSession, Result, Tally
+from recompact.audit.session import Call, CompactionEvent, Event, Info, KeptNothing, NewSession, Passage, Result, Tally
 from recompact.harnesses.transcripts.reader import Reader, arguments, content_text, items, mapping, text
 
 _ROLES = frozenset(["system", "developer", "user", "assistant", "tool", "function"])
@@ -64,18 +64,18 @@ def message_events(message: Mapping[str, Any], place: int, tally: Tally) -> Iter
     said = content_text(message.get("content"))
     role = message["role"]
     if message.get("compaction") is True or (role != "tool" and said.lstrip().startswith(SUMMARIES)):
-        yield Compaction(KeptNothing(), said, line=place)
+        yield CompactionEvent(KeptNothing(), said, line=place)
     elif role in ("tool", "function"):
         yield Result(text(message.get("tool_call_id")) or text(message.get("name")), said, line=place)
     elif role == "assistant":
         if said:
-            yield Message("assistant", said, line=place)
+            yield Passage("assistant", said, line=place)
         for call in items(message.get("tool_calls")):
             function = mapping(mapping(call).get("function"))
             given = arguments(function.get("arguments"))
             yield Call(text(mapping(call).get("id")), text(function.get("name")), given, "", f"m{place}", line=place)
     else:
-        yield Message("user" if role == "user" else "system", said, line=place)
+        yield Passage("user" if role == "user" else "system", said, line=place)
 
 
 READER = Reader("openai-messages", recognises, read)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.audit.files import Record
-from recompact.audit.session import Call, Compaction, Event, Info, KeptNothing, Message, Result, Size, Tally
+from recompact.audit.session import Call, CompactionEvent, Event, Info, KeptNothing, Passage, Result, Size, Tally
 from recompact.harnesses.transcripts.reader import Reader, items, mapping, number, text
 
 _ASIDE = frozenset(["step-start", "reasoning", "patch", "file", "compaction", "snapshot", "agent", "retry", "subtask"])
@@ -36,16 +36,16 @@ def _message(place: int, message: Mapping[str, Any], project: str, tally: Tally)
     key = text(info.get("id"))
     said = "\n".join(text(part.get("text")) for part in parts if part.get("type") == "text")
     if info.get("role") == "assistant" and (info.get("mode") == "compaction" or info.get("summary") is True):
-        yield Compaction(KeptNothing(), said or None, identity=key, key=key, line=place)
+        yield CompactionEvent(KeptNothing(), said or None, identity=key, key=key, line=place)
         return
     if info.get("role") == "user":
         typed = not any(part.get("synthetic") is True or part.get("type") == "compaction" for part in parts)
-        yield Message("user" if typed else "system", said, key, place)
+        yield Passage("user" if typed else "system", said, key, place)
         return
     for part in parts:
         match text(part.get("type")):
             case "text":
-                yield Message("assistant", text(part.get("text")), key, place)
+                yield Passage("assistant", text(part.get("text")), key, place)
             case "tool":
                 yield from _tool(place, key, part, text(mapping(info.get("path")).get("cwd")) or project, tally)
             case "step-finish":

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.audit.files import Record
-from recompact.audit.session import Call, Compaction, Event, KeptBut, Message, Result, Tally
+from recompact.audit.session import Call, CompactionEvent, Event, KeptBut, Passage, Result, Tally
 from recompact.harnesses.transcripts.reader import Place, Reader, arguments, content_text, items, mapping, number, text
 
 _ASIDE = frozenset(
@@ -42,7 +42,7 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
                 call = mapping(mapping(record.get("tool_call")).get("function"))
                 given = arguments(call.get("arguments")) or mapping(record.get("action"))
                 if said := content_text(record.get("thought")):
-                    yield Message("assistant", said, key, line)
+                    yield Passage("assistant", said, key, line)
                 batch = text(record.get("llm_response_id"))
                 name = text(record.get("tool_name"))
                 yield Call(text(record.get("tool_call_id")), name, given, "", batch, key, line)
@@ -51,13 +51,13 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
             case "MessageEvent":
                 role = "user" if record.get("source") == "user" else "assistant"
                 said = content_text(mapping(record.get("llm_message")).get("content"))
-                yield Message("user" if role == "user" else "assistant", said, key, line)
+                yield Passage("user" if role == "user" else "assistant", said, key, line)
             case "SystemPromptEvent":
-                yield Message("system", content_text(record.get("system_prompt")), key, line)
+                yield Passage("system", content_text(record.get("system_prompt")), key, line)
             case "Condensation":
                 forgotten = [each for each in items(record.get("forgotten_event_ids")) if isinstance(each, str)]
                 summary = record.get("summary")
-                yield Compaction(
+                yield CompactionEvent(
                     KeptBut(frozenset(forgotten)),
                     summary if isinstance(summary, str) else None,
                     kind="summary" if isinstance(summary, str) else "clearing",
@@ -68,7 +68,7 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
             case kind:
                 if kind not in _ASIDE:
                     tally.unknown[kind[:60] or "(no kind)"] += 1
-                yield Message("system", "", key, line)
+                yield Passage("system", "", key, line)
 
 
 def _result(line: int, key: str, record: Mapping[str, Any]) -> Result:

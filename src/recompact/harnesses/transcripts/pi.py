@@ -9,13 +9,13 @@ from typing import Any
 from recompact.audit.files import Record
 from recompact.audit.session import (
     Call,
-    Compaction,
+    CompactionEvent,
     Event,
     Info,
     Kept,
     KeptFrom,
     KeptNothing,
-    Message,
+    Passage,
     Result,
     Rewind,
     Size,
@@ -71,24 +71,24 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
             case "compaction":
                 yield _compaction(line, key, record)
             case "custom_message" | "branch_summary":
-                yield Message("system", content_text(record.get("content") or record.get("summary")), key, line)
+                yield Passage("system", content_text(record.get("content") or record.get("summary")), key, line)
             case _:
                 if kind not in _ASIDE:
                     tally.unknown[kind[:60] or "(no type)"] += 1
-                yield Message("system", "", key, line)
+                yield Passage("system", "", key, line)
 
 
 def _message(line: int, key: str, message: Mapping[str, Any], cwd: str, tally: Tally) -> Iterator[Event]:
     content = message.get("content")
     match message.get("role"):
         case "user":
-            yield Message("user", content_text(content), key, line)
+            yield Passage("user", content_text(content), key, line)
         case "assistant":
-            yield Message("assistant", "", key, line)
+            yield Passage("assistant", "", key, line)
             for block in [{"type": "text", "text": content}] if isinstance(content, str) else items(content):
                 block = mapping(block)
                 if block.get("type") == "text":
-                    yield Message("assistant", text(block.get("text")), key, line)
+                    yield Passage("assistant", text(block.get("text")), key, line)
                 elif block.get("type") == "toolCall":
                     given = mapping(block.get("arguments"))
                     yield Call(text(block.get("id")), text(block.get("name")), given, cwd, key, key, line)
@@ -104,19 +104,19 @@ def _message(line: int, key: str, message: Mapping[str, Any], cwd: str, tally: T
             said = content_text(content)
             yield Result(text(message.get("toolCallId")), said, failed if isinstance(failed, bool) else None, key, line)
         case "bashExecution" | "custom" | "branchSummary" | "compactionSummary":
-            yield Message("system", content_text(content) or text(message.get("output")), key, line)
+            yield Passage("system", content_text(content) or text(message.get("output")), key, line)
         case role:
             tally.unknown[f"role {role}"[:60]] += 1
-            yield Message("system", "", key, line)
+            yield Passage("system", "", key, line)
 
 
-def _compaction(line: int, key: str, record: Mapping[str, Any]) -> Compaction:
+def _compaction(line: int, key: str, record: Mapping[str, Any]) -> CompactionEvent:
     first = text(record.get("firstKeptEntryId"))
     index = number(record.get("firstKeptEntryIndex"))
     if not first and index is not None:
         first = str(index)
     kept: Kept = KeptFrom(first) if first and first != key else KeptNothing()
-    return Compaction(
+    return CompactionEvent(
         kept,
         text(record.get("summary")),
         tokens_before=number(record.get("tokensBefore")),

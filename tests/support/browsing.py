@@ -1,8 +1,12 @@
-"""A real browser for the tests of pages: opened on an address at a width and in a colour scheme, with screenshots."""
+"""A page in a real browser, for the tests that look at one.
+
+Screenshots go to the directory that RECOMPACT_SCREENSHOTS names, or to a scratch directory.
+"""
 
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 import shutil
@@ -20,6 +24,7 @@ needs_browser = pytest.mark.skipif(
     not BROWSER or not DRIVER, reason="chromium or chromedriver is not installed: make browser"
 )
 PHONE, DESKTOP = 360, 1280
+UNFOLD = "document.querySelectorAll('details').forEach(d => d.open = true)"
 
 
 @dataclass
@@ -29,6 +34,7 @@ class Browser:
     driver: Any
     url: str
     shots: Path
+    name: str = "report"
 
     def show(self, width: int = DESKTOP, *, dark: bool = False, media: str = "") -> None:
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
@@ -36,6 +42,21 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": [scheme]})
         self.driver.get(self.url)
+
+    def requests(self) -> list[str]:
+        """What was asked for since the last look, but for what the browser fills its own start page from."""
+        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+        return [url for url in asked if not url.startswith(("data:", "chrome://"))]
+
+    def sticking_out(self) -> list[str]:
+        """What reaches beyond the page, but for what does so inside a region that scrolls and can be focused."""
+        found = self.ask(
+            """return [...document.querySelectorAll('main *')].filter(e =>
+            e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll'))
+            .map(e => e.outerHTML.slice(0, 90))"""
+        )
+        return list(found)
 
     def ask(self, script: str, *arguments: object) -> Any:
         """Scripts of the test run in the page; those of the page itself must not."""
@@ -49,14 +70,14 @@ class Browser:
             more = {"captureBeyondViewport": True, "clip": clip}
         taken = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png", **more})
         self.shots.mkdir(parents=True, exist_ok=True)
-        path = self.shots / f"{name}.png"
+        path = self.shots / f"{self.name}-{name}.png"
         path.write_bytes(base64.b64decode(taken["data"]))
         return path
 
 
 @contextmanager
-def open_browser(url: str, scratch: Path) -> Iterator[Browser]:
-    """Chromium without a window. Screenshots go to RECOMPACT_SCREENSHOTS, or to the scratch directory."""
+def open_browser(page: Path | str, scratch: Path, name: str = "report") -> Iterator[Browser]:
+    """A browser of its own, with a fresh profile, for a file or an address."""
     from selenium import webdriver
     from selenium.webdriver.chrome.options import Options
     from selenium.webdriver.chrome.service import Service
@@ -69,8 +90,9 @@ def open_browser(url: str, scratch: Path) -> Iterator[Browser]:
     options.add_argument(f"--user-data-dir={scratch / 'profile'}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    shots = Path(os.environ.get("RECOMPACT_SCREENSHOTS") or scratch / "screenshots")
     try:
-        yield Browser(driver, url, Path(os.environ.get("RECOMPACT_SCREENSHOTS") or scratch / "screenshots"))
+        yield Browser(driver, page.as_uri() if isinstance(page, Path) else page, shots, name)
     finally:
         driver.quit()
 

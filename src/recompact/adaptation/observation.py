@@ -1,0 +1,260 @@
+"""Diagnosis from observation: the worst compactions of an audit, read by an optimizer, and a first revised template.
+
+The steps are those of PAIR; the evidence is weaker. A transcript shows one continuation, after the summary, and none
+without the compaction, so what is found is a suspicion until it is verified. Everything that is sent has been masked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from recompact.adaptation.diagnosis import Diagnosis, diagnose
+from recompact.adaptation.evidence import FACTS, SEGMENT, SUMMARY, TASK, Block, BoundaryEvidence, assembled, labelled
+from recompact.adaptation.excerpts import Excerpt
+from recompact.adaptation.instances import instances_in
+from recompact.adaptation.optimizer import Optimizer
+from recompact.adaptation.result import clause_json, section_changes
+from recompact.adaptation.revision import revise
+from recompact.audit import words
+from recompact.audit.findings import Moment
+from recompact.audit.masking import safe, safe_line
+from recompact.audit.scoring import Assessment, Ranked
+from recompact.candidate import Candidate
+from recompact.chat import Decoding
+from recompact.config import Config
+from recompact.models.limits import Metered, Spending
+from recompact.models.secrets import scrubber
+from recompact.outcome import BoundaryId
+from recompact.outputs import MANIFEST, replaced_directory
+from recompact.study import open_clients, price_of
+from recompact.template import Template
+from recompact.template.files import write_parts
+from recompact.texts import markdown_text
+from recompact.tokens import TokenCounter
+from recompact.version import __version__
+
+RESULT = "template revised from observation"
+"""What the manifest of such a directory says that it is."""
+OBSERVATIONAL = (
+    "Observational: a model read masked excerpts of transcripts. Nothing was continued without the compaction, so "
+    "neither the diagnoses nor the revised template are verified; `recompact adapt` does that on tasks of your own."
+)
+SUMMARY_CHARS = 16_000
+CHANNEL = "observed"
+
+PROMPT = """\
+An agent was at work when its history was compacted: a summary took the place of the earlier calls and results. You see
+an excerpt of the transcript: the last calls before the compaction, the summary, and the first calls after it. Long
+texts are cut, and what looks like a secret is masked. Calls marked (fetched again) brought back text that the
+compaction had dropped; those marked (failed again) met an error that the same command had met before. Nobody has
+continued without the compaction: what you see is one course of events, and reading again may simply be what the next
+piece of work needs.
+
+Every line begins with a label: T for what the user last asked, S for the calls before, N for the summary, F for facts
+that were used afterwards and that the summary lacks, C1.7 for line 7 of the calls after.
+
+{evidence}
+
+Find out which statement or gap of the summary would make the agent act as it did afterwards. Rank what you find, the
+most likely cause first; leave out what the calls after the compaction do not show. For each finding give
+- mechanism: one of {mechanisms}
+- kind: in a few words, what kind of information it concerns (for example file paths, build commands, decisions)
+- lines: the labels of the lines that show it, such as ["S12", "N3", "C1.9"]. Give labels only, do not copy the lines.
+- explanation: what the agent did because of it, in one or two sentences
+
+If the summary does not explain what followed (it kept what was needed, or the next piece of work needed reading
+anyway), give no findings and say why in abstain; otherwise leave abstain empty.
+
+Answer with one JSON object: {{"findings": [{{"mechanism": …, "kind": …, "lines": […], "explanation": …}}, …],
+"abstain": ""}}"""
+
+
+def observed_evidence(
+    worst: Sequence[Ranked], budget: int, count: TokenCounter, scrub: Callable[[str], str] = str
+) -> tuple[BoundaryEvidence, ...]:
+    """The excerpts of these compactions as they are sent, each within so many tokens. `scrub` takes out known keys."""
+    evidence = []
+    for rank, each in enumerate(worst, 1):
+        blocks = [labelled(tag, label, Excerpt(scrub(text))) for tag, label, text in _parts(each) if text]
+        blocks.append(Block("effect", Excerpt("not known: observed only"), {}))
+        id = BoundaryId(f"{rank}. {words.name(each.session)}", each.found.ordinal)
+        evidence.append(assembled(id, CHANNEL, blocks, budget, count))
+    return tuple(evidence)
+
+
+def _parts(each: Ranked) -> list[tuple[str, str, str]]:
+    """The parts of a scene, every text of the transcript masked."""
+    found, scene = each.found, each.found.scene
+    missing = [
+        f"{safe_line(need.literal.text)} ({need.literal.kind}): {words.fate(need)}"
+        for need in found.needs
+        if not need.covered
+    ]
+    return [
+        ("task", TASK, safe(scene.asked, 2_000)),
+        ("segment", SEGMENT, _moments(scene.before)),
+        ("summary", SUMMARY, safe(scene.summary, SUMMARY_CHARS)),
+        ("missing-facts", FACTS, "\n".join(missing) if found.readable else ""),
+        ("continuation", "C1.", _moments(scene.after)),
+    ]
+
+
+def _moments(moments: Sequence[Moment]) -> str:
+    lines = []
+    for moment in moments:
+        marks = "(fetched again) " * bool(moment.chars) + "(failed again) " * moment.failed_again
+        lines.append(f"{marks}-> {safe_line(moment.call, 240)}")
+        if moment.excerpt:
+            lines.append(safe(moment.excerpt, 360))
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a diagnosis would send, and to whom."""
+
+    model: str
+    where: str
+    evidence: tuple[BoundaryEvidence, ...]
+    unreadable: int  # of the worst, those whose summary the file does not hold in readable form
+    price_of_input: float  # per million tokens; 0 where the config does not say
+
+    @property
+    def tokens(self) -> int:
+        return sum(entry.tokens for entry in self.evidence)
+
+    @property
+    def statement(self) -> str:
+        """Said before anything is sent."""
+        number = words.counted(len(self.evidence), "masked excerpt")
+        cost = f", about {self.tokens * self.price_of_input / 1e6:.2f} at the config's price" * bool(
+            self.price_of_input
+        )
+        more = (
+            f" {words.counted(self.unreadable, 'compaction')} whose summary is not readable cannot be diagnosed."
+            * bool(self.unreadable)
+        )
+        return (
+            f"{number} of about {self.tokens:,} tokens{cost} will be sent to {self.model} ({self.where}), then two "
+            f"calls for the revised template; answers that cannot be used are asked for again.{more}"
+        )
+
+
+@dataclass(frozen=True)
+class ObservedDiagnosis:
+    """What an optimizer made of the worst compactions, and what that took."""
+
+    plan: Plan
+    diagnoses: tuple[Diagnosis, ...]
+    original: Template
+    candidate: Candidate | None  # None where nothing was diagnosed
+    tokens: int
+    money: float
+
+    @property
+    def statement(self) -> str:
+        diagnosed = sum(bool(d.causes) for d in self.diagnoses)
+        abstained = sum(bool(d.abstained) for d in self.diagnoses)
+        failed = sum(d.failed for d in self.diagnoses)
+        cost = f", {self.money:.4f} at the config's prices" if self.money else ""
+        revised = "a template was revised" if self.candidate and self.candidate.template else "no template was revised"
+        return (
+            f"Of {words.counted(len(self.diagnoses), 'compaction')}, {self.plan.model} named a cause for {diagnosed}, "
+            f"abstained on {abstained} and gave no usable answer for {failed}; {revised}. "
+            f"It took {self.tokens:,} tokens{cost}."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "observational": OBSERVATIONAL,
+            "statement": self.statement,
+            "model": self.plan.model,
+            "diagnoses": [diagnosis.to_json() for diagnosis in self.diagnoses],
+            "rules": [clause_json(clause) for clause in self.candidate.clauses] if self.candidate else [],
+            "refused": list(self.candidate.objections) if self.candidate else [],
+            "tokens": self.tokens,
+            "money": self.money,
+        }
+
+
+def plan_diagnosis(config: Config, assessment: Assessment, top: int, count: TokenCounter, keys: Sequence[str]) -> Plan:
+    """The worst compactions whose summaries can be read, as they would be sent. Nothing is sent here."""
+    # Without placebo points there are no scores; the order is then by the text that was fetched again.
+    worst = (assessment.scored or tuple(each for each in assessment.ranked if each.found.following))[:top]
+    readable = [each for each in worst if each.found.readable]
+    settings = config.models.get(config.optimizer_model)
+    return Plan(
+        config.optimizer_model,
+        settings.base_url or "its usual address" if settings else "built in",
+        observed_evidence(readable, config.adapt.evidence_tokens, count, scrubber(*keys)),
+        len(worst) - len(readable),
+        price_of(settings).input,
+    )
+
+
+async def diagnose_observed(config: Config, plan: Plan, template: Template, count: TokenCounter) -> ObservedDiagnosis:
+    """Send a plan: a diagnosis of each compaction, then one revision within the section lock."""
+    model = config.optimizer_model
+    alone = replace(
+        config,
+        agent=replace(config.agent, model=model),
+        compressor=replace(config.compressor, model=model),
+        suite=replace(config.suite, models={}),
+    )
+    spending = Spending(config.ceiling.tokens, config.ceiling.money)
+    async with AsyncExitStack() as stack:
+        clients = await stack.enter_async_context(open_clients(alone))
+        c = config.optimizer
+        optimizer = Optimizer(
+            Metered(model, clients[model], spending, price_of(config.models.get(model)), count),
+            Decoding(c.max_output_tokens, c.temperature, c.top_p, c.reasoning_effort),
+            config.adapt.redraws,
+        )
+        diagnoses = await asyncio.gather(*(diagnose(optimizer, entry, PROMPT) for entry in plan.evidence))
+        candidate = None
+        if any(diagnosis.causes for diagnosis in diagnoses):
+            lines = (line for entry in plan.evidence for line in entry.lines.values())
+            instances = instances_in(lines, tuple(template.parts().values()))
+            candidate = await revise(optimizer, "observed-1", template, diagnoses, instances)
+    return ObservedDiagnosis(plan, tuple(diagnoses), template, candidate, spending.tokens, spending.money)
+
+
+def write_observed(result: ObservedDiagnosis, directory: Path, date: str) -> bool:
+    """Write the revised template with its provenance; whether there is one."""
+    candidate = result.candidate
+    if candidate is None or candidate.template is None:
+        return False
+    provenance = {
+        "revised_by": f"recompact {__version__}",
+        "method": "audit --diagnose",
+        "evidence": "observational",
+        "parent": result.original.hash,
+    }
+    manifest = {**provenance, "hash": candidate.template.hash, "date": date, **result.to_json()}
+    with replaced_directory(directory, RESULT, "--revised") as fresh:
+        write_parts(replace(candidate.template, provenance=provenance), fresh)
+        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+        (fresh / MANIFEST).write_text(text, encoding="utf-8")
+        (fresh / "CHANGES.md").write_text(_changes(result, candidate, candidate.template), encoding="utf-8")
+    return True
+
+
+def _changes(result: ObservedDiagnosis, candidate: Candidate, revised: Template) -> str:
+    lines = ["# What changed, and why", "", f"**{OBSERVATIONAL}**", "", result.statement, ""]
+    for part in ("first", "update"):
+        lines += [f"## {part}.md", "", *section_changes(result.original, revised, part)]
+    lines += ["## Clauses and the compactions they answer", ""]
+    why = {str(d.id): d.causes[0] for d in result.diagnoses if d.causes}
+    for clause in candidate.clauses:
+        lines.append(f"- “{markdown_text(clause.text)}”")
+        for answered in clause.answers:
+            cause = why[answered]
+            reason = f"{cause.mechanism} ({cause.kind}): {cause.explanation}"
+            lines.append(f"  - {markdown_text(answered)}: {markdown_text(reason)}")
+    return "\n".join([*lines, ""])

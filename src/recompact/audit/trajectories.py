@@ -1,0 +1,61 @@
+"""A trajectory of Recompact's own as the events of a session, so that a run is audited like any transcript."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from recompact.audit.session import Call, CompactionEvent, Event, Info, KeptKeys, Passage, Result
+from recompact.chat import Message
+from recompact.context import Turn
+from recompact.trajectory import Boundary
+
+
+def trajectory_events(
+    unit: str, project: str, prefix: Sequence[Message], parts: Iterable[Turn | Boundary]
+) -> Iterator[Event]:
+    """The events of one trajectory, from its turns and boundaries in order; places are numbers of steps, from 1."""
+    yield Info(unit, project=project)
+    for message in prefix:
+        yield Passage("user" if message.role == "user" else "system", message.content, _PREFIX)
+    step = 0
+    for part in parts:
+        if isinstance(part, Boundary):
+            yield _compaction(unit, part)
+        else:
+            step += 1
+            yield from _turn(part, step)
+
+
+_PREFIX = "prefix"
+
+
+def _turn(turn: Turn, step: int) -> Iterator[Event]:
+    key = f"step {step}"
+    if turn.message.content:
+        yield Passage("assistant", turn.message.content, key, step)
+    for call in turn.message.calls:
+        try:
+            arguments = call.parsed()
+        except ValueError:
+            arguments = {"input": call.arguments}
+        yield Call(f"{step} {call.id}", call.name, arguments, "", key, key, step)
+    for result in turn.results:
+        if result.call_id:
+            yield Result(f"{step} {result.call_id}", result.content, None, key, step)
+        else:
+            yield Passage("user", result.content, key, step)
+
+
+def _compaction(unit: str, boundary: Boundary) -> CompactionEvent:
+    """What follows the summary in POST are the latest turns of PRE, as they were."""
+    kept = range(boundary.step - len(boundary.post.turns) + 1, boundary.step + 1)
+    # A compressor that only drops writes no summary: it is readable, and covers nothing.
+    summary = boundary.post.summary.text if boundary.post.summary else ""
+    return CompactionEvent(
+        KeptKeys(frozenset([_PREFIX, *(f"step {step}" for step in kept)])),
+        summary,
+        tokens_before=boundary.pre.size,
+        tokens_after=boundary.post.size,
+        identity=f"{unit}#{boundary.index}",
+        line=boundary.step,
+    )
