@@ -166,7 +166,7 @@ def _blocks(
     for number, continuation in enumerate(evidence.continuations, 1):
         shown = _continuation(continuation, _divergence(evidence, continuation), long)
         row = continuation.row
-        blocks.append(_labelled("continuation", f"C{number}.", shown, number=number, arm=row.arm, draw=row.draw))
+        blocks.append(_labelled("continuation", f"C{number}.", shown, number=number, arm=row.arm, draw=row.draw + 1))
     if rest:
         note = "the collected trajectory itself, which went on from the summary; later compactions are part of it"
         shown = joined("\n", [Excerpt(note), *(shown_turn(turn, long) for turn in rest)])

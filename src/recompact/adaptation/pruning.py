@@ -161,6 +161,7 @@ def _unit(study: Study, name: str, template: Template, finding: Finding, task: T
             study.agent(calls),
             count=study.count,
             step_limit=study.config.run.step_limit,
+            observation_tokens=study.config.run.observation_tokens,
             progress=study.progress,
         )
         return with_differences(replace(continuation, usage={**continuation.usage, "compressor": usage}), calls)

@@ -249,7 +249,7 @@ def diagnosis_prompt() -> tuple[str, str]:
     again = '(again) -> call_api({"app":"payments","api":"login","arguments":{}})'
     prompt = (
         f"<segment>\n{labelled('S', segment)}\n</segment>\n<summary>\n{labelled('N', summary)}\n</summary>\n"
-        f'<continuation number="1" arm="POST" draw="0">\n{labelled("C1.", again)}\n</continuation>'
+        f'<continuation number="1" arm="POST" draw="1">\n{labelled("C1.", again)}\n</continuation>'
     )
     return prompt, segment
 
