@@ -17,6 +17,7 @@ import ast
 import difflib
 import hashlib
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -185,23 +186,38 @@ def copy_of_tree(place: Path) -> Path:
     return place
 
 
-def pytest_in(tree: Path, arguments: Sequence[str], limit: float | None, script: Sequence[str]) -> int | None:
-    """The exit code, or None at the time limit."""
-    environment = os.environ | {"PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree / 'benchmarks'}"}
-    process = subprocess.Popen(
-        [sys.executable, *script, "-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *arguments],
-        cwd=tree,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        return process.wait(limit)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, 9)
-        process.wait()
-        return None
+PRELOADED = ["pytest", "hypothesis", "hypothesis.strategies", "openai", "pydantic", "rich.progress", "jinja2", "click"]
+"""What tests import besides Recompact: loading it anew for each mutant would take longer than most tests."""
+
+
+def pytest_in(
+    tree: Path, arguments: Sequence[str], limit: float | None = None, record: Path | None = None
+) -> int | None:
+    """The exit code of pytest in a process of its own, or None at the time limit."""
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload(PRELOADED)
+    process = forks.Process(target=_run_pytest, args=(str(tree), list(arguments), record and str(record)))
+    process.start()
+    process.join(limit)
+    code = process.exitcode
+    if code is None and process.pid is not None:
+        os.killpg(process.pid, signal.SIGKILL)  # with whatever the tests have started
+        process.join()
+    return code
+
+
+def _run_pytest(tree: str, arguments: Sequence[str], record: str | None) -> None:
+    import pytest
+
+    os.setsid()
+    os.chdir(tree)
+    silence = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(silence, stream)
+    os.environ["PYTHONPATH"] = os.pathsep.join([f"{tree}/src", f"{tree}/benchmarks"])
+    sys.path[:0] = [f"{tree}/src", f"{tree}/benchmarks", tree]
+    every = ["-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *arguments]
+    sys.exit(record_lines(Path(record), every) if record else pytest.main(["-x", *every]))
 
 
 # Which test runs which line
@@ -233,10 +249,10 @@ def record_lines(out: Path, arguments: Sequence[str]) -> int:
     import pytest
 
     tree = Path.cwd()
-    measuring = coverage.Coverage(data_file=None, source=[str(tree / SOURCE)], config_file=False)
+    measuring = coverage.Coverage(data_file=None, include=[f"{tree / SOURCE}/*"], config_file=False)
     plugin = Lines(measuring)
     measuring.start()
-    code = pytest.main([argument for argument in arguments if argument != "-x"], plugins=[plugin])
+    code = pytest.main(list(arguments), plugins=[plugin])
     measuring.stop()
     data = measuring.get_data()
     numbers: dict[str, int] = {}
@@ -300,7 +316,7 @@ def selection(tree: Path) -> Selection:
         out = CACHE / f"{name.replace('/', '-')}-{digest(path)}.json"
         if not out.exists():
             print(f"recording what {name} runs ({number} of {len(files)})", flush=True)
-            if code := pytest_in(tree, [name], None, ["benchmarks/mutants.py", "--record", str(out)]):
+            if code := pytest_in(tree, [name], record=out):
                 sys.exit(f"pytest could not run {name} (exit code {code})")
         record = json.loads(out.read_text())
         seconds |= record["seconds"]
@@ -362,7 +378,7 @@ def _judged(mutant: Mutant, tree: Path, tests: Selection, diff: str) -> Verdict:
             continue
         chosen.write_text("\n".join(names))
         limit = 60 + 6 * sum(tests.seconds[name] for name in names)
-        code = pytest_in(tree, [f"@{chosen.name}"], limit, ["-m", "pytest"])
+        code = pytest_in(tree, [f"@{chosen.name}"], limit)
         if code != 0:
             return Verdict(mutant, "slow" if code is None else "killed", by, diff)
     return Verdict(mutant, "survived", "" if any(tests.of(mutant)) else "no test runs it", diff)
@@ -481,6 +497,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--record"]:
-        sys.exit(record_lines(Path(sys.argv[2]), sys.argv[3:]))
     main()

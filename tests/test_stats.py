@@ -57,8 +57,8 @@ def test_the_mean_of_estimates_has_the_interval_of_independent_ones() -> None:
     halves = [Estimate(0.3, 0.2, 0.5), Estimate(0.5, 0.4, 0.7), Estimate(0.1, 0.0, 0.3), Estimate(0.3, 0.2, 0.5)]
     mean = mean_of(halves)
     assert mean.value == pytest.approx(0.3)
-    assert (mean.value - mean.low, mean.high - mean.value) == (pytest.approx(0.1 / 2), pytest.approx(0.2 / 2))
-    assert mean_of(halves[:1]) == Estimate(0.3, pytest.approx(0.2), pytest.approx(0.5))  # type: ignore[arg-type]
+    assert mean.value - mean.low == pytest.approx(0.1 / 2)
+    assert mean.high - mean.value == pytest.approx(0.2 / 2)
 
 
 def test_the_mean_of_estimates_covers_the_truth_as_often_as_it_says() -> None:

@@ -229,7 +229,8 @@ def test_a_race_among_equals_ends_within_its_budget(collected: Path, tmp_path: P
         return (await race(study, [CANDIDATE]))[1]
 
     selection = study_run(path, work, "pair", text=RACING)
-    assert all(fit.runs <= 2 for fit in selection.fits)
+    assert {fit.name for fit in selection.fits} == {ORIGINAL, CANDIDATE.name}
+    assert all(0 < fit.runs <= 2 for fit in selection.fits)
 
 
 def test_a_race_that_nobody_is_left_to_run_keeps_the_original(collected: Path, tmp_path: Path) -> None:

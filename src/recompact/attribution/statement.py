@@ -111,8 +111,9 @@ class Statement:
             sentences.append(self._probable())
         if (corrected := self.after_control) is not None and self.control is not None:
             sentences.append(
-                f"With both arms from PRE (A/A), {self.control.rate.value:.1%} of {self.control.boundaries:,}"
-                f" boundaries are retained by chance: without as many, {corrected.value:.1f} remain"
+                f"With both arms from PRE (A/A), {self.control.rate.value:.1%} of"
+                f" {counted(self.control.boundaries, 'boundary')} are retained by chance: without as many,"
+                f" {corrected.value:.1f} remain"
                 f" ({_ends(corrected)})."
             )
         if self.confirmed is not None:
