@@ -57,6 +57,13 @@ OWN = "its own tests"
 WIDER = "the tests of others"
 
 
+NODES = {  # of the syntax tree, at which the large families of operators look
+    "ReplaceBinaryOperator": ("operator",),
+    "ReplaceComparisonOperator": ("comparison",),
+    "ReplaceUnaryOperator": ("factor", "not_test"),
+}
+
+
 @dataclass(frozen=True)
 class Mutant:
     module: str
@@ -104,9 +111,12 @@ def mutants_of(module: str, package: str, text: str) -> Iterator[Mutant]:
     provider = OperatorProvider()
     nodes = [node for node in ast_nodes(get_ast(text)) if node.type not in ("name", "newline", "string", "endmarker")]
     for name in provider:
-        if name in ("VariableReplacer", "VariableInserter"):  # they want the names of variables
+        family = name.partition("_")[0]
+        if family in ("VariableReplacer", "VariableInserter"):  # they want the names of variables
             continue
-        positions = [start for node in nodes for start, _ in provider[name]().mutation_positions(node)]
+        types = NODES.get(family)
+        near = [node for node in nodes if types is None or node.type in types]
+        positions = [start for node in near for start, _ in provider[name]().mutation_positions(node)]
         for occurrence, start in enumerate(positions):
             if not any(low <= start < high for low, high in idle):
                 yield Mutant(module, package, name, occurrence, *start)
@@ -214,6 +224,7 @@ def _run_pytest(tree: str, arguments: Sequence[str], record: str | None) -> None
     silence = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(silence, stream)
+    sys.dont_write_bytecode = False  # pytest compiles tests anew for each mutant otherwise
     os.environ["PYTHONPATH"] = os.pathsep.join([f"{tree}/src", f"{tree}/benchmarks"])
     sys.path[:0] = [f"{tree}/src", f"{tree}/benchmarks", tree]
     every = ["-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *arguments]

@@ -195,6 +195,7 @@ class Selection:
             )
         return (
             f"{self.winner} was selected: {best.words}; the original passed {original.passed} in {original.steps:.1f}."
+            " It was chosen by these runs, so they flatter it: what it gains, only unseen tasks show."
         )
 
     @property

@@ -168,6 +168,14 @@ class TestRacing:
             retained = Racing(rule).retained({b: outcomes((1, 10, 1, 10 + added))})
             assert retained == ([b] if low >= 0.5 else [])
 
+    def test_what_is_retained_minds_the_steps_that_were_left(self) -> None:
+        b = boundary(1)
+        rule = StoppingRule(harmless=0.0, harmful=1.0, cap=2)
+        slower = {b: outcomes((1, 10, 1, 40))}
+        assert Racing(rule).retained(slower) == [b]
+        assert Racing(rule, {b: 60}).retained(slower) == [b]
+        assert Racing(rule, {b: 8}).retained(slower) == []
+
     def test_settles_what_is_clear_and_stops_at_the_cap(self) -> None:
         lost = {boundary(1): outcomes(*[LOST] * 10)}
         harmful = sample(Racing(), lost)

@@ -14,12 +14,13 @@ from verify_support import FickleNoter, ShakyReader, books, study_of
 from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.controls import controls_of
 from recompact.attribution.determinism import copied_arms, decoding_note
-from recompact.attribution.findings import findings
+from recompact.attribution.findings import findings, priors_of
 from recompact.attribution.further_draws import PostOnly, Purpose, further_outcomes, make_further_draws
 from recompact.attribution.halving import Halving
+from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.statement import control_of, statement_of
 from recompact.attribution.uniform import Uniform
-from recompact.attribution.verify import digest, outcomes_in, verify
+from recompact.attribution.verify import digest, outcomes_in, settings_of, verify
 from recompact.chat import Reply, Request
 from recompact.collection import collect
 from recompact.config import Config, VerifyConfig
@@ -120,6 +121,23 @@ async def test_each_resampled_draw_has_a_summary_of_its_own(verified: Path, tmp_
             effect = by_id[id].resampled
             assert effect is not None
             assert effect.post == 4
+
+
+def test_findings_mind_the_steps_that_were_left_at_each_boundary(verified: Path) -> None:
+    with Store.read(verified) as store:
+        settings, limit = settings_of(store), store.metadata.step_limit
+        priors = priors_of(store, settings)
+        differing = 0
+        for finding in findings(store).boundaries:
+            assert finding.effect is not None
+            prior = priors.of(finding.id)
+            left, whole, nothing = (
+                probability_harmful(finding.outcomes, remaining=steps, prior=prior)
+                for steps in (limit - finding.row.step, limit, None)
+            )
+            assert finding.effect.harmful == left
+            differing += left not in (whole, nothing)
+        assert differing > 0
 
 
 class Repeating(FickleNoter):
