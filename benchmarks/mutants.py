@@ -49,8 +49,9 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {  # the package with its own tests, a
     "evaluation": ("evaluation",),
 }
 NOT_VALUES = ("__init__", "__main__", "version", "rollout", "collection", "study", "config")
-WITNESSES = ("compressors", "attribution", "adaptation", "evaluation", "report", "benchmarks")
+WITNESSES = ("compressors", "attribution", "adaptation", "evaluation")
 """The folders of tests that are asked, beside the files directly under tests/."""
+SILENT = ("test_docs.py", "test_plugins.py", "test_resilience.py")  # they start other processes, or run for minutes
 ALWAYS = ("tests/test_values.py",)  # about all modules
 LONGEST = 20.0  # seconds of a test that may be asked; longer ones are about kills and load
 OWN = "its own tests"
@@ -343,7 +344,7 @@ def selection(tree: Path) -> Selection:
 
 
 def _has_a_say(parts: Sequence[str]) -> bool:
-    return len(parts) == 2 or parts[1] in WITNESSES
+    return parts[-1] not in SILENT and (len(parts) == 2 or parts[1] in WITNESSES)
 
 
 @cache

@@ -15,7 +15,7 @@ from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.controls import controls_of
 from recompact.attribution.determinism import copied_arms, decoding_note
 from recompact.attribution.findings import findings, priors_of
-from recompact.attribution.further_draws import PostOnly, Purpose, further_outcomes, make_further_draws
+from recompact.attribution.further_draws import PostOnly, Purpose, further_draws, further_outcomes, make_further_draws
 from recompact.attribution.halving import Halving
 from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.statement import control_of, statement_of
@@ -104,6 +104,8 @@ async def test_confirming_pairs_are_fresh_and_the_effects_shown_are_theirs_alone
                 assert finding.to_json()["confirmed"]["hazard"] == finding.confirmed.hazard
         statement = statement_of(findings(store))
         assert statement.confirmable == len(retained)
+        assert any("after all draws but the fresh pairs" in sentence for sentence in statement.sentences())
+        assert further_draws(store) == {"control": 0, "confirm": 8 * len(retained), "resample": 0}
         assert 0 <= (statement.confirmed or 0) <= statement.confirmable
 
 

@@ -83,6 +83,11 @@ def further_outcomes(store: Store, purpose: Purpose) -> dict[BoundaryId, Outcome
     return {id: Outcomes(of["PRE"], of["POST"]) for id, of in arms.items()}
 
 
+def further_draws(store: Store) -> dict[str, int]:
+    """How many draws of each kind a run has beside its verification."""
+    return {purpose: len(trajectories(store, phase=purpose)) for purpose in get_args(Purpose)}
+
+
 def fresh_summaries(store: Store) -> dict[BoundaryId, int]:
     """How many different summaries the draws with fresh ones have: a compressor may write the same each time."""
     texts: dict[BoundaryId, set[str]] = {}

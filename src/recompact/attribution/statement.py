@@ -136,9 +136,10 @@ class Statement:
 
     def _probable(self) -> str:
         count = self.probably_harmful
+        but = "" if self.confirmed is None else " but the fresh pairs"
         return (
             f"Retained is not harmful: of the {self.retained:,}, {count.value:.1f} are expected to be harmful"
-            f" ({_ends(count)}), by P(harmful) after all draws."
+            f" ({_ends(count)}), by P(harmful) after all draws{but}."
         )
 
     def _nothing(self) -> str:

@@ -161,6 +161,7 @@ def _report(
 ) -> bool:
     """Say what came out. False where no boundary could be verified although there are some."""
     from recompact.attribution.findings import findings
+    from recompact.attribution.further_draws import further_draws
     from recompact.attribution.statement import control_of, statement_of
     from recompact.attribution.verify import digest as digest_of, outcomes_in
     from recompact.cli.running import report_skipped, report_unfinished
@@ -174,6 +175,7 @@ def _report(
     digest = digest_of(store) if done else None
     summary = {**_summary(known.outcomes, config), "simulated": overview(store).simulated}
     summary["skipped"] = list(store.metadata.skipped)
+    summary["further"] = further_draws(store)
     if as_json:
         print_json(
             {
@@ -221,10 +223,14 @@ def _print_summary(summary: dict[str, Any], store: Store) -> None:
     if not summary["boundaries"]:
         return
     click.echo(
-        f"The run has {counted(summary['continuations'], 'continuation')},"
-        f" {summary['continuations_per_boundary']:.2f} a"
-        f" boundary, {summary['tokens'] / 1e6:.2f}M tokens{' (simulated models)' * summary['simulated']}."
+        f"The verification has {counted(summary['continuations'], 'continuation')},"
+        f" {summary['continuations_per_boundary']:.2f} a boundary, {summary['tokens'] / 1e6:.2f}M tokens"
+        f"{' (simulated models)' * summary['simulated']}."
     )
+    kinds = {"control": "of the A/A control", "confirm": "of fresh pairs", "resample": "with fresh summaries"}
+    further = [f"{counted(draws, 'draw')} {kinds[purpose]}" for purpose, draws in summary["further"].items() if draws]
+    if further:
+        click.echo(f"Beside it, the run has {', '.join(further)}.")
     click.echo(f"Look at them: recompact boundaries {shlex.quote(str(store.path))}")
 
 
