@@ -66,6 +66,18 @@ def evidence_in(path: Path, scope: str = "history", budget: int = 60_000) -> tup
         return gather(store, texts, scope, budget, counter())  # type: ignore[arg-type]
 
 
+def test_the_most_harmful_boundary_comes_first_in_the_evidence(adapted_run: Path) -> None:
+    """Whatever the channel: lost success and added steps are measured by their thresholds."""
+    with Store.read(adapted_run) as store:
+        retained = [finding for finding in findings(store).boundaries if finding.retained]
+    ids = [entry.id for entry in evidence_in(adapted_run)]
+    assert ids == [finding.id for finding in retained]
+    assert ids != sorted(ids)
+    scores = [finding.effect.score for finding in retained if finding.effect]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] > scores[-1]
+
+
 def test_every_retained_boundary_is_diagnosed_however_small_a_call_may_be(adapted_run: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     shutil.copy(adapted_run, path)
