@@ -303,8 +303,16 @@ class Selection:
         tests = sorted(
             (test for test in names if self.seconds.get(test, LONGEST) < LONGEST), key=lambda test: self.seconds[test]
         )
-        own = [test for test in tests if is_own(mutant.package, test)]
+        own = examples_in(mutant.module) + [test for test in tests if is_own(mutant.package, test)]
         return own, [test for test in tests if test not in set(own)]
+
+
+def examples_in(module: str) -> list[str]:
+    """The test that runs the examples in the docstrings of a module, if it has any."""
+    if ">>> " not in (ROOT / module).read_text():
+        return []
+    name = module.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return [f"tests/test_docs.py::test_examples_in_docstrings[{name}]"]
 
 
 def file_of(test: str) -> str:
@@ -389,7 +397,7 @@ def _judged(mutant: Mutant, tree: Path, tests: Selection, diff: str) -> Verdict:
         if not names:
             continue
         chosen.write_text("\n".join(names))
-        limit = 60 + 6 * sum(tests.seconds[name] for name in names)
+        limit = 60 + 6 * sum(tests.seconds.get(name, 1.0) for name in names)
         code = pytest_in(tree, [f"@{chosen.name}"], limit)
         if code != 0:
             return Verdict(mutant, "slow" if code is None else "killed", by, diff)
