@@ -142,6 +142,16 @@ def test_findings_mind_the_steps_that_were_left_at_each_boundary(verified: Path)
         assert differing > 0
 
 
+def test_one_is_said_in_the_singular(verified: Path) -> None:
+    with Store.read(verified) as store:
+        statement = statement_of(findings(store))
+    alone, several = replace(statement, retained=1, left_out=1), replace(statement, retained=2, left_out=2)
+    assert f"1 of {statement.examined} boundaries was retained" in alone.sentences()[0]
+    assert alone.sentences()[-1].startswith("1 boundary was left out")
+    assert f"2 of {statement.examined} boundaries were retained" in several.sentences()[0]
+    assert several.sentences()[-1].startswith("2 boundaries were left out")
+
+
 class Repeating(FickleNoter):
     """Writes the same summary whatever the seed."""
 
