@@ -51,7 +51,9 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {  # the package with its own tests, a
 NOT_VALUES = ("__init__", "__main__", "version", "rollout", "collection", "study", "config")
 WITNESSES = ("compressors", "attribution", "adaptation", "evaluation")
 """The folders of tests that are asked, beside the files directly under tests/."""
-SILENT = ("test_docs.py", "test_plugins.py", "test_resilience.py")  # they start other processes, or run for minutes
+STRAYS = ("test_neighbours.py", "test_observation_cap.py")  # about values and the rollout, but in another folder
+SILENT = ("test_docs.py", "test_plugins.py", "test_resilience.py", "test_verify_resilience.py")
+"""They start other processes, or run for minutes."""
 ALWAYS = ("tests/test_values.py",)  # about all modules
 LONGEST = 20.0  # seconds of a test that may be asked; longer ones are about kills and load
 OWN = "its own tests"
@@ -218,6 +220,7 @@ def pytest_in(
 
 
 def _run_pytest(tree: str, arguments: Sequence[str], record: str | None) -> None:
+    import hypothesis
     import pytest
 
     os.setsid()
@@ -225,6 +228,8 @@ def _run_pytest(tree: str, arguments: Sequence[str], record: str | None) -> None
     silence = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(silence, stream)
+    hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+    hypothesis.settings.load_profile("patient")
     sys.dont_write_bytecode = False  # pytest compiles tests anew for each mutant otherwise
     os.environ["PYTHONPATH"] = os.pathsep.join([f"{tree}/src", f"{tree}/benchmarks"])
     sys.path[:0] = [f"{tree}/src", f"{tree}/benchmarks", tree]
@@ -294,7 +299,8 @@ class Selection:
         """
         names: set[str] = set()
         files: set[str] = set(ALWAYS)
-        for context in self.lines.get((mutant.module, mutant.line)) or self.lines.get((mutant.module, 0), ()):
+        line = mutant.line if in_function(mutant) else 0
+        for context in self.lines.get((mutant.module, line)) or self.lines.get((mutant.module, 0), ()):
             test, _, phase = context.rpartition("|")
             names.add(test)
             if phase == "setup":
@@ -305,6 +311,13 @@ class Selection:
         )
         own = examples_in(mutant.module) + [test for test in tests if is_own(mutant.package, test)]
         return own, [test for test in tests if test not in set(own)]
+
+
+def in_function(mutant: Mutant) -> bool:
+    """Whether a mutant changes the body of a function, and not what an import runs."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.walk(ast.parse((ROOT / mutant.module).read_text())) if isinstance(node, functions)]
+    return any(node.body[0].lineno <= mutant.line <= (node.end_lineno or 0) for node in nodes)
 
 
 def examples_in(module: str) -> list[str]:
@@ -352,7 +365,7 @@ def selection(tree: Path) -> Selection:
 
 
 def _has_a_say(parts: Sequence[str]) -> bool:
-    return parts[-1] not in SILENT and (len(parts) == 2 or parts[1] in WITNESSES)
+    return parts[-1] not in SILENT and (len(parts) == 2 or parts[1] in WITNESSES or parts[-1] in STRAYS)
 
 
 @cache
