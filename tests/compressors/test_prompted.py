@@ -177,3 +177,13 @@ def test_what_has_no_turn_cannot_be_compacted_however_long_its_summary_is() -> N
     assert not due(Context(PREFIX, long, ()), 10)
     assert not due(Context(PREFIX, long, (turn(0),)), 10)
     assert due(Context(PREFIX, long, (turn(0), turn(1))), 10)
+
+
+async def test_a_summary_that_had_to_be_cut_was_asked_for_twice() -> None:
+    long = "\n".join(f"- shelf {n} was looked at and held a book" for n in range(60))
+    compaction = await compressor(Scripted(long, long)).compress(context(), 200)
+    assert (compaction.asked_again, compaction.cut) == (True, True)
+    shorter = await compressor(Scripted(long, "## Goal\nbook")).compress(context(), 200)
+    assert (shorter.asked_again, shorter.cut) == (True, False)
+    at_once = await compressor(Scripted("## Goal\nbook")).compress(context(), 200)
+    assert (at_once.asked_again, at_once.cut) == (False, False)
