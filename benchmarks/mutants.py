@@ -28,7 +28,7 @@ import time
 import tomllib
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -448,7 +448,8 @@ def verdicts(sample: Sequence[Mutant], workers: int) -> list[Verdict]:
         pool = ThreadPoolExecutor(workers)
         try:
             with known.open("a") as out:
-                for verdict in pool.map(work, waiting):
+                for future in as_completed([pool.submit(work, mutant) for mutant in waiting]):
+                    verdict = future.result()
                     done[verdict.mutant] = verdict
                     if verdict.fate in ("killed", "slow"):
                         out.write(json.dumps([_key(verdict.mutant), [verdict.fate, verdict.by, verdict.diff]]) + "\n")
