@@ -55,6 +55,7 @@ STRAYS = ("test_neighbours.py", "test_observation_cap.py")  # about values and t
 SILENT = ("test_docs.py", "test_plugins.py", "test_resilience.py", "test_verify_resilience.py")
 """They start other processes, or run for minutes."""
 ALWAYS = ("tests/test_values.py",)  # about all modules
+MOST = 40.0  # seconds of tests that a mutant meets in its own package, and again in the others
 LONGEST = 20.0  # seconds of a test that may be asked; longer ones are about kills and load
 OWN = "its own tests"
 WIDER = "the tests of others"
@@ -404,9 +405,22 @@ def judge(mutant: Mutant, tree: Path, tests: Selection) -> Verdict:
         file.write_text(text)
 
 
+def affordable(names: Sequence[str], seconds: Mapping[str, float]) -> list[str]:
+    """As many of the shortest tests as fit into `MOST` seconds: a line that everything runs has hundreds of them."""
+    chosen: list[str] = []
+    total = 0.0
+    for name in names:
+        total += seconds.get(name, 1.0)
+        if total > MOST:
+            break
+        chosen.append(name)
+    return chosen
+
+
 def _judged(mutant: Mutant, tree: Path, tests: Selection, diff: str) -> Verdict:
     chosen = tree / "chosen-tests"
     for by, names in zip((OWN, WIDER), tests.of(mutant), strict=True):
+        names = affordable(names, tests.seconds)
         if not names:
             continue
         chosen.write_text("\n".join(names))
