@@ -9,7 +9,7 @@ RECOMPACT_TEST_MODEL ?= http://127.0.0.1:18150/v1
 RECOMPACT_TEST_MODEL_ID ?= 1.5b
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit test-slow test-harnesses test-llmlingua test-model browser sandbox bench clean
+.PHONY: help demo test check unit test-slow test-harnesses test-llmlingua test-model mutants browser sandbox bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,6 +48,12 @@ test-llmlingua: ## install llmlingua and torch and run the LLMLingua-2 compresso
 
 test-model: $(READY) ## a real model behind a server: see docs/local-models.md
 	RECOMPACT_TEST_MODEL=$(RECOMPACT_TEST_MODEL) RECOMPACT_TEST_MODEL_ID=$(RECOMPACT_TEST_MODEL_ID) $(BIN)/pytest -s tests/real_model
+
+SAMPLE ?= 150
+SEED ?= 1
+mutants: $(READY) ## would the tests notice? SAMPLE small changes to the code, drawn with SEED: see CONTRIBUTING.md
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,mutants]'
+	$(BIN)/python benchmarks/mutants.py --sample $(SAMPLE) --seed $(SEED) --workers $(WORKERS)
 
 browser: ## install Chromium from Debian for the tests of the report, which are skipped without it
 	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then \

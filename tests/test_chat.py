@@ -18,11 +18,19 @@ from recompact.chat import (
     ToolSpec,
     Usage,
     assistant,
+    chain_digest,
     nesting,
     too_deep,
     user,
     whole,
 )
+
+
+def test_a_digest_that_is_known_already_is_no_part_of_a_request() -> None:
+    messages = (user("hello"),)
+    assert Request(messages) == Request(messages, chain=chain_digest("", messages))
+    assert Request(messages).digest == Request(messages, chain=chain_digest("", messages)).digest
+
 
 ASK = Request(
     (user("hello"),), (ToolSpec("look", "Look."),), Decoding(64, 0.5, 0.9, "low", 7, ("END",), {"type": "object"})

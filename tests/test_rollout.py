@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import PAGES, Noter, Reader, Scripted, calling, pages_suite
+from fakes import PAGES, Noter, Reader, Scripted, calling, look, pages_suite
 
 from recompact.attribution.continuations import continue_from
 from recompact.chat import Message, Reply, Usage, assistant
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.prompted import Prompted
+from recompact.compressors.protocol import CompressorInputs
+from recompact.config import Config
 from recompact.environments.functions import function_suite
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import EnvironmentFailed, Observation, Opening
@@ -18,7 +23,7 @@ from recompact.execution.episodes import run_episode
 from recompact.models.failures import ContextOverflow, RateLimited, Refused
 from recompact.models.protocol import ChatModel
 from recompact.outcome import ContinuationArm
-from recompact.rollout import Agent
+from recompact.rollout import OBSERVATION_TOKENS, Agent, rollout
 from recompact.template import default_template
 from recompact.tokens import counter
 from recompact.trajectory import Action, Score, Trajectory
@@ -265,3 +270,36 @@ async def test_an_environment_without_snapshots_is_replayed() -> None:
     await other.start()
     with pytest.raises(EnvironmentFailed, match="replay differs at action 1"):
         await other.restore(snapshot)
+
+
+async def test_an_agent_that_never_got_to_see_anything_has_no_peak() -> None:
+    trajectory = await run(Scripted(ContextOverflow("too long")))
+    assert (trajectory.ending, trajectory.steps) == ("context overflow", 0)
+    assert (trajectory.peak, trajectory.peak_reported) == (0, 0)
+
+
+async def test_a_cut_observation_is_an_incident_of_its_step() -> None:
+    model = Scripted(
+        calling(("add", {"a": 1, "b": 1})), calling(("look", {"page": 1})), calling(("finish", {"answer": "4"}))
+    )
+    suite = function_suite("long", [add, look], {"one": ("What is 2 + 2?", "4")}, state={"seen": []})
+    trajectory = await run(model, suite, observation_tokens=30)
+    assert [(incident.step, incident.kind) for incident in trajectory.incidents] == [(2, "observation cut")]
+
+
+def test_defaults_are_those_of_the_papers_harness() -> None:
+    """An agent may write 2,048 tokens a step, a compressor 8,192; 4,096 tokens of history; 50 steps."""
+    parameters = inspect.signature(rollout).parameters
+    assert (parameters["budget"].default, parameters["step_limit"].default) == (4096, 50)
+    assert parameters["snapshots"].default is True
+    assert Agent(Reader()).decoding.max_output_tokens == Config().agent.max_output_tokens == 2048
+    inputs = CompressorInputs(Noter(), default_template(), COUNT)
+    by_default = Prompted(Noter(), default_template(), COUNT)
+    assert inputs.decoding == by_default.decoding
+    assert by_default.decoding.max_output_tokens == Config().compressor.max_output_tokens == 8192
+
+
+def test_the_cap_on_observations_is_the_one_that_is_documented() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text(encoding="utf-8")
+    (documented,) = re.findall(r"`observation_tokens` \(([\d,]+)", page)
+    assert int(documented.replace(",", "")) == OBSERVATION_TOKENS

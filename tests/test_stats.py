@@ -16,6 +16,7 @@ from recompact.stats import (
     bootstrap_crossed,
     bootstrap_ratios,
     jaccard,
+    mean_of,
     newcombe,
     percentile_estimate,
     probable_count,
@@ -51,6 +52,28 @@ def test_wilson() -> None:
 def test_wilson_holds_its_mean_and_stays_between_0_and_1(mean: float, draws: int) -> None:
     interval = wilson(mean, draws)
     assert 0 <= interval.low <= mean <= interval.high <= 1
+
+
+def test_the_mean_of_estimates_has_the_interval_of_independent_ones() -> None:
+    halves = [Estimate(0.3, 0.2, 0.5), Estimate(0.5, 0.4, 0.7), Estimate(0.1, 0.0, 0.3), Estimate(0.3, 0.2, 0.5)]
+    mean = mean_of(halves)
+    assert mean.value == pytest.approx(0.3)
+    assert mean.value - mean.low == pytest.approx(0.1 / 2)
+    assert mean.high - mean.value == pytest.approx(0.2 / 2)
+
+
+def test_the_mean_of_estimates_covers_the_truth_as_often_as_it_says() -> None:
+    random = Random(3)
+    truth = [(0.9, 0.2), (0.6, 0.6), (0.8, 0.5), (0.95, 0.9)]
+    within = 0
+    for _ in range(400):
+        estimates = []
+        for pre, post in truth:
+            first, second = (fmean(random.random() < rate for _ in range(8)) for rate in (pre, post))
+            estimates.append(newcombe(wilson(first, 8), wilson(second, 8)))
+        mean = mean_of(estimates)
+        within += mean.low <= fmean(pre - post for pre, post in truth) <= mean.high
+    assert 0.92 <= within / 400 <= 0.99
 
 
 def test_newcombe_as_published() -> None:

@@ -192,7 +192,7 @@ async def test_only_what_the_run_does_not_have_is_played(tmp_path: Path) -> None
                 return Unit(name, play, record)
 
             units = [unit(f"u{n}") for n in range(3)]
-            with pytest.raises(Unfinished, match="1 units are not finished, the first is u1: busy"):
+            with pytest.raises(Unfinished, match="1 unit could not be finished, the first is u1: busy"):
                 await study.complete("first", "test", units)
             heard = Heard()
             await replace(study, progress=heard).complete("second", "test", units)

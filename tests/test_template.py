@@ -166,6 +166,12 @@ def test_the_default_template_is_clean() -> None:
         (replace(GOOD, first=FIRST + "## Goal\nx"), "warning", "first.md", "'Goal' more than once"),
         (replace(GOOD, first=FIRST + "## Empty\n"), "warning", "first.md", "no guidance under 'Empty'"),
         (replace(GOOD, first=FIRST + "## More\nx"), "warning", "update.md", "other headings than first.md"),
+        (
+            replace(GOOD, first="{{ history }}\n## Next Steps\nx\n## Goal\ny"),
+            "warning",
+            "update.md",
+            "other headings than first.md",
+        ),
         (replace(GOOD, frame="{{ history }}"), "error", "frame.md", "has no {{ instructions }}"),
         (replace(GOOD, frame=FRAME + "{{ what }}"), "warning", "frame.md", "has {{ what }}"),
         (

@@ -9,6 +9,7 @@ from typing import Any
 
 from recompact.errors import InputError
 from recompact.template import Template
+from recompact.texts import counted
 
 ORIGINAL = "original"
 """The name of the template that candidates are measured against."""
@@ -180,7 +181,7 @@ class Fit:
 
     @property
     def words(self) -> str:
-        return f"{self.passed} of {self.runs} runs passed in {self.steps:.1f} steps"
+        return f"{self.passed} of {counted(self.runs, 'run')} passed in {self.steps:.1f} steps"
 
 
 @dataclass(frozen=True)
@@ -221,6 +222,7 @@ class Selection:
             )
         return (
             f"{self.winner} was selected: {best.words}; the original passed {original.passed} in {original.steps:.1f}."
+            " It was chosen by these runs, so they flatter it: what it gains, only unseen tasks show."
         )
 
     @property

@@ -56,6 +56,19 @@ def newcombe(first: Estimate, second: Estimate) -> Estimate:
     )
 
 
+def mean_of(estimates: Sequence[Estimate]) -> Estimate:
+    """The mean of independent estimates, with the interval that follows from theirs (as in `newcombe`).
+
+    >>> mean_of([Estimate(1.0, 0.0, 1.5), Estimate(0.0, 0.0, 0.0)])
+    Estimate(value=0.5, low=0.0, high=0.75)
+    """
+    n = len(estimates)
+    value = fmean(each.value for each in estimates)
+    below = math.hypot(*(each.value - each.low for each in estimates)) / n
+    above = math.hypot(*(each.high - each.value for each in estimates)) / n
+    return Estimate(value, value - below, value + above)
+
+
 def student(value: float, error: float, freedom: float, confidence: float = CONFIDENCE) -> Estimate:
     """A value with Student's interval, from its standard error and degrees of freedom."""
     # Rounded, so that the quantile is mostly at hand.

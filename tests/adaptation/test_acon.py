@@ -72,7 +72,9 @@ def test_each_method_ends_in_a_selection_of_usable_templates(run: Run, method: s
 
 
 def test_the_locked_variant_keeps_the_lock(run: Run) -> None:
-    for candidate in run[1]["acon-ut-locked"].candidates:
+    candidates = run[1]["acon-ut-locked"].candidates
+    assert candidates
+    for candidate in candidates:
         assert candidate.template is not None
         assert broken_rules(default_template(), candidate.template) == ()
 

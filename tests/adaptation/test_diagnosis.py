@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from recompact.adaptation.diagnosis import Diagnosis, cited, diagnose
+from recompact.adaptation.candidates import without_usable
+from recompact.adaptation.diagnosis import SCHEMA, Diagnosis, cited, diagnose
 from recompact.adaptation.evidence import BoundaryEvidence
 from recompact.adaptation.optimizer import SAME, Optimizer
 from recompact.adaptation.pair import counted
+from recompact.adaptation.revision import SCHEMA as REVISION
+from recompact.candidate import Candidate
 from recompact.chat import Reply, Request, Usage, assistant
 from recompact.outcome import BoundaryId
+from recompact.template import default_template
 
 LINES = {
     "S1": "-> login({})",
@@ -173,3 +179,35 @@ def test_no_citation_stands_for_a_line_that_is_not_there(citations: list[Any]) -
 def test_no_answer_breaks_the_diagnosis(value: Any) -> None:
     diagnosis, _ = answered({"findings": value, "abstain": value} if not isinstance(value, dict) else value)
     assert diagnosis.id == EVIDENCE.id
+
+
+def _objects(schema: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(schema, Mapping):
+        if schema.get("type") == "object":
+            yield schema
+        for value in schema.values():
+            yield from _objects(value)
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, REVISION])
+def test_schemas_are_strict_as_servers_demand_it(schema: Mapping[str, Any]) -> None:
+    """In strict mode every field is required and no other is allowed; else the whole request is refused."""
+    objects = list(_objects(schema))
+    assert len(objects) > 1
+    for each in objects:
+        assert each["additionalProperties"] is False
+        assert sorted(each["required"]) == sorted(each["properties"])
+
+
+def test_only_evidence_that_was_cut_counts_as_cut() -> None:
+    diagnosis = Diagnosis(BoundaryId("collect/a", 1), "error", ())
+    assert (counted([diagnosis]).cut, counted([diagnosis]).left_out) == (0, 0)
+    shorter = replace(diagnosis, cuts=2, left_out=900)
+    assert (counted([diagnosis, shorter]).cut, counted([diagnosis, shorter]).left_out) == (1, 900)
+
+
+def test_the_first_three_reasons_are_given_where_no_candidate_is_usable() -> None:
+    objections = ("first", "second", "first", "third", "fourth")
+    words = without_usable([Candidate(f"pair-{n}", None, (), (reason,)) for n, reason in enumerate(objections)])
+    assert words.endswith("the first reasons: first; second; third")
+    assert without_usable([Candidate("pair-1", None), Candidate("pair-2", default_template())]) == ""

@@ -87,8 +87,8 @@ def test_everything_is_there_that_a_person_would_need(scope: str) -> None:
     assert "ten rows" in block(text, "last-turn")
     assert "95% interval" in block(text, "effect")
     assert block(text, "missing-facts") == "F1| tok-99"
-    continuations = re.findall(r'<continuation number="(\d)" arm="(\w+)"', text)
-    assert continuations == [("1", "PRE"), ("2", "POST"), ("3", "PRE"), ("4", "POST")]
+    continuations = re.findall(r'<continuation number="(\d)" arm="(\w+)" draw="(\d)"', text)
+    assert continuations == [("1", "PRE", "1"), ("2", "POST", "1"), ("3", "PRE", "2"), ("4", "POST", "2")]
     after = re.findall(r"<continuation[^>]*>\n(.*?)\n</continuation>", text, re.DOTALL)[1]
     assert "the task was not done (score 0)" in after
     assert "no payment" in after  # the score's details

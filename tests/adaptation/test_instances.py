@@ -98,3 +98,9 @@ def test_case_and_neighbours_do_not_hide_an_instance() -> None:
     assert {"Ann Miller", "José García", "555-239-8396"} <= instances
     assert broken_rules(TEMPLATE, naming("ann miller"), instances)
     assert not broken_rules(TEMPLATE, naming("annotations"), instances)
+
+
+def test_an_underscore_is_part_of_a_word() -> None:
+    assert names("set _x7 to 1", "_x7")
+    assert not names("set max_x7 to 1", "_x7")
+    assert not names("set _x7y to 1", "_x7")

@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ from recompact.store.adaptations import read_adaptations
 from recompact.store.runs import trajectories
 from recompact.store.store import Store
 from recompact.study import Study, open_study
-from recompact.template import Template, default_template, load
+from recompact.template import Template, default_template, load, render_sections
 from recompact.tokens import counter
 
 CONFIG = """
@@ -63,6 +64,18 @@ def evidence_in(path: Path, scope: str = "history", budget: int = 60_000) -> tup
     texts = {f"collect/{task.id}": task.text for task in PocketSuite().tasks("train")}
     with Store.read(path) as store:
         return gather(store, texts, scope, budget, counter())  # type: ignore[arg-type]
+
+
+def test_the_most_harmful_boundary_comes_first_in_the_evidence(adapted_run: Path) -> None:
+    """Whatever the channel: lost success and added steps are measured by their thresholds."""
+    with Store.read(adapted_run) as store:
+        retained = [finding for finding in findings(store).boundaries if finding.retained]
+    ids = [entry.id for entry in evidence_in(adapted_run)]
+    assert ids == [finding.id for finding in retained]
+    assert ids != sorted(ids)
+    scores = [finding.effect.score for finding in retained if finding.effect]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] > scores[-1]
 
 
 def test_every_retained_boundary_is_diagnosed_however_small_a_call_may_be(adapted_run: Path, tmp_path: Path) -> None:
@@ -232,6 +245,19 @@ def revised(change: str, to: str) -> Template:
 def test_the_lock_catches_each_break(change: str, to: str, said: str) -> None:
     broken = broken_rules(default_template(), revised(change, to), frozenset({"t1042"}))
     assert any(said in rule for rule in broken), broken
+
+
+@pytest.mark.parametrize("part", ["first", "update"])
+def test_the_lock_keeps_headings_in_their_order(part: str) -> None:
+    original = default_template()
+    sections = list(original.sections(part))
+    titled = [n for n, section in enumerate(sections) if section.level == 2]
+    for one, other in pairwise(titled):
+        swapped = list(sections)
+        swapped[one], swapped[other] = swapped[other], swapped[one]
+        broken = broken_rules(original, replace(original, **{part: render_sections(swapped)}))  # type: ignore[arg-type]
+        assert any(rule.startswith(f"{part}: the headings must stay") for rule in broken), broken
+    assert len(titled) > 3
 
 
 def test_guidance_may_change_and_old_words_may_name_anything() -> None:

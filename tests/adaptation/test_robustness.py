@@ -14,7 +14,7 @@ from acon_support import Changed, edited, refusal, study_run
 
 from recompact.adaptation.adapt import adapt
 from recompact.adaptation.evidence import gather
-from recompact.adaptation.instances import instances_in
+from recompact.adaptation.instances import instances_in, names
 from recompact.adaptation.lock import unusable
 from recompact.adaptation.optimizer import SAME, read_json
 from recompact.adaptation.registry import load_method
@@ -148,10 +148,27 @@ def test_instances_of_the_evidence_are_refused(verified: Path, tmp_path: Path, m
         method,
         lambda request, text: part(text, "## Goal\n", f"## Goal\nMind {literal}.\n") if '"first"' in text else text,
     )
+    assert len(candidates) == 3
     for candidate in candidates:
         assert candidate.template is None
         assert f"names {literal!r}, which belongs to one task only" in candidate.objections[0]
     assert told(requests, literal)
+
+
+def test_what_only_a_continuation_showed_belongs_to_one_task_too(verified: Path, tmp_path: Path) -> None:
+    with Store.read(verified) as store:
+        lines = [line for entry in gather(store, {}, "history", 60_000, counter()) for line in entry.lines.items()]
+    later = instances_in(text for label, text in lines if label.startswith("C"))
+    before = "\n".join(text for label, text in lines if not label.startswith("C"))
+    literal = min(literal for literal in later if literal.isalnum() and not names(before, literal))
+    candidates, _, _ = drawn(
+        verified,
+        tmp_path,
+        "pair",
+        lambda request, text: part(text, "## Goal\n", f"## Goal\nMind {literal}.\n") if '"first"' in text else text,
+    )
+    assert [candidate.template for candidate in candidates] == [None] * 3
+    assert f"names {literal!r}, which belongs to one task only" in candidates[0].objections[0]
 
 
 @pytest.mark.parametrize(
@@ -189,6 +206,7 @@ def test_one_slip_costs_one_redraw(verified: Path, tmp_path: Path, method: str) 
         return part(text, "{{ history }}", "") if asks_for_a_template(request) and not again else text
 
     candidates, _, _ = drawn(verified, tmp_path, method, slips)
+    assert len(candidates) == 3
     for candidate in candidates:
         assert candidate.template is not None
         assert len(candidate.objections) == 1
@@ -286,10 +304,10 @@ def test_a_free_rewriting_may_change_headings_and_the_locked_one_may_not(verifie
 
     (tmp_path / "free").mkdir()
     free, _, _ = drawn(verified, tmp_path / "free", "acon-ut", other)
-    assert all("## Aim" in candidate.template.first for candidate in free)
+    assert [candidate.template.first.count("## Aim") for candidate in free] == [1, 1, 1]
     (tmp_path / "locked").mkdir()
     locked, _, _ = drawn(verified, tmp_path / "locked", "acon-ut-locked", other)
-    assert all(candidate.template is None for candidate in locked)
+    assert [candidate.template for candidate in locked] == [None, None, None]
 
 
 @pytest.mark.parametrize("method", ["pair", "acon-ut", "acon-utco", "acon-ut-locked"])

@@ -16,7 +16,7 @@ from recompact.adaptation.pruning import prune, without_clause
 from recompact.adaptation.race import behind, race
 from recompact.adaptation.selection import Cell, fit_tasks, select
 from recompact.attribution.findings import findings
-from recompact.candidate import ORIGINAL, Candidate, Clause, Selection
+from recompact.candidate import ORIGINAL, Candidate, Clause, Fit, Selection
 from recompact.environments.protocol import EnvironmentFailed, Episode, Episodes, Task
 from recompact.store.adaptations import read_adaptations
 from recompact.store.runs import TrajectoryRow, trajectories
@@ -229,7 +229,8 @@ def test_a_race_among_equals_ends_within_its_budget(collected: Path, tmp_path: P
         return (await race(study, [CANDIDATE]))[1]
 
     selection = study_run(path, work, "pair", text=RACING)
-    assert all(fit.runs <= 2 for fit in selection.fits)
+    assert {fit.name for fit in selection.fits} == {ORIGINAL, CANDIDATE.name}
+    assert all(0 < fit.runs <= 2 for fit in selection.fits)
 
 
 def test_a_race_that_nobody_is_left_to_run_keeps_the_original(collected: Path, tmp_path: Path) -> None:
@@ -242,3 +243,9 @@ def test_a_race_that_nobody_is_left_to_run_keeps_the_original(collected: Path, t
     selection = study_run(path, work, "pair", text=RACING)
     assert selection.winner == ORIGINAL
     assert selection.statement.startswith("No candidate was left")
+
+
+def test_a_rate_is_a_share_so_that_unequal_numbers_of_runs_compare() -> None:
+    assert Fit("a", 4, 3, 10.0).rate == 0.75
+    assert Fit("a", 4, 3, 10.0).rate > Fit("b", 10, 5, 10.0).rate
+    assert Fit("c", 0, 0, 0.0).rate == 0.0

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from verify_support import FickleNoter, ShakyReader, books, study_of
@@ -13,12 +14,13 @@ from verify_support import FickleNoter, ShakyReader, books, study_of
 from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.controls import controls_of
 from recompact.attribution.determinism import copied_arms, decoding_note
-from recompact.attribution.findings import findings
-from recompact.attribution.further_draws import PostOnly, further_outcomes, make_further_draws
+from recompact.attribution.findings import findings, priors_of
+from recompact.attribution.further_draws import PostOnly, Purpose, further_draws, further_outcomes, make_further_draws
 from recompact.attribution.halving import Halving
+from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.statement import control_of, statement_of
 from recompact.attribution.uniform import Uniform
-from recompact.attribution.verify import digest, outcomes_in, verify
+from recompact.attribution.verify import digest, outcomes_in, settings_of, verify
 from recompact.chat import Reply, Request
 from recompact.collection import collect
 from recompact.config import Config, VerifyConfig
@@ -102,6 +104,8 @@ async def test_confirming_pairs_are_fresh_and_the_effects_shown_are_theirs_alone
                 assert finding.to_json()["confirmed"]["hazard"] == finding.confirmed.hazard
         statement = statement_of(findings(store))
         assert statement.confirmable == len(retained)
+        assert any("after all draws but the fresh pairs" in sentence for sentence in statement.sentences())
+        assert further_draws(store) == {"control": 0, "confirm": 8 * len(retained), "resample": 0}
         assert 0 <= (statement.confirmed or 0) <= statement.confirmable
 
 
@@ -119,6 +123,97 @@ async def test_each_resampled_draw_has_a_summary_of_its_own(verified: Path, tmp_
             effect = by_id[id].resampled
             assert effect is not None
             assert effect.post == 4
+
+
+def test_findings_mind_the_steps_that_were_left_at_each_boundary(verified: Path) -> None:
+    with Store.read(verified) as store:
+        settings, limit = settings_of(store), store.metadata.step_limit
+        priors = priors_of(store, settings)
+        differing = 0
+        for finding in findings(store).boundaries:
+            assert finding.effect is not None
+            prior = priors.of(finding.id)
+            left, whole, nothing = (
+                probability_harmful(finding.outcomes, remaining=steps, prior=prior)
+                for steps in (limit - finding.row.step, limit, None)
+            )
+            assert finding.effect.harmful == left
+            differing += left not in (whole, nothing)
+        assert differing > 0
+
+
+def test_one_is_said_in_the_singular(verified: Path) -> None:
+    with Store.read(verified) as store:
+        statement = statement_of(findings(store))
+    alone, several = replace(statement, retained=1, left_out=1), replace(statement, retained=2, left_out=2)
+    assert f"1 of {statement.examined} boundaries was retained" in alone.sentences()[0]
+    assert alone.sentences()[-1].startswith("1 boundary was left out")
+    assert f"2 of {statement.examined} boundaries were retained" in several.sentences()[0]
+    assert several.sentences()[-1].startswith("2 boundaries were left out")
+
+
+class Repeating(FickleNoter):
+    """Writes the same summary whatever the seed."""
+
+    async def reply(self, request: Request) -> Reply:
+        return await super().reply(replace(request, decoding=request.decoding.seeded(1)))
+
+
+async def test_harm_of_the_prompt_and_of_one_summary_are_two_numbers(verified: Path, tmp_path: Path) -> None:
+    with Store.open(copied(verified, tmp_path)) as store:
+        assert statement_of(findings(store)).two_hazards is None
+        assert not any("fresh summaries" in sentence for sentence in statement_of(findings(store)).sentences())
+        ids = [f.id for f in findings(store).boundaries][:2]
+        await make_further_draws(study_of(store, books(6)), "resample", PostOnly(5), ids)
+        found = findings(store)
+        two = statement_of(found).two_hazards
+        assert two is not None
+        chosen = [f for f in found.boundaries if f.id in ids]
+        recorded = fmean(f.effect.hazard for f in chosen if f.effect)
+        fresh = fmean(f.resampled.hazard for f in chosen if f.resampled)
+        assert two.boundaries == 2
+        assert two.summary.value == pytest.approx(recorded)
+        assert two.prompt.value == pytest.approx(fresh)
+        assert two.summary.value != two.prompt.value
+        assert two.summary.low < two.summary.value < two.summary.high
+        sentence, doubt = [s for s in statement_of(found).sentences() if "fresh summaries" in s or "too large" in s]
+        assert f"H is on average {recorded:+.2f} " in sentence
+        assert f"and {fresh:+.2f} " in sentence
+        assert "--confirm" in doubt
+        assert statement_of(found).to_json()["two_hazards"]["prompt"]["value"] == two.prompt.value
+        # With fresh pairs, neither number rests on the draws that retained the boundaries.
+        await make_further_draws(study_of(store, books(6)), "confirm", Uniform(4), ids)
+        statement = statement_of(findings(store))
+        assert statement.two_hazards is not None
+        assert statement.two_hazards.confirmed
+        assert not any("too large" in sentence for sentence in statement.sentences())
+        by_fresh_pairs = fmean(f.confirmed.hazard for f in findings(store).boundaries if f.confirmed)
+        assert statement.two_hazards.summary.value == pytest.approx(by_fresh_pairs)
+
+
+async def test_fresh_summaries_of_the_same_words_are_one_summary(verified: Path, tmp_path: Path) -> None:
+    with Store.open(copied(verified, tmp_path)) as store:
+        ids = [f.id for f in findings(store).boundaries if f.retained][:1]
+        await make_further_draws(study_of(store, books(6), models={"noter": Repeating()}), "resample", PostOnly(3), ids)
+        statement = statement_of(findings(store))
+        assert statement.two_hazards is not None
+        assert statement.two_hazards.same == 1
+        assert any("At 1 boundary every fresh summary has the same words" in s for s in statement.sentences())
+
+
+@pytest.mark.parametrize("purpose", ["control", "confirm", "resample"])
+async def test_further_draws_see_as_much_of_an_observation_as_the_others(
+    purpose: Purpose, verified: Path, tmp_path: Path
+) -> None:
+    """Else a control would compare an agent that sees all with one that does not."""
+    with Store.open(copied(verified, tmp_path)) as store:
+        study = study_of(store, books(6))
+        study = replace(study, config=replace(study.config, run=replace(study.config.run, observation_tokens=40)))
+        await make_further_draws(study, purpose, PostOnly(1), [f.id for f in findings(store).boundaries][-3:])
+        incidents = [
+            i for row in trajectories(store, phase=purpose) for i in read_trajectory(store, row.unit).incidents
+        ]
+        assert "observation cut" in {incident.kind for incident in incidents}
 
 
 async def test_an_overflow_before_the_compaction_leaves_the_boundary_out(tmp_path: Path) -> None:

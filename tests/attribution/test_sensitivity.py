@@ -32,9 +32,13 @@ def test_thresholds_select_fewer_as_they_rise() -> None:
     for name in ("hazard", "burden"):
         selected = [p.selected for p in points if p.threshold == name]
         assert selected == sorted(selected, reverse=True)
+        assert selected[0] > selected[-1]
     # With three pairs H moves in thirds: 0.4, 0.5 and 0.6 are the same threshold.
     assert [p.jaccard for p in points if p.threshold == "hazard"][1:4] == [1.0, 1.0, 1.0]
 
 
 def test_results_go_to_json() -> None:
-    json.dumps([asdict(point) for point in sensitivity_to_draws(random_pool(5, 3, seed=9), (1, 3), subsamples=3)])
+    points = sensitivity_to_draws(random_pool(5, 3, seed=9), (1, 3), subsamples=3)
+    again = json.loads(json.dumps([asdict(point) for point in points]))
+    assert [point["draws"] for point in again] == [1, 3]
+    assert again[0]["jaccard"] == asdict(points[0].jaccard)

@@ -114,7 +114,7 @@ def test_boundary_shows_contexts_losses_and_continuations_as_plain_text(project:
         assert "H: +" in said
         assert "95 %" in said
         assert "The last page read was page" in said
-        assert "dropped and not needed: " in said
+        assert "dropped, and used by no PRE continuation: " in said
         assert "PRE, draw 1: " in said
         assert "POST, draw 3: " in said
     marked = [pair for pair in whole["pairs"] if pair["first_divergence"] is not None]

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from fakes import Scripted
 
-from recompact.chat import Message, Reply, ToolCall, ToolSpec, assistant, system, user
+from recompact.chat import Message, Reply, ToolCall, ToolSpec, Usage, assistant, system, user
+from recompact.compressors.fifo import Fifo
 from recompact.compressors.prompted import CUT, Prompted, cut
-from recompact.compressors.protocol import CompactionFailed
+from recompact.compressors.protocol import CompactionFailed, due
 from recompact.context import Context, Summary, Turn
 from recompact.template import Template, default_template
 from recompact.tokens import counter
@@ -164,3 +165,25 @@ def test_cut_keeps_whole_lines() -> None:
     assert mark == CUT
     assert lines == text.split("\n")[: len(lines)]
     assert COUNT("\n".join([*text.split("\n")[: len(lines) + 1], CUT])) > 60
+
+
+async def test_a_compaction_is_neither_cut_nor_asked_for_again_unless_it_is_said() -> None:
+    whole = await Fifo().compress(context(4), 1)
+    assert (whole.cut, whole.asked_again, whole.usage, whole.notes) == (False, False, Usage(), ())
+
+
+def test_what_has_no_turn_cannot_be_compacted_however_long_its_summary_is() -> None:
+    long = Summary.measured("a long story " * 50, COUNT)
+    assert not due(Context(PREFIX, long, ()), 10)
+    assert not due(Context(PREFIX, long, (turn(0),)), 10)
+    assert due(Context(PREFIX, long, (turn(0), turn(1))), 10)
+
+
+async def test_a_summary_that_had_to_be_cut_was_asked_for_twice() -> None:
+    long = "\n".join(f"- shelf {n} was looked at and held a book" for n in range(60))
+    compaction = await compressor(Scripted(long, long)).compress(context(), 200)
+    assert (compaction.asked_again, compaction.cut) == (True, True)
+    shorter = await compressor(Scripted(long, "## Goal\nbook")).compress(context(), 200)
+    assert (shorter.asked_again, shorter.cut) == (True, False)
+    at_once = await compressor(Scripted("## Goal\nbook")).compress(context(), 200)
+    assert (at_once.asked_again, at_once.cut) == (False, False)

@@ -121,3 +121,22 @@ def test_groups_and_what_arms_have_in_common() -> None:
     assert grouped([a], ["t000", "t001", "t002"], "difficulty") == {"easy": ("t001",), "hard": ("t000", "t002")}
     assert common([a, b], ["t002", "t000"], 1).tasks == ("t002", "t000")
     assert common([a, b], runs=3).runs == 2
+
+
+def test_a_task_that_nobody_answered_counts_as_one_wrong_answer() -> None:
+    made = arm("a", ["00", "11"])
+    answers: dict[str, tuple[float, ...]] = {"t000": (), "t001": (1.0, 1.0)}
+    found = measure(
+        replace(made, rows=tuple(replace(row, em=answers[row.task]) for row in made.rows)), list(answers), 2
+    )
+    assert (found.means["em"], found.means["em^2"]) == (0.5, 0.5)
+
+
+def test_groups_that_are_no_difficulty_come_first_by_name() -> None:
+    kinds = ["hard", "zebra", "easy", "medium", "ape"]
+    made = arm("a", ["1"] * 5)
+    rows = tuple(replace(row, groups={"kind": kind}) for row, kind in zip(made.rows, kinds, strict=True))
+    tasks = [row.task for row in rows]
+    assert list(grouped([replace(made, rows=rows)], tasks, "kind")) == ["ape", "zebra", "easy", "medium", "hard"]
+    numbers = tuple(replace(row, groups={"kind": n}) for row, n in zip(rows, ("10", "9", "2", "1", "0"), strict=True))
+    assert list(grouped([replace(made, rows=numbers)], tasks, "kind")) == ["0", "1", "2", "9", "10"]

@@ -28,6 +28,7 @@ from replay_support import (
 from run_files import select_rows
 
 from recompact.attribution.divergence import needed_facts
+from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import by_id, findings
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import digest as verify_digest, verify
@@ -39,7 +40,7 @@ from recompact.errors import InputError
 from recompact.evaluation.evaluate import digest
 from recompact.evaluation.replay import Replay, UnfinishedReplay, replay
 from recompact.evaluation.replay_tables import condition_table, fact_table
-from recompact.models.failures import Overloaded
+from recompact.models.failures import ContextOverflow, Overloaded
 from recompact.models.protocol import ChatModel
 from recompact.progress import SILENT, Progress
 from recompact.store.records import read_trajectory
@@ -167,11 +168,41 @@ def test_a_draw_that_was_read_off_the_trajectory_counts_for_the_original(tmp_pat
     assert [drawn.ending for drawn in post.draws].count("chained") == 1
     assert len(post.draws) == len(listed.outcomes.post)
     assert post.effect is not None
-    # P(harmful) is by the published prior here, and by what the whole run teaches there.
-    assert replace(post.effect, harmful=0.0) == replace(listed.effect, harmful=0.0)
+    assert post.effect == listed.effect
     assert (post.draws[0].success, post.draws[0].answer, post.draws[0].kept) == (False, "", ())
     assert post.draws[0].summary
     assert found.verdicts[0].closed
+
+
+def test_p_harmful_is_judged_by_what_the_run_teaches_as_it_is_in_its_findings(tmp_path: Path) -> None:
+    path = collected(tmp_path / "run.db")
+    with Store.read(path) as store:
+        listed = by_id(findings(store))[FIRST]
+    found, _ = replayed(path)
+    post = found.conditions[1].effect
+    assert listed.effect is not None
+    assert post is not None
+    assert (post.pre, post.post) == (listed.effect.pre, listed.effect.post)
+    assert post.harmful == listed.effect.harmful
+    published = effect_of(listed.outcomes, found.thresholds)
+    assert published is not None
+    assert post.harmful != published.harmful
+
+
+def test_an_overflow_before_the_compaction_is_no_draw_to_compare_with(tmp_path: Path) -> None:
+    class Small:
+        """Its window holds a summary and what follows, and no history."""
+
+        name = "agent"
+
+        async def reply(self, request: Request) -> Reply:
+            raise ContextOverflow("too long")
+
+    path = collected(tmp_path / "run.db", draws=0)
+    found, _ = replayed(path, draws=2, models={"agent": Small()})
+    assert found.conditions[0].draws == ()
+    assert sum("no PRE to compare" in reason for reason in found.left_out.values()) == 2
+    assert "PRE has no draw" in found.verdicts[0].words
 
 
 def test_the_control_is_asked_what_the_run_asked(tmp_path: Path) -> None:

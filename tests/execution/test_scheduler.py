@@ -172,7 +172,7 @@ async def test_a_ctrl_c_is_heard_although_the_models_never_wait() -> None:
 async def test_units_that_fail_are_told_when_everything_else_is_done() -> None:
     busy = {"u3": Overloaded("busy"), "u7": Overloaded("still busy")}
     board, heard = failing(busy), Heard()
-    with pytest.raises(Unfinished, match="2 units are not finished, the first is u3: busy") as stopped:
+    with pytest.raises(Unfinished, match="2 units could not be finished, the first is u3: busy") as stopped:
         await board.run(names(20), 4, heard)
     assert [(unit.name, unit.failure) for unit in stopped.value.units] == list(busy.items())
     assert stopped.value.units[0].to_json() == {"unit": "u3", "kind": "overload", "error": "busy"}

@@ -126,6 +126,7 @@ def test_an_inline_figure_belongs_to_its_page() -> None:
         assert "#ffffff" not in text  # no paper of its own
         assert "#ffffff" in svg(figure)
         assert not {e.attrib.get("font-family") for e in root.iter()} - {None}
+    assert seen
 
 
 def test_files(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from recompact.outcome import BoundaryId
 from recompact.store.records import read_boundary, read_trajectory
 from recompact.store.runs import boundary_rows
 from recompact.store.store import Store
+from recompact.texts import counted
 from recompact.tokens import TokenCounter
 
 TASK, PREFIX, PREVIOUS, SEGMENT, SUMMARY, LAST, FACTS = "T", "A", "P", "S", "N", "L", "F"
@@ -184,7 +185,7 @@ def _blocks(
     for number, continuation in enumerate(evidence.continuations, 1):
         shown = _continuation(continuation, _divergence(evidence, continuation), long)
         row = continuation.row
-        blocks.append(labelled("continuation", f"C{number}.", shown, number=number, arm=row.arm, draw=row.draw))
+        blocks.append(labelled("continuation", f"C{number}.", shown, number=number, arm=row.arm, draw=row.draw + 1))
     if rest:
         note = "the collected trajectory itself, which went on from the summary; later compactions are part of it"
         shown = joined("\n", [Excerpt(note), *(shown_turn(turn, long) for turn in rest)])
@@ -218,14 +219,15 @@ def _continuation(continuation: Continuation, divergence: int | None, long: int)
     """One continuation: how it ended and what its score says, then its turns, the first divergence in full."""
     row, trajectory = continuation.row, continuation.trajectory
     done = "done" if row.success else "not done"
-    lines = [Excerpt(f"ended: {row.ending} after {row.steps} steps; the task was {done} (score {row.value:g})")]
+    steps = counted(row.steps, "step")
+    lines = [Excerpt(f"ended: {row.ending} after {steps}; the task was {done} (score {row.value:g})")]
     if trajectory.score.details:
         lines.append(head_and_tail(f"details of the score: {canonical(dict(trajectory.score.details))}", LONG))
     if row.error:
         lines.append(head_and_tail(f"error: {row.error}", LONG))
     if continuation.repeated:
-        again = len(continuation.repeated)
-        lines.append(Excerpt(f"did again what had been done before the compaction: {again} actions, marked (again)"))
+        again = counted(len(continuation.repeated), "action")
+        lines.append(Excerpt(f"did again what had been done before the compaction: {again}, marked (again)"))
     at = 0
     for turn in trajectory.turns:
         end = at + len(turn_actions(turn))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from recompact.chat import Message
 from recompact.context import Turn, render_turn
-from recompact.texts import SLACK
+from recompact.texts import SLACK, counted
 from recompact.tokens import TokenCounter
 
 LONG = 1600  # characters of one observation that are shown at first
@@ -96,7 +96,7 @@ def _around(lines: Sequence[Excerpt], kept: int) -> Excerpt:
     first, middle, last = lines[: kept - end], lines[kept - end : len(lines) - end], lines[len(lines) - end :]
     # A line that was cut by itself and is left out now counts with all its characters.
     gone = sum(len(line.text) + 1 + line.left_out for line in middle)
-    mark = Excerpt(f"[{len(middle)} lines cut here]", 1, gone)
+    mark = Excerpt(f"[{counted(len(middle), 'line')} cut here]", 1, gone)
     return joined("\n", [*first, mark, *last])
 
 

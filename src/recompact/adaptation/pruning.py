@@ -30,6 +30,7 @@ from recompact.store.records import read_boundary, write_trajectory
 from recompact.store.runs import TrajectoryRow, trajectories
 from recompact.study import Study
 from recompact.template import Template
+from recompact.texts import counted
 from recompact.trajectory import Score, Trajectory
 
 REPLAYS = "select-replay"  # the phase of the replays
@@ -117,7 +118,8 @@ def _pruned(
             kept.append(clause)
             continue
         template = without
-        notes.append(f"{candidate.name}: “{clause.text}” was dropped: it closed none of {len(judged)} boundaries.")
+        without_effect = f"it closed none of {counted(len(judged), 'boundary')}"
+        notes.append(f"{candidate.name}: “{clause.text}” was dropped: {without_effect}.")
     if template == original:
         note = f"{candidate.name}: none of its clauses closed a boundary, so it does not race."
         return replace(candidate, template=None, objections=(*candidate.objections, note)), [*notes, note]
@@ -161,6 +163,7 @@ def _unit(study: Study, name: str, template: Template, finding: Finding, task: T
             study.agent(calls),
             count=study.count,
             step_limit=study.config.run.step_limit,
+            observation_tokens=study.config.run.observation_tokens,
             progress=study.progress,
         )
         return with_differences(replace(continuation, usage={**continuation.usage, "compressor": usage}), calls)

@@ -10,9 +10,9 @@ from typing import Any
 from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by, prior_seen_by
 from recompact.attribution.determinism import copied_arms, without_copies
 from recompact.attribution.effects import Effect, effect_of
-from recompact.attribution.further_draws import further_outcomes
+from recompact.attribution.further_draws import fresh_summaries, further_outcomes
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.prior import learned
+from recompact.attribution.prior import LearnedPriors, learned
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.config import VerifyConfig
 from recompact.outcome import BoundaryId, Outcomes
@@ -32,6 +32,7 @@ class Finding:
     left_out: str = ""
     confirmed: Effect | None = None  # of fresh pairs alone, which did not decide on retaining it
     resampled: Effect | None = None  # of the prompt: each POST draw has a summary of its own
+    wordings: int = 0  # how many different summaries those draws have
     copies: bool = False  # the draws of an arm are copies of each other and count as one
 
     @property
@@ -46,6 +47,7 @@ class Finding:
             "left_out": self.left_out,
             "confirmed": self.confirmed and self.confirmed.to_json(),
             "resampled": self.resampled and self.resampled.to_json(),
+            "wordings": self.wordings,
             "copies": self.copies,
         }
 
@@ -100,6 +102,7 @@ def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
     judged = without_copies(outcomes_seen_by(allocation, now.outcomes), copied)
     priors = learned(judged)
     fresh, summaries = further_outcomes(store, "confirm"), further_outcomes(store, "resample")
+    wordings = fresh_summaries(store)
     thresholds = Thresholds(settings.hazard, settings.burden)
     boundaries = []
     for row in boundary_rows(store):
@@ -118,10 +121,17 @@ def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
             now.left_out.get(id, ""),
             confirmed=effect(confirming),
             resampled=effect(own_summaries),
+            wordings=wordings.get(id, 0),
             copies=(id, "PRE") in copied or (id, "POST") in copied,
         )
         boundaries.append(finding)
     return Findings(settings, settled, tuple(sorted(boundaries, key=_rank)))
+
+
+def priors_of(store: Store, settings: VerifyConfig) -> LearnedPriors:
+    """What a run teaches about its compactions; its findings, and whatever is compared with them, are judged by it."""
+    seen = outcomes_seen_by(allocation_of(store, settings), outcomes_in(store).outcomes)
+    return learned(without_copies(seen, copied_arms(store)))
 
 
 def _rank(finding: Finding) -> tuple[int, bool, float, BoundaryId]:

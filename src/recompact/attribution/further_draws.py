@@ -27,7 +27,7 @@ from recompact.execution.scheduler import run_agenda
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
 from recompact.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
-from recompact.store.records import read_boundary, write_trajectory
+from recompact.store.records import read_boundary, read_trajectory, write_trajectory
 from recompact.store.runs import boundary_rows, trajectories
 from recompact.store.store import Store
 from recompact.study import Study
@@ -83,6 +83,22 @@ def further_outcomes(store: Store, purpose: Purpose) -> dict[BoundaryId, Outcome
     return {id: Outcomes(of["PRE"], of["POST"]) for id, of in arms.items()}
 
 
+def further_draws(store: Store) -> dict[str, int]:
+    """How many draws of each kind a run has beside its verification."""
+    return {purpose: len(trajectories(store, phase=purpose)) for purpose in get_args(Purpose)}
+
+
+def fresh_summaries(store: Store) -> dict[BoundaryId, int]:
+    """How many different summaries the draws with fresh ones have: a compressor may write the same each time."""
+    texts: dict[BoundaryId, set[str]] = {}
+    units = {row.task: row.unit for row in boundary_rows(store)}
+    for row in trajectories(store, phase="resample"):
+        id = BoundaryId(units[row.task], int(row.unit.rsplit("/", 3)[1]))
+        summary = read_trajectory(store, row.unit).boundaries[0].post.summary
+        texts.setdefault(id, set()).add(summary.text if summary else "")
+    return {id: len(each) for id, each in texts.items()}
+
+
 async def make_further_draws(
     study: Study, purpose: Purpose, allocation: Allocation, boundaries: Collection[BoundaryId]
 ) -> RunOutcomes:
@@ -126,6 +142,7 @@ def _unit(study: Study, purpose: Purpose, task: Task, boundary: Boundary, draw: 
                 study.agent(calls),
                 count=study.count,
                 step_limit=study.config.run.step_limit,
+                observation_tokens=study.config.run.observation_tokens,
                 progress=study.progress,
             )
         except (EnvironmentFailed, CompactionFailed, ContextOverflow, Refused) as failure:

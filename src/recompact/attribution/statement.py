@@ -1,24 +1,56 @@
 """What a verification may claim, in one wording for terminal, report and JSON: retained is not harmful.
 
 Some boundaries are retained by chance, so three numbers are told apart: how many were retained and by which rule, how
-many reach a threshold by their estimates, and how many are probably harmful.
+many reach a threshold by their estimates, and how many are probably harmful. Where there are fresh summaries, harm that
+the prompt tends to is told apart from harm that one summary did.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.false_retention import FalseRetention
-from recompact.attribution.findings import Findings
+from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.further_draws import further_outcomes, without_chaining
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.config import VerifyConfig
 from recompact.outcome import Outcomes
-from recompact.stats import Estimate, probable_count, wilson
+from recompact.stats import Estimate, mean_of, probable_count, wilson
 from recompact.store.store import Store
 from recompact.texts import counted
+
+
+@dataclass(frozen=True)
+class TwoHazards:
+    """The mean H at some boundaries, of two kinds: of the summary that the run recorded, and of the prompt, with a
+    fresh summary for each POST draw."""
+
+    boundaries: int
+    summary: Estimate
+    prompt: Estimate
+    confirmed: bool  # whether fresh pairs stand behind it, and not the draws that retained the boundaries
+    same: int  # boundaries at which every fresh summary has the same words
+
+    def sentences(self) -> Iterator[str]:
+        mean = "" if self.boundaries == 1 else "on average "
+        yield (
+            f"At {counted(self.boundaries, 'boundary')} with fresh summaries, H is {mean}{_hazard(self.summary)} for"
+            f" the summary that was recorded, and {_hazard(self.prompt)} for the prompt, which wrote a fresh summary"
+            " for each POST draw."
+        )
+        if not self.confirmed:
+            yield (
+                "Both compare with PRE draws by which boundaries were retained, and tend to be too large, the first"
+                " more so; fresh pairs (verify --confirm N) are free of that."
+            )
+        if self.same:
+            yield (
+                f"At {counted(self.same, 'boundary')} every fresh summary has the same words: there, the second number"
+                " is about one summary, too."
+            )
 
 
 @dataclass(frozen=True)
@@ -36,6 +68,7 @@ class Statement:
     confirmed: int | None  # of the retained ones with fresh pairs: how many reach a threshold by those alone
     confirmable: int
     copies: int  # boundaries whose draws in an arm are copies
+    two_hazards: TwoHazards | None = None  # where there are fresh summaries
     control: FalseRetention | None = None
 
     @property
@@ -78,8 +111,9 @@ class Statement:
             sentences.append(self._probable())
         if (corrected := self.after_control) is not None and self.control is not None:
             sentences.append(
-                f"With both arms from PRE (A/A), {self.control.rate.value:.1%} of {self.control.boundaries:,}"
-                f" boundaries are retained by chance: without as many, {corrected.value:.1f} remain"
+                f"With both arms from PRE (A/A), {self.control.rate.value:.1%} of"
+                f" {counted(self.control.boundaries, 'boundary')} are retained by chance: without as many,"
+                f" {corrected.value:.1f} remain"
                 f" ({_ends(corrected)})."
             )
         if self.confirmed is not None:
@@ -87,6 +121,8 @@ class Statement:
                 f"Of {self.confirmable:,} retained ones with fresh pairs, {self.confirmed:,} reach a threshold by those"
                 " alone; the effects shown for them are of the fresh pairs."
             )
+        if self.two_hazards is not None:
+            sentences += self.two_hazards.sentences()
         if self.copies:
             sentences.append(
                 f"At {counted(self.copies, 'boundary')} the draws of an arm are copies of each other (temperature 0):"
@@ -100,9 +136,10 @@ class Statement:
 
     def _probable(self) -> str:
         count = self.probably_harmful
+        but = "" if self.confirmed is None else " but the fresh pairs"
         return (
             f"Retained is not harmful: of the {self.retained:,}, {count.value:.1f} are expected to be harmful"
-            f" ({_ends(count)}), by P(harmful) after all draws."
+            f" ({_ends(count)}), by P(harmful) after all draws{but}."
         )
 
     def _nothing(self) -> str:
@@ -128,6 +165,7 @@ class Statement:
             "confirmed": self.confirmed,
             "confirmable": self.confirmable,
             "copies": self.copies,
+            "two_hazards": self.two_hazards and asdict(self.two_hazards),
             "sentences": list(self.sentences()),
         }
 
@@ -149,7 +187,22 @@ def statement_of(findings: Findings, control: FalseRetention | None = None) -> S
         confirmed=sum(effect.selected for effect in confirmed) if confirmed else None,
         confirmable=len(confirmed),
         copies=sum(f.copies for f in examined),
+        two_hazards=two_hazards(examined),
         control=control,
+    )
+
+
+def two_hazards(findings: Sequence[Finding]) -> TwoHazards | None:
+    """The hazard of the recorded summaries beside that of the prompt, at the boundaries that have fresh summaries."""
+    both = [(f, effect, f.resampled) for f in findings if (effect := f.reported_effect) is not None and f.resampled]
+    if not both:
+        return None
+    return TwoHazards(
+        boundaries=len(both),
+        summary=mean_of([recorded.hazard_estimate for _, recorded, _ in both]),
+        prompt=mean_of([fresh.hazard_estimate for _, _, fresh in both]),
+        confirmed=all(f.confirmed is not None for f, _, _ in both),
+        same=sum(f.wordings == 1 and fresh.post > 1 for f, _, fresh in both),
     )
 
 
@@ -164,6 +217,10 @@ def control_of(store: Store, settings: VerifyConfig | None = None) -> FalseReten
         return None
     rate = len(allocation.retained(outcomes)) / len(outcomes)
     return FalseRetention(allocation.name, len(outcomes), 1, wilson(rate, len(outcomes)))
+
+
+def _hazard(estimate: Estimate) -> str:
+    return f"{estimate.value:+.2f} (95 % interval {estimate.low:+.2f} to {estimate.high:+.2f})"
 
 
 def _ends(estimate: Estimate) -> str:

@@ -141,13 +141,13 @@ def _unit(study: Study, task: Task, boundary: Boundary, draw: Draw) -> Unit[Traj
 
 def outcome_of(draw: Draw, continuation: Trajectory) -> Outcome | LeftOut:
     """What a continuation says about its boundary."""
-    if reason := _says_nothing(draw.arm, continuation.ending, continuation.error):
+    if reason := says_nothing(draw.arm, continuation.ending, continuation.error):
         return LeftOut(reason)
     tokens = sum(usage.total for usage in continuation.usage.values())
     return Outcome(continuation.score.value, continuation.steps, tokens)
 
 
-def _says_nothing(arm: str, ending: str, error: str) -> str:
+def says_nothing(arm: str, ending: str, error: str = "") -> str:
     """Why a continuation tells nothing about the agent, so that its boundary is left out; empty where it does.
 
     Before the compaction the history may be too long for the model by itself. That the agent fails there is no merit
@@ -169,7 +169,7 @@ def outcomes_in(store: Store) -> RunOutcomes:
     left_out: dict[BoundaryId, str] = {}
     for made in continuation_rows(store):
         id = BoundaryId(made.unit, made.index)
-        if reason := _says_nothing(made.arm, made.ending, made.error):
+        if reason := says_nothing(made.arm, made.ending, made.error):
             left_out.setdefault(id, reason)
         else:
             (pre if made.arm == "PRE" else post)[id][made.draw] = _outcome_of(made)

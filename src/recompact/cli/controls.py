@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recompact.cli.console import json_option, print_json, say
+from recompact.texts import counted
 
 if TYPE_CHECKING:
     from recompact.attribution.controls import Controls
@@ -74,7 +75,7 @@ def _print(controls: Controls, path: str) -> None:
         say(f"A/A: not made, or not finished: recompact verify {path} --control aa")
     if (check := controls.identity) is not None:
         say(
-            f"Identity, {check.tasks} tasks: J(C) - J(none) = {_interval(check.difference)},"
+            f"Identity, {counted(check.tasks, 'task')}: J(C) - J(none) = {_interval(check.difference)},"
             f" -sum H = {_interval(check.predicted)},"
         )
         say(f"  gap {_interval(check.gap)}: {'they agree' if check.agrees else 'they do not agree'}.")
@@ -94,7 +95,7 @@ def _print(controls: Controls, path: str) -> None:
         say(f"Halving against uniform: needs as many draws at every boundary: recompact verify {path} --draws 9")
     saved = controls.savings
     say(
-        f"{saved.continuations:,} continuations; three pairs for every boundary would be"
+        f"{counted(saved.continuations, 'continuation')}; three pairs for every boundary would be"
         f" {saved.uniform_continuations:,}:"
         f" {saved.saved_continuations:.0%} fewer, {saved.saved_verification:.0%} of the tokens of verification saved."
     )

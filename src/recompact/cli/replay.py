@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from recompact.cli.console import console, json_option, print_json, print_tables, run_option, say
+from recompact.texts import counted
 
 if TYPE_CHECKING:
     from recompact.config import Config
@@ -125,7 +126,8 @@ def _report(
     for unit, reason in found.left_out.items():
         click.echo(visible(f"left out: {unit}: {reason}"), err=True)
     if found.left_out:
-        click.echo(f"recompact: {len(found.left_out)} draws came to nothing; try them again with: {again}", err=True)
+        draws = counted(len(found.left_out), "draw")
+        click.echo(f"recompact: {draws} came to nothing; try them again with: {again}", err=True)
     report_unfinished(unfinished, "draws", again)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)
@@ -156,6 +158,6 @@ def _print_summaries(found: Replay) -> None:
             if drawn.summary is None:
                 continue
             outcome = "success" if drawn.success else "failure"
-            told = "" if condition.name == POST else f" {number}: {outcome} after {drawn.steps} steps"
+            told = "" if condition.name == POST else f" {number}: {outcome} after {counted(drawn.steps, 'step')}"
             title = Text(f"{visible(condition.name)}{told}, {drawn.tokens:,} tokens", "bold magenta")
             out.print(Panel(Text(visible(drawn.summary)), title=title, border_style="magenta", title_align="left"))

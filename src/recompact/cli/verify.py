@@ -13,6 +13,7 @@ import click
 
 from recompact.cli.console import json_option, print_json, print_tables, run_option, say
 from recompact.cli.running import skip_option
+from recompact.texts import counted
 
 if TYPE_CHECKING:
     from recompact.attribution.forecast import Forecast
@@ -160,6 +161,7 @@ def _report(
 ) -> bool:
     """Say what came out. False where no boundary could be verified although there are some."""
     from recompact.attribution.findings import findings
+    from recompact.attribution.further_draws import further_draws
     from recompact.attribution.statement import control_of, statement_of
     from recompact.attribution.verify import digest as digest_of, outcomes_in
     from recompact.cli.running import report_skipped, report_unfinished
@@ -173,6 +175,7 @@ def _report(
     digest = digest_of(store) if done else None
     summary = {**_summary(known.outcomes, config), "simulated": overview(store).simulated}
     summary["skipped"] = list(store.metadata.skipped)
+    summary["further"] = further_draws(store)
     if as_json:
         print_json(
             {
@@ -220,9 +223,14 @@ def _print_summary(summary: dict[str, Any], store: Store) -> None:
     if not summary["boundaries"]:
         return
     click.echo(
-        f"The run has {summary['continuations']:,} continuations, {summary['continuations_per_boundary']:.2f} a"
-        f" boundary, {summary['tokens'] / 1e6:.2f}M tokens{' (simulated models)' * summary['simulated']}."
+        f"The verification has {counted(summary['continuations'], 'continuation')},"
+        f" {summary['continuations_per_boundary']:.2f} a boundary, {summary['tokens'] / 1e6:.2f}M tokens"
+        f"{' (simulated models)' * summary['simulated']}."
     )
+    kinds = {"control": "of the A/A control", "confirm": "of fresh pairs", "resample": "with fresh summaries"}
+    further = [f"{counted(draws, 'draw')} {kinds[purpose]}" for purpose, draws in summary["further"].items() if draws]
+    if further:
+        click.echo(f"Beside it, the run has {', '.join(further)}.")
     click.echo(f"Look at them: recompact boundaries {shlex.quote(str(store.path))}")
 
 
@@ -231,10 +239,11 @@ def _print_forecast(forecast: Forecast, config: Config, as_json: bool) -> None:
         print_json({"allocation": config.verify.allocation, **forecast.to_json()})
         return
     click.echo(
-        f"{forecast.boundaries:,} boundaries, {config.verify.allocation}; {forecast.made:,} continuations are there."
+        f"{counted(forecast.boundaries, 'boundary')}, {config.verify.allocation};"
+        f" {counted(forecast.made, 'continuation')} {'is' if forecast.made == 1 else 'are'} there."
     )
     for word, amount in (("at most", forecast.at_most), ("on average", forecast.on_average)):
-        click.echo(f"{word:>10}: {amount.continuations:,} continuations, {amount.tokens / 1e6:.2f}M tokens")
+        click.echo(f"{word:>10}: {counted(amount.continuations, 'continuation')}, {amount.tokens / 1e6:.2f}M tokens")
     click.echo(
         "Nothing was run. Tokens are estimated from the collected trajectories; where the number of continuations"
     )

@@ -6,17 +6,20 @@ unit of the same run, named by its template's hash.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
 from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by
 from recompact.attribution.continuations import continue_from, recompressed
+from recompact.attribution.determinism import copied_arms
 from recompact.attribution.divergence import actions_of, dropped, needed_facts
 from recompact.attribution.effects import Effect, effect_of
+from recompact.attribution.findings import priors_of
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.verify import outcomes_in, settings_of
+from recompact.attribution.verify import outcomes_in, says_nothing, settings_of
 from recompact.chat import canonical
 from recompact.collection import unit_of as collected_unit
 from recompact.compressors.protocol import CompactionFailed
@@ -146,7 +149,7 @@ async def replay(study: Study, id: BoundaryId, templates: Mapping[str, Template]
 
 def _plan(case: _Case, arms: Sequence[Arm], draws: int) -> dict[str, Arm | None]:
     """The units of a replay, each with its arm; None is PRE."""
-    existing = sum(row.arm == PRE and row.ending != "environment error" for row in _rows(case))
+    existing = sum(row.arm == PRE and not says_nothing(PRE, row.ending) for row in _rows(case))
     plan: dict[str, Arm | None] = {case.unit(PRE, n): None for n in range(draws - existing)}
     return plan | {case.unit(arm.key, n): arm for n in range(draws) for arm in arms}
 
@@ -236,8 +239,8 @@ def _unit(case: _Case, name: str, arm: Arm | None, opening: Opening, failed: dic
             observation_tokens=study.config.run.observation_tokens,
             progress=study.progress,
         )
-        if continuation.ending == "environment error":
-            failed[name] = continuation.error
+        if reason := says_nothing(PRE if arm is None else POST, continuation.ending, continuation.error):
+            failed[name] = reason
             return None
         boundaries = (boundary,) if arm else ()
         return with_differences(
@@ -261,7 +264,7 @@ def _judged(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) ->
     store, boundary = case.study.store, case.boundary
     finished = store.finished("trajectory")
     recorded = [(row.arm, read_trajectory(store, row.name)) for row in _rows(case)]
-    recorded = [(arm, trajectory) for arm, trajectory in recorded if trajectory.ending != "environment error"]
+    recorded = [(arm, trajectory) for arm, trajectory in recorded if not says_nothing(arm, trajectory.ending)]
     new = [(arm, read_trajectory(store, unit)) for unit, arm in plan.items() if unit in finished]
     before = [trajectory for arm, trajectory in recorded if arm == PRE]
     before += [trajectory for arm, trajectory in new if arm is None]
@@ -276,8 +279,14 @@ def _judged(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) ->
     for arm in arms:
         draws = tuple(_draw_of(t, t.boundaries[0], needed) for by, t in new if by and by.key == arm.key)
         conditions.append(Condition(arm.name, draws, template=arm.template.hash if arm.template else None))
-    remaining = case.study.config.run.step_limit - boundary.step
-    judged = [replace(c, effect=_effect(pre, c, thresholds, remaining)) for c in conditions]
+    effect = partial(
+        effect_of,
+        thresholds=thresholds,
+        remaining=case.study.config.run.step_limit - boundary.step,
+        prior=priors_of(store, settings).of(case.id),
+    )
+    copied = {arm for id, arm in copied_arms(store) if id == case.id}
+    judged = [replace(c, effect=effect(_outcomes(pre, c, copied))) for c in conditions]
     verdicts = tuple(_verdict(pre, judged[0], judged[1], other, needed) for other in judged[2:])
     return Replay(case.id, thresholds, needed, (pre, *judged), verdicts, tuple(plan))
 
@@ -319,11 +328,13 @@ def answer_of(trajectory: Trajectory) -> str:
     return last.text if given is None else str(given)
 
 
-def _effect(pre: Condition, post: Condition, thresholds: Thresholds, remaining: int) -> Effect | None:
-    one, other = (
-        {n: Outcome(draw.value, draw.steps) for n, draw in enumerate(condition.draws)} for condition in (pre, post)
-    )
-    return effect_of(Outcomes(one, other), thresholds, remaining=remaining)
+def _outcomes(pre: Condition, post: Condition, copied: Collection[str]) -> Outcomes:
+    """The draws of two conditions; copies of each other (of PRE, or of the recorded summary) count as one."""
+    arms = []
+    for condition in (pre, post):
+        draws = condition.draws[:1] if condition.name in copied else condition.draws
+        arms.append({n: Outcome(draw.value, draw.steps) for n, draw in enumerate(draws)})
+    return Outcomes(*arms)
 
 
 def _verdict(

@@ -17,6 +17,7 @@ from recompact.errors import RecompactError
 from recompact.execution.executor import Executor, Unit
 from recompact.models.failures import CeilingReached, ModelFailure, SetAside, UnreadableReply
 from recompact.progress import SILENT, Progress
+from recompact.texts import counted
 
 T = TypeVar("T")
 
@@ -40,7 +41,9 @@ class Unfinished(RecompactError):
     def __init__(self, units: Iterable[UnfinishedUnit]) -> None:
         self.units = tuple(units)
         first = self.units[0]
-        super().__init__(f"{len(self.units)} units are not finished, the first is {first.name}: {first.failure}")
+        super().__init__(
+            f"{counted(len(self.units), 'unit')} could not be finished, the first is {first.name}: {first.failure}"
+        )
 
 
 class Agenda(Protocol[T]):

@@ -72,7 +72,8 @@ def print_case(out: Console, case: Case, simulated: bool) -> None:
         _panel(f"POST, {post:,} tokens: what replaced it (+ not in PRE)", _context(case.after), "magenta"),
     )
     literals, lines = len(case.literals) + case.more_literals, len(case.lines) + case.more_lines
-    out.print(heading(f"dropped and not needed: {counted(literals, 'literal')}; {counted(lines, 'line')} dropped"))
+    unused = f"{counted(literals, 'literal')}; {counted(lines, 'line')} dropped"
+    out.print(heading(f"dropped, and used by no PRE continuation: {unused}"))
     if case.literals:
         out.print(text(", ".join([*case.literals, *_more(case.more_literals)]), STYLES["dropped"]))
     for line in (*case.lines, *_more(case.more_lines)):

@@ -45,6 +45,7 @@ class Overview:
     simulated: bool
     skipped: tuple[str, ...] = ()  # tasks that the run goes on without
     set_aside: int = 0  # units that would fail again if they were played again
+    suite_changes: int = 0  # of the suite, that the run went on with
     stage: str = ""  # the last that has records
     models: tuple[str, ...] = ()  # that were asked
     changed: str = ""  # when something was last recorded, in UTC
@@ -135,6 +136,7 @@ def overview(store: Store) -> Overview:
         simulated=simulated,
         skipped=metadata.skipped,
         set_aside=len(store.units_set_aside()),
+        suite_changes=len(metadata.suite_changes),
         stage=stage_of(metadata),
         models=models,
         changed=datetime.fromtimestamp(last_change(store.path), UTC).isoformat(timespec="minutes"),

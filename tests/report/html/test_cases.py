@@ -23,18 +23,21 @@ from rich.console import Console
 
 from recompact.attribution.cases import evidence_of
 from recompact.attribution.continuations import continuation_unit
+from recompact.attribution.findings import findings
 from recompact.candidate import Candidate, Clause
 from recompact.chat import Message, ToolCall
+from recompact.config import VerifyConfig
 from recompact.context import Context, Turn
 from recompact.errors import InputError
 from recompact.outcome import BoundaryId
+from recompact.report.content.boundaries import boundary_table
 from recompact.report.content.cases import PAGE, TERMINAL, Case, case_of
 from recompact.report.content.report import Report, read_report
 from recompact.report.document import Fact, Piece
 from recompact.report.html.page import render
 from recompact.report.terminal import print_case
 from recompact.store.adaptations import note_result
-from recompact.store.records import write_continuation
+from recompact.store.records import read_boundary, write_continuation, write_trajectory
 from recompact.store.store import Store
 from recompact.template import save
 from recompact.trajectory import Score, Trajectory
@@ -70,6 +73,41 @@ def test_a_case_tells_what_happened(case: Case) -> None:
     assert case.notes == ("The first summary was over the budget, so a second one was asked for.",)
     assert case.diagnosis
     assert case.diagnosis.causes[0].mechanism == "omitted state"
+
+
+def test_once_there_are_fresh_pairs_the_effects_shown_are_theirs_and_say_so(tmp_path: Path) -> None:
+    path = make_verified(tmp_path / "verified.db", ["red"])
+    with Store.open(path) as store:
+        first = findings(store).boundaries[0]
+        task = first.row.task
+        for number in range(3):  # fresh pairs do no harm, and fresh summaries lose one task in three
+            draws = (("PRE", "confirm", True), ("POST", "confirm", True), ("POST", "resample", number > 0))
+            for arm, phase, success in draws:
+                name = f"{phase}/{task}/1/{arm}/{number}"
+                boundaries = (read_boundary(store, first.id.unit, 1),) if phase == "resample" else ()
+                made = Trajectory(task, (), boundaries, "finished", Score.of(success), Context(()))
+                write_trajectory(store, name, made, phase=phase, run=number, groups={}, seconds=0.0)
+    read = read_report([str(path)], tmp_path, top=1).verified[0]
+    case = read.cases[0]
+    facts = {fact.label: fact for fact in case.facts}
+    assert (facts["Success lost, H"].value, facts["Steps added, B"].value) == ("0.00", "0.0")
+    assert facts["Success lost, H"].note.endswith("fresh pairs")
+    assert (facts["Draws"].value, facts["Draws"].note) == ("3 PRE, 3 POST", "fresh pairs")
+    assert facts["P(harmful)"].note == "without the fresh pairs"
+    assert facts["H of the prompt, with fresh summaries"].value == "+0.33"
+    assert case.sentence.startswith("In the verification, with the context before, the agent succeeded in 2 of 2")
+    row = read.boundaries.rows[0]
+    assert "3+3" in row
+    assert any("fresh pairs are of those alone" in note for note in read.boundaries.notes)
+
+
+def test_the_note_on_verdicts_is_that_of_the_allocation(tmp_path: Path) -> None:
+    with Store.read(make_verified(tmp_path / "verified.db", ["red"])) as store:
+        by_halving = " ".join(boundary_table(findings(store, VerifyConfig())).notes)
+        by_racing = " ".join(boundary_table(findings(store, VerifyConfig(allocation="racing"))).notes)
+    assert "goes by the estimates" in by_halving
+    assert "goes by it" in by_racing
+    assert "goes by the estimates" not in by_racing
 
 
 def test_what_was_dropped_is_marked_in_pre_and_only_that(case: Case) -> None:
@@ -238,6 +276,7 @@ def test_an_adaptation_alone_gives_the_change_and_the_selection(tmp_path: Path) 
     assert ("+", CLAUSE, (rules[0],)) in lines
     assert change.loose == (rules[1],)
     assert report.selections[0].statement.startswith("pair-1 was selected: 2 of 2 runs passed")
+    assert "they flatter it" in report.selections[0].statement
     html = render(report)
     assert f'<a href="#{report.anchors["task red#1"]}">task red#1</a>, <span class="name">gone#9</span>' in html
     assert "<ins>" in html

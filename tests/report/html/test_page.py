@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from report_support import (
@@ -17,11 +19,14 @@ from report_support import (
     make_verified,
 )
 
+from recompact.report.content.overview import overview_notes
 from recompact.report.content.report import Report, read_report
 from recompact.report.figures import sets
 from recompact.report.figures.inline import inlined
 from recompact.report.html import page as page_module
 from recompact.report.html.page import render
+from recompact.store.runs import overview
+from recompact.store.store import Store
 from recompact.template import Template, default_template, save
 from recompact.texts import visible
 
@@ -100,6 +105,19 @@ def test_it_needs_nothing_and_may_run_nothing(html: str) -> None:
     assert "http://www.w3.org" in html  # the namespace of drawings, which nobody fetches
     assert not re.search(r"(?:src|href)=\"(?!#|data:,\")", html)
     assert not re.search(r"url\((?!#)|@import", html)
+
+
+def test_a_suite_that_changed_under_way_stands_at_the_top(tmp_path: Path) -> None:
+    path = make_verified(tmp_path / "verified.db")
+    change = {"changed": ["mine.py", "rules.py"], "before": {}, "after": {}, "finished": 1}
+    with Store.open(path) as store:
+        store.set_metadata(replace(store.metadata, suite_changes=(change,)))
+    html = render(read_report([str(path)], tmp_path))
+    head = html[: html.index("</header>")]
+    assert "The suite changed after 1 unit of work (mine.py, rules.py), and the run went on" in head
+    with Store.read(path) as store:
+        (note,) = [note for note in overview_notes([overview(store)]) if "suite" in note]
+    assert "1 change of its suite" in note
 
 
 def test_the_same_records_give_the_same_page(report: Report, html: str) -> None:

@@ -49,17 +49,23 @@ def boundary_table(findings: Findings) -> Table:
         for f in known[:LISTED]
     )
     notes = [f"The first {LISTED:,} of {len(known):,}."] * (len(known) > LISTED)
-    notes += [
-        "Draws are PRE + POST.",
-        "P(harmful) is the probability, after these draws, that H or B reaches its threshold. The verdict goes by the"
-        " estimates, so with few draws a boundary can be called harmful although P(harmful) is low.",
-    ]
+    notes.append("Draws are PRE + POST.")
+    if any(f.confirmed for f in known[:LISTED]):
+        notes.append("H, B and draws of a boundary that has fresh pairs are of those alone, its P(harmful) is not.")
+    meaning = "P(harmful) is the probability, after the draws of the verification, that H or B reaches its threshold."
+    if "racing" in findings.settings.allocation:
+        notes.append(f"{meaning} The verdict goes by it.")
+    else:
+        notes.append(
+            f"{meaning} The verdict goes by the estimates, so with few draws a boundary can be retained although"
+            " P(harmful) is low."
+        )
     heads = (*BOUNDARY_COLUMNS, *columns("P(harmful)", "verdict"))
     return Table("All boundaries, most harmful first", heads, rows, tuple(notes))
 
 
 def brief_boundary_table(boundaries: Sequence[Finding]) -> Table:
-    """Boundaries in 80 columns, also those without draws, with a star at those retained as harmful."""
+    """Boundaries in 80 columns, also those without draws, with a star at those retained."""
     rows = (_row(finding, brief=True) for finding in boundaries)
     marked = ((f"{row[0]}{' *' * f.retained}", *row[1:]) for row, f in zip(rows, boundaries, strict=True))
     return Table("", BOUNDARY_COLUMNS, tuple(marked))
@@ -68,8 +74,8 @@ def brief_boundary_table(boundaries: Sequence[Finding]) -> Table:
 def _row(finding: Finding, *, brief: bool = False) -> Row:
     """A brief row has a digit less in its intervals."""
     effect, outcomes = finding.reported_effect, finding.outcomes
-    draws = f"{len(outcomes.pre)}+{len(outcomes.post)}"
     if effect is None:
+        draws = f"{len(outcomes.pre)}+{len(outcomes.post)}"
         return str(finding.id), finding.row.step, None, "", None, "", draws, "left out" if finding.left_out else None
     h, b = effect.hazard_estimate, effect.burden_estimate
     return (
@@ -79,7 +85,7 @@ def _row(finding: Finding, *, brief: bool = False) -> Row:
         _interval(h.low, h.high, 1 if brief else 2, brief),
         Number(effect.burden, 1, signed=True),
         _interval(b.low, b.high, 0 if brief else 1, brief),
-        draws,
+        f"{effect.pre}+{effect.post}",
         effect.channel if effect.channel != "none" else None,
     )
 

@@ -208,7 +208,8 @@ def _sentence(finding: Finding) -> str:
         before, after = f"succeeded in {_won(pre)} continuations", f"in {_won(post)}"
     else:
         before, after = f"had a mean reward of {_mean(pre):.2f}", f"of {_mean(post):.2f}"
-    return f"With the context before, the agent {before}; with the summary, {after}, and it {lengths}."
+    words = f"ith the context before, the agent {before}; with the summary, {after}, and it {lengths}."
+    return f"In the verification, w{words}" if finding.confirmed else f"W{words}"
 
 
 def _won(outcomes: Sequence[Outcome]) -> str:
@@ -220,7 +221,7 @@ def _mean(outcomes: Sequence[Outcome]) -> float:
 
 
 def _facts(finding: Finding) -> tuple[Fact, ...]:
-    row, effect = finding.row, finding.effect
+    row, effect = finding.row, finding.reported_effect
     place = (
         Fact(
             "Where",
@@ -229,16 +230,27 @@ def _facts(finding: Finding) -> tuple[Fact, ...]:
         ),
         Fact("Tokens", f"{row.pre_tokens:,} → {row.post_tokens:,}"),
     )
-    if effect is None:
+    if effect is None or finding.effect is None:
         return place
     h, b = effect.hazard_estimate, effect.burden_estimate
+    fresh = ", fresh pairs" if finding.confirmed else ""
     return (
-        Fact("Success lost, H", signed(effect.hazard, 2), f"95 %: {signed(h.low, 2)} to {signed(h.high, 2)}"),
-        Fact("Steps added, B", signed(effect.burden, 1), f"95 %: {signed(b.low, 1)} to {signed(b.high, 1)}"),
-        Fact("P(harmful)", f"{effect.harmful:.2f}"),
-        Fact("Draws", f"{effect.pre} PRE, {effect.post} POST"),
+        Fact("Success lost, H", signed(effect.hazard, 2), f"95 %: {signed(h.low, 2)} to {signed(h.high, 2)}{fresh}"),
+        Fact("Steps added, B", signed(effect.burden, 1), f"95 %: {signed(b.low, 1)} to {signed(b.high, 1)}{fresh}"),
+        Fact("P(harmful)", f"{finding.effect.harmful:.2f}", "without the fresh pairs" if fresh else ""),
+        Fact("Draws", f"{effect.pre} PRE, {effect.post} POST", "fresh pairs" if fresh else ""),
+        *_of_prompt(finding),
         *place,
     )
+
+
+def _of_prompt(finding: Finding) -> tuple[Fact, ...]:
+    """The hazard with a fresh summary for each POST draw: of the prompt, and not of the one summary."""
+    if finding.resampled is None:
+        return ()
+    h = finding.resampled.hazard_estimate
+    ends = f"95 %: {signed(h.low, 2)} to {signed(h.high, 2)}"
+    return (Fact("H of the prompt, with fresh summaries", signed(h.value, 2), ends),)
 
 
 def _notes(evidence: Evidence) -> tuple[str, ...]:

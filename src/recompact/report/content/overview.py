@@ -24,6 +24,9 @@ def overview_notes(runs: Sequence[Overview]) -> tuple[str, ...]:
     for run in runs:
         notes += [f"{run.name} skips {', '.join(run.skipped)}"] if run.skipped else []
         notes += [f"{run.name}: {counted(run.set_aside, 'unit')} set aside"] if run.set_aside else []
+        if run.suite_changes:
+            changes = counted(run.suite_changes, "change")
+            notes.append(f"{run.name} mixes what came before and after {changes} of its suite (--accept-changes)")
     return tuple(notes)
 
 

@@ -27,6 +27,7 @@ class Provenance:
     facts: tuple[tuple[str, str], ...]
     commands: tuple[str, ...]  # which print numbers of the page
     more: tuple[NextStep, ...] = ()  # what the page does not say
+    suite_changes: tuple[str, ...] = ()  # that the run went on with: a sentence each
 
 
 def evaluation_provenance(store: Store, name: str, evaluation: Evaluation) -> Provenance:
@@ -37,7 +38,8 @@ def evaluation_provenance(store: Store, name: str, evaluation: Evaluation) -> Pr
         two = evaluation.arms[-1].label, evaluation.arms[0].label
         more.append(NextStep("Two arms in every metric:", _command("compare", name, *two)))
     groups = [word for key in group_keys(evaluation.arms) for word in ("--by", key)]
-    return Provenance(name, "an evaluation", facts, (_command("compare", name, "--details", *groups),), tuple(more))
+    commands = (_command("compare", name, "--details", *groups),)
+    return Provenance(name, "an evaluation", facts, commands, tuple(more), suite_changes(store))
 
 
 def released_provenance(name: str, evaluation: Evaluation) -> Provenance:
@@ -54,12 +56,22 @@ def verified_provenance(store: Store, name: str, findings: Findings, worst: str,
     replay = _command("replay", name, worst, "--template", "NAME=DIRECTORY")
     more = [NextStep("Whether the harm is gone with another template:", replay)] * bool(worst)
     kind = "a verified and adapted run" if adapted else "a verified run"
-    return Provenance(name, kind, facts, tuple(commands), tuple(more))
+    return Provenance(name, kind, facts, tuple(commands), tuple(more), suite_changes(store))
 
 
 def adapted_provenance(store: Store, name: str) -> Provenance:
     facts = (*_common(store), ("Compressor", overview(store).compressor), *_spent(store))
-    return Provenance(name, "an adapted run", facts, (_command("show", name),))
+    commands = (_command("show", name),)
+    return Provenance(name, "an adapted run", facts, commands, suite_changes=suite_changes(store))
+
+
+def suite_changes(store: Store) -> tuple[str, ...]:
+    """What changed in the suite while the run was under way, and was accepted: its numbers mix both."""
+    return tuple(
+        f"The suite changed after {counted(change['finished'], 'unit')} of work ({', '.join(change['changed'])}), and"
+        " the run went on with --accept-changes: its numbers mix what came before and after."
+        for change in store.metadata.suite_changes
+    )
 
 
 def _common(store: Store) -> tuple[tuple[str, str], ...]:

@@ -9,6 +9,7 @@ from typing import Literal
 from recompact.attribution.findings import Finding, Findings
 from recompact.report.content.harm import is_harmful
 from recompact.tables import signed
+from recompact.texts import counted
 
 TRACKS = 8  # trajectories at the most, so that the picture fits into the first screen
 NAMES, LENGTH, ROW = 210, 470, 26  # units of the drawing: for names, for the longest trajectory, from row to row
@@ -65,7 +66,8 @@ def timeline(findings: Findings, anchors: Mapping[str, str]) -> Timeline | None:
         marks = tuple(
             _mark(findings, finding, NAMES + LENGTH * finding.row.step / longest, anchors) for finding in ordered
         )
-        title = f"{row.task}: {row.trajectory_steps} steps, {'success' if row.trajectory_success else 'failure'}"
+        outcome = "success" if row.trajectory_success else "failure"
+        title = f"{row.task}: {counted(row.trajectory_steps, 'step')}, {outcome}"
         end = NAMES + LENGTH * row.trajectory_steps / longest
         tracks.append(Track(row.task, title, row.trajectory_success, ROW * number + ROW // 2 + 4, end, marks))
     return Timeline(tuple(tracks), len(by_unit) - len(shown))

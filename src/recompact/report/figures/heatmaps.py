@@ -17,6 +17,7 @@ from recompact.report.content.boundaries import exact_boundary_table
 from recompact.report.figures.figure import Figure
 from recompact.report.figures.style import FINE, INK, WIDE, drawing, short_label
 from recompact.tables import Table, columns
+from recompact.texts import counted
 
 FAILED, SUCCESSFUL, BURDEN = 30, 10, 15  # trajectories at the most in each panel; the last two are the paper's
 ROW, LETTER = 0.165, 0.058  # inches
@@ -193,11 +194,11 @@ def _caption(findings: Findings, chosen: Sequence[Panel]) -> str:
     passed = {f.id.unit: f.row.trajectory_success for f in findings.boundaries if f.id in effects}
     all_of, *_ = counts(effects, passed, Thresholds(findings.settings.hazard, findings.settings.burden))
     draws = sorted({n for f in findings.boundaries if f.effect for n in (len(f.outcomes.pre), len(f.outcomes.post))})
-    often = f"{draws[0]}" if draws[0] == draws[-1] else f"{draws[0]} to {draws[-1]}"
+    often = counted(draws[0], "draw") if draws[0] == draws[-1] else f"{draws[0]} to {draws[-1]} draws"
     words = "Rows are trajectories, columns their compactions in order; red is harm, blue improvement, white no change,"
     words += f" grey no boundary, outlined what {findings.settings.allocation} retained."
-    words += f" Of {all_of.boundaries} boundaries in {all_of.trajectories} trajectories"
-    words += f" ({often} draws in each arm), {all_of.unchanged} leave success as it was, {all_of.severe_hazard} have"
+    words += f" Of {counted(all_of.boundaries, 'boundary')} in {counted(all_of.trajectories, 'trajectory')}"
+    words += f" ({often} in each arm), {all_of.unchanged} leave success as it was, {all_of.severe_hazard} have"
     words += f" H ≥ {findings.settings.hazard:g} and {all_of.severe_burden} B ≥ {findings.settings.burden:g}."
     parts = [
         f"in ({letter}) {len(panel.rows)} of {panel.of} {panel.outcome or 'of either outcome'}"
