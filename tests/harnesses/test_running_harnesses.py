@@ -226,7 +226,8 @@ def test_codex(scratch: Path, tmp_path: Path, server: ModelServer) -> None:
     assert len(audit(home / "sessions")) == 2
 
 
-def test_claude_code(scratch: Path, tmp_path: Path, server: ModelServer) -> None:
+@pytest.mark.parametrize("trigger", ["manual", "auto"])
+def test_claude_code(trigger: str, scratch: Path, tmp_path: Path, server: ModelServer) -> None:
     # A mod takes 2.1.287 or newer; its program needs no Node, whatever the package says.
     modules = node_package(scratch, "claude-code", "@anthropic-ai/claude-code@2.1.325", "--force")
     programs = [*modules.glob("@anthropic-ai/claude-code-*/claude")]
@@ -243,7 +244,11 @@ def test_claude_code(scratch: Path, tmp_path: Path, server: ModelServer) -> None
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     }
     (tmp_path / "work").mkdir()
-    words = ("Say hello.", "/compact", "And now?", "/compact", "And then?")
+    words = ["Say hello.", "/compact", "And now?", "/compact", "And then?"]
+    if trigger == "auto":
+        words = [each for each in words if each != "/compact"]
+        server.tokens = lambda number: 60_000  # over half of the window that is left, and not over all of it
+        environment.update(CLAUDE_CODE_AUTO_COMPACT_WINDOW="100000", CLAUDE_AUTOCOMPACT_PCT_OVERRIDE="50")
     heard = say_in_turn(
         [
             *(programs[0], "--plugin-dir", out / "recompact-compaction", "--model", "claude-sonnet-4-5"),
