@@ -105,6 +105,14 @@ LIBRARIES = {
 }
 
 
+# Of these only what summarizes is run, not a whole agent of theirs.
+MORE_LIBRARIES = {
+    "strands": ("strands-agents[openai]",),
+    "agent-framework": ("agent-framework-core", "agent-framework-openai"),
+    "adk": ("google-adk", "openai"),
+}
+
+
 def python_with(packages: Sequence[object], venv: Path) -> Path:
     """A Python of its own with these packages."""
     if not (venv / "ready").exists():
@@ -140,6 +148,17 @@ def test_a_library_compacts_with_the_exported_prompt(
     check_two_compactions(server)
     if (tmp_path / "transcript").exists():
         assert audit(tmp_path / "transcript")
+
+
+@pytest.mark.parametrize("name", MORE_LIBRARIES)
+def test_a_summarizer_gets_the_exported_prompt(name: str, scratch: Path, tmp_path: Path, server: ModelServer) -> None:
+    packages = sorted({package for packages in MORE_LIBRARIES.values() for package in packages})
+    python = python_with(packages, scratch / "more-python")
+    out = exported(name, tmp_path)
+    environment = {**os.environ, "PYTHONPATH": str(out), "HOME": str(tmp_path)}
+    script = SCRIPTS / f"run_{name.replace('-', '_')}.py"
+    print(run([python, script, server.url, "template", "transcript"], env=environment, cwd=tmp_path).stdout.strip())
+    check_two_compactions(server, first=FIRST if name == "adk" else FIRST.replace("above", "below"))
 
 
 def test_hermes(scratch: Path, tmp_path: Path, server: ModelServer) -> None:
