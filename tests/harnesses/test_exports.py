@@ -21,6 +21,7 @@ from recompact.harnesses.exporting.export import Export, ExportFile, install, wr
 from recompact.harnesses.exporting.literals import javascript_text, json_text, python_text, toml_text
 from recompact.harnesses.exporting.prompt import both_prompts, one_prompt
 from recompact.harnesses.registry import HARNESSES, importable, load_harness
+from recompact.harnesses.transcripts.registry import READERS
 from recompact.template import Template, default_template
 
 NODE = shutil.which("node")
@@ -121,6 +122,9 @@ PLACED = ("langchain", "deepagents", "adk", "pydantic-ai", "goose")
 
 def test_every_harness_is_covered_here() -> None:
     assert set(HARNESSES.names()) == {*SENT, *PLUGINS}
+    harnesses = [load_harness(name) for name in HARNESSES.names()]
+    assert [harness.name for harness in harnesses] == list(HARNESSES.names())
+    assert all(harness.reader is None or harness.reader in READERS for harness in harnesses)
 
 
 @pytest.mark.parametrize("name", SENT)

@@ -105,6 +105,14 @@ LIBRARIES = {
 }
 
 
+# Of these only what summarizes is run, not a whole agent of theirs.
+MORE_LIBRARIES = {
+    "strands": ("strands-agents[openai]",),
+    "agent-framework": ("agent-framework-core", "agent-framework-openai"),
+    "adk": ("google-adk", "openai"),
+}
+
+
 def python_with(packages: Sequence[object], venv: Path) -> Path:
     """A Python of its own with these packages."""
     if not (venv / "ready").exists():
@@ -140,6 +148,17 @@ def test_a_library_compacts_with_the_exported_prompt(
     check_two_compactions(server)
     if (tmp_path / "transcript").exists():
         assert audit(tmp_path / "transcript")
+
+
+@pytest.mark.parametrize("name", MORE_LIBRARIES)
+def test_a_summarizer_gets_the_exported_prompt(name: str, scratch: Path, tmp_path: Path, server: ModelServer) -> None:
+    packages = sorted({package for packages in MORE_LIBRARIES.values() for package in packages})
+    python = python_with(packages, scratch / "more-python")
+    out = exported(name, tmp_path)
+    environment = {**os.environ, "PYTHONPATH": str(out), "HOME": str(tmp_path)}
+    script = SCRIPTS / f"run_{name.replace('-', '_')}.py"
+    print(run([python, script, server.url, "template", "transcript"], env=environment, cwd=tmp_path).stdout.strip())
+    check_two_compactions(server, first=FIRST if name == "adk" else FIRST.replace("above", "below"))
 
 
 def test_hermes(scratch: Path, tmp_path: Path, server: ModelServer) -> None:
@@ -226,7 +245,8 @@ def test_codex(scratch: Path, tmp_path: Path, server: ModelServer) -> None:
     assert len(audit(home / "sessions")) == 2
 
 
-def test_claude_code(scratch: Path, tmp_path: Path, server: ModelServer) -> None:
+@pytest.mark.parametrize("trigger", ["manual", "auto"])
+def test_claude_code(trigger: str, scratch: Path, tmp_path: Path, server: ModelServer) -> None:
     # A mod takes 2.1.287 or newer; its program needs no Node, whatever the package says.
     modules = node_package(scratch, "claude-code", "@anthropic-ai/claude-code@2.1.325", "--force")
     programs = [*modules.glob("@anthropic-ai/claude-code-*/claude")]
@@ -243,7 +263,11 @@ def test_claude_code(scratch: Path, tmp_path: Path, server: ModelServer) -> None
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     }
     (tmp_path / "work").mkdir()
-    words = ("Say hello.", "/compact", "And now?", "/compact", "And then?")
+    words = ["Say hello.", "/compact", "And now?", "/compact", "And then?"]
+    if trigger == "auto":
+        words = [each for each in words if each != "/compact"]
+        server.tokens = lambda number: 60_000  # over half of the window that is left, and not over all of it
+        environment.update(CLAUDE_CODE_AUTO_COMPACT_WINDOW="100000", CLAUDE_AUTOCOMPACT_PCT_OVERRIDE="50")
     heard = say_in_turn(
         [
             *(programs[0], "--plugin-dir", out / "recompact-compaction", "--model", "claude-sonnet-4-5"),

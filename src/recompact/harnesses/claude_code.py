@@ -64,9 +64,8 @@ def export(template: Template, budget: int) -> Export:
             "CLAUDE.md and PreCompact only add to the built-in prompt; the mod replaces it",
             "the built-in output contract (<analysis>, <summary>) does not apply to a mod: nothing is cut out of the"
             " reply",
-            "it was tried with /compact; whether automatic compaction calls the mod as well was not",
-            "a /compact as the first thing after a resume has no request to fork yet, and then the built-in prompt is"
-            " used: send a message first",
+            "the built-in prompt is used where the fork gets no answer: at a /compact as the first thing after a"
+            " resume, when there is no request to fork yet, and in a context that is already over the window",
             "tools stay in the forked request: where the model calls one instead of writing a summary, the built-in"
             " prompt is used",
         ),
