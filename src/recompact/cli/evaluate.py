@@ -37,7 +37,12 @@ if TYPE_CHECKING:
 
 @click.command(name="evaluate")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--arm", "arms", multiple=True, help="none, fifo, prompting, or NAME=DIRECTORY; NAME@BUDGET. Repeat it.")
+@click.option(
+    "--arm",
+    "arms",
+    multiple=True,
+    help="none, fifo, llmlingua2, prompting, or NAME=TEMPLATE; NAME@BUDGET. Repeat it.",
+)
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each task and arm.")
 @click.option("--scope", "scopes", help="history, prefix or both, as in history,prefix (default: the config's).")
 @click.option(
