@@ -37,8 +37,10 @@ SIMULATED = "A simulation: simulated models in an embedded world. It shows the m
 
 @click.command(name="demo")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("recompact-demo"), show_default=True)
-@click.option("--train", type=click.IntRange(6, 90), default=60, show_default=True, help="Tasks to adapt on.")
-@click.option("--test", type=click.IntRange(2, 168), default=60, show_default=True, help="Unseen tasks to evaluate on.")
+@click.option("--train", type=click.IntRange(6, 90), default=90, show_default=True, help="Tasks to adapt on.")
+@click.option(
+    "--test", type=click.IntRange(2, 168), default=168, show_default=True, help="Unseen tasks to evaluate on."
+)
 @click.option("--runs", type=click.IntRange(1, 9), default=3, show_default=True, help="Runs of each arm and task.")
 @json_option
 def command(directory: Path, train: int, test: int, runs: int, as_json: bool) -> None:
