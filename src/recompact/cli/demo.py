@@ -165,8 +165,8 @@ def _harm(verified: Statement) -> str:
     hazard, burden, really = verified.settings.hazard, verified.settings.burden, verified.probably_harmful
     return (
         f"{verified.retained} of {compactions} on the training tasks seem to have done harm: going on from the summary,"
-        f" the agent succeeded at least {100 * hazard:g} points less often, or needed at least {burden:g} steps more, than"
-        f" going on from what was summarized. About {really.value:.0f} of them really did (95 % interval"
+        f" the agent succeeded at least {100 * hazard:g} points less often, or needed at least {burden:g} steps more,"
+        f" than going on from what was summarized. About {really.value:.0f} of them really did (95 % interval"
         f" {really.low:.0f} to {really.high:.0f})."
     )
 
