@@ -13,10 +13,11 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -125,11 +126,22 @@ def _playing_ahead(config: Config, directory: Path, test: int, runs: int) -> Ite
 
 
 def _play_ahead(config: Config, directory: Path, test: int, runs: int) -> None:
+    from recompact.errors import RecompactError
     from recompact.store.runs import open_run, run_path
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
-    with open_run(run_path("evaluate", directory)) as store:
+    Thread(target=_end_with_parent, daemon=True).start()
+    # What fails here fails again in the evaluation itself, which says so.
+    with suppress(RecompactError), open_run(run_path("evaluate", directory)) as store:
         asyncio.run(_evaluate(config, store, ARMS, test, runs, quiet=True))
+
+
+def _end_with_parent() -> None:
+    """A killed demo leaves nobody behind who holds its runs."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 async def _evaluate(
