@@ -35,7 +35,7 @@ from recompact.tokens import counter
 from recompact.trajectory import Trajectory
 
 SUITE = PocketSuite()
-TASK = next(task for task in SUITE.tasks("train") if task.id == "pocket-train-007")
+TASK = next(task for task in SUITE.tasks("train") if task.id == "pocket-train-025")
 COUNT = counter()
 
 
@@ -198,8 +198,9 @@ def test_simulated_feedback_is_about_all_summaries_and_may_steer_the_agent(compa
     answers = [compare(prompt, Random(seed), Judgement()) for seed in range(200)]
     kinds = {finding["kind"] for answer in answers for finding in answer["findings"]}
     assert len(kinds) > 1
-    steering = sum(any(map(orders_in, answer["remedies"])) for answer in answers)
-    assert 10 < steering < 80  # as often as any other clause steers, or where nothing else is to blame
+    blaming = [answer for answer in answers if answer["findings"]]
+    steering = sum(any(map(orders_in, answer["remedies"])) for answer in blaming)
+    assert 0.05 < steering / len(blaming) < 0.3  # as often as any other optimizer's rules steer
     blameless = compare(
         '<with-compaction success="no">\n<segment number="1">\n</segment>\n</with-compaction>', Random(0), Judgement()
     )

@@ -166,7 +166,7 @@ def test_a_run_records_its_adaptation_for_the_report(adapted_run: Path) -> None:
 
 def test_candidates_are_on_record_although_their_selection_was_stopped(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
-    small = CONFIG.replace("limit = 30", "limit = 12")
+    small = CONFIG.replace("limit = 30", 'tasks = ["pocket-train-029", "pocket-train-032", "pocket-train-061"]')
     run(path, small, until="verify")
 
     async def work(store: Store) -> None:

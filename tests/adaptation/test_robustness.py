@@ -135,7 +135,7 @@ def an_instance(path: Path, method: str) -> str:
             evidence = gather(store, {}, "history", 60_000, counter())
             found = {*instances_in(line for entry in evidence for line in entry.lines.values())}
         else:
-            found = {*instances_in(turn.text for turn in read_trajectory(store, "collect/pocket-train-007").turns)}
+            found = {*instances_in(turn.text for turn in read_trajectory(store, "collect/pocket-train-025").turns)}
     return min(literal for literal in found if "@" in literal)
 
 
@@ -273,7 +273,7 @@ def _silent_at(seeds: set[int], request: Request, text: str) -> str:
 def test_one_lost_diagnosis_or_feedback_leaves_the_others(verified: Path, tmp_path: Path) -> None:
     with Store.read(verified) as store:
         first = gather(store, {}, "history", 60_000, counter())[0].id
-    for method, unit in (("pair", f"diagnose/{first}"), ("acon-ut", "feedback/pocket-train-001")):
+    for method, unit in (("pair", f"diagnose/{first}"), ("acon-ut", "feedback/pocket-train-025")):
         lost = {seed_of(unit, ordinal) for ordinal in range(5)}
         (tmp_path / method).mkdir()
         candidates, _, path = drawn(verified, tmp_path / method, method, partial(_silent_at, lost))

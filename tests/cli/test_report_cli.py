@@ -89,10 +89,10 @@ def test_the_demo_speaks_in_the_words_of_the_report(capsys: pytest.CaptureFixtur
         "answer": ["There is no evidence.", "1 of 9 boundaries was retained."],
         "numbers": [["a against b: −2.0 points"], ["11.1 %."]],
     }
-    _print_story(adapted, evaluation("office", [arm("none", ["11"])]), page)
+    _print_story(adapted, evaluation("office", [arm("none", ["11"])]), page, "1 of 9 compactions did harm.")
     told = capsys.readouterr().out
     assert told.startswith("A simulation: ")
-    assert "There is no evidence.\n    a against b: −2.0 points\n1 of 9 boundaries was retained. 11.1 %.\n" in told
+    assert "There is no evidence.\n    a against b: −2.0 points\n1 of 9 compactions did harm.\n" in told
     assert told.index("There is no evidence.") < told.index("  + Keep it.  [1 compaction]\n") < told.index("none")
 
 

@@ -181,7 +181,7 @@ def outcomes_at(store: Store, id: BoundaryId) -> tuple[Outcomes, str]:
     arms: dict[str, dict[int, Outcome]] = {"PRE": {}, "POST": {}}
     left_out = ""
     for row in continuation_rows(store, id.unit, id.index):
-        left_out = left_out or _says_nothing(row.arm, row.ending, row.error)
+        left_out = left_out or says_nothing(row.arm, row.ending, row.error)
         arms[row.arm][row.draw] = _outcome_of(row)
     return Outcomes(arms["PRE"], arms["POST"]), left_out
 

@@ -13,10 +13,11 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +26,7 @@ from recompact.cli.console import json_option, print_claims, print_json, print_t
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adaptation
+    from recompact.attribution.statement import Statement
     from recompact.config import Config
     from recompact.evaluation.paired import Comparison
     from recompact.evaluation.summary import Evaluation
@@ -37,8 +39,10 @@ SIMULATED = "A simulation: simulated models in an embedded world. It shows the m
 
 @click.command(name="demo")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("recompact-demo"), show_default=True)
-@click.option("--train", type=click.IntRange(6, 90), default=60, show_default=True, help="Tasks to adapt on.")
-@click.option("--test", type=click.IntRange(2, 168), default=60, show_default=True, help="Unseen tasks to evaluate on.")
+@click.option("--train", type=click.IntRange(6, 90), default=90, show_default=True, help="Tasks to adapt on.")
+@click.option(
+    "--test", type=click.IntRange(2, 168), default=168, show_default=True, help="Unseen tasks to evaluate on."
+)
 @click.option("--runs", type=click.IntRange(1, 9), default=3, show_default=True, help="Runs of each arm and task.")
 @json_option
 def command(directory: Path, train: int, test: int, runs: int, as_json: bool) -> None:
@@ -48,6 +52,8 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     evaluates it on unseen tasks, and writes a report for a browser. Run it again and it only shows what is there.
     """
     from recompact.adaptation.result import write_result
+    from recompact.attribution.findings import findings
+    from recompact.attribution.statement import statement_of
     from recompact.cli.report import write_report
     from recompact.cli.running import ending_early
     from recompact.config import parse_config
@@ -63,7 +69,7 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
         with _playing_ahead(config, directory, test, runs), open_run(path) as store:
             study, adapted = asyncio.run(_adapt(config, store, quiet=as_json))
             write_result(study, adapted, result, datetime.now(UTC).date().isoformat())
-            boundaries, harmful = _counts(store)
+            verified = statement_of(findings(store))
             digest = store.digest(without="replay/")
         with open_run(run_path("evaluate", directory)) as store:
             shown, comparison, evaluated = asyncio.run(
@@ -73,10 +79,10 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     runs_made = (str(path), str(run_path("evaluate", directory)))
     page = write_report(runs_made, directory, directory / "report.html", title=TITLE)
     if as_json:
-        _print_json(adapted, shown, comparison, boundaries, harmful, result, page["report"], digest)
+        _print_json(adapted, shown, comparison, verified, result, page["report"], digest)
         click.echo(f"digest: {digest}", err=True)
         return
-    _print_story(adapted, shown, page)
+    _print_story(adapted, shown, page, _harm(verified))
     click.echo(f"\nThe report, for a browser:            {page['report']} (written in {page['seconds']:.1f} s)")
     click.echo(f"The adapted template and CHANGES.md:  {result}")
     click.echo(f"What the compactions did:             recompact boundaries {path}")
@@ -120,11 +126,22 @@ def _playing_ahead(config: Config, directory: Path, test: int, runs: int) -> Ite
 
 
 def _play_ahead(config: Config, directory: Path, test: int, runs: int) -> None:
+    from recompact.errors import RecompactError
     from recompact.store.runs import open_run, run_path
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
-    with open_run(run_path("evaluate", directory)) as store:
+    Thread(target=_end_with_parent, daemon=True).start()
+    # What fails here fails again in the evaluation itself, which says so.
+    with suppress(RecompactError), open_run(run_path("evaluate", directory)) as store:
         asyncio.run(_evaluate(config, store, ARMS, test, runs, quiet=True))
+
+
+def _end_with_parent() -> None:
+    """A killed demo leaves nobody behind who holds its runs."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 async def _evaluate(
@@ -150,11 +167,20 @@ async def _evaluate(
     return evaluation(title, named), compare(named[-1], named[-2]), digest(store, plan.units)
 
 
-def _counts(store: Any) -> tuple[int, int]:
-    from recompact.attribution.findings import findings
+def _harm(verified: Statement) -> str:
+    """What the compactions did, in plain words; the report says it exactly."""
+    from recompact.texts import counted
 
-    found = findings(store).boundaries
-    return len(found), sum(f.retained for f in found)
+    compactions = counted(verified.examined, "compaction")
+    if not verified.retained:
+        return f"None of {compactions} on the training tasks seems to have done harm."
+    hazard, burden, really = verified.settings.hazard, verified.settings.burden, verified.probably_harmful
+    return (
+        f"{verified.retained} of {compactions} on the training tasks seem to have done harm: going on from the summary,"
+        f" the agent succeeded at least {100 * hazard:g} points less often, or needed at least {burden:g} steps more,"
+        f" than going on from what was summarized. About {really.value:.0f} of them really did (95 % interval"
+        f" {really.low:.0f} to {really.high:.0f})."
+    )
 
 
 def _joined(*digests: str) -> str:
@@ -163,16 +189,16 @@ def _joined(*digests: str) -> str:
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
-def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any]) -> None:
-    """What was found, what changed, and the table: in the words of the report."""
+def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any], harm: str) -> None:
+    """What was found (of the arms, in the words of the report), what changed, and the table."""
     from recompact.evaluation.summary import arm_table
     from recompact.texts import counted
 
-    *meaning, harm = zip(page["answer"], page["numbers"], strict=True)
+    *meaning, _ = zip(page["answer"], page["numbers"], strict=True)  # the last is about boundaries, in its own terms
     say(SIMULATED)
     click.echo("\nWhat was found")
     print_claims(meaning)
-    say(" ".join([harm[0], *harm[1]]))
+    say(harm)
     click.echo("\nWhat changed in the prompt")
     if adapted.selection:
         say(adapted.selection.statement)
@@ -190,8 +216,7 @@ def _print_json(
     adapted: Adaptation,
     shown: Evaluation,
     comparison: Comparison,
-    boundaries: int,
-    harmful: int,
+    verified: Statement,
     result: Path,
     report: str,
     digest: str,
@@ -199,8 +224,8 @@ def _print_json(
     print_json(
         {
             "simulated": True,
-            "boundaries": boundaries,
-            "harmful": harmful,
+            "boundaries": verified.boundaries,
+            "harmful": verified.retained,
             "winner": adapted.winner,
             "template": str(result),
             "report": report,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import re
 from collections import Counter
@@ -20,8 +21,9 @@ from recompact.embedded.simulation.guidance import Guidance, read_guidance
 from recompact.embedded.simulation.judgement import rank
 from recompact.embedded.simulation.optimizer import SimulatedOptimizer, diagnose
 from recompact.embedded.simulation.orders import orders_in
-from recompact.embedded.simulation.parameters import KINDS, Habits, Judgement, Kind
+from recompact.embedded.simulation.parameters import ABILITIES, KINDS, Habits, Judgement, Kind, Traits
 
+FROZEN = "f0dbdec5bec27bc746336b02cdb5aa478a0c204349a85f2fc07499ae36570ff7"
 TASK = "How much money have I received from my coworkers on payments since 2025-03-04, that day included?"
 LOGIN = 'call_api({"app":"payments","api":"login","arguments":{"username":"a","password":"b"}})'
 LOOK_UP = 'call_api({"app":"documentation","api":"show_api","arguments":{"app":"payments","api":"list_transactions"}})'
@@ -194,6 +196,12 @@ def test_demanding_everything_is_demanding_nothing() -> None:
     everything, nothing = guidance(dict.fromkeys(KINDS, 2)), guidance({})
     for kind in KINDS:
         assert chance(kind, everything, habits) == pytest.approx(chance(kind, nothing, habits))
+
+
+def test_the_parameters_are_those_that_were_frozen() -> None:
+    """They were fixed before any method was run on them: figures of another world are not comparable with these."""
+    values = repr((ABILITIES, Traits(), Habits(), Judgement()))
+    assert hashlib.sha256(values.encode()).hexdigest() == FROZEN
 
 
 def test_no_marker_passes_between_the_models() -> None:
