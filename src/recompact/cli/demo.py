@@ -86,6 +86,7 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     click.echo(f"\nThe report, for a browser:            {page['report']} (written in {page['seconds']:.1f} s)")
     click.echo(f"The adapted template and CHANGES.md:  {result}")
     click.echo(f"What the compactions did:             recompact boundaries {path}")
+    click.echo(f"Look at the runs in a browser:        recompact view {directory}")
     click.echo("Run your own agent:                   docs/configuration.md, then recompact adapt CONFIG")
     click.echo(f"digest: {digest}")
 
