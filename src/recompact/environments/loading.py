@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from recompact.environments.installations import HostNeeds
 from recompact.environments.protocol import Suite
 from recompact.errors import InputError, OptionError
 from recompact.registry import Registry, build
@@ -16,8 +18,15 @@ SUITES = Registry(
     {
         "pocket": "recompact.embedded.pocket.suite:PocketSuite",
         "officebench": "recompact.environments.officebench.suite:OfficeBenchSuite",
+        "tau2-retail": "recompact.environments.tau2.suite:Tau2RetailSuite",
+        "appworld": "recompact.environments.appworld.suite:AppWorldSuite",
     },
 )
+
+_HOST_NEEDS = {  # suites with an interpreter of their own; what is named here imports nothing of the benchmark
+    "tau2-retail": "recompact.environments.tau2.installation:host_needs",
+    "appworld": "recompact.environments.appworld.installation:host_needs",
+}
 
 
 def load_suite(name: str, options: Mapping[str, Any], directory: Path) -> Suite:
@@ -31,3 +40,14 @@ def load_suite(name: str, options: Mapping[str, Any], directory: Path) -> Suite:
     if not isinstance(suite, Suite):
         raise InputError(f"suite {name!r} is no suite: it needs name, splits(), tasks(split) and environment(task)")
     return suite
+
+
+def host_needs(
+    name: str, options: Mapping[str, Any], python: str | None = None, directory: Path = Path()
+) -> HostNeeds | None:
+    """What a suite asks of its hosts; None where it asks for nothing, as suites of the user's own do."""
+    if name not in _HOST_NEEDS:
+        return None
+    module, _, attribute = _HOST_NEEDS[name].partition(":")
+    needs: HostNeeds = getattr(importlib.import_module(module), attribute)(options, python, directory)
+    return needs

@@ -60,6 +60,7 @@ class HostSettings:
     readable: Sequence[str | Path] = ()  # places that it may read besides the suite's directory
     hidden: Sequence[Path] = ()  # places that it must not see though they lie within others, such as the run
     limits: HostLimits = field(default_factory=HostLimits)
+    grader: Mapping[str, Any] | None = None  # options of the host that grades, where an environment gives evidence
 
 
 def bubblewrap_for(settings: HostSettings) -> str | None:
