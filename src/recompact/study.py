@@ -306,13 +306,12 @@ def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
     if suite.host:
         python = needs.python if needs else suite.python or sys.executable
         try:
-            return HostedSuite(
+            hosted = HostedSuite(
                 suite.use,
                 needs.options if needs else suite.options,
                 config.directory,
                 python,
                 suite.timeout,
-                grader=needs.grader if needs else None,
                 sandbox=needs.sandbox if needs and suite.sandbox == "auto" else suite.sandbox,
                 network=suite.network,
                 env=suite.env,
@@ -320,6 +319,7 @@ def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
                 hidden=(config.directory / config.run.directory, *hidden),
                 limits=suite.limits,
             )
+            return hosted.graded_by(needs.grader) if needs and needs.grader else hosted
         except InputError as error:
             raise config.error(str(error), "suite", "sandbox") from None
     try:

@@ -152,7 +152,7 @@ class HostProcess:
         receiving = asyncio.ensure_future(link.channel.receive(self._settings.limits.message))
         try:
             while not (await asyncio.wait({receiving}, timeout=_LOOK))[0]:
-                if reason := excess(link.pids(), self._settings.limits):
+                if reason := excess(link.pids(), self._settings.limits, link.lodging.private):
                     raise _ExcessError(reason)
             return receiving.result()
         finally:

@@ -1,0 +1,81 @@
+"""The verdict, in a process in which no agent's code has run and which alone sees the ground truth.
+
+It is an environment like any other: its one action is the evidence of an episode. Forked snapshots keep the imported
+engine warm, and every verdict is made in a fresh copy of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+from recompact.chat import system
+from recompact.environments.appworld.environment import EVIDENCE
+from recompact.environments.appworld.world import EXPERIMENT, private_root
+from recompact.environments.protocol import Observation, Opening
+from recompact.trajectory import Action, Score
+
+_FILE = re.compile(r"[a-z_]{1,40}\.jsonl?")
+
+
+class Grader:
+    """An `Environment` that judges one episode."""
+
+    snapshots = "fork"
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._root = Path()
+        self._score = Score.of(False, reason="no evidence was given")
+
+    def start(self) -> Opening:
+        self._root = private_root(self._data)
+        importlib.import_module("appworld.evaluator")
+        return Opening((system("Evidence in, a verdict out."),), ())
+
+    def step(self, action: Action) -> Observation:
+        self._score = self._judged(str(action.arguments["task"]), action.arguments[EVIDENCE])
+        return Observation("judged", done=True)
+
+    def score(self) -> Score:
+        return self._score
+
+    def snapshot(self) -> bytes:
+        raise NotImplementedError
+
+    def restore(self, state: bytes) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass  # copies of this process may still need the directory; it goes with the host
+
+    def _judged(self, task: str, evidence: Mapping[str, Any]) -> Score:
+        if not re.fullmatch(r"[0-9A-Za-z]{1,40}_[0-9]{1,9}", task):
+            raise ValueError(f"{task[:80]!r} is no id of a task")
+        place = self._root / "experiments" / "outputs" / EXPERIMENT / "tasks" / task / "dbs"
+        rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        for name, text in evidence.items():
+            if not _FILE.fullmatch(name) or not isinstance(text, str):
+                return Score.of(False, reason=f"{name[:80]!r} is no file of the apps' state")
+            (place / name).write_text(text, encoding="utf-8")
+        evaluator = importlib.import_module("appworld.evaluator")
+        try:
+            tests = evaluator.evaluate_task(task, EXPERIMENT, suppress_errors=True, save_report=False)
+        except Exception as error:
+            if not _is_about_evidence(error):
+                raise
+            return Score.of(False, reason=f"the apps' state cannot be loaded ({type(error).__name__})")
+        labels = [failure["label"] for failure in tests.failures]
+        details = {"tests": tests.num_tests, "passed": tests.pass_count, "difficulty": tests.difficulty}
+        # The texts of the tests say what the task wants: they stay with the ground truth.
+        return Score.of(tests.success, **details, collateral_damage=labels.count("no_op_pass"))
+
+
+def _is_about_evidence(error: Exception) -> bool:
+    """Whether the databases refused what an episode left behind, and not the benchmark's own files."""
+    return type(error).__module__.partition(".")[0] in ("sqlalchemy", "sqlite3", "json")
