@@ -97,9 +97,7 @@ def main(root: Path) -> None:
         models = ModelCollection.load(to_db_home_path=memory, from_db_home_path=base, load_apps=apps)
         models.supervisor.Supervisor(**person, birthday="1990-01-01", sex="female").save()
         models.supervisor.Task(supervisor_id=1, instruction=instruction).save()
-        models.supervisor.AccountPassword(
-            supervisor_id=1, account_name="simple_note", password=password(person)
-        ).save()
+        models.supervisor.AccountPassword(supervisor_id=1, account_name="simple_note", password=password(person)).save()
         models.save(str(place / "dbs"), format="changes", app_names=apps, save_model_hashes=True)
         CachedDBHandler.reset()
         specification = {

@@ -9,12 +9,13 @@ import json
 import sys
 from typing import Any
 
+from tau2_script import verdicts
+
 from recompact.chat import Reply, Request, assistant
 from recompact.environments.protocol import Task
 from recompact.environments.tau2.environment import Tau2Environment
 from recompact.environments.tau2.suite import Tau2RetailSuite
 from recompact.trajectory import Action
-from tau2_script import verdicts
 
 MET = True
 

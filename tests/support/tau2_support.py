@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tau2_script import verdicts
 
 from recompact.chat import Reply, Request, Usage, assistant
 from recompact.environments.hosted import HostedSuite
@@ -17,7 +18,6 @@ from recompact.environments.loading import host_needs
 from recompact.environments.protocol import AsyncAsk
 from recompact.environments.tau2 import missing
 from recompact.environments.tau2.installation import PYTHON_VARIABLE
-from tau2_script import verdicts
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = Path(os.environ.get("RECOMPACT_TAU2_REFERENCE") or ROOT.parent / "shared" / "data" / "tau2")
@@ -55,4 +55,3 @@ def customer(*lines: str, stop: str = "Thank you. ###STOP###", judge: Callable[[
         return Reply(assistant(lines[before] if before < len(lines) else stop), usage)
 
     return ask
-

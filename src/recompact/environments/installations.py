@@ -1,4 +1,4 @@
-"""Benchmarks that live in an interpreter of their own: where it is, and what a suite asks of its host besides the config.
+"""Benchmarks that live in an interpreter of their own: where it is, and what a suite asks of its hosts.
 
 Used in the harness. Nothing of a benchmark is imported here: its interpreter is asked.
 """

@@ -62,8 +62,8 @@ class Environment(Protocol):
       one run to the next; a replay is compared after it. A suite may have it instead.
     - `before_fork()` and `after_fork(child)`, for "fork": stop all threads before; start them again after. A child must
       also take copies of what lies outside its memory, such as a directory, before it returns.
-    - `digest()`, in a host only: a short text of all state. A replay is compared by it too, which shows differences that
-      no observation did.
+    - `digest()`, in a host only: a short text that stands for all state. A replay is compared by it as well, since not
+      every difference is observed.
     - `ask`: see `Ask`.
     """
 

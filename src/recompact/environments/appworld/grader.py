@@ -34,7 +34,7 @@ class Grader:
 
     def start(self) -> Opening:
         self._root = private_root(self._data)
-        importlib.import_module("appworld.evaluator")
+        _warm_up()
         return Opening((system("Evidence in, a verdict out."),), ())
 
     def step(self, action: Action) -> Observation:
@@ -74,6 +74,16 @@ class Grader:
         details = {"tests": tests.num_tests, "passed": tests.pass_count, "difficulty": tests.difficulty}
         # The texts of the tests say what the task wants: they stay with the ground truth.
         return Score.of(tests.success, **details, collateral_damage=labels.count("no_op_pass"))
+
+
+def _warm_up() -> None:
+    """Load what every verdict needs, so that it is there in every copy of this process."""
+    importlib.import_module("appworld.evaluator")
+    apps = importlib.import_module("appworld.apps")
+    for app in apps.get_all_apps():
+        importlib.import_module(f"appworld.apps.{app}.models")
+    documents = importlib.import_module("appworld.collections.api_docs").ApiDocCollection
+    documents.load(load_apps=tuple(apps.get_all_apps(skip_admin=True)), include_response_schemas=True)
 
 
 def _is_about_evidence(error: Exception) -> bool:

@@ -20,8 +20,8 @@ ROOT_VARIABLE = "APPWORLD_ROOT"
 PARTS = ("tasks", "datasets", "base_dbs", "api_docs")
 
 WAY_OUT = (
-    f"run `recompact setup {NAME}`, or install the package appworld in a virtual environment, run its `appworld install`"
-    f" and name its interpreter in [suite] python or {PYTHON_VARIABLE}"
+    f"run `recompact setup {NAME}`, or install the package appworld in a virtual environment, run `appworld"
+    f" install` in it and name its interpreter in [suite] python or {PYTHON_VARIABLE}"
 )
 
 
@@ -64,7 +64,8 @@ def check_package(python: str) -> None:
 def data_root(chosen: object = None, directory: Path = Path()) -> Path:
     """The directory in which `data` lies: of the config, of a variable, or of `recompact setup`."""
     named = chosen or os.environ.get(ROOT_VARIABLE)
-    root = (directory / Path(str(named)).expanduser()).absolute() if named else installations() / NAME / "root"
+    root = directory / Path(str(named)).expanduser() if named else installations() / NAME / "root"
+    root = root.resolve()  # a host that is shut in sees places under their real names only
     lacking = [part for part in PARTS if not (root / "data" / part).is_dir()]
     if lacking:
         raise InputError(

@@ -51,7 +51,7 @@ class AppWorldSuite:
         return Grader(data) if self._grading else AppWorldEnvironment(data, task.id, seconds=self._seconds)
 
     def behaviour(self, action: Action) -> Behaviour | None:
-        """By the APIs that the code calls: a look at the documentation first, else a change, else a look at the apps."""
+        """By the APIs that the code calls: a look at the documentation, else a change, else a look at the apps."""
         code = action.arguments.get("code")
         if action.name != TOOL or not isinstance(code, str):
             return None

@@ -13,10 +13,10 @@ import os
 import random
 import signal
 import tempfile
-from pathlib import Path
 
 # Bound now: while an agent's code runs, the engine's guard takes their place in the modules.
 from os import _exit, getpid
+from pathlib import Path
 from shutil import copytree, rmtree
 from typing import Any
 
@@ -157,5 +157,3 @@ def _plain(value: Any) -> str | None:
         return json.dumps(value, sort_keys=True)
     except (TypeError, ValueError, RecursionError):
         return None
-
-

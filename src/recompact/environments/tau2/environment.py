@@ -125,7 +125,7 @@ class Tau2Environment:
     # -- the conversation -----------------------------------------------------------------------------------------
 
     def _fresh(self) -> Any:
-        """An orchestrator at its beginning. The harness counts steps, so the orchestrator's own limit is out of reach."""
+        """An orchestrator at its beginning. Steps are counted by the harness, so its own limit is out of reach."""
         official = self._official
         customer = official.user.UserSimulator(llm="recompact", instructions=str(self._task.user_scenario))
         return official.orchestrator.Orchestrator(

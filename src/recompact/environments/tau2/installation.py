@@ -25,11 +25,14 @@ OTHER_PACKAGE = "the package named tau2 on PyPI is something else, a library for
 
 
 def host_needs(options: Mapping[str, Any], python: str | None, directory: Path) -> HostNeeds:
-    """The interpreter with the benchmark in it, and its data; paths are seen from the config's `directory`."""
+    """The interpreter with the benchmark in it, and its data; paths are seen from the config's `directory`.
+
+    Links are resolved, for a host that is shut in sees places under their real names only.
+    """
     python = python or interpreter()
     package = _package(python)
     data = options.get("data") or os.environ.get(DATA_VARIABLE)
-    place = (directory / Path(str(data)).expanduser()).absolute() if data else package.parents[1] / "data"
+    place = (directory / Path(str(data)).expanduser()).resolve() if data else (package.parents[1] / "data").resolve()
     retail = place / "tau2" / "domains" / "retail"
     if not (retail / "db.json").is_file():
         raise InputError(
@@ -37,7 +40,7 @@ def host_needs(options: Mapping[str, Any], python: str | None, directory: Path) 
             f" the directory `data` of its checkout in [suite.options] data or {DATA_VARIABLE}"
         )
     tasks = options.get("tasks")
-    file = {"tasks": str((directory / Path(str(tasks)).expanduser()).absolute())} if tasks else {}
+    file = {"tasks": str((directory / Path(str(tasks)).expanduser()).resolve())} if tasks else {}
     return HostNeeds(python, {**options, "data": str(place), **file})
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from recompact.chat import Decoding, Message, Reply, Request
 from recompact.environments.tau2.installation import OTHER_PACKAGE, WAY_OUT
@@ -111,7 +111,7 @@ def _quiet() -> None:
 class _StandIn(ModuleType):
     """Has whatever is imported from it. Nothing of that does anything."""
 
-    __path__: list[str] = []
+    __path__: ClassVar[list[str]] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

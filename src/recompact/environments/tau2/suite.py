@@ -43,7 +43,7 @@ class Tau2RetailSuite:
         if basis not in get_args(Basis):
             raise InputError(f"suite {NAME!r}: basis = {basis!r} is none of {', '.join(get_args(Basis))}")
         if isinstance(temperature, str) and temperature != "model":
-            raise InputError(f"suite {NAME!r}: temperature is a number or \"model\", not {temperature!r}")
+            raise InputError(f'suite {NAME!r}: temperature is a number or "model", not {temperature!r}')
         self._data, self._file = data, tasks
         self._basis: Basis = basis
         self._max_errors = max_errors
