@@ -1,6 +1,6 @@
 """Benchmarks that live in an interpreter of their own: where it is, and what a suite asks of its hosts.
 
-Used in the harness. Nothing of a benchmark is imported here: its interpreter is asked.
+Used in the harness. Nothing of a benchmark is imported here: its interpreter is answer.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def ask_interpreter(python: str, code: str, *arguments: str) -> Any:
     """What a few lines print as JSON under another interpreter, which has none of our variables."""
     variables = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     try:
-        asked = subprocess.run(
+        answer = subprocess.run(
             [python, "-c", code, *arguments],
             capture_output=True,
             text=True,
@@ -62,9 +62,9 @@ def ask_interpreter(python: str, code: str, *arguments: str) -> Any:
             env=variables,
             check=False,
         )
-        if asked.returncode:
-            raise InputError(f"{python} failed: {_last_line(asked.stderr)}")
-        return json.loads(asked.stdout)
+        if answer.returncode:
+            raise InputError(f"{python} failed: {_last_line(answer.stderr)}")
+        return json.loads(answer.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
         raise InputError(f"{python} cannot be used as an interpreter: {error}") from None
 

@@ -87,8 +87,8 @@ def test_the_view_of_agents_has_no_ground_truth(tmp_path: Path) -> None:
     }
     assert "secret" not in "".join(path.read_text() for path in view.rglob("*") if path.is_file())
     assert (root / "data" / "tasks" / "abc_1" / "ground_truth" / "answer.json").exists()
-    made = view.stat().st_ino
-    assert agents_view(root).stat().st_ino == made  # it is made once
+    inode = view.stat().st_ino
+    assert agents_view(root).stat().st_ino == inode  # it is made once
     add_task(root, "abc_3")
     assert (agents_view(root) / "data" / "tasks" / "abc_3" / "specs.json").exists()
 

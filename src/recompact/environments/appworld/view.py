@@ -28,16 +28,16 @@ def agents_view(root: Path) -> Path:
     if _is_current(view, difficulties):
         return view
     try:
-        made = Path(tempfile.mkdtemp(prefix=f".{VIEW}-", dir=root))
-        made.chmod(0o755)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{VIEW}-", dir=root))
+        fresh.chmod(0o755)
         for name in _SHARED:
-            shutil.copytree(root / "data" / name, made / "data" / name, copy_function=_share)
+            shutil.copytree(root / "data" / name, fresh / "data" / name, copy_function=_share)
         for place in tasks:
-            _share_task(place, made / "data" / "tasks" / place.name)
-        (made / DIFFICULTIES).write_text(json.dumps(difficulties))
+            _share_task(place, fresh / "data" / "tasks" / place.name)
+        (fresh / DIFFICULTIES).write_text(json.dumps(difficulties))
         if view.exists():
             os.rename(view, Path(tempfile.mkdtemp(prefix=f".{VIEW}-old-", dir=root)) / VIEW)
-        os.rename(made, view)
+        os.rename(fresh, view)
     except OSError as error:
         raise InputError(f"the data without the ground truth cannot be laid out in {view}: {error}") from None
     return view
