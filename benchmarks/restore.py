@@ -192,12 +192,13 @@ async def benchmark(name: str, depth: int, count: int) -> list[Measured]:
     starts = [time.perf_counter() - began]
     for _ in range(depth):
         await original.step(act)
-    taking, restoring = [], []
+    taking, restoring, strategy = [], [], ""
     for _ in range(count):
         started = time.perf_counter()
         snapshot = await original.snapshot()
         taking.append(time.perf_counter() - started)
         assert snapshot is not None
+        strategy = snapshot.strategy
         copy = suite.episode(task, customer)
         await copy.start()
         started = time.perf_counter()
@@ -206,7 +207,7 @@ async def benchmark(name: str, depth: int, count: int) -> list[Measured]:
         await copy.close()
     await original.close()
     suite.holders.close()
-    kind = f"{name}, {snapshot.strategy}"
+    kind = f"{name}, {strategy}"
     return [
         measured(f"taking a snapshot ({kind})", depth, taking),
         measured(f"restore ({kind})", depth, restoring),

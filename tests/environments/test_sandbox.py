@@ -205,7 +205,7 @@ async def test_forked_snapshots_work_inside_and_daemons_of_branches_end_too(plac
         await branch.close()
         await gone(*pids)
     (holder,) = suite.holders
-    private = holder.lodging.private  # type: ignore[attr-defined]
+    private = holder.lodging.private
     suite.holders.close()
     await gone(holder.pid)
     assert not private.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 
 import pytest
 from tau2_support import REFERENCE, customer, expected, hosted, needs_reference, needs_tau2
@@ -84,6 +85,10 @@ async def test_without_a_model_for_the_customer_the_role_is_named() -> None:
     await episode.close()
 
 
+def _verdict(met: bool, assertion: str) -> bool:
+    return met
+
+
 @needs_reference
 async def test_the_judge_is_asked_and_believed() -> None:
     file = REFERENCE / "tau2" / "domains" / "retail" / "tasks.json"
@@ -91,7 +96,7 @@ async def test_the_judge_is_asked_and_believed() -> None:
     id = next(id for id, task in tasks.items() if not task["gold_changes_db"])
     suite = hosted({"tasks": str(file), "basis": "judge"})
     for verdict in (True, False):
-        episode = suite.episode(Task(id, ""), customer("Hello.", judge=lambda assertion, met=verdict: met))
+        episode = suite.episode(Task(id, ""), customer("Hello.", judge=partial(_verdict, verdict)))
         await episode.start()
         await episode.step(TALK)
         score = await episode.score()

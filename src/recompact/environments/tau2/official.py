@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 from recompact.chat import Decoding, Message, Reply, Request
 from recompact.environments.tau2.installation import OTHER_PACKAGE, WAY_OUT
@@ -109,9 +109,11 @@ def _quiet() -> None:
 
 
 class _StandIn(ModuleType):
-    """Has whatever is imported from it. Nothing of that does anything."""
+    """A package that has whatever is imported from it. Nothing of that does anything."""
 
-    __path__: ClassVar[list[str]] = []
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__ = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
