@@ -19,14 +19,14 @@ MIB = 1024**2
 # The engine's guard takes the usual functions away, so this code takes the ones below them.
 READ = """
 def contents(path):
-    import posix
+    posix = __import__('posix')
     descriptor = posix.open(path, 0)
     text = posix.read(descriptor, 100000)
     posix.close(descriptor)
     return text
 """
 WALK = """
-import posix
+posix = __import__('posix')
 def below(place, depth=6):
     try:
         names = posix.listdir(place)
@@ -44,12 +44,10 @@ print([path for path in paths if path.endswith(('answer.json', 'evaluation.py', 
 
 ENDED = {  # what is done -> the reason that is recorded
     "an endless loop that swallows its timeout": (
-        "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
+        "while True:\n    try:\n        for n in iter(int, 1): n += 1\n    except BaseException: n = 0",
         "step took longer than 45 s and its host was killed",
     ),
-    "a fork bomb": ("import posix\nwhile True:\n    posix.fork()", "it had more than 64 processes"),
-    "an end of the process": ("import posix\nposix._exit(7)", "its host died during step"),
-    "memory without bound": ("x = []\nwhile True: x.append(bytearray(50_000_000))", "bytes of memory"),
+    "an end of the process": ("posix = __import__('posix')\nposix._exit(7)", "its host died during step"),
 }
 ANSWERED = {  # what is done -> what is observed; the episode goes on
     "an endless loop": ("while True: pass", "timed out after 5 seconds"),
@@ -57,10 +55,17 @@ ANSWERED = {  # what is done -> what is observed; the episode goes on
     "a SystemExit": ("raise SystemExit(3)", "Exit"),
     "50 MB of output": ("for _ in range(50): print('x' * 1_000_000)", "characters left out"),
     "a file outside": (f"{READ}\nprint(contents('/etc/shadow'))", "FileNotFoundError"),
-    "a write outside": ("import posix\nposix.open('/usr/mine', 65)", "Read-only file system"),
+    "a write outside": ("posix = __import__('posix')\nposix.open('/usr/mine', 65)", "Read-only file system"),
     "a look for the answers": (WALK, "True []\n[]"),
     "an open file": ("print(open('/etc/passwd').read())", "Execution failed"),
-    "a child that goes on": ("import posix\nprint('parent' if posix.fork() else 'child')", "parent"),
+    "a fork": ("posix = __import__('posix')\nposix.fork()", "os.fork is not allowed here"),
+    "a program": ("__import__('posix').system('id')", "os.system is not allowed here"),
+    "another program": ("__import__('_posixsubprocess')\n__import__('subprocess').Popen(['id'])", "Execution"),
+    "a library": ("__import__('ctypes').CDLL(None)", "ctypes.dlopen is not allowed here"),
+    "memory without bound": (
+        "def fill():\n    x = []\n    while True: x.append(bytearray(50_000_000))\nfill()",
+        "MemoryError",
+    ),
 }
 
 
@@ -74,7 +79,7 @@ def fingerprint(place: Path) -> str:
 
 async def test_hostile_code_beside_calm_episodes() -> None:
     """All of it in branches of one process: those that share its sandbox go on as if nothing had happened."""
-    limits = HostLimits(memory=1500 * MIB, processes=64, file=16 * MIB, message=16 * MIB)
+    limits = HostLimits(memory=1200 * MIB, processes=64, file=16 * MIB, message=16 * MIB)
     suite = hosted({"seconds": 5}, timeout=45, limits=limits)
     before = fingerprint(miniature())
     original = suite.episode(CREATE)
@@ -113,7 +118,7 @@ async def test_a_full_disk_ends_the_episode_and_gives_the_space_back() -> None:
     episode = suite.episode(CREATE)
     await episode.start()
     fill = """
-import posix
+posix = __import__('posix')
 for number in range(100000):
     descriptor = posix.open(f'/tmp/fill{number}', 65)
     for _ in range(20): posix.write(descriptor, bytes(1_000_000))

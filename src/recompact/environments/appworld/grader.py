@@ -63,17 +63,24 @@ class Grader:
             if not _FILE.fullmatch(name) or not isinstance(text, str):
                 return Score.of(False, reason=f"{name[:80]!r} is no file of the apps' state")
             (place / name).write_text(text, encoding="utf-8")
+        if reason := self._unusable(task, place):
+            return Score.of(False, reason=f"the apps' state cannot be loaded ({reason})")
         evaluator = importlib.import_module("appworld.evaluator")
-        try:
-            tests = evaluator.evaluate_task(task, EXPERIMENT, suppress_errors=True, save_report=False)
-        except Exception as error:
-            if not _is_about_evidence(error):
-                raise
-            return Score.of(False, reason=f"the apps' state cannot be loaded ({type(error).__name__})")
+        tests = evaluator.evaluate_task(task, EXPERIMENT, suppress_errors=True, save_report=False)
         labels = [failure["label"] for failure in tests.failures]
         details = {"tests": tests.num_tests, "passed": tests.pass_count, "difficulty": tests.difficulty}
         # The texts of the tests say what the task wants: they stay with the ground truth.
         return Score.of(tests.success, **details, collateral_damage=labels.count("no_op_pass"))
+
+    def _unusable(self, task: str, place: Path) -> str:
+        """Why the engine refuses what an episode left behind, if it does: that is a failure of the agent's doing."""
+        models = importlib.import_module("appworld.collections.models").ModelCollection
+        apps = importlib.import_module("appworld.apps").get_all_apps(skip_admin=True)
+        try:
+            models.load(to_db_home_path=f":memory:evidence-{task}", from_db_home_path=str(place), load_apps=list(apps))
+        except Exception as error:
+            return type(error).__name__
+        return ""
 
 
 def _warm_up() -> None:
@@ -84,8 +91,3 @@ def _warm_up() -> None:
         importlib.import_module(f"appworld.apps.{app}.models")
     documents = importlib.import_module("appworld.collections.api_docs").ApiDocCollection
     documents.load(load_apps=tuple(apps.get_all_apps(skip_admin=True)), include_response_schemas=True)
-
-
-def _is_about_evidence(error: Exception) -> bool:
-    """Whether the databases refused what an episode left behind, and not the benchmark's own files."""
-    return type(error).__module__.partition(".")[0] in ("sqlalchemy", "sqlite3", "json")

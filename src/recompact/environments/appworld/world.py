@@ -12,6 +12,7 @@ import json
 import os
 import random
 import signal
+import sys
 import tempfile
 
 # Bound now: while an agent's code runs, the engine's guard takes their place in the modules.
@@ -35,6 +36,12 @@ _PATHS = (
 )
 
 
+_REFUSED = frozenset(
+    ("os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "subprocess.Popen")
+    + ("os.kill", "os.killpg", "ctypes.dlopen", "_thread.start_new_thread")
+)
+
+
 def private_root(data: Path) -> Path:
     """A root of this process's own, where the engine may write, with the data of another one in it."""
     root = Path(tempfile.mkdtemp(prefix="appworld-"))
@@ -52,6 +59,7 @@ class World:
         engine = importlib.import_module("appworld.environment")
         self._requester = importlib.import_module("appworld.requester").Requester
         self._process = getpid()
+        self._guard = _Guard()
         self._world = engine.AppWorld(
             task_id=task, experiment_name=EXPERIMENT, load_ground_truth=False, timeout_seconds=seconds
         )
@@ -63,7 +71,8 @@ class World:
     def execute(self, code: str) -> tuple[str, bool]:
         """What the code printed, and whether it failed. Nothing that it raises gets past here."""
         try:
-            output = str(self._world.execute(code))
+            with self._guard:
+                output = str(self._world.execute(code))
             failed = output.startswith("Execution failed")
         except BaseException as error:  # such as KeyboardInterrupt, which the engine lets through
             output, failed = f"Execution failed. {type(error).__name__}: {error}"[:2000], True
@@ -147,6 +156,28 @@ class World:
             if manager is not None:
                 revoked[app] = set(manager.blacklisted_tokens)
         return revoked
+
+
+class _Guard(contextlib.AbstractContextManager[None]):
+    """Refuses new processes while an agent's code runs, which has no use for them.
+
+    The limits of the host hold as well, but by the time that they notice, a process that multiplies has taken the whole
+    machine's time. A hook of the interpreter cannot be taken away again by Python code.
+    """
+
+    def __init__(self) -> None:
+        self._active = False
+        sys.addaudithook(self._audit)
+
+    def __enter__(self) -> None:
+        self._active = True
+
+    def __exit__(self, *_: object) -> None:
+        self._active = False
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self._active and event in _REFUSED:
+            raise PermissionError(f"{event} is not allowed here")
 
 
 def _plain(value: Any) -> str | None:
