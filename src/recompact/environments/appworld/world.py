@@ -37,8 +37,10 @@ _PATHS = (
 
 
 _REFUSED = frozenset(
-    ("os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "subprocess.Popen")
-    + ("os.kill", "os.killpg", "ctypes.dlopen", "_thread.start_new_thread")
+    (
+        *("os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "subprocess.Popen"),
+        *("os.kill", "os.killpg", "ctypes.dlopen"),
+    )
 )
 
 
@@ -63,6 +65,7 @@ class World:
         self._world = engine.AppWorld(
             task_id=task, experiment_name=EXPERIMENT, load_ground_truth=False, timeout_seconds=seconds
         )
+        self._world.environment_io = _Log(self._world.environment_io)
 
     @property
     def task(self) -> Any:
@@ -79,11 +82,7 @@ class World:
             self._recover()
         if getpid() != self._process:
             _exit(1)  # the code has forked: there is one who answers, and this is not the one
-        if len(output) > SHOWN:
-            half = SHOWN // 2
-            output = f"{output[:half]}\n[{len(output) - SHOWN:,} characters left out]\n{output[-half:]}"
-            self._world.environment_io[-1]["output"] = output  # or it would be kept, and written again each time
-        return output, failed
+        return _shortened(output), failed
 
     def completed(self) -> bool:
         return bool(self._world.task_completed())
@@ -156,6 +155,19 @@ class World:
             if manager is not None:
                 revoked[app] = set(manager.blacklisted_tokens)
         return revoked
+
+
+def _shortened(text: str) -> str:
+    half = SHOWN // 2
+    left_out = len(text) - SHOWN
+    return text if left_out <= 0 else f"{text[:half]}\n[{left_out:,} characters left out]\n{text[-half:]}"
+
+
+class _Log(list[dict[str, str]]):
+    """The engine's record of what was run, which it writes to a file after every step: without floods of output."""
+
+    def append(self, entry: dict[str, str]) -> None:
+        super().append({name: _shortened(text) for name, text in entry.items()})
 
 
 class _Guard(contextlib.AbstractContextManager[None]):
