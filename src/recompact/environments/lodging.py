@@ -344,14 +344,19 @@ def _remove(place: Path) -> None:
         _log.warning("%s could not be removed: do so by hand", place)
 
 
-def excess(pids: Sequence[int], limits: HostLimits, private: Path | None = None) -> str:
+def excess(pids: Sequence[int], limits: HostLimits) -> str:
     """What these processes use too much of, or nothing."""
-    if private is not None and _holds_more_than(private, limits.disk):
-        return f"it wrote more than {limits.disk:,} bytes to its directories ([suite.limits] disk)"
     if len(pids) > limits.processes:
         return f"it had more than {limits.processes} processes ([suite.limits] processes)"
     if sum(map(resident, pids)) > limits.memory and sum(map(proportional, pids)) > limits.memory:
         return f"it used more than {limits.memory:,} bytes of memory ([suite.limits] memory)"
+    return ""
+
+
+def overfull(private: Path, limits: HostLimits) -> str:
+    """Whether a host has filled its own directories, in words, or nothing. With many files it takes a while."""
+    if _holds_more_than(private, limits.disk):
+        return f"it wrote more than {limits.disk:,} bytes to its directories ([suite.limits] disk)"
     return ""
 
 

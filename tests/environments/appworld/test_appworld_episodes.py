@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from appworld_support import COUNT, CREATE, DONE, NOTE, hosted, login, miniature, needs_appworld, needs_bubblewrap, run
 
+from recompact.environments.appworld.evidence import pack
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.snapshots.conformance import conformance
@@ -135,6 +136,6 @@ async def test_forged_evidence_is_a_failure_and_no_crash(suite: HostedSuite) -> 
     grader = suite.grader
     assert grader is not None
     for evidence in ({"../../x.jsonl": ""}, {"supervisor.jsonl": "not json"}, {"supervisor.jsonl": '["DROP", {}]'}):
-        score = await grade(grader, grader.holders, CREATE, Score.of(True, evidence=evidence))
+        score = await grade(grader, grader.holders, CREATE, Score.of(True, evidence=pack(evidence)))
         assert not score.success, evidence
     assert (miniature() / "data" / "tasks" / CREATE.id / "ground_truth" / "answer.json").exists()

@@ -9,12 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from recompact.chat import system, user
+from recompact.environments.appworld.evidence import pack
 from recompact.environments.appworld.prompt import EXECUTE_PYTHON, TOOL, system_prompt, task_message
 from recompact.environments.appworld.world import World
 from recompact.environments.protocol import Observation, Opening
 from recompact.trajectory import Action, Score
-
-EVIDENCE = "evidence"
 
 
 class AppWorldEnvironment:
@@ -46,7 +45,7 @@ class AppWorldEnvironment:
         return Observation(output, done=self._ended, error=failed)
 
     def score(self) -> Score:
-        return Score.of(False, **{EVIDENCE: self._open.evidence()})
+        return Score.of(False, evidence=pack(self._open.evidence()))
 
     def digest(self) -> str:
         return self._open.digest()

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
 
 from recompact.chat import system
-from recompact.environments.appworld.environment import EVIDENCE
+from recompact.environments.appworld.evidence import Unusable, unpack
 from recompact.environments.appworld.world import EXPERIMENT, private_root
 from recompact.environments.protocol import Observation, Opening
 from recompact.trajectory import Action, Score
-
-_FILE = re.compile(r"[a-z_]{1,40}\.jsonl?")
 
 
 class Grader:
@@ -38,7 +34,7 @@ class Grader:
         return Opening((system("Evidence in, a verdict out."),), ())
 
     def step(self, action: Action) -> Observation:
-        self._score = self._judged(str(action.arguments["task"]), action.arguments[EVIDENCE])
+        self._score = self._judged(str(action.arguments["task"]), action.arguments.get("evidence"))
         return Observation("judged", done=True)
 
     def score(self) -> Score:
@@ -53,15 +49,17 @@ class Grader:
     def close(self) -> None:
         pass  # copies of this process may still need the directory; it goes with the host
 
-    def _judged(self, task: str, evidence: Mapping[str, Any]) -> Score:
+    def _judged(self, task: str, evidence: object) -> Score:
         if not re.fullmatch(r"[0-9A-Za-z]{1,40}_[0-9]{1,9}", task):
             raise ValueError(f"{task[:80]!r} is no id of a task")
+        try:
+            files = unpack(evidence)
+        except Unusable as reason:
+            return Score.of(False, reason=f"the evidence is unusable: {reason}")
         place = self._root / "experiments" / "outputs" / EXPERIMENT / "tasks" / task / "dbs"
         rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
-        for name, text in evidence.items():
-            if not _FILE.fullmatch(name) or not isinstance(text, str):
-                return Score.of(False, reason=f"{name[:80]!r} is no file of the apps' state")
+        for name, text in files.items():
             (place / name).write_text(text, encoding="utf-8")
         if reason := self._unusable(task, place):
             return Score.of(False, reason=f"the apps' state cannot be loaded ({reason})")
