@@ -54,8 +54,8 @@ class Grader:
             raise ValueError(f"{task[:80]!r} is no id of a task")
         try:
             files = unpack(evidence)
-        except Unusable as reason:
-            return Score.of(False, reason=f"the evidence is unusable: {reason}")
+        except Unusable as unusable:
+            return Score.of(False, reason=f"the evidence is unusable: {unusable}")
         place = self._root / "experiments" / "outputs" / EXPERIMENT / "tasks" / task / "dbs"
         rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
