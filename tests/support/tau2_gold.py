@@ -1,6 +1,6 @@
-"""Plays the reference actions of all retail tasks in this process and prints what comes of them as JSON.
+"""Plays the reference actions of all retail tasks in this process and prints what comes of them, a line of JSON for each.
 
-Run by the interpreter that has tau2-bench: `python tau2_gold.py DATA TASKS`.
+Run by the interpreter that has tau2-bench: `python tau2_gold.py DATA TASKS [EVERY]`; EVERY 3 plays each third task.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ def answer(role: str, request: Request) -> Reply:
     return Reply(assistant("I need something." if not said else "###STOP###"))
 
 
-def main(data: str, file: str) -> None:
+def main(data: str, file: str, every: str = "1") -> None:
     global MET
     suite = Tau2RetailSuite(data, tasks=file)
-    figures: dict[str, Any] = {}
     groups = {task.id: task.groups["database"] for split in ("train", "test") for task in suite.tasks(split)}
     splits = {id: split for split in ("train", "test") for id in (task.id for task in suite.tasks(split))}
-    for id, official in suite._tasks.items():
+    for id, official in list(suite._tasks.items())[:: int(every)]:
         criteria = official.evaluation_criteria
         actions = [Action(each.name, each.arguments) for each in criteria.actions or ()]
         say = Action("", text=" ".join(["Here you are:", *(criteria.communicate_info or ())]))
@@ -54,7 +53,8 @@ def main(data: str, file: str) -> None:
             MET = False
             denied = environment.score().value
             MET = True
-        figure = {
+        figure: dict[str, Any] = {
+            "id": id,
             "split": splits[id],
             "group": groups[id],
             "trace": trace,
@@ -76,8 +76,7 @@ def main(data: str, file: str) -> None:
             environment.start()
             environment.step(words)
             figure[name] = environment.score().value
-        figures[id] = figure
-    json.dump(figures, sys.stdout)
+        print(json.dumps(figure), flush=True)
 
 
 def _hash(environment: Tau2Environment) -> str:

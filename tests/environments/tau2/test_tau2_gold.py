@@ -32,7 +32,8 @@ def figures(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
         cwd=Path(__file__).parent,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return request.param, json.loads(done.stdout)
+    figures = [json.loads(line) for line in done.stdout.splitlines()]
+    return request.param, {figure["id"]: figure for figure in figures}
 
 
 def test_gold_actions_pass_and_leave_the_expected_database(figures: tuple[str, dict[str, Any]]) -> None:
