@@ -1,4 +1,4 @@
-"""Plays the reference actions of all retail tasks in this process and prints what comes of them, a line of JSON for each.
+"""Plays the reference actions of all retail tasks in this process and prints a line of JSON for each.
 
 Run by the interpreter that has tau2-bench: `python tau2_gold.py DATA TASKS [EVERY]`; EVERY 3 plays each third task.
 """
