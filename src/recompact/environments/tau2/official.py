@@ -78,27 +78,26 @@ def load(data: str | Path | None = None) -> Official:
     """The installed package. Raises InputError with the way out where it is missing, or another one of that name."""
     if data is not None:
         os.environ["TAU2_DATA_DIR"] = str(data)
-    try:
-        _quiet()
-        importlib.import_module("tau2.domains.retail")
-    except ImportError as error:
-        raise InputError(
-            f"tau2-bench cannot be imported by {sys.executable} ({error}); {OTHER_PACKAGE}: {WAY_OUT}"
-        ) from None
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or, where it is loaded, it would fetch a list of prices
     with_stand_in = [name for name in _CLIENT if name not in sys.modules]
     for name in with_stand_in:
         sys.modules[name] = _StandIn(name)
     try:
-        return Official(**_imported())
+        return _imported()
     except (ImportError, AttributeError, TypeError):  # a version that uses more of it: then the real one is loaded
         for name in [name for name in sys.modules if name in with_stand_in or name.partition(".")[0] == "tau2"]:
             del sys.modules[name]
-        os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or it would fetch a list of prices
-        return Official(**_imported())
+    try:
+        return _imported()
+    except ImportError as error:
+        raise InputError(
+            f"tau2-bench cannot be imported by {sys.executable} ({error}); {OTHER_PACKAGE}: {WAY_OUT}"
+        ) from None
 
 
-def _imported() -> dict[str, ModuleType]:
-    return {name: importlib.import_module(module) for name, module in _MODULES.items()}
+def _imported() -> Official:
+    _quiet()
+    return Official(**{name: importlib.import_module(module) for name, module in _MODULES.items()})
 
 
 def _quiet() -> None:
