@@ -9,7 +9,8 @@ RECOMPACT_TEST_MODEL ?= http://127.0.0.1:18150/v1
 RECOMPACT_TEST_MODEL_ID ?= 1.5b
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit test-slow test-harnesses test-llmlingua test-model mutants browser sandbox bench clean
+.PHONY: help demo test check unit test-slow test-harnesses test-llmlingua test-model test-benchmarks mutants browser sandbox \
+	bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -55,6 +56,16 @@ mutants: $(READY) ## would the tests notice? SAMPLE small changes to the code, d
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,mutants]'
 	$(BIN)/python benchmarks/mutants.py --sample $(SAMPLE) --seed $(SEED) --workers $(WORKERS)
 
+# AppWorld's task data are not needed: its tests make their own. TAU2_CHECKOUT is for where there is no network.
+BENCHMARKS := $(abspath $(VENV)-benchmarks)
+test-benchmarks: $(READY) ## install AppWorld and tau2-bench into $(VENV)-benchmarks and run their tests
+	-RECOMPACT_HOME=$(BENCHMARKS) $(BIN)/recompact setup appworld
+	-RECOMPACT_HOME=$(BENCHMARKS) $(BIN)/recompact setup tau2-retail $(if $(TAU2_CHECKOUT),--from $(TAU2_CHECKOUT)) \
+		$(if $(TAU2_PYTHON),--python $(TAU2_PYTHON))
+	RECOMPACT_APPWORLD_PYTHON=$(BENCHMARKS)/appworld/venv/bin/python \
+	RECOMPACT_TAU2_PYTHON=$(BENCHMARKS)/tau2-retail/venv/bin/python \
+		$(BIN)/pytest -rs tests/environments/appworld tests/environments/tau2
+
 browser: ## install Chromium from Debian for the tests of the report, which are skipped without it
 	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then \
 		echo "chromium and chromedriver are there."; \
@@ -81,4 +92,4 @@ bench: $(READY) ## measure the engine beside inspect-ai
 	$(VENV)-bench/bin/python benchmarks/engine.py
 
 clean: ## remove the virtual environments
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-llmlingua
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-llmlingua $(VENV)-benchmarks

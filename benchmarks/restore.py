@@ -8,25 +8,31 @@ The forked and the replayed environment are the pocket world in a host. A forked
 a branch that has answered, so nothing is left out; a replay is timed without the start of its process, which is shown
 by itself. OfficeBench is measured at the start of all templates of its tree, question answering with a corpus that is
 made up. Expected: pocket < 1 ms; forked < 60 ms whatever the depth; replay linear in depth.
+
+tau2-bench and AppWorld are timed where they are installed (docs/tau2.md, docs/appworld.md); `--only SUITE` times one.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import json
 import os
 import random
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from recompact.chat import Reply, Request, assistant
 from recompact.embedded.pocket import PocketEnvironment, PocketSuite
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
+from recompact.environments.loading import host_needs
 from recompact.environments.officebench.suite import OfficeBenchSuite
 from recompact.environments.officebench.tree import VARIABLE
 from recompact.environments.protocol import Episode, Strategy, Suite, Task
@@ -209,7 +215,62 @@ async def question_answering(count: int) -> list[Measured]:
         return await in_process("question answering", suite, list(suite.tasks("train")) * count, searches)
 
 
-async def everything(count: int, tree: str | None) -> list[Measured]:
+BENCHMARKS: dict[str, tuple[str, str, Action]] = {  # where it says what is missing, a split, an action
+    "tau2-retail": ("recompact.environments.tau2", "test", Action("get_order_details", {"order_id": "#W2611340"})),
+    "appworld": (
+        "recompact.environments.appworld",
+        "train",
+        Action("execute_python", {"code": "print(apis.supervisor.show_account_passwords())"}),
+    ),
+}
+
+
+async def customer(role: str, request: Request) -> Reply:
+    return Reply(assistant("Hello."))
+
+
+async def benchmark(name: str, depth: int, count: int) -> list[Measured]:
+    """Snapshots and restores of an installed benchmark; nothing where it is not installed, which is said."""
+    module, split, act = BENCHMARKS[name]
+    if (problem := importlib.import_module(module).missing()) is not None:
+        print(f"{name} is left out: {problem}", file=sys.stderr)
+        return []
+    needs = host_needs(name, {})
+    assert needs is not None
+    suite = HostedSuite(name, needs.options, Path(), needs.python, sandbox=needs.sandbox)
+    task = (await suite.tasks(split))[0]
+    original = suite.episode(task, customer)
+    began = time.perf_counter()
+    await original.start()
+    starts = [time.perf_counter() - began]
+    for _ in range(depth):
+        await original.step(act)
+    taking, restoring, strategy = [], [], ""
+    for _ in range(count):
+        started = time.perf_counter()
+        snapshot = await original.snapshot()
+        taking.append(time.perf_counter() - started)
+        assert snapshot is not None
+        strategy = snapshot.strategy
+        copy = suite.episode(task, customer)
+        await copy.start()
+        started = time.perf_counter()
+        await copy.restore(snapshot)
+        restoring.append(time.perf_counter() - started)
+        await copy.close()
+    await original.close()
+    suite.holders.close()
+    kind = f"{name}, {strategy}"
+    return [
+        measured(f"taking a snapshot ({kind})", depth, taking),
+        measured(f"restore ({kind})", depth, restoring),
+        measured(f"start of a host ({name})", None, starts),
+    ]
+
+
+async def everything(count: int, tree: str | None, only: str | None = None) -> list[Measured]:
+    if only is not None:
+        return await benchmark(only, 10, count)
     task = PocketSuite().tasks("train")[0]
     found = [await pocket(task, depth, count * 5) for depth in DEPTHS]
     for depth in DEPTHS:
@@ -224,6 +285,8 @@ async def everything(count: int, tree: str | None) -> list[Measured]:
     found += await question_answering(count)
     if tree:
         found += await officebench(tree)
+    for name in BENCHMARKS:
+        found += await benchmark(name, 10, max(3, count // 5))
     return found + directory(count * 2)
 
 
@@ -231,9 +294,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time the restoring of environments.")
     parser.add_argument("--count", type=int, default=40, help="how many restores for each line (default 40)")
     parser.add_argument("--officebench", default=os.environ.get(VARIABLE), help="the task tree of OfficeBench")
+    parser.add_argument("--only", choices=BENCHMARKS, help="only this benchmark")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    found = asyncio.run(everything(args.count, args.officebench))
+    found = asyncio.run(everything(args.count, args.officebench, args.only))
     if args.json:
         print(json.dumps([asdict(each) for each in found], indent=2))
         return

@@ -23,7 +23,7 @@ from recompact.config import Config, ConfigError, ModelConfig, config_hash, diff
 from recompact.environments.fingerprint import fingerprint
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
-from recompact.environments.loading import load_suite
+from recompact.environments.loading import host_needs, load_suite
 from recompact.environments.protocol import AsyncAsk, Episodes, Opening, Suite, Task
 from recompact.errors import InputError, OptionError
 from recompact.execution.executor import Executor, InProcess, Unit
@@ -298,22 +298,29 @@ def _client(config: Config, name: str, settings: ModelConfig) -> ChatModel:
 def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
     """The suite that a config names, hosted or in process. `hidden` are places that no host may see."""
     suite = config.suite
+    try:
+        needs = host_needs(suite.use, suite.options, suite.python, config.directory)
+    except InputError as error:
+        raise config.error(str(error), "suite", "use") from None
+    if needs is not None and not suite.host:
+        raise config.error(f"{suite.use} lives in an interpreter of its own: set host = true", "suite", "use")
     if suite.host:
-        python = suite.python or sys.executable
+        python = needs.python if needs else suite.python or sys.executable
         try:
-            return HostedSuite(
+            hosted = HostedSuite(
                 suite.use,
-                suite.options,
+                needs.options if needs else suite.options,
                 config.directory,
                 python,
                 suite.timeout,
-                sandbox=suite.sandbox,
+                sandbox=needs.sandbox if needs and suite.sandbox == "auto" else suite.sandbox,
                 network=suite.network,
                 env=suite.env,
                 readable=suite.readable,
                 hidden=(config.directory / config.run.directory, *hidden),
                 limits=suite.limits,
             )
+            return hosted.graded_by(needs.grader) if needs and needs.grader else hosted
         except InputError as error:
             raise config.error(str(error), "suite", "sandbox") from None
     try:

@@ -95,7 +95,7 @@ async def test_a_host_has_the_variables_of_a_short_list(
         "out = os.environ['MY_SETTING']",
     )
     threads = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}
-    allowed = {"PATH", "HOME", "TMPDIR", "LANG", "LANGUAGE", "TZ", "MY_SETTING", "PWD", *threads}
+    allowed = {"PATH", "HOME", "TMPDIR", "LANG", "LANGUAGE", "TZ", "MY_SETTING", "PWD", "PYTHONHASHSEED", *threads}
     assert {name for name in names.split() if not name.startswith("LC_")} <= allowed
     assert str(Path.home()) not in home.split()
     assert wanted == "C.UTF-8"
@@ -205,7 +205,7 @@ async def test_forked_snapshots_work_inside_and_daemons_of_branches_end_too(plac
         await branch.close()
         await gone(*pids)
     (holder,) = suite.holders
-    private = holder.lodging.private  # type: ignore[attr-defined]
+    private = holder.lodging.private
     suite.holders.close()
     await gone(holder.pid)
     assert not private.exists()

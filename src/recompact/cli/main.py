@@ -17,6 +17,7 @@ COMMANDS = {
     "demo": ("demo", "Run the whole of Recompact on the embedded world: no key, no network."),
     "init": ("init", "Write a config to start from: for a suite of your own, or for a benchmark of the paper."),
     "suites": ("suites", "List the suites that can be used here, and what is missing for the others."),
+    "setup": ("setup", "Install a benchmark (AppWorld, tau2-bench) in a virtual environment of its own."),
     "audit": ("audit", "Show what followed the compactions in transcripts of your own sessions: no model, no key."),
     "check": ("check", "Say what is wrong with a config, where, and what would be right."),
     "collect": ("collect", "Run the tasks of a suite once and record every compaction."),

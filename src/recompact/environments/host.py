@@ -99,6 +99,8 @@ class Host:
             raise RuntimeError("no environment is open")
         if verb == "freeze":
             return self._freeze(environment, files)
+        if verb == "digest":
+            return environment.digest() if hasattr(environment, "digest") else ""
         if verb == "restore":
             return put_back(environment, message["strategy"], base64.b64decode(message["state"]))
         if verb == "close":

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recompact.chat import Reply, Usage
-from recompact.environments.lodging import PLACES, HostLog, HostSettings, Lodging, excess, lodge
+from recompact.environments.lodging import PLACES, HostLog, HostSettings, Lodging, excess, lodge, overfull
 from recompact.environments.process_tree import seen_from_outside
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed
 from recompact.environments.shaping import Misshapen, shape_line, shape_name, shape_request
@@ -152,7 +152,9 @@ class HostProcess:
         receiving = asyncio.ensure_future(link.channel.receive(self._settings.limits.message))
         try:
             while not (await asyncio.wait({receiving}, timeout=_LOOK))[0]:
-                if reason := excess(link.pids(), self._settings.limits):
+                limits = self._settings.limits
+                reason = excess(link.pids(), limits)
+                if reason := reason or await asyncio.to_thread(overfull, link.lodging.private, limits):
                     raise _ExcessError(reason)
             return receiving.result()
         finally:

@@ -7,10 +7,11 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar
 
 from recompact.chat import Message, ToolCall, ToolSpec, Usage
+from recompact.environments.grading import grade
 from recompact.environments.hooks import BEHAVIOURS, as_literals
 from recompact.environments.host_process import HostProcess
 from recompact.environments.lodging import HostSettings, bubblewrap_for
@@ -40,7 +41,7 @@ from recompact.environments.shaping import (
 )
 from recompact.environments.snapshots.async_channel import socket_pair
 from recompact.environments.snapshots.holders import HeldEpisode, HeldSnapshot, Holder, HolderGone, Holders
-from recompact.environments.snapshots.replay import Log, log_of, record, replay
+from recompact.environments.snapshots.replay import Log, digest_of, log_of, record, replay
 from recompact.environments.snapshots.strategy import FORK, REPLAY
 from recompact.trajectory import Action, Score, Snapshot
 
@@ -48,6 +49,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+_DIGEST = 200  # characters of a digest
 _MANY = 2000  # actions or texts that go in one message: few messages, each well within the timeout of a verb
 
 
@@ -56,6 +58,7 @@ class HostedSuite(HostSettings):
     """A suite whose environments each get a process."""
 
     holders: Holders = field(default_factory=Holders, compare=False, repr=False)
+    grader: HostedSuite | None = None  # whose episodes judge the evidence that episodes of this suite leave
 
     def __post_init__(self) -> None:
         bubblewrap_for(self)  # which refuses what this machine cannot do
@@ -63,6 +66,10 @@ class HostedSuite(HostSettings):
     @property
     def name(self) -> str:
         return self.spec
+
+    def graded_by(self, options: Mapping[str, Any]) -> HostedSuite:
+        """This suite with a grader: the same suite in other hosts, with these options."""
+        return replace(self, grader=replace(self, options=options, holders=Holders(limit=1)))
 
     async def tasks(self, split: str) -> Sequence[Task]:
         process = HostProcess(self, f"suite {self.name}")
@@ -150,13 +157,15 @@ class HostedEpisode:
 
     async def score(self) -> Score:
         await self._run()
-        return await self._ask_for("score", lambda data, changes: shape_score(Score(*fields_of(data, 3)), changes))
+        score = await self._ask_for("score", lambda data, changes: shape_score(Score(*fields_of(data, 3)), changes))
+        grader = self._suite.grader
+        return score if grader is None else await grade(grader, grader.holders, self._task, score)
 
     async def snapshot(self) -> Snapshot:
         await self._run()
         if self._strategy == FORK:
             holder = await self._hold()
-            data = record(self._log, FORK).data
+            data = record(self._log, FORK, await self._digest()).data
             return HeldSnapshot(FORK, data, holder.id if holder else "")
         try:
             if self._strategy != REPLAY:
@@ -166,7 +175,7 @@ class HostedEpisode:
             pass
         if not self._whole:
             raise EnvironmentFailed(f"{self._what}: its state was put back, so its actions are not all known")
-        return record(self._log)
+        return record(self._log, digest=await self._digest())
 
     async def restore(self, snapshot: Snapshot) -> None:
         if snapshot.strategy in (FORK, REPLAY):
@@ -266,8 +275,19 @@ class HostedEpisode:
             await self._run()
         if len(self._log) < len(log):
             await replay(log, self.step, self.agrees, len(self._log))
+            if (expected := digest_of(snapshot)) and expected != await self._digest():
+                raise EnvironmentFailed(
+                    f"{self._what}: the replay gave the same observations, but the state is not the recorded one"
+                )
             if self._strategy == FORK:
                 await self._hold_for_the_next()
+
+    async def _digest(self) -> str:
+        """Of the environment's state, where it has one; a replay is compared by it, beyond what was observed."""
+        digest = await self._process.call("digest")
+        if not isinstance(digest, str) or len(digest) > _DIGEST:
+            raise await self._process.refuse("digest", Misshapen("a short text was expected"))
+        return digest
 
     async def _hold_for_the_next(self) -> None:
         """What a replay has reached will be wanted again, by the other arm and by further draws."""

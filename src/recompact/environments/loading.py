@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from recompact.environments.installations import HostNeeds
 from recompact.environments.protocol import Suite
 from recompact.errors import InputError, OptionError
 from recompact.registry import Registry, build
@@ -18,12 +19,21 @@ SUITES = Registry(
         "pocket": "recompact.embedded.pocket.suite:PocketSuite",
         "officebench": "recompact.environments.officebench.suite:OfficeBenchSuite",
         "qa": "recompact.environments.qa.suite:QaSuite",
+        "tau2-retail": "recompact.environments.tau2.suite:Tau2RetailSuite",
+        "appworld": "recompact.environments.appworld.suite:AppWorldSuite",
     },
 )
 
 _MISSING = {  # suites that need more than recompact: a function that says what is missing, None if nothing is
     "officebench": "recompact.environments.officebench.suite:missing",
     "qa": "recompact.environments.qa.suite:missing",
+    "tau2-retail": "recompact.environments.tau2.installation:missing",
+    "appworld": "recompact.environments.appworld.installation:missing",
+}
+
+_HOST_NEEDS = {  # suites with an interpreter of their own; what is named here imports nothing of the benchmark
+    "tau2-retail": "recompact.environments.tau2.installation:host_needs",
+    "appworld": "recompact.environments.appworld.installation:host_needs",
 }
 
 
@@ -51,3 +61,14 @@ def missing_for(name: str) -> str | None:
         return missing()
     except InputError as error:
         return str(error)
+
+
+def host_needs(
+    name: str, options: Mapping[str, Any], python: str | None = None, directory: Path = Path()
+) -> HostNeeds | None:
+    """What a suite asks of its hosts; None where it asks for nothing, as suites of the user's own do."""
+    if name not in _HOST_NEEDS:
+        return None
+    module, _, attribute = _HOST_NEEDS[name].partition(":")
+    needs: HostNeeds = getattr(importlib.import_module(module), attribute)(options, python, directory)
+    return needs

@@ -223,12 +223,14 @@ def _lodge(
 def host_variables(settings: HostSettings, home: str, temporary: str) -> dict[str, str]:
     """All variables of a host: a short list, for an environment may run anything and must not find a key.
 
-    One host among many needs no pool of threads either, which would keep it from being forked.
+    One host among many needs no pool of threads either, which would keep it from being forked. The order of sets is the
+    same in all of them, or a replay would differ.
     """
     single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     names = ["PATH", "LANG", "LANGUAGE", "TZ", *(name for name in os.environ if name.startswith("LC_")), *settings.env]
     chosen = {name: os.environ[name] for name in names if name in os.environ}
-    return single | {"PATH": os.defpath} | chosen | {"HOME": home, "TMPDIR": temporary}
+    fixed = {"PATH": os.defpath, "PYTHONHASHSEED": "0"}
+    return single | fixed | chosen | {"HOME": home, "TMPDIR": temporary}
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -349,6 +351,29 @@ def excess(pids: Sequence[int], limits: HostLimits) -> str:
     if sum(map(resident, pids)) > limits.memory and sum(map(proportional, pids)) > limits.memory:
         return f"it used more than {limits.memory:,} bytes of memory ([suite.limits] memory)"
     return ""
+
+
+def overfull(private: Path, limits: HostLimits) -> str:
+    """Whether a host has filled its own directories, in words, or nothing. With many files it takes a while."""
+    if _holds_more_than(private, limits.disk):
+        return f"it wrote more than {limits.disk:,} bytes to its directories ([suite.limits] disk)"
+    return ""
+
+
+def _holds_more_than(place: Path, limit: int) -> bool:
+    """Whether the files below a place take more than so many bytes of disk; an entry counts as a block at least."""
+    total, waiting = 0, [str(place)]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    total += max(status.st_blocks * 512, 4096)
+                    if total > limit:
+                        return True
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+    return False
 
 
 class HostLog:

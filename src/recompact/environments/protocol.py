@@ -54,7 +54,7 @@ class Environment(Protocol):
     `snapshot` returns all of the state as bytes and `restore` puts it back, in this or another instance of the same
     task; an environment that cannot do so raises NotImplementedError, and is restored by replaying its actions.
 
-    Four attributes may be added, and are looked for on the instance:
+    Some attributes may be added, and are looked for on the instance:
     - `snapshots`: a `Strategy`. "state" is what was just said, and the default. "directory": the tree in the attribute
       `directory` is all of the state, with the bytes of `snapshot` if it is implemented. "fork", in a host only: the
       process itself is the state; its opening must be the same at every start. "replay": the actions are done again.
@@ -62,6 +62,8 @@ class Environment(Protocol):
       one run to the next; a replay is compared after it. A suite may have it instead.
     - `before_fork()` and `after_fork(child)`, for "fork": stop all threads before; start them again after. A child must
       also take copies of what lies outside its memory, such as a directory, before it returns.
+    - `digest()`, in a host only: a short text that stands for all state. A replay is compared by it as well, since not
+      every difference is observed.
     - `ask`: see `Ask`.
     """
 

@@ -30,6 +30,7 @@ class HostLimits:
     memory: int = 4096 * _MIB
     processes: int = 256
     file: int = 1024 * _MIB  # one file
+    disk: int = 4096 * _MIB  # all files in its own directories
     message: int = 96 * _MIB  # one value that it returns: an observation, a snapshot
 
     def __post_init__(self) -> None:

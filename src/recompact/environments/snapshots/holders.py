@@ -15,6 +15,7 @@ import uuid
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from recompact.environments.process_tree import kill_all, proportional, resident, seen_from_outside
@@ -77,6 +78,8 @@ class HeldEpisode:
 
 class Lodging(Protocol):
     """Where a holder lives: the sandbox and the private directories of the host that it was forked from."""
+
+    private: Path
 
     def enter(self) -> None:
         """An episode goes on in it."""

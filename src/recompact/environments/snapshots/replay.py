@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from recompact.environments.protocol import EnvironmentFailed, Observation
 from recompact.environments.snapshots.mask import excerpts
@@ -18,15 +19,27 @@ Log = list[tuple[Action, str]]
 """What an episode has done: each action with the text that came back."""
 
 
-def record(log: Sequence[tuple[Action, str]], strategy: str = REPLAY) -> Snapshot:
-    data = [[action.to_json(), text] for action, text in log]
+def record(log: Sequence[tuple[Action, str]], strategy: str = REPLAY, digest: str = "") -> Snapshot:
+    """A snapshot that holds what was done and, where the environment has one, the digest of what came of it."""
+    steps = [[action.to_json(), text] for action, text in log]
+    data = {"log": steps, "digest": digest} if digest else steps
     return Snapshot(strategy, json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 def log_of(snapshot: Snapshot) -> Log:
     """The log in a snapshot by `record`."""
-    data = json.loads(snapshot.data.decode("utf-8", "surrogatepass"))
-    return [(Action.from_json(action), text) for action, text in data]
+    data = _read(snapshot)
+    return [(Action.from_json(action), text) for action, text in (data["log"] if isinstance(data, dict) else data)]
+
+
+def digest_of(snapshot: Snapshot) -> str:
+    """The digest of the state, or nothing where the environment had none."""
+    data = _read(snapshot)
+    return str(data["digest"]) if isinstance(data, dict) else ""
+
+
+def _read(snapshot: Snapshot) -> Any:
+    return json.loads(snapshot.data.decode("utf-8", "surrogatepass"))
 
 
 async def replay(

@@ -1,0 +1,58 @@
+"""`recompact setup`: installs a benchmark that needs an interpreter of its own."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from recompact.cli.console import json_option, print_json, say
+
+# name of the suite -> (what sets it up, what says whether it is ready)
+SETUPS = {
+    "appworld": ("recompact.environments.appworld.setup:setup", "recompact.environments.appworld:missing"),
+    "tau2-retail": ("recompact.environments.tau2.setup:setup", "recompact.environments.tau2:missing"),
+}
+
+
+@click.command("setup", short_help="Install a benchmark in a virtual environment of its own.")
+@click.argument("name", type=click.Choice(list(SETUPS)))
+@click.option("--python", help="The interpreter to make the virtual environment with.")
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(exists=True, path_type=Path),
+    help="Use this instead of a download: AppWorld's data bundle, or a checkout of tau2-bench.",
+)
+@json_option
+def command(name: str, python: str | None, source: Path | None, as_json: bool) -> None:
+    """Install the benchmark NAME with its data, where RECOMPACT_HOME says (else ~/.local/share/recompact).
+
+    What is there already is not done again. Exit code 1: something is still missing, and the message says what.
+    """
+    from recompact.environments.installations import installations
+    from recompact.environments.setting_up import Order, SetupFailed
+
+    install, missing = (_function(target) for target in SETUPS[name])
+    place = installations() / name
+    problem = None
+    try:
+        install(Order(place, python, source), (lambda text: None) if as_json else lambda text: say(f"{name}: {text}"))
+        problem = missing()
+    except SetupFailed as failure:
+        problem = str(failure)
+    if as_json:
+        print_json({"suite": name, "place": str(place), "ready": problem is None, "missing": problem})
+    elif problem is None:
+        say(f"{name} is ready in {place}.")
+    else:
+        click.echo(f"recompact: {name} is not ready: {problem}", err=True)
+    if problem is not None:
+        raise SystemExit(1)
+
+
+def _function(target: str) -> Any:
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)

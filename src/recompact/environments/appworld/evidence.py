@@ -1,0 +1,48 @@
+"""What an episode leaves behind for its grader, as one text: the files in which the engine keeps the apps' changes.
+
+It travels in the details of a score, of which texts beyond some size would be cut, so it is compressed. Whoever unpacks
+it trusts nothing: it comes out of a process in which an agent's code ran.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import Mapping
+
+MOST_CHARACTERS = 3_500_000
+"""Of the compressed text, which is a few thousand for a usual episode."""
+
+_MOST_BYTES = 256 * 1024 * 1024  # when it is unpacked
+_FILE = re.compile(r"[a-z_]{1,40}\.jsonl?")
+
+
+class Unusable(ValueError):
+    """Evidence that is none; the text says why."""
+
+
+def pack(files: Mapping[str, str]) -> str:
+    text = base64.b64encode(zlib.compress(json.dumps(files).encode())).decode()
+    if len(text) > MOST_CHARACTERS:
+        raise Unusable(f"the episode has changed too much to be judged: {len(text):,} characters, compressed")
+    return text
+
+
+def unpack(text: object) -> dict[str, str]:
+    """The files by name. Raises Unusable for everything that `pack` would not have written."""
+    if not isinstance(text, str):
+        raise Unusable("it is no text")
+    unpacking = zlib.decompressobj()
+    try:
+        data = unpacking.decompress(base64.b64decode(text, validate=True), _MOST_BYTES)
+        files = json.loads(data) if unpacking.eof else None
+    except (ValueError, zlib.error, RecursionError):
+        files = None
+    if not isinstance(files, dict):
+        raise Unusable("it cannot be unpacked")
+    for name, content in files.items():
+        if not _FILE.fullmatch(name) or not isinstance(content, str):
+            raise Unusable(f"{name[:80]!r} is no file of the apps' state")
+    return files

@@ -1,0 +1,93 @@
+"""Benchmarks that live in an interpreter of their own: where it is, and what a suite asks of its hosts.
+
+Used in the harness. Nothing of a benchmark is imported here: its interpreter is answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from recompact.environments.sandbox import SandboxMode
+from recompact.errors import InputError
+
+HOME_VARIABLE = "RECOMPACT_HOME"
+_PATIENCE = 60  # seconds for an interpreter to say what it has
+
+
+@dataclass(frozen=True)
+class HostNeeds:
+    """How the hosts of a suite are started: with which interpreter, and with which options.
+
+    `options` are those of the config, completed by what this machine's variables say. A suite that is graded in another
+    process has `grader`: the options of that process, which may name places that no host with an agent in it sees.
+    """
+
+    python: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    grader: Mapping[str, Any] | None = None
+    sandbox: SandboxMode = "auto"  # "require" where an agent's code runs in the host; a config may still say "off"
+
+
+def installations() -> Path:
+    """Where `recompact setup` puts benchmarks: RECOMPACT_HOME, or else the user's directory for data."""
+    chosen = os.environ.get(HOME_VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(data).expanduser().absolute() / "recompact"
+
+
+def python_in(venv: Path) -> Path:
+    return venv / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+@cache
+def ask_interpreter(python: str, code: str, *arguments: str) -> Any:
+    """What a few lines print as JSON under another interpreter, which has none of our variables."""
+    variables = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    try:
+        answer = subprocess.run(
+            [python, "-c", code, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            env=variables,
+            check=False,
+        )
+        if answer.returncode:
+            raise InputError(f"{python} failed: {_last_line(answer.stderr)}")
+        return json.loads(answer.stdout)
+    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
+        raise InputError(f"{python} cannot be used as an interpreter: {error}") from None
+
+
+_LOCATE = """
+import importlib.util, json, sys
+spec = importlib.util.find_spec(sys.argv[1])
+places = [] if spec is None else [spec.origin] if spec.origin else list(spec.submodule_search_locations or [])
+print(json.dumps([sys.version_info[:2], places]))
+"""
+
+
+def locate(python: str, package: str) -> Path | None:
+    """The directory of a package as another interpreter would import it, without importing it."""
+    version, places = ask_interpreter(python, _LOCATE, package)
+    if tuple(version) < (3, 11):
+        raise InputError(f"{python} is Python {version[0]}.{version[1]}; an environment's host needs 3.11 or later")
+    if not places:
+        return None
+    place = Path(places[0])
+    return place.parent if place.suffix else place
+
+
+def _last_line(text: str) -> str:
+    lines: Sequence[str] = text.strip().splitlines()
+    return lines[-1][:300] if lines else "it said nothing"
