@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from recompact.environments.officebench.environment import OfficeBenchEnvironment
-from recompact.environments.officebench.sandbox import find_bubblewrap
 from recompact.environments.officebench.suite import OfficeBenchSuite
 from recompact.environments.officebench.tree import VARIABLE, TaskTree
 from recompact.environments.protocol import Observation, Task
+from recompact.environments.sandbox import find_bubblewrap
 from recompact.trajectory import Action
 
 TREE = Path(os.environ.get(VARIABLE) or Path(__file__).parents[3] / "shared" / "data" / "officebench")

@@ -16,6 +16,7 @@ from recompact.version import __version__
 COMMANDS = {
     "demo": ("demo", "Run the whole of Recompact on the embedded world: no key, no network."),
     "init": ("init", "Write a config to start from and, if asked, a suite."),
+    "tasks": ("tasks", "List tasks that are folders, or make one of a git repository."),
     "audit": ("audit", "Show what followed the compactions in transcripts of your own sessions: no model, no key."),
     "check": ("check", "Say what is wrong with a config, where, and what would be right."),
     "collect": ("collect", "Run the tasks of a suite once and record every compaction."),

@@ -50,6 +50,7 @@ class Walls:
     writable: Sequence[tuple[Path, str]] = ()
     hidden: Sequence[Path] = ()  # places below others that are to seem empty
     network: bool = False
+    shared_memory: bool = True  # a little of it, which some programs cannot do without
     variables: Mapping[str, str] = field(default_factory=dict)  # all that it has
     hostname: str = "sandbox"
 
@@ -118,7 +119,7 @@ def _arguments(program: str, walls: Walls) -> Iterator[str]:
         yield from _shown(Path(place), place)
     # To the kernel a root that is shut in still owns its settings: it could change them in a /proc that is writable.
     yield from ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
-    if "--size" in _help(program):
+    if walls.shared_memory and "--size" in _help(program):
         yield from ("--size", str(_SHARED_MEMORY), "--tmpfs", "/dev/shm")
     yield from ("--remount-ro", "/dev")
     for place_outside, inside in walls.writable:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from officebench_support import TREE, Player, needs_bubblewrap, needs_tree, playing
 
-from recompact.environments.officebench.sandbox import Limits, Shell, find_bubblewrap
+from recompact.environments.sandbox import find_bubblewrap
+from recompact.environments.shell import Limits, Shell
 
 pytestmark = [needs_tree, needs_bubblewrap]
 
@@ -154,7 +155,7 @@ def test_the_answers_and_the_grader_are_not_there(player: Player) -> None:
 def test_a_place_among_the_programs_can_be_hidden(tmp_path: Path) -> None:
     """As the tree and recompact itself are, where they are installed below /usr."""
     (tmp_path / "testbed").mkdir()
-    shell = Shell.of_this_machine(False, Limits(), [Path("/usr/share")])
+    shell = Shell.of_this_machine(False, "/testbed", Limits(), hidden=[Path("/usr/share")])
     outcome = shell.run("ls /usr/share; touch /usr/share/new", tmp_path / "testbed")
     assert outcome.output.startswith("touch:")
     assert outcome.code
@@ -208,15 +209,17 @@ def test_a_bubblewrap_that_does_not_work_is_none(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     found, problem = find_bubblewrap.__wrapped__()
     assert found is None
-    assert "cannot shut anything in here (No permissions to create new namespace)" in problem
+    assert "does not let it shut anything in (No permissions to create new namespace)" in problem
 
 
 def test_a_shell_without_bubblewrap_is_refused(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from recompact.environments.officebench import sandbox
+    from recompact.environments import shell as sandbox
 
-    monkeypatch.setattr(sandbox, "find_bubblewrap", lambda: (None, "bubblewrap (bwrap) is not installed"))
+    monkeypatch.setattr(
+        sandbox, "find_bubblewrap", lambda: (None, "bubblewrap (bwrap) is not installed: apt-get install bubblewrap")
+    )
     with playing("1-3/3") as player:
         assert "apt-get install bubblewrap" in caplog.text
         assert "shell" not in player.environment.start().prefix[1].content

@@ -1,8 +1,8 @@
 """Shell commands of an agent, shut in: bubblewrap around them, limits on what they use, and an eye on the whole.
 
-A command sees the system's programs, the testbed and a directory for temporary files, both of its episode; it has no
-network and no variables of ours, and everything it started ends with it. Limits of the kernel hold for one process;
-processes, memory and disk of all together are watched from outside, and the command is killed when they are too many.
+A command sees the system's programs, the directory of its episode and one for temporary files; it has no network and no
+variables of ours, and everything it started ends with it. Limits of the kernel hold for one process; processes, memory
+and disk of all together are watched from outside, and the command is killed when they are too many.
 """
 
 from __future__ import annotations
@@ -12,30 +12,24 @@ import json
 import os
 import select
 import selectors
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
-from recompact.environments.officebench.errors import ActionError
-from recompact.environments.officebench.testbed import MOUNT, TEMPORARY, TESTBED, size_of
+from recompact.environments.action_error import ActionError
+from recompact.environments.files import size_of
+from recompact.environments.sandbox import Walls, enclosed, find_bubblewrap
+
+TEMPORARY = "tmp"
+"""The directory beside the one that a command runs in, which it sees as /tmp."""
 
 _POLL = 0.02  # seconds between two looks at a running command
 _CHUNK = 65_536
 _PATIENCE = 10.0  # seconds for the kernel to end what was killed
 _VARIABLES = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "TZ": "UTC"}
-_SYSTEM = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
-    *("/etc/alternatives", "/etc/ld.so.cache", "/etc/fonts", "/etc/libreoffice"),
-)
-_INSTALL = (
-    "install it (Debian: apt-get install bubblewrap; make sandbox), or set unsafe_shell = true in [suite.options]"
-)
 
 
 @dataclass(frozen=True)
@@ -62,19 +56,27 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Shell:
-    """Runs commands in a directory. `refused` is the reason why it must not; `hidden` are places kept out of sight."""
+    """Runs commands in a directory, which they see as `mount`. `refused` is the reason why it must not; `readable` are
+    further places that they may read, and `hidden` those kept out of sight."""
 
     bubblewrap: str | None
+    mount: str
     limits: Limits = field(default_factory=Limits)
     refused: str = ""
+    readable: tuple[tuple[Path, str], ...] = ()
     hidden: tuple[Path, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)  # besides those that every command has
+    shared_memory: bool = False
 
     @staticmethod
-    def of_this_machine(unsafe: bool, limits: Limits, hidden: Sequence[Path] = ()) -> Shell:
+    def of_this_machine(
+        unsafe: bool, mount: str, limits: Limits, *, readable: Sequence[Path] = (), hidden: Sequence[Path] = ()
+    ) -> Shell:
         """Sandboxed where that is possible; otherwise refused, unless the user takes the risk."""
         program, problem = find_bubblewrap()
-        refused = "" if program or unsafe else f"{problem}: {_INSTALL}"
-        return Shell(program, limits, refused, tuple(path.resolve() for path in hidden))
+        refused = "" if program or unsafe else f"{problem}, or set unsafe_shell = true in [suite.options]"
+        places = tuple((path.resolve(), str(path)) for path in readable if path.exists())
+        return Shell(program, mount, limits, refused, places, tuple(path.resolve() for path in hidden))
 
     def run(self, command: str, directory: Path) -> Outcome:
         """Run a command with `directory` as its working directory and the directory TEMPORARY beside it as /tmp."""
@@ -83,58 +85,21 @@ class Shell:
         temporary = directory.parent / TEMPORARY
         temporary.mkdir(exist_ok=True)
         limited = _limited(command, self.limits)
+        variables = _VARIABLES | dict(self.variables)
         if self.bubblewrap is None:
             own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(temporary), "TMPDIR": str(temporary)}
-            variables = _VARIABLES | own  # nothing else of ours: there may be keys
-            return _watched(limited, directory, variables, self.limits, sandboxed=False)
-        arguments = [self.bubblewrap, *self._walls(directory, temporary), "--", *limited]
+            # nothing else of ours: there may be keys
+            return _watched(limited, directory, variables | own, self.limits, sandboxed=False)
+        walls = Walls(
+            directory=self.mount,
+            readable=self.readable,
+            writable=((temporary, "/tmp"), (directory, self.mount)),
+            hidden=self.hidden,
+            shared_memory=self.shared_memory,
+            variables=variables,
+        )
+        arguments = enclosed(self.bubblewrap, limited, walls)
         return _watched(arguments, directory, _VARIABLES, self.limits, sandboxed=True)
-
-    def _walls(self, directory: Path, temporary: Path) -> Iterator[str]:
-        yield from _UNSHARED
-        yield from _further(self.bubblewrap)
-        for place in _SYSTEM:
-            if os.path.islink(place):
-                yield from ("--symlink", os.readlink(place), place)
-            elif os.path.exists(place):
-                yield from ("--ro-bind", place, place)
-        for hidden in self.hidden:
-            if hidden.is_relative_to("/usr"):
-                yield from ("--tmpfs", str(hidden), "--remount-ro", str(hidden))
-        # To the kernel a root that is shut in still owns its settings: without this line it could change them in /proc.
-        yield from ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev")
-        yield from ("--bind", str(temporary), "/tmp", "--bind", str(directory), MOUNT)
-        yield from ("--remount-ro", "/", "--chdir", MOUNT)
-
-
-_UNSHARED = (
-    *("--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"),
-    *("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
-    *("--hostname", "office", "--new-session", "--die-with-parent"),
-)
-
-
-@cache
-def _further(program: str | None) -> tuple[str, ...]:
-    """What newer versions can do besides: keep a command from making user namespaces of its own."""
-    known = subprocess.run([program or "bwrap", "--help"], capture_output=True, text=True, check=False).stdout
-    return ("--disable-userns",) if "--disable-userns" in known else ()
-
-
-@cache
-def find_bubblewrap() -> tuple[str | None, str]:
-    """The program, or why there is none that works here."""
-    program = shutil.which("bwrap")
-    if program is None:
-        return None, "bubblewrap (bwrap) is not installed"
-    with tempfile.TemporaryDirectory(prefix="recompact-sandbox-") as scratch:
-        directory = Path(scratch, TESTBED)
-        directory.mkdir()
-        tried = Shell(program).run("true", directory)
-    if tried.code or tried.stopped:
-        reason = tried.stopped or tried.output.strip()[:200]
-        return None, f"bubblewrap is installed but cannot shut anything in here ({reason})"
-    return program, ""
 
 
 def _limited(command: str, limits: Limits) -> list[str]:
@@ -142,7 +107,7 @@ def _limited(command: str, limits: Limits) -> list[str]:
     given_up = [
         "ulimit -c 0",
         f"ulimit -t {limits.cpu}",
-        f"ulimit -v {limits.memory // 1024}",
+        f"ulimit -d {limits.memory // 1024}",
         f"ulimit -f {limits.file // 512}",
         "ulimit -n 256",
     ]
@@ -254,7 +219,7 @@ def _excess(pid: int, directory: Path, limits: Limits) -> str:
     if memory > limits.memory:
         return f"it used more than {limits.memory:,} bytes of memory"
     if size_of(directory, limits.disk) > limits.disk:
-        return f"it filled the testbed with more than {limits.disk:,} bytes"
+        return f"it filled the disk with more than {limits.disk:,} bytes"
     return ""
 
 
