@@ -20,6 +20,7 @@ from recompact.chat import canonical, sha256
 from recompact.compressors.protocol import Rendering, Scope
 from recompact.environments.sandbox import HostLimits, SandboxMode
 from recompact.errors import InputError
+from recompact.gateway.settings import IGNORED, AgentSettings
 from recompact.models.endpoint import NO_VARIABLE, Endpoint, Seconds
 from recompact.models.registry import MODELS
 from recompact.models.secrets import names_variable, redacted
@@ -92,6 +93,36 @@ class AgentConfig:
     top_p: Amount | None = None
     reasoning_effort: str | None = None
     stop: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()  # an agent of one's own, in place of our loop
+    variables: dict[str, str] = field(default_factory=dict)  # of that command, as all that follow
+    files: dict[str, str] = field(default_factory=dict)
+    readable: tuple[str, ...] = ()
+    replace: dict[str, str] = field(default_factory=dict)
+    ids: tuple[str, ...] = ()
+    mask: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = IGNORED
+    timeout: Seconds = 600.0  # from one request to the next
+    sandbox: Literal["require", "off"] = "require"
+    limits: HostLimits = field(default_factory=HostLimits)
+
+    def settings(self, directory: Path) -> AgentSettings:
+        """The command as it is to be started; `directory` is where its paths start from."""
+        return AgentSettings(
+            self.command,
+            self.variables,
+            self.files,
+            tuple(directory / Path(place).expanduser() for place in self.readable),
+            self.replace,
+            self.ids,
+            self.mask,
+            self.ignore,
+            self.timeout,
+            self.sandbox == "off",
+            self.limits,
+        )
+
+
+_OF_COMMANDS = ("command", "variables", "files", "replace", "ids", "mask", "ignore")  # what decides its results
 
 
 @dataclass(frozen=True)
@@ -215,6 +246,8 @@ class Config:
             del data["run"][key]
         for key in ("timeout", "python", "sandbox", "network", "env", "readable", "limits"):
             del data["suite"][key]
+        for key in ("readable", "timeout", "sandbox", "limits", *(() if self.agent.command else _OF_COMMANDS)):
+            del data["agent"][key]
         if self.run.observation_tokens == OBSERVATION_TOKENS:
             del data["run"]["observation_tokens"]
         if not self.compressor.options:
@@ -393,6 +426,12 @@ def _contradictions(config: Config, text: str) -> list[str]:
     if config.compressor.rendering == "appended" and config.compressor.scope != "prefix":
         at = _line(text, ("compressor", "rendering"))
         out.append(f'{at}[compressor] rendering = "appended" shows the prefix: set scope = "prefix"')
+    if config.agent.command and config.suite.use != "workspace":
+        at = _line(text, ("agent", "command"))
+        out.append(f'{at}[agent] command plays tasks that are folders: set [suite] use = "workspace"')
+    if config.agent.command and not any("{task}" in part for part in _filled(config.agent)):
+        at = _line(text, ("agent", "command"))
+        out.append(f"{at}[agent] command never learns its task: {{task}} must stand in it, or in variables or files")
     if config.suite.models and not config.suite.host:
         out.append(f"{_line(text, ('suite', 'models'))}[suite] models are for hosted environments: set host = true")
     keys = {model.key_env for model in config.models.values() if model.key_env}
@@ -411,6 +450,10 @@ def _contradictions(config: Config, text: str) -> list[str]:
             )
     assert config.run.counter in COUNTERS
     return out
+
+
+def _filled(agent: AgentConfig) -> tuple[str, ...]:
+    return (*agent.command, *agent.variables.values(), *agent.files.values())
 
 
 def _line(text: str, at: tuple[str, ...]) -> str:
