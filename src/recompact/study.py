@@ -174,7 +174,7 @@ class Study:
 
     def ask(self, calls: UnitCalls) -> AsyncAsk | None:
         """How an environment of this unit gets its models."""
-        if self.config.agent.command:
+        if self.config.agent.external:
             return self._ask_aside(calls)
         roles = self.config.suite.models
         if not roles:
@@ -314,7 +314,7 @@ def _client(config: Config, name: str, settings: ModelConfig) -> ChatModel:
 def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
     """The suite that a config names, hosted or in process. `hidden` are places that no host may see."""
     suite = config.suite
-    if config.agent.command:
+    if config.agent.external:
         return _agent_suite(config)
     if suite.host:
         python = suite.python or sys.executable
@@ -345,11 +345,11 @@ def _agent_suite(config: Config) -> Episodes:
     """The tasks of the workspace, played by the command that the config names."""
     suite = _loaded(config)
     if not isinstance(suite, WorkspaceSuite):
-        raise config.error("a command plays tasks that are folders: workspace", "suite", "use")
+        raise config.error("an agent of your own plays tasks that are folders: workspace", "suite", "use")
     try:
         return AgentSuite(suite, config.agent.settings(config.directory))
     except InputError as error:
-        raise config.error(str(error), "agent", "command") from None
+        raise config.error(str(error), "agent", "command" if config.agent.command else "profile") from None
 
 
 def _loaded(config: Config) -> Suite:

@@ -5,6 +5,7 @@
 It has one tool, `shell`, runs what it is told to run, and ends when its model says something without a call.
 """
 
+# mypy: ignore-errors
 import json
 import os
 import subprocess
@@ -13,7 +14,9 @@ import time
 import urllib.request
 
 FORMAT, MODE, TASK = sys.argv[1:4]
-TRICK = sys.argv[4] if len(sys.argv) > 4 else ""
+TRICK, _, WHEN = (sys.argv[4] if len(sys.argv) > 4 else "").partition("@")
+if WHEN not in TASK:
+    TRICK = ""
 SYSTEM = "You are an agent with a shell."
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
 BASE = os.environ["OPENAI_BASE_URL"] if FORMAT != "messages" else os.environ["ANTHROPIC_BASE_URL"] + "/v1"
@@ -132,6 +135,22 @@ def title():
         send({"input": "Write a title for: " + TASK})
 
 
+def spied(secret_place):
+    """What can be seen or reached that should not be."""
+    import socket
+
+    found = [name for name in os.listdir("/home") if name != "agent"]
+    found += [name for name, value in os.environ.items() if "canary" in value]
+    found += [place for place in (secret_place, f"/proc/1/root{secret_place}") if os.path.exists(place)]
+    for address in (("1.1.1.1", 80), ("127.0.0.1", 22), ("127.0.0.1", 18150)):
+        try:
+            socket.create_connection(address, timeout=1)
+            found.append(str(address))
+        except OSError:
+            pass
+    return found
+
+
 def main():
     if TRICK == "title":
         title()
@@ -145,6 +164,14 @@ def main():
     if TRICK == "garbage":
         send({"messages": 3})
     if TRICK == "silent":
+        time.sleep(3600)
+    if TRICK == "many":
+        for _ in range(300):
+            subprocess.Popen(["sleep", "3600"])
+    if TRICK == "disk":
+        for n in range(30):
+            with open(f"{os.environ['HOME']}/fill{n}", "wb") as file:
+                file.write(b"x" * 1_000_000)
         time.sleep(3600)
     if TRICK == "daemon":
         subprocess.Popen(["sleep", "3600"], start_new_session=True)
@@ -161,9 +188,11 @@ def main():
             )
             output = ended.stdout + ended.stderr
             steps += 1
+            if TRICK.startswith("spy:"):
+                output += f"\nspied: {spied(TRICK[4:])}"
             if TRICK == "clock":
                 output += f"\nIt took {time.time_ns()} ns."
-            if TRICK == "names":
+            if TRICK == "names" and not arguments["command"].startswith("cat /tmp/"):
                 name = os.urandom(4).hex()
                 with open(f"/tmp/out-{name}.txt", "w") as file:
                     file.write(output)

@@ -35,6 +35,7 @@ COMMANDS = {
         "report",
         "Write one self-contained HTML page about runs: the answer, tables, figures, worst boundaries.",
     ),
+    "wrap": ("wrap", "Run any agent once under a budget, with a compaction prompt of your own."),
     "runs": ("runs", "List the runs."),
     "show": ("show", "Print a run, or one trajectory with its boundaries marked."),
     "prompts": ("prompts", "Show, lint, compare and import compaction prompts."),

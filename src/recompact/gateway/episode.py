@@ -15,21 +15,23 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from recompact.chat import Message, Request, ToolCall, Usage, canonical
 from recompact.environments.protocol import (
     AsyncAsk,
     Behaviour,
     EnvironmentFailed,
-    Episode,
     Literals,
     Observation,
     Opening,
     Task,
 )
+from recompact.environments.shell import Shell
 from recompact.environments.snapshots.mask import VOLATILE, excerpts, masker
 from recompact.environments.workspace.check import CheckFailed, judge
+from recompact.environments.workspace.folder import TaskFolder
 from recompact.environments.workspace.suite import WorkspaceSuite
 from recompact.gateway.manifest import Manifest, difference
 from recompact.gateway.process import AgentProcess, Quarters, sandbox_for
@@ -68,14 +70,37 @@ class AgentSuite:
     async def tasks(self, split: str) -> Sequence[Task]:
         return self.suite.tasks(split)
 
-    def episode(self, task: Task, ask: AsyncAsk | None = None) -> Episode:
-        return AgentEpisode(self, task, ask)
+    def episode(self, task: Task, ask: AsyncAsk | None = None) -> AgentEpisode:
+        folder = self.suite.folder(task)
+        return AgentEpisode(self.settings, task, FolderGround(folder, self.suite.shell(folder)), ask)
 
     async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
         return None
 
     async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
         return None
+
+
+class Ground(Protocol):
+    """What an agent works on, and how what became of it is judged."""
+
+    def lay_out(self, workspace: Path) -> None: ...
+
+    def judge(self, workspace: Path, answer: str) -> Score: ...
+
+
+@dataclass(frozen=True)
+class FolderGround:
+    """A task that is a folder."""
+
+    folder: TaskFolder
+    shell: Shell
+
+    def lay_out(self, workspace: Path) -> None:
+        self.folder.lay_out(workspace)
+
+    def judge(self, workspace: Path, answer: str) -> Score:
+        return judge(self.folder, workspace, answer, self.shell)
 
 
 @dataclass(frozen=True)
@@ -101,15 +126,14 @@ class _KilledError(Exception):
 class AgentEpisode:
     """One run of an agent on one task."""
 
-    def __init__(self, suite: AgentSuite, task: Task, ask: AsyncAsk | None) -> None:
-        self._settings, self._task, self._ask = suite.settings, task, ask
-        self._folder = suite.suite.folder(task)
-        self._shell = suite.suite.shell(self._folder)
+    def __init__(self, settings: AgentSettings, task: Task, ground: Ground, ask: AsyncAsk | None) -> None:
+        self._settings, self._task, self._ground, self._ask = settings, task, ground, ask
         self._what = f"task {task.id}"
-        mask = masker((*VOLATILE, *suite.settings.mask))
+        mask = masker((*VOLATILE, *settings.mask))
         assert mask is not None
         self._mask = mask
         self.changes: Counter[str] = Counter()
+        self.masked: list[tuple[str, str]] = []  # of a replay: where it was the same only after masking
         self._usage: dict[str, Usage] = {}
         self._sides: dict[str, list[Message]] = {}  # the replies to side calls, by thread
         self._recorded_sides: Mapping[str, list[Message]] = {}  # those of the run that is replayed
@@ -127,6 +151,13 @@ class AgentEpisode:
         return self._usage
 
     # -- the verbs -----------------------------------------------------------------------------------------------
+
+    def expect(self, snapshot: Snapshot) -> None:
+        """Know, before the start, where the episode will be brought: an agent may make side calls at once."""
+        sides = _document(snapshot)["sides"]
+        self._recorded_sides = {
+            name: [Message.from_json(message) for message in messages] for name, messages in sides.items()
+        }
 
     async def start(self) -> Opening:
         await self._begin()
@@ -149,7 +180,7 @@ class AgentEpisode:
         assert self._quarters is not None
         await self._stop()  # whatever it left behind must not change what is judged
         try:
-            return await asyncio.to_thread(judge, self._folder, self._quarters.workspace, self._answer, self._shell)
+            return await asyncio.to_thread(self._ground.judge, self._quarters.workspace, self._answer)
         except CheckFailed as error:
             raise EnvironmentFailed(f"{self._what}: {error}") from None
 
@@ -163,14 +194,10 @@ class AgentEpisode:
 
     async def restore(self, snapshot: Snapshot) -> None:
         """Deliver what was recorded, and compare what comes back; only a fresh episode can be brought there."""
-        data = json.loads(snapshot.data.decode("utf-8", "surrogatepass"))
-        first = [Message.from_json(message) for message in data["first"]]
-        entries = [Entry.from_json(entry) for entry in data["entries"]]
-        self._recorded_sides = {
-            name: [Message.from_json(message) for message in messages] for name, messages in data["sides"].items()
-        }
-        self._compare_first(first)
-        await self._replay(entries)
+        self.expect(snapshot)
+        data = _document(snapshot)
+        self._compare_first([Message.from_json(message) for message in data["first"]])
+        await self._replay([Entry.from_json(entry) for entry in data["entries"]])
 
     async def close(self) -> None:
         await self._stop()
@@ -184,7 +211,7 @@ class AgentEpisode:
         """Start the agent in a fresh workspace, and wait for its first request."""
         if self._quarters is None:
             self._quarters = Quarters.new()
-        await asyncio.to_thread(self._folder.lay_out, self._quarters.workspace)
+        await asyncio.to_thread(self._ground.lay_out, self._quarters.workspace)
         self._manifest = Manifest(self._quarters.workspace, self._settings.ignore)
         await asyncio.to_thread(self._manifest.change)
         self._steadying = Steadying(self._settings.replace, self._settings.ids)
@@ -193,6 +220,7 @@ class AgentEpisode:
         self._exchanges: dict[str, Exchange] = {}
         self._asking: set[asyncio.Task[None]] = set()
         self._side_calls = 0
+        self._next_look = self._next_disk_look = time.monotonic() + _LOOK
         self._calls = 0
         self._sides = {}
         self._gateway = Gateway(self._arrive, self._misused)
@@ -279,13 +307,14 @@ class AgentEpisode:
         """The next request of the main conversation, or None where the agent has ended."""
         assert self._process is not None
         assert self._quarters is not None
-        deadline, disk_look = time.monotonic() + self._settings.timeout, 0.0
+        deadline = time.monotonic() + self._settings.timeout
         getting = asyncio.ensure_future(self._arrivals.get())
         try:
             while True:
                 done, _ = await asyncio.wait(
                     (getting, self._process.ended), timeout=_LOOK, return_when=asyncio.FIRST_COMPLETED
                 )
+                await self._look()
                 if getting in done:
                     arrival = getting.result()
                     if isinstance(arrival, BaseException):
@@ -293,15 +322,24 @@ class AgentEpisode:
                     return arrival
                 if self._process.ended in done:
                     return None
-                now = time.monotonic()
-                if now > deadline:
+                if time.monotonic() > deadline:
                     raise self._failed(f"{what} took longer than {self._settings.timeout:g} s ([agent] timeout)")
-                if now > disk_look:
-                    disk_look = now + _DISK_LOOK
-                    if reason := await asyncio.to_thread(self._process.excess, self._quarters):
-                        raise self._failed(reason)
         finally:
             getting.cancel()
+
+    async def _look(self) -> None:
+        """See, now and then, whether the agent uses more than it may."""
+        assert self._process is not None
+        assert self._quarters is not None
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + _LOOK
+        disk = now > self._next_disk_look
+        if disk:
+            self._next_disk_look = now + _DISK_LOOK
+        if reason := await asyncio.to_thread(self._process.excess, self._quarters.root if disk else None):
+            raise self._failed(reason)
 
     def _check_exit(self) -> None:
         assert self._process is not None
@@ -391,5 +429,11 @@ class AgentEpisode:
                 raise EnvironmentFailed(f"{where}: recorded {was!r}, now {became!r}")
             if text := difference(entry.change, seen.change):
                 raise EnvironmentFailed(f"{where}: the workspace differs: {text}")
+            if entry.observation != seen.observation:
+                self.masked.append(excerpts(entry.observation, seen.observation))
             # what was recorded is what the model saw
             self._log[-1] = entry
+
+
+def _document(snapshot: Snapshot) -> Any:
+    return json.loads(snapshot.data.decode("utf-8", "surrogatepass"))

@@ -26,7 +26,16 @@ from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.sandbox import HostLimits, Walls, enclosed, find_bubblewrap, is_private
 from recompact.errors import InputError
 from recompact.gateway import launcher
-from recompact.gateway.settings import HOME, PORT, TEMPORARY, WORKSPACE, AgentSettings, Places, variables_of
+from recompact.gateway.settings import (
+    HOME,
+    PORT,
+    TEMPORARY,
+    WORKSPACE,
+    AgentSettings,
+    Places,
+    server_variables,
+    variables_of,
+)
 
 _TAIL = 4000  # bytes of what an agent prints that are kept
 _BURST = 1 << 20  # bytes that are read at once; whoever prints more waits
@@ -73,12 +82,14 @@ class Quarters:
 
 def sandbox_for(settings: AgentSettings) -> str | None:
     """The program that shuts agents in; None where there is none and the user allows it."""
+    if settings.unsafe or settings.in_place is not None:
+        return None
     program, problem = find_bubblewrap()
-    if program is None and not settings.unsafe:
+    if program is None:
         raise InputError(
             f'[agent] command needs a sandbox, but {problem}. To run it with your own rights, set sandbox = "off"'
         )
-    return None if settings.unsafe else program
+    return program
 
 
 class AgentProcess:
@@ -97,6 +108,8 @@ class AgentProcess:
         if program is None:
             listener = socket.create_server(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            if settings.in_place is not None:
+                return await _in_place(settings, settings.in_place, listener, url)
             places = Places(url, str(quarters.home), str(quarters.workspace))
         else:
             places = Places(f"http://127.0.0.1:{PORT}", HOME, WORKSPACE)
@@ -119,12 +132,12 @@ class AgentProcess:
         text = (self.complained or self.printed).decode(errors="replace").strip()
         return text.splitlines()[-1][:300] if text else ""
 
-    def excess(self, quarters: Quarters) -> str:
-        """What it uses too much of, or nothing."""
+    def excess(self, directory: Path | None) -> str:
+        """What it uses too much of, or nothing. The size of a directory is looked at where one is given."""
         limits = self._settings.limits
         if reason := excess(descendants(self._process.pid), limits):
             return reason.replace("[suite.limits]", "[agent.limits]")
-        if size_of(quarters.root, limits.file) > limits.file:
+        if directory is not None and size_of(directory, limits.file) > limits.file:
             return f"it wrote more than {limits.file:,} bytes ([agent.limits] file)"
         return ""
 
@@ -158,6 +171,8 @@ class AgentProcess:
                 self.printed = (self.printed + part)[-_TAIL:]
             else:
                 self.complained = (self.complained + part)[-_TAIL:]
+            if self._settings.in_place is not None:
+                os.write(1 if name == "stdout" else 2, part)
             burst += len(part)
             if burst > _BURST:
                 burst = 0
@@ -172,6 +187,16 @@ def _handle(pid: int) -> int | None:
 
 def _wait_for(handle: int) -> None:
     select.select([handle], [], [], _END)
+
+
+async def _in_place(settings: AgentSettings, directory: Path, listener: socket.socket, url: str) -> AgentProcess:
+    """As its user would start it, but for the address of its model."""
+    places = Places(url, os.environ.get("HOME", "/"), str(directory))
+    command = [places.fill(part, "") for part in settings.command]
+    own = {name: places.fill(value, "") for name, value in settings.variables.items()}
+    variables = {**os.environ, **server_variables(places), **own}
+    process = await _spawn([_program(command[0], settings), *command[1:]], directory, variables)
+    return AgentProcess(process, listener, settings)
 
 
 async def _enclosed(
@@ -246,7 +271,7 @@ def _program(name: str, settings: AgentSettings) -> str:
     """The program of a command, by the user's own PATH."""
     found = shutil.which(name)
     if found is None:
-        raise EnvironmentFailed(f"[agent] command: there is no program {name!r}")
+        raise EnvironmentFailed(f"there is no program {name!r}: install it, or name its path in [agent] command")
     return os.path.abspath(found)
 
 

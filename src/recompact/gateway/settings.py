@@ -39,7 +39,8 @@ class AgentSettings:
     mask: tuple[str, ...] = ()  # patterns of what may differ between two runs
     ignore: tuple[str, ...] = IGNORED  # files of the workspace that may differ
     timeout: float = 600.0  # seconds between two requests
-    unsafe: bool = False  # run it without a sandbox where there is none
+    unsafe: bool = False  # run it without a sandbox
+    in_place: Path | None = None  # run it there, as its user would, and show what it prints
     limits: HostLimits = field(default_factory=HostLimits)
 
 
@@ -68,8 +69,28 @@ class Places:
 def variables_of(settings: AgentSettings, places: Places, task: str, temporary: str, path: str) -> dict[str, str]:
     """All variables of an agent. None is ours but the locale: there may be keys among them."""
     own = {
+        **_steady_variables(places.home, temporary, path),
+        **server_variables(places),
+    }
+    return own | {name: places.fill(value, task) for name, value in settings.variables.items()}
+
+
+def server_variables(places: Places) -> dict[str, str]:
+    """Where the libraries of providers look for their server, and for a key."""
+    return {
+        "OPENAI_BASE_URL": f"{places.url}/v1",
+        "OPENAI_API_BASE": f"{places.url}/v1",
+        "OPENAI_API_KEY": KEY,
+        "ANTHROPIC_BASE_URL": places.url,
+        "ANTHROPIC_API_KEY": KEY,
+        "NO_PROXY": "127.0.0.1,localhost",
+    }
+
+
+def _steady_variables(home: str, temporary: str, path: str) -> dict[str, str]:
+    return {
         "PATH": path,
-        "HOME": places.home,
+        "HOME": home,
         "TMPDIR": temporary,
         "LANG": "C.UTF-8",
         "TZ": "UTC",
@@ -79,12 +100,4 @@ def variables_of(settings: AgentSettings, places: Places, task: str, temporary: 
         "PYTHONDONTWRITEBYTECODE": "1",
         "GIT_AUTHOR_DATE": "2020-01-01T00:00:00Z",
         "GIT_COMMITTER_DATE": "2020-01-01T00:00:00Z",
-        # where SDKs look for their server
-        "OPENAI_BASE_URL": f"{places.url}/v1",
-        "OPENAI_API_BASE": f"{places.url}/v1",
-        "OPENAI_API_KEY": KEY,
-        "ANTHROPIC_BASE_URL": places.url,
-        "ANTHROPIC_API_KEY": KEY,
-        "NO_PROXY": "127.0.0.1,localhost",
     }
-    return own | {name: places.fill(value, task) for name, value in settings.variables.items()}

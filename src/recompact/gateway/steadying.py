@@ -9,6 +9,8 @@ from typing import Any
 
 from recompact.errors import InputError
 
+_NUMERIC = re.compile(r"\((\\d|\[0-9\])")  # a group of digits in a pattern
+
 
 class Steadying:
     """The names of one run of an agent, as they are and as the model knows them."""
@@ -46,8 +48,9 @@ class Steadying:
         name = match[1]
         if name not in self._steady:
             number = len(self._steady) + 1
-            # a number stays one, because a schema may ask for it; few numbers in a command are as large
-            self._steady[name] = str(90_000_000 + number) if name.isdigit() else f"name{number:04d}"
+            # What is always a number stays one, because a schema may ask for it; few in a command are as large.
+            numeric = _NUMERIC.search(match.re.pattern) is not None
+            self._steady[name] = str(90_000_000 + number) if numeric else f"name{number:04d}"
         start, end = match.start(1) - match.start(), match.end(1) - match.start()
         return match[0][:start] + self._steady[name] + match[0][end:]
 

@@ -66,6 +66,6 @@ class Threads:
         masked = [Message(m.role, self.mask(m.content)) for m in messages[:2]]
         name = f"side-{chain_digest('', masked)[:8]}"
         alike = sum(side.name.partition("+")[0] == name for side in self.sides)
-        thread = Thread(f"{name}+{alike}" if alike else name)
+        thread = Thread(f"{name}+{alike}" if alike else name, tuple(messages))
         self.sides.append(thread)
         return thread
