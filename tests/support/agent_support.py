@@ -7,14 +7,14 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from workspace_support import write_task
 
 from recompact.attribution.verify import Verification, digest, verify
-from recompact.chat import Message, Reply, Request, ToolCall, Usage, assistant
+from recompact.chat import Message, Reply, Request, ToolCall, ToolSpec, Usage, assistant
 from recompact.collection import collect
 from recompact.config import Config, parse_config
 from recompact.models.protocol import ChatModel
@@ -23,6 +23,7 @@ from recompact.study import open_study
 from recompact.trajectory import Trajectory
 
 NOTES = 7
+SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"  # mini-swe-agent ends with a command that prints this
 AGENT = Path(__file__).with_name("small_agent.py").read_text()
 TASK = f"""
 instruction = "Read the {NOTES} notes in notes/, one by one, and write the code to answer.txt."
@@ -57,19 +58,29 @@ class Clerk:
         text = "\n".join(message.content for message in request.messages)
         if not request.tools:
             return Reply(assistant("A title"), Usage(10, 2, 0, 0, 1))
-        if "answer.txt is written" in text or "has ended" in text:
+        if "answer.txt is written" in text and SUBMIT not in text:
             return Reply(assistant("The code is written down."), Usage(len(text) // 4, 8, 0, 0, 1))
         stored = re.findall(r"Stored in (/tmp/out-\w+\.txt)", text)
         read = [int(n) for n in re.findall(rf"note (\d+) of {NOTES}", text)]
-        if stored and not any(f"cat {stored[-1]}" in c.arguments for m in request.messages for c in m.calls):
+        if "answer.txt is written" in text:
+            command = f"echo {SUBMIT}"
+        elif stored and not any(f"cat {stored[-1]}" in c.arguments for m in request.messages for c in m.calls):
             command = f"cat {stored[-1]}"
         elif len(read) and max(read) == NOTES:
             code = re.search(r"the code is ([a-z]+-\d+)", text)
             command = f"echo {code[1] if code else 'unknown'} > answer.txt; echo answer.txt is written"
         else:
             command = f"cat notes/{max(read, default=0) + 1}.txt"
-        call = ToolCall(f"c{len(request.messages)}", "shell", json.dumps({"command": command}))
+        call = ToolCall(f"c{len(request.messages)}", *_shell_call(request.tools, command))
         return Reply(Message("assistant", "", (call,)), Usage(len(text) // 4, 10, 0, 0, 1))
+
+
+def _shell_call(tools: Sequence[ToolSpec], command: str) -> tuple[str, str]:
+    """The name and arguments of a call to whatever the agent calls its shell."""
+    tool = next(tool for tool in tools if tool.name.lower() in ("shell", "bash", "exec_command", "execute"))
+    key = "cmd" if "cmd" in tool.parameters["properties"] else "command"
+    others = {name: "look" for name in tool.parameters.get("required", ()) if name not in (key, "command", "cmd")}
+    return tool.name, json.dumps({key: command, **others})
 
 
 class Forgetful:

@@ -31,11 +31,12 @@ def command(
 ) -> None:
     """Run an agent here, with your rights, with the model and the compaction of CONFIG.
 
-    Write the agent's command after --, as in: recompact wrap mine.toml -- codex exec "Fix the tests". It must ask its
-    model at OPENAI_BASE_URL or ANTHROPIC_BASE_URL; {url} in its arguments stands for the gateway's address.
+    Write the agent's command after --, as in: recompact wrap --budget 8192 mine.toml -- codex exec "Fix the tests". It
+    must ask its model at OPENAI_BASE_URL or ANTHROPIC_BASE_URL; {url} in its arguments is the gateway's address.
     """
     from recompact.config import load_config
     from recompact.errors import InputError
+    from recompact.gateway.settings import KEY
 
     agent = agent[1:] if agent[0] == "--" else agent
     if not agent:
@@ -50,7 +51,8 @@ def command(
         budget=budget or loaded.compressor.budget,
         template=str(Path(template).resolve()) if template else loaded.compressor.template,
     )
-    settings = replace(loaded.agent, command=agent, profile=None)
+    dummies = {model.key_env: KEY for model in loaded.models.values()}  # the gateway has the keys, the agent has none
+    settings = replace(loaded.agent, command=agent, profile=None, variables={**dummies, **loaded.agent.variables})
     trajectory = asyncio.run(_run(replace(loaded, compressor=compressor, agent=settings), name, agent))
     from recompact.gateway.wrapping import transcript
 
