@@ -9,8 +9,8 @@ RECOMPACT_TEST_MODEL ?= http://127.0.0.1:18150/v1
 RECOMPACT_TEST_MODEL_ID ?= 1.5b
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit test-slow test-harnesses test-llmlingua test-model test-benchmarks mutants browser sandbox \
-	bench clean
+.PHONY: help demo test check unit test-slow test-harnesses test-agents test-llmlingua test-model test-benchmarks mutants \
+	browser sandbox bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +46,15 @@ test-llmlingua: ## install llmlingua and torch and run the LLMLingua-2 compresso
 	test -d $(VENV)-llmlingua || $(PYTHON) -m venv $(VENV)-llmlingua
 	$(VENV)-llmlingua/bin/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' -e '.[llmlingua,server]' pytest hypothesis
 	$(VENV)-llmlingua/bin/pytest tests/compressors/test_llmlingua2.py tests/compressors/test_llmlingua2_model.py
+
+AGENTS ?= .agents
+test-agents: $(READY) ## install Codex, Claude Code, OpenCode, pi and mini-swe-agent and play with them behind the gateway
+	mkdir -p $(AGENTS)/npm
+	test -d $(AGENTS)/mini || { $(PYTHON) -m venv $(AGENTS)/mini && \
+		$(AGENTS)/mini/bin/python -m pip install --quiet --disable-pip-version-check mini-swe-agent==2.4.6 mcp; }
+	npm install --silent --no-audit --no-fund --prefix $(AGENTS)/npm @openai/codex@0.166.0 opencode-ai@1.18.33 \
+		@anthropic-ai/claude-code@2.1.325 @earendil-works/pi-coding-agent@0.87.1
+	RECOMPACT_TEST_AGENTS=$(AGENTS) $(BIN)/pytest -s tests/real_agents
 
 test-model: $(READY) ## a real model behind a server: see docs/local-models.md
 	RECOMPACT_TEST_MODEL=$(RECOMPACT_TEST_MODEL) RECOMPACT_TEST_MODEL_ID=$(RECOMPACT_TEST_MODEL_ID) $(BIN)/pytest -s tests/real_model

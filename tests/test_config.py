@@ -54,7 +54,10 @@ def test_a_mistake_is_named_with_its_place_and_the_fix(text: str, said: str) -> 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[agent]\nmodel = 'luna'", "line 2: [agent] model = 'luna' is not among the models (openai, sim-agent"),
+        (
+            "[agent]\nmodel = 'luna'",
+            "line 2: [agent] model = 'luna' is not among the models (openai, anthropic",
+        ),
         ("[models.luna]\nid='x'\n[agent]\nmodel = 'lunar'", "did you mean 'luna'?"),
         ("[suite]\nhost = true\n[suite.models]\nuser = 'luna'", "line 4: [suite.models] user = 'luna' is not among"),
         ("[optimizer]\nmodel = 'luna'", "line 2: [optimizer] model = 'luna' is not among"),

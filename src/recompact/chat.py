@@ -113,12 +113,16 @@ def _whole_value(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a conversation. `call_id` ties a tool's result to the call it answers."""
+    """One message of a conversation. `call_id` ties a tool's result to the call it answers.
+
+    `thoughts` is JSON that a provider wants back with its message as it was, such as signed reasoning; nobody reads it.
+    """
 
     role: Role
     content: str
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
+    thoughts: str = ""
 
     def to_json(self) -> dict[str, Any]:
         out: dict[str, Any] = {"role": self.role, "content": self.content}
@@ -126,12 +130,14 @@ class Message:
             out["calls"] = [[c.id, c.name, c.arguments] for c in self.calls]
         if self.call_id:
             out["call_id"] = self.call_id
+        if self.thoughts:
+            out["thoughts"] = self.thoughts
         return out
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Message:
         calls = tuple(ToolCall(*c) for c in data.get("calls", ()))
-        return Message(data["role"], data["content"], calls, data.get("call_id", ""))
+        return Message(data["role"], data["content"], calls, data.get("call_id", ""), data.get("thoughts", ""))
 
     @cached_property
     def text(self) -> str:

@@ -20,6 +20,8 @@ from recompact.chat import canonical, sha256
 from recompact.compressors.protocol import Rendering, Scope
 from recompact.environments.sandbox import HostLimits, SandboxMode
 from recompact.errors import InputError
+from recompact.gateway.profiles import PROFILES, Profile, profile_named
+from recompact.gateway.settings import IGNORED, AgentSettings
 from recompact.models.endpoint import NO_VARIABLE, Endpoint, Seconds
 from recompact.models.registry import MODELS
 from recompact.models.secrets import names_variable, redacted
@@ -92,6 +94,44 @@ class AgentConfig:
     top_p: Amount | None = None
     reasoning_effort: str | None = None
     stop: tuple[str, ...] = ()
+    profile: str | None = None  # an agent that is known, in place of our loop
+    command: tuple[str, ...] = ()  # or any other; with a profile, its command with other arguments
+    variables: dict[str, str] = field(default_factory=dict)  # of either, as all that follow
+    files: dict[str, str] = field(default_factory=dict)
+    readable: tuple[str, ...] = ()
+    replace: dict[str, str] = field(default_factory=dict)
+    ids: tuple[str, ...] = ()
+    mask: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = IGNORED
+    timeout: Seconds = 600.0  # from one request to the next
+    sandbox: Literal["require", "off"] = "require"
+    limits: HostLimits = field(default_factory=HostLimits)
+
+    @property
+    def external(self) -> bool:
+        """Whether the agent is a program of somebody's, and not our loop."""
+        return bool(self.command or self.profile)
+
+    def settings(self, directory: Path) -> AgentSettings:
+        """The program as it is to be started; `directory` is where its paths start from."""
+        known = profile_named(self.profile) if self.profile else Profile(())
+        return AgentSettings(
+            command=self.command or known.command,
+            variables={**known.variables, **self.variables},
+            files={**known.files, **self.files},
+            readable=tuple(directory / Path(place).expanduser() for place in self.readable),
+            replace={**known.replace, **self.replace},
+            ids=(*known.ids, *self.ids),
+            mask=(*known.mask, *self.mask),
+            ignore=self.ignore,
+            timeout=self.timeout,
+            unsafe=self.sandbox == "off",
+            limits=self.limits,
+        )
+
+
+_OF_PROGRAMS = ("profile", "command", "variables", "files", "replace", "ids", "mask", "ignore")
+"""What of [agent] decides the results of a program, and is nothing to our loop."""
 
 
 @dataclass(frozen=True)
@@ -216,6 +256,8 @@ class Config:
             del data["run"][key]
         for key in ("timeout", "python", "sandbox", "network", "env", "readable", "limits"):
             del data["suite"][key]
+        for key in ("readable", "timeout", "sandbox", "limits", *(() if self.agent.external else _OF_PROGRAMS)):
+            del data["agent"][key]
         if self.run.observation_tokens == OBSERVATION_TOKENS:
             del data["run"]["observation_tokens"]
         if not self.compressor.options:
@@ -397,6 +439,16 @@ def _contradictions(config: Config, text: str) -> list[str]:
     if config.compressor.rendering == "appended" and config.compressor.scope != "prefix":
         at = _line(text, ("compressor", "rendering"))
         out.append(f'{at}[compressor] rendering = "appended" shows the prefix: set scope = "prefix"')
+    key = "command" if config.agent.command else "profile"
+    if config.agent.external and config.suite.use != "workspace":
+        at = _line(text, ("agent", key))
+        out.append(f'{at}[agent] {key} plays tasks that are folders: set [suite] use = "workspace"')
+    if config.agent.profile not in (None, *PROFILES):
+        at = _line(text, ("agent", "profile"))
+        out.append(f"{at}[agent] profile = {config.agent.profile!r} is none of {', '.join(PROFILES)}")
+    if config.agent.command and not any("{task}" in part for part in _filled(config.agent)):
+        at = _line(text, ("agent", "command"))
+        out.append(f"{at}[agent] command never learns its task: {{task}} must stand in it, or in variables or files")
     if config.suite.models and not config.suite.host:
         out.append(f"{_line(text, ('suite', 'models'))}[suite] models are for hosted environments: set host = true")
     keys = {model.key_env for model in config.models.values() if model.key_env}
@@ -415,6 +467,10 @@ def _contradictions(config: Config, text: str) -> list[str]:
             )
     assert config.run.counter in COUNTERS
     return out
+
+
+def _filled(agent: AgentConfig) -> tuple[str, ...]:
+    return (*agent.command, *agent.variables.values(), *agent.files.values())
 
 
 def _line(text: str, at: tuple[str, ...]) -> str:

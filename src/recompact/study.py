@@ -25,9 +25,11 @@ from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import host_needs, load_suite
 from recompact.environments.protocol import AsyncAsk, Episodes, Opening, Suite, Task
+from recompact.environments.workspace.suite import WorkspaceSuite
 from recompact.errors import InputError, OptionError
 from recompact.execution.executor import Executor, InProcess, Unit
 from recompact.execution.scheduler import run_units
+from recompact.gateway.episode import AgentSuite
 from recompact.models.journal import UnitCalls
 from recompact.models.limits import Limited, Limits, Metered, Price, Retrying, RetryPolicy, Spending
 from recompact.models.protocol import ChatModel
@@ -132,9 +134,22 @@ class Study:
         await run_units(missing, self.executor, self.config.run.concurrency, self.progress)
 
     def agent(self, calls: UnitCalls) -> Agent:
+        return Agent(calls.bound(self.models[self.config.agent.model], "agent"), self._agent_decoding)
+
+    @property
+    def _agent_decoding(self) -> Decoding:
         c = self.config.agent
-        decoding = Decoding(c.max_output_tokens, c.temperature, c.top_p, c.reasoning_effort, stop=c.stop)
-        return Agent(calls.bound(self.models[c.model], "agent"), decoding)
+        return Decoding(c.max_output_tokens, c.temperature, c.top_p, c.reasoning_effort, stop=c.stop)
+
+    def _ask_aside(self, calls: UnitCalls) -> AsyncAsk:
+        """How an agent that is a command gets its model for calls outside its main conversation."""
+        model = self.models[self.config.agent.model]
+
+        async def ask(role: str, request: Request) -> Reply:
+            kind, _, thread = role.partition("/")
+            return await calls.thread(thread).bound(model, kind).reply(replace(request, decoding=self._agent_decoding))
+
+        return ask
 
     def compressor(self, calls: UnitCalls, task: Task, opening: Opening) -> Compressor | None:
         c = self.config.compressor
@@ -160,6 +175,8 @@ class Study:
 
     def ask(self, calls: UnitCalls) -> AsyncAsk | None:
         """How an environment of this unit gets its models."""
+        if self.config.agent.external:
+            return self._ask_aside(calls)
         roles = self.config.suite.models
         if not roles:
             return None
@@ -298,6 +315,8 @@ def _client(config: Config, name: str, settings: ModelConfig) -> ChatModel:
 def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
     """The suite that a config names, hosted or in process. `hidden` are places that no host may see."""
     suite = config.suite
+    if config.agent.external:
+        return _agent_suite(config)
     try:
         needs = host_needs(suite.use, suite.options, suite.python, config.directory)
     except InputError as error:
@@ -323,8 +342,28 @@ def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
             return hosted.graded_by(needs.grader) if needs and needs.grader else hosted
         except InputError as error:
             raise config.error(str(error), "suite", "sandbox") from None
+    loaded = _loaded(config)
     try:
-        return InProcessSuite(load_suite(suite.use, suite.options, config.directory))
+        return InProcessSuite(loaded)
+    except InputError as error:
+        raise config.error(str(error), "suite", "use") from None
+
+
+def _agent_suite(config: Config) -> Episodes:
+    """The tasks of the workspace, played by the command that the config names."""
+    suite = _loaded(config)
+    if not isinstance(suite, WorkspaceSuite):
+        raise config.error("an agent of your own plays tasks that are folders: workspace", "suite", "use")
+    try:
+        return AgentSuite(suite, config.agent.settings(config.directory))
+    except InputError as error:
+        raise config.error(str(error), "agent", "command" if config.agent.command else "profile") from None
+
+
+def _loaded(config: Config) -> Suite:
+    suite = config.suite
+    try:
+        return load_suite(suite.use, suite.options, config.directory)
     except OptionError as error:
         raise config.error(str(error), "suite", "options", *([error.key] if error.key else [])) from None
     except InputError as error:

@@ -39,9 +39,11 @@ async def failure_of(request: Request = HELLO, **settings: Any) -> ModelFailure:
     return caught.value
 
 
-@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("api", ["chat", "responses", "anthropic"])
 @pytest.mark.parametrize(("fault", "kind"), BY_FAULT.items())
 def test_each_fault(fault: str, kind: type[ModelFailure], api: str) -> None:
+    if (fault, api) == ("empty", "anthropic"):
+        pytest.skip("a message without content is a reply there")
     failure = asyncio.run(failure_of(faults=fault, api=api, timeout=0.3))
     assert type(failure) is kind
     assert "sim at 127.0.0.1:" in str(failure)
@@ -49,7 +51,7 @@ def test_each_fault(fault: str, kind: type[ModelFailure], api: str) -> None:
     assert failure.__context__ is None
 
 
-@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("api", ["chat", "responses", "anthropic"])
 def test_a_trickle_is_read_by_the_patient(api: str) -> None:
     reply, _ = asyncio.run(ask(HELLO, faults="trickle", api=api))
     assert reply.message == ANSWER.message
@@ -86,7 +88,7 @@ def test_nobody_listens() -> None:
             asyncio.run(run())
 
 
-@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("api", ["chat", "responses", "anthropic"])
 def test_a_model_that_is_not_there(api: str) -> None:
     async def run() -> None:
         async with serve({"a": Scripted(), "b": Scripted()}) as server, client(server, api=api) as model:

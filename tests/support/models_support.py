@@ -10,6 +10,7 @@ from typing import Any
 from recompact.chat import Decoding, Message, Reply, Request, ToolCall, ToolSpec, Usage, assistant, system, user
 from recompact.embedded.simulation.faults import Faults
 from recompact.embedded.simulation.server import Server, serve
+from recompact.models.anthropic import AnthropicModel
 from recompact.models.endpoint import Endpoint
 from recompact.models.openai import OpenAIModel
 
@@ -77,8 +78,10 @@ def says(text: str) -> Reply:
 
 @asynccontextmanager
 async def client(server: Server | str, **settings: Any) -> AsyncIterator[OpenAIModel]:
+    """The client of the API that the settings name."""
     url = server if isinstance(server, str) else server.base_url
-    model = OpenAIModel(replace(Endpoint("sim", url, timeout=5.0), **settings))
+    kind = AnthropicModel if settings.get("api") == "anthropic" else OpenAIModel
+    model = kind(replace(Endpoint("sim", url, timeout=5.0), **settings))
     try:
         yield model
     finally:

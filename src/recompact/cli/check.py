@@ -20,7 +20,7 @@ from recompact.cli.console import json_option, print_json, say
 
 if TYPE_CHECKING:
     from recompact.config import Config, ModelConfig
-    from recompact.environments.protocol import Episodes, Task
+    from recompact.environments.protocol import AsyncAsk, Episodes, Task
     from recompact.study import Study
     from recompact.trajectory import Action, Trajectory
 
@@ -165,6 +165,10 @@ def _isolation(config: Config) -> str:
     """Which protection is in force against what an environment does."""
     from importlib import import_module
 
+    if config.agent.external:
+        unsafe = config.agent.sandbox == "off"
+        shut_in = "the agent runs with your rights" if unsafe else "the agent is shut in by bubblewrap, without network"
+        return f"isolation: {shut_in}"
     if not config.suite.host:
         return "isolation: none, environments run inside this process ([suite] host = true gives each its own)"
     try:
@@ -180,6 +184,8 @@ async def _play(config: Config, notes: list[str]) -> list[str]:
     from recompact.collection import collect, unit_of
     from recompact.environments.snapshots.conformance import conformance
     from recompact.execution.scheduler import Unfinished
+    from recompact.gateway.episode import AgentSuite
+    from recompact.gateway.fidelity import fidelity
     from recompact.store.records import read_trajectory
     from recompact.store.runs import BROKEN
     from recompact.study import open_study
@@ -202,6 +208,10 @@ async def _play(config: Config, notes: list[str]) -> list[str]:
             if trajectory.ending == BROKEN:
                 return [f"[suite] use: {trajectory.error}"]
             actions = await _actions(study, task, trajectory)
+            if isinstance(study.episodes, AgentSuite):
+                replayed = await fidelity(study.episodes, task, actions, _side_ask(study, task))
+                notes.append(str(replayed))
+                return [f"[agent] command: {replayed.difference}"] if replayed.difference else []
             if len(actions) < 4:
                 notes.append(f"snapshots were not checked: that takes four actions, and there were {len(actions)}")
                 return []
@@ -210,11 +220,19 @@ async def _play(config: Config, notes: list[str]) -> list[str]:
             return [f"[suite] use: {check.name}: {check.text}" for check in report.failures]
 
 
+def _side_ask(study: Study, task: Task) -> AsyncAsk | None:
+    """What an agent asked besides its main conversation is answered from the journal of the run."""
+    from recompact.collection import unit_of
+    from recompact.models.journal import UnitCalls
+
+    return study.ask(UnitCalls(study.store, unit_of(task), study.config.run.seed))
+
+
 async def _actions(study: Study, task: Task, trajectory: Trajectory) -> tuple[Action, ...]:
     """What the agent did in the environment, without the calls that no tool could execute."""
     from recompact.trajectory import Action
 
-    episode = study.episodes.episode(task, None)
+    episode = study.episodes.episode(task, _side_ask(study, task))
     try:
         opening = await episode.start()
     finally:

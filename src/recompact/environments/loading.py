@@ -21,6 +21,7 @@ SUITES = Registry(
         "qa": "recompact.environments.qa.suite:QaSuite",
         "tau2-retail": "recompact.environments.tau2.suite:Tau2RetailSuite",
         "appworld": "recompact.environments.appworld.suite:AppWorldSuite",
+        "workspace": "recompact.environments.workspace.suite:WorkspaceSuite",
     },
 )
 
@@ -38,13 +39,14 @@ _HOST_NEEDS = {  # suites with an interpreter of their own; what is named here i
 
 
 def load_suite(name: str, options: Mapping[str, Any], directory: Path) -> Suite:
-    """A suite by name. The plug-in may be a suite, or anything that is called with the options and returns one."""
+    """A suite by name. The plug-in may be a suite, or anything that is called with the options (and with
+    `config_directory`, if it has such a parameter) and returns one."""
     plugin = SUITES.find(name, directory)
     if isinstance(plugin, Suite) and not isinstance(plugin, type):
         if options:
             raise OptionError(f"suite {name!r} takes no options", next(iter(options)))
         return plugin
-    suite = build(plugin, options) if callable(plugin) else plugin
+    suite = build(plugin, options, config_directory=directory) if callable(plugin) else plugin
     if not isinstance(suite, Suite):
         raise InputError(f"suite {name!r} is no suite: it needs name, splits(), tasks(split) and environment(task)")
     return suite

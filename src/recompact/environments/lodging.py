@@ -153,7 +153,7 @@ class Lodging:
             os.close(first)
         if self._status is not None:
             os.close(self._status)
-        _remove(self.private)
+        remove_tree(self.private)
 
     def _sweep(self) -> None:
         """Only holders are to be left: end whatever episodes have left behind, but for what keeps the sandbox up."""
@@ -166,11 +166,11 @@ class Lodging:
 def lodge(settings: HostSettings, channel: int, log: int, lifeline: int) -> Lodging:
     """Start a host that serves `channel`. Raises OSError where it cannot be started."""
     program = bubblewrap_for(settings)
-    private = Path(tempfile.mkdtemp(dir=_own_directory(os.getpid())))
+    private = Path(tempfile.mkdtemp(dir=own_directory(os.getpid())))
     try:
         return _lodge(settings, program, private, channel, log, lifeline)
     except BaseException:
-        _remove(private)
+        remove_tree(private)
         raise
 
 
@@ -256,7 +256,7 @@ def _walls(settings: HostSettings, directory: Path, python: str, private: Path) 
     named = [(directory / place).resolve() for place in settings.readable]
     # What a suite's options name is there to be read, such as a tree of tasks.
     named += [path.resolve() for path in map(directory.joinpath, _texts(settings.options)) if _is_place(path)]
-    places = [*_interpreter(python), Path(host.__file__).resolve().parents[1], *named]
+    places = [*interpreter_places(python), Path(host.__file__).resolve().parents[1], *named]
     file = directory / settings.spec.rpartition(":")[0]
     if file.suffix == ".py" and file.is_file():
         places.append(file if is_private(file.parent) else file.parent)
@@ -282,7 +282,7 @@ def _python(settings: HostSettings) -> str:
 
 
 @cache
-def _interpreter(python: str) -> tuple[Path, ...]:
+def interpreter_places(python: str) -> tuple[Path, ...]:
     """The places that an interpreter needs: its own and its packages'."""
     code = (
         "import os, sys\n"
@@ -311,14 +311,14 @@ def _handles(pids: Sequence[int]) -> list[int]:
 
 
 @cache
-def _own_directory(pid: int) -> Path:
+def own_directory(pid: int) -> Path:
     """Where this process keeps the private directories of its hosts. What a harness that was killed has left goes."""
     for place in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             lock = os.open(place / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while its harness lives
-                _remove(place)
+                remove_tree(place)
             finally:
                 os.close(lock)
     own = Path(tempfile.mkdtemp(prefix=_PREFIX))
@@ -330,10 +330,10 @@ def _own_directory(pid: int) -> Path:
 
 def _remove_own(place: Path, pid: int) -> None:
     if os.getpid() == pid:
-        _remove(place)
+        remove_tree(place)
 
 
-def _remove(place: Path) -> None:
+def remove_tree(place: Path) -> None:
     """Whatever was left there: also what is too deep for a recursion, or has no permissions."""
     with contextlib.suppress(OSError, RecursionError):
         shutil.rmtree(place)

@@ -35,6 +35,8 @@ async def run_episode(
 ) -> Trajectory:
     """An environment that fails to start or to restore ends its own trajectory, with no steps."""
     try:
+        if snapshot is not None and (expect := getattr(episode, "expect", None)) is not None:
+            expect(snapshot)  # some begin otherwise where they know what they will be brought to
         opening = await episode.start()
         if snapshot is not None:
             await episode.restore(snapshot)

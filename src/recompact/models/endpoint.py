@@ -27,9 +27,9 @@ class Endpoint:
     """Which model, where, and what has to be known about its server."""
 
     id: str = ""  # the name of the model at its server
-    base_url: str | None = None  # None: OPENAI_BASE_URL, else OpenAI itself
-    api: Literal["chat", "responses"] = "chat"
-    key_env: str = "OPENAI_API_KEY"
+    base_url: str | None = None  # None: what the variable of the API says, else the provider itself
+    api: Literal["chat", "responses", "anthropic"] = "chat"
+    key_env: str = ""  # empty: the usual variable of the API
     calls: Literal["native", "json", "schema"] = "native"
     timeout: Seconds = 300.0  # for the whole attempt
     send_seed: bool = True
@@ -37,8 +37,15 @@ class Endpoint:
     max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
     extra_body: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not self.key_env:
+            usual = "ANTHROPIC_API_KEY" if self.api == "anthropic" else "OPENAI_API_KEY"
+            object.__setattr__(self, "key_env", usual)
+
     @property
     def url(self) -> str:
+        if self.api == "anthropic":
+            return self.base_url or os.environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com/v1"
         return self.base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
 
     @property

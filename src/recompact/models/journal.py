@@ -48,10 +48,21 @@ class UnitCalls:
     def __init__(self, journal: Journal, unit: str, seed: int = 0) -> None:
         self.unit = unit
         self.seed = seed
-        self.differed = False
+        self._differed = False
         self._journal = journal
         self._answered = dict(journal.journaled(unit))
         self._next = 0
+        self._threads: dict[str, UnitCalls] = {}
+
+    def thread(self, name: str) -> UnitCalls:
+        """The calls of one of several conversations that a unit has at the same time: each has an order of its own."""
+        if name not in self._threads:
+            self._threads[name] = UnitCalls(self._journal, f"{self.unit}#{name}", self.seed)
+        return self._threads[name]
+
+    @property
+    def differed(self) -> bool:
+        return self._differed or any(thread.differed for thread in self._threads.values())
 
     def bound(self, model: ChatModel, role: str) -> ChatModel:
         """The model as this unit sees it, in one role."""
@@ -66,7 +77,7 @@ class UnitCalls:
                 return known[1]
             # The environment or the code answered differently than before the kill: what was
             # journaled from here on belongs to a way that is no longer taken.
-            self.differed = True
+            self._differed = True
             self._answered = {}
             self._journal.forget(self.unit, ordinal)
         started = time.perf_counter()

@@ -23,7 +23,7 @@ from recompact.models.openai_wire import chat_body, read_chat, read_responses, r
 from recompact.models.secrets import scrubber, secrets_in
 
 if TYPE_CHECKING:
-    from openai import APIStatusError, AsyncOpenAI
+    from openai import APIStatusError
 
 PATHS = {"chat": "/chat/completions", "responses": "/responses"}
 CONNECT_SECONDS = 15.0
@@ -41,7 +41,7 @@ class OpenAIModel:
     def __init__(self, endpoint: Endpoint) -> None:
         endpoint.check()
         self.endpoint = endpoint
-        self._client: AsyncOpenAI | None = None
+        self._client: Any = None
         key = os.environ.get(endpoint.key_env, "").strip()
         self._has_key = bool(key)
         if not key and not endpoint.loopback:
@@ -53,7 +53,7 @@ class OpenAIModel:
             raise InputError(f"the key in {endpoint.key_env} holds characters that no key has: copy it there again.")
         # closures, so that no attribute and no repr holds the key
         self._scrub: Callable[[str], str] = scrubber(key, *secrets_in(endpoint.extra_body))
-        self._connect: Callable[[], AsyncOpenAI] = lambda: _connect(endpoint, key or "none")
+        self._connect: Callable[[], Any] = lambda: self._connect_with(key or "none")
 
     @property
     def name(self) -> str:
@@ -68,8 +68,7 @@ class OpenAIModel:
         endpoint = self.endpoint
         as_text = endpoint.calls != "native"
         sent = text_calls.plain(request, force_schema=endpoint.calls == "schema") if as_text else request
-        body = chat_body(endpoint, sent) if endpoint.api == "chat" else responses_body(endpoint, sent)
-        answer = await self._attempt(body)
+        answer = await self._attempt(self._body(sent))
         reply = self._read(answer, len(request.messages)) if isinstance(answer, str) else answer
         if isinstance(reply, ModelFailure):
             raise reply  # outside of any except block: what it was made from holds the headers
@@ -78,30 +77,61 @@ class OpenAIModel:
             message = text_calls.parse(message.content, len(request.messages), request.tools)
         return Reply(message, reply.usage, reply.finish, reply.model or endpoint.id)
 
-    async def _attempt(self, body: Mapping[str, Any]) -> str | ModelFailure:
+    # -- what depends on the API: its library, its path, its bodies and its replies
+
+    _error = "OpenAIError"  # what all errors of the library are
+
+    def _library(self) -> Any:
         import openai
 
+        return openai
+
+    def _connect_with(self, key: str) -> Any:
+        openai = self._library()
+        http, timeout = http_client(openai, self.endpoint)
+        url = self.endpoint.url
+        return openai.AsyncOpenAI(api_key=key, base_url=url, timeout=timeout, max_retries=0, http_client=http)
+
+    @property
+    def _path(self) -> str:
+        return PATHS[self.endpoint.api]
+
+    @property
+    def _models_path(self) -> str:
+        return "/models"
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        return (chat_body if self.endpoint.api == "chat" else responses_body)(self.endpoint, request)
+
+    def _parsed(self, data: Any, index: int) -> Reply:
+        return (read_chat if self.endpoint.api == "chat" else read_responses)(data, index)
+
+    # -- one attempt
+
+    async def _attempt(self, body: Mapping[str, Any]) -> str | ModelFailure:
+        library = self._library()
         endpoint = self.endpoint
         at = f"{endpoint.id} at {endpoint.host}"
         try:
             client = self._client = self._client or self._connect()
             # the client's own timeout is per read, which a server that trickles never reaches
             async with asyncio.timeout(endpoint.timeout):
-                return await client.post(PATHS[endpoint.api], cast_to=str, body=body)
-        except openai.APIStatusError as error:
+                text: str = await client.post(self._path, cast_to=str, body=body)
+                return text
+        except library.APIStatusError as error:
             return await self._refusal(error)
-        except (TimeoutError, openai.APITimeoutError) as error:
+        except (TimeoutError, library.APITimeoutError) as error:
             if type(error.__cause__).__name__ == "ConnectTimeout":
                 text = f"no connection to {at} within {CONNECT_SECONDS:g} seconds: is the address right?"
                 return self._failure(failures.Unreachable, text)
             text = f"{at} did not answer within {endpoint.timeout:g} seconds: raise timeout, or ask for less at a time."
             return self._failure(failures.TimedOut, text)
-        except openai.APIConnectionError as error:
+        except library.APIConnectionError as error:
             cut = type(error.__cause__).__name__ not in ("ConnectError", "UnsupportedProtocol")
             what = "the connection was cut by" if cut else "no connection to"
             text = f"{what} {at} ({error.__cause__ or error}): is the server running, and base_url right?"
             return self._failure(failures.Unreachable, text)
-        except (openai.OpenAIError, TypeError, ValueError) as error:
+        except (getattr(library, self._error), TypeError, ValueError) as error:
             return self._failure(failures.BadRequest, f"the request to {at} could not be made: {error}")
 
     async def _refusal(self, error: APIStatusError) -> ModelFailure:
@@ -117,7 +147,7 @@ class OpenAIModel:
             if offered and self.endpoint.id not in offered:
                 return self._unknown(offered)
             hint = "it may have the other api only." if offered else "base_url mostly ends in /v1."
-            text = f"{self.endpoint.host} has no {PATHS[self.endpoint.api]} below base_url (404): {hint}"
+            text = f"{self.endpoint.host} has no {self._path} below base_url (404): {hint}"
             return self._failure(failures.BadRequest, text)
         return self._failure(*explain(self.endpoint, status, said, self._has_key), wait)
 
@@ -133,7 +163,7 @@ class OpenAIModel:
             return ()
         try:
             async with asyncio.timeout(2):
-                data = json.loads(await self._client.get("/models", cast_to=str))
+                data = json.loads(await self._client.get(self._models_path, cast_to=str))
             return tuple(str(entry["id"]) for entry in data["data"])
         except Exception:
             return ()
@@ -150,7 +180,7 @@ class OpenAIModel:
         if said.status:  # some servers answer 200 and put the error inside
             return self._failure(*explain(self.endpoint, said.status, said, self._has_key))
         try:
-            return read_chat(data, index) if self.endpoint.api == "chat" else read_responses(data, index)
+            return self._parsed(data, index)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError):
             began = shortened(answer, 120, self._scrub)
             text = f"the answer of {at} holds no reply; if that goes on, check base_url and api: {began}"
@@ -160,18 +190,16 @@ class OpenAIModel:
         return kind(self._scrub(text), wait)
 
 
-def _connect(endpoint: Endpoint, key: str) -> AsyncOpenAI:
-    import openai
-
-    for library in ("httpcore2", "httpcore"):  # at DEBUG it logs headers, and a server may send ours back
-        logger = logging.getLogger(library)
+def http_client(library: Any, endpoint: Endpoint) -> tuple[Any, Any]:
+    """The connections of a client, and its timeout; the official libraries are made alike in this."""
+    for name in ("httpcore2", "httpcore"):  # at DEBUG it logs headers, and a server may send ours back
+        logger = logging.getLogger(name)
         logger.setLevel(max(logger.level, logging.INFO))
-    limits = type(openai.DEFAULT_CONNECTION_LIMITS)(
+    limits = type(library.DEFAULT_CONNECTION_LIMITS)(
         max_connections=None,  # how many calls run at a time is decided outside
         max_keepalive_connections=512,
         keepalive_expiry=30.0,
     )
-    timeout = openai.Timeout(endpoint.timeout, connect=min(CONNECT_SECONDS, endpoint.timeout), pool=None)
+    timeout = library.Timeout(endpoint.timeout, connect=min(CONNECT_SECONDS, endpoint.timeout), pool=None)
     # a proxy from the environment has no way to this machine's own loopback
-    http = openai.DefaultAsyncHttpxClient(limits=limits, timeout=timeout, trust_env=not endpoint.loopback)
-    return openai.AsyncOpenAI(api_key=key, base_url=endpoint.url, timeout=timeout, max_retries=0, http_client=http)
+    return library.DefaultAsyncHttpxClient(limits=limits, timeout=timeout, trust_env=not endpoint.loopback), timeout

@@ -68,7 +68,7 @@ def explain(endpoint: Endpoint, status: int, said: ServerError, has_key: bool) -
     at = f"{endpoint.id} at {endpoint.host}"
     quoted = f" It says: {said.message}" if said.message else ""
     words = f"{said.code} {said.message}"
-    if "insufficient_quota" in said.code or status == 402:
+    if "insufficient_quota" in said.code or status == 402 or "credit balance is too low" in said.message:
         return failures.QuotaExhausted, f"quota exhausted: {at} answers again when the account has credit.{quoted}"
     if status == 429 and "request too large" in said.message.lower():
         return failures.BadRequest, f"one request is more than {at} allows per minute: use a smaller budget.{quoted}"

@@ -162,15 +162,15 @@ def _clean(content: Any) -> str:
 def _usage(usage: Any, input_name: str, output_name: str) -> Usage:
     usage = usage if isinstance(usage, dict) else {}
     return Usage(
-        input=_tokens(usage, f"{input_name}_tokens"),
-        output=_tokens(usage, f"{output_name}_tokens"),
-        cached=_tokens(usage.get(f"{input_name}_tokens_details"), "cached_tokens"),
-        reasoning=_tokens(usage.get(f"{output_name}_tokens_details"), "reasoning_tokens"),
+        input=count_of(usage, f"{input_name}_tokens"),
+        output=count_of(usage, f"{output_name}_tokens"),
+        cached=count_of(usage.get(f"{input_name}_tokens_details"), "cached_tokens"),
+        reasoning=count_of(usage.get(f"{output_name}_tokens_details"), "reasoning_tokens"),
         calls=1,
     )
 
 
-def _tokens(counts: Any, name: str) -> int:
+def count_of(counts: Any, name: str) -> int:
     """A count as the server gave it: 0 where it gave none, -1 where it is no count (then somebody else decides)."""
     value = counts.get(name) if isinstance(counts, dict) else None
     if isinstance(value, float) and value.is_integer():

@@ -16,6 +16,7 @@ MODELS = Registry(
     "recompact.models",
     {
         "openai": "recompact.models.openai:OpenAIModel",
+        "anthropic": "recompact.models.anthropic:AnthropicModel",
         "sim-agent": "recompact.embedded.simulation.agent:SimulatedAgent",
         "sim-compressor": "recompact.embedded.simulation.compressor:SimulatedCompressor",
         "sim-optimizer": "recompact.embedded.simulation.optimizer:SimulatedOptimizer",
@@ -26,7 +27,9 @@ MODELS = Registry(
 def load_model(use: str, options: Mapping[str, Any], endpoint: Endpoint, directory: Path) -> ChatModel:
     """A model by the name of its API. The plug-in may be a model, or anything that is called with the options (and with
     `endpoint`, if it has such a parameter) and returns one."""
-    plugin = MODELS.find(use, directory)
+    # `api = "anthropic"` says it all: nobody need name the client too.
+    native = use == "openai" and endpoint.api == "anthropic"
+    plugin = MODELS.find("anthropic" if native else use, directory)
     if isinstance(plugin, ChatModel) and not isinstance(plugin, type):
         if options:
             raise OptionError(f"model {use!r} takes no options", next(iter(options)))

@@ -104,8 +104,20 @@ def _counted(text: str, count: TokenCounter) -> int:
 def _message(message: Message, index: int, notes: list[str]) -> Message:
     content = _text(message.content, LONGEST_TEXT, "the content", notes)
     calls = tuple(_calls(message.calls, index, notes))
-    same = (content, calls, "assistant", "") == (message.content, message.calls, message.role, message.call_id)
-    return message if same else Message("assistant", content, calls)
+    thoughts = _thoughts(message.thoughts, notes)
+    same = (content, calls, "assistant", "", thoughts) == (
+        *(message.content, message.calls, message.role),
+        *(message.call_id, message.thoughts),
+    )
+    return message if same else Message("assistant", content, calls, thoughts=thoughts)
+
+
+def _thoughts(value: object, notes: list[str]) -> str:
+    """Kept whole or not at all: a provider refuses what was cut."""
+    if not isinstance(value, str) or len(value) > LONGEST_TEXT or whole(value) != value:
+        notes.append("its thoughts could not be kept and were left out")
+        return ""
+    return value
 
 
 def _is_finish(value: object) -> bool:

@@ -65,7 +65,7 @@ def test_a_pdf_becomes_a_document_again() -> None:
 def test_libreoffice_is_used_where_it_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, body: str, works: bool
 ) -> None:
-    from recompact.environments.officebench import sandbox
+    from recompact.environments import shell as sandbox
 
     (tmp_path / "printed.pdf").write_bytes(plain.pdf("by the office"))
     program = tmp_path / "soffice"

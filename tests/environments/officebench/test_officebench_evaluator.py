@@ -11,7 +11,7 @@ from officebench_states import finish_none, synthesize
 from officebench_support import TREE, needs_tree, tree
 
 from recompact.environments.officebench.evaluator import Case, allowed_values, evaluate
-from recompact.environments.officebench.testbed import Files
+from recompact.environments.officebench.testbed import files_of_testbed
 
 pytestmark = needs_tree
 
@@ -37,7 +37,7 @@ def test_verdicts_equal_those_expected(apps: str, tmp_path: Path) -> None:
         testbed.mkdir(parents=True)
         tree().lay_out(template, testbed)
         items = list(tree().subtask(template, number).items)
-        case = Case(Files(testbed), tree().template(template))
+        case = Case(files_of_testbed(testbed), tree().template(template))
         verdicts = {"untouched": evaluate(items, case)}
         finish_none(testbed)
         verdicts["finish_none"] = evaluate(items, case)

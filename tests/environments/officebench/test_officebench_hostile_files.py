@@ -21,7 +21,7 @@ from officebench_support import Player, needs_tree, playing, tree
 
 from recompact.environments.officebench.apps import APPS
 from recompact.environments.officebench.evaluator import Case, evaluate
-from recompact.environments.officebench.testbed import Files
+from recompact.environments.officebench.testbed import files_of_testbed
 from recompact.trajectory import Action
 
 pytestmark = needs_tree
@@ -182,7 +182,7 @@ def test_no_name_leads_out(player: Player, outside: Path, action: str, parameter
 def test_an_answer_is_not_written_through_a_link(player: Player, outside: Path) -> None:
     before = contents(outside)
     (player.testbed / "data" / "answer.txt").symlink_to(outside / "secret.txt")
-    assert "outside the testbed" in player.refused("system.finish_task", answer="gotcha")
+    assert "outside /testbed" in player.refused("system.finish_task", answer="gotcha")
     assert contents(outside) == before
 
 
@@ -199,7 +199,7 @@ def test_the_evaluator_reads_nothing_outside(player: Player, outside: Path) -> N
     (outside / "mail.eml").write_text(
         "From: a\nTo: b\nSubject: secret\nContent-Type: text/plain; charset=utf-8\n\nsecret\n"
     )
-    case = Case(Files(player.testbed), tree().template("1-4"))
+    case = Case(files_of_testbed(player.testbed), tree().template("1-4"))
     items: list[dict[str, Any]] = [
         {
             "function": "evaluate_contain",
@@ -283,7 +283,7 @@ def test_a_workbook_that_is_a_bomb_is_refused(player: Player, kind: str) -> None
     for action in ("read_file", "set_cell", "delete_cell", "convert_to_pdf"):
         player.refused(f"excel.{action}", **arguments_for(f"excel.{action}"))
     item = {"function": "evaluate_contain", "args": {"doc_type": "xlsx", "file": "data/own.xlsx", "keywords": ["x"]}}
-    assert evaluate([item], Case(Files(player.testbed), tree().template("1-4"))) == ["error"]
+    assert evaluate([item], Case(files_of_testbed(player.testbed), tree().template("1-4"))) == ["error"]
     assert time.monotonic() - started < 20
 
 

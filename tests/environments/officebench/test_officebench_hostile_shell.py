@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from officebench_support import TREE, Player, needs_bubblewrap, needs_tree, playing
 
-from recompact.environments.officebench.sandbox import Limits, Shell
+from recompact.environments.shell import Limits, Shell
 
 pytestmark = [needs_tree, needs_bubblewrap]
 
@@ -154,7 +154,7 @@ def test_the_answers_and_the_grader_are_not_there(player: Player) -> None:
 def test_a_place_among_the_programs_can_be_hidden(tmp_path: Path) -> None:
     """As the tree and recompact itself are, where they are installed below /usr."""
     (tmp_path / "testbed").mkdir()
-    shell = Shell.of_this_machine(False, Limits(), [Path("/usr/share")])
+    shell = Shell.of_this_machine(False, "/testbed", Limits(), hidden=[Path("/usr/share")])
     outcome = shell.run("ls /usr/share; touch /usr/share/new", tmp_path / "testbed")
     assert outcome.output.startswith("touch:")
     assert outcome.code
@@ -204,7 +204,7 @@ def test_ignoring_signals_does_not_help() -> None:
 def test_a_shell_without_bubblewrap_is_refused(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from recompact.environments.officebench import sandbox
+    from recompact.environments import shell as sandbox
 
     monkeypatch.setattr(sandbox, "find_bubblewrap", lambda: (None, "bubblewrap (bwrap) is not installed"))
     with playing("1-3/3") as player:

@@ -1,4 +1,4 @@
-"""Any chat model as an OpenAI-compatible server on loopback: Chat Completions, Responses and the list of models.
+"""Any chat model as a server on loopback: Chat Completions, Responses, Anthropic's Messages and the list of models.
 
 The same request gets the same bytes. The server counts what it received, can be slow, and can be told to fail.
 """
@@ -18,20 +18,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 from recompact.chat import Request
 from recompact.embedded.simulation import faults as faulty
 from recompact.embedded.simulation.faults import Faults
-from recompact.embedded.simulation.wire import (
-    chat_stream,
-    read_chat,
-    read_responses,
-    responses_stream,
-    write_chat,
-    write_responses,
-)
 from recompact.errors import InputError
+from recompact.gateway.wire.formats import CHAT, MESSAGES, RESPONSES, WireFormat
 from recompact.models import failures
 from recompact.models.protocol import ChatModel
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+_CONTENT = {"chat": "choices", "responses": "output", "messages": "content"}  # what an empty reply has nothing in
 
 Latency = float | Callable[[Request], float]
 
@@ -84,6 +79,7 @@ async def serve(
         app.router.add_get("/v1/models", handler.list_models)
         app.router.add_post("/v1/chat/completions", handler.chat)
         app.router.add_post("/v1/responses", handler.responses)
+        app.router.add_post("/v1/messages", handler.messages)
         app.router.add_route("*", "/{path:.*}", handler.no_such_path)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
@@ -140,18 +136,21 @@ class _Handler:
         return await _refuse(http, 404, "unknown_url", f"Invalid URL ({http.method} {http.path})")
 
     async def chat(self, http: web.Request) -> web.StreamResponse:
-        return await self._answer(http, "chat")
+        return await self._answer(http, CHAT)
 
     async def responses(self, http: web.Request) -> web.StreamResponse:
-        return await self._answer(http, "responses")
+        return await self._answer(http, RESPONSES)
 
-    async def _answer(self, http: web.Request, api: str) -> web.StreamResponse:
+    async def messages(self, http: web.Request) -> web.StreamResponse:
+        return await self._answer(http, MESSAGES)
+
+    async def _answer(self, http: web.Request, api: WireFormat) -> web.StreamResponse:
         if not self._let_in(http):
             return await _refuse(http, 401, "invalid_api_key", "Incorrect API key provided (simulated).")
         try:
             body = await http.json()
             name = str(body["model"])
-            request = read_chat(body) if api == "chat" else read_responses(body)
+            request = api.read(body)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return await _refuse(http, 400, "invalid_request", f"The request is not understood: {error!r}")
         if name not in self._models:
@@ -171,7 +170,7 @@ class _Handler:
         return response
 
     async def _deliver(
-        self, http: web.Request, api: str, name: str, request: Request, body: Any, kind: str | None
+        self, http: web.Request, api: WireFormat, name: str, request: Request, body: Any, kind: str | None
     ) -> tuple[int, web.StreamResponse]:
         """The status of the complete response (0 if it was cut off) and the response, with its fault applied."""
         from aiohttp import web
@@ -193,18 +192,19 @@ class _Handler:
             return status, await _refuse(http, status, code, str(failure), wait)
         if kind == "bad-arguments":
             reply = faulty.with_bad_arguments(reply, request)
-        answer = write_chat(name, request, reply) if api == "chat" else write_responses(name, request, reply)
+        answer = api.write(name, request, reply)
         if kind == "empty":
-            answer["choices" if api == "chat" else "output"] = []
+            answer[_CONTENT[api.name]] = []
         pieces = [json.dumps(answer).encode()]
         stream = bool(body.get("stream"))
         if stream:
-            pieces = list(chat_stream(answer, body) if api == "chat" else responses_stream(answer))
+            pieces = list(api.stream(answer, body))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream" if stream else "application/json"})
         return (200 if await faulty.send(http, response, pieces, kind, self._faults) else 0), response
 
     def _let_in(self, http: web.Request) -> bool:
-        return self._key is None or http.headers.get("Authorization") == f"Bearer {self._key}"
+        bearer = http.headers.get("Authorization", "").removeprefix("Bearer ")
+        return self._key is None or self._key in (bearer, http.headers.get("x-api-key"))
 
     def _note(self, event: str, digest: str, model: str, status: int) -> None:
         if self._record is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from recompact.environments.action_error import ActionError
 from recompact.environments.officebench.actions import intent_of
 from recompact.environments.officebench.apps import APPS
 from recompact.environments.officebench.apps.shell import SHELL
-from recompact.environments.officebench.errors import ActionError
 from recompact.environments.officebench.prompt import SWITCH, SYSTEM_APP
 from recompact.environments.protocol import Behaviour, Literals
 from recompact.trajectory import Action

@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recompact.environments.action_error import ActionError
 from recompact.environments.officebench import plain
 from recompact.environments.officebench.documents import (
     DOCUMENT,
@@ -26,9 +27,8 @@ from recompact.environments.officebench.documents import (
     document_text,
     open_document,
 )
-from recompact.environments.officebench.errors import ActionError
-from recompact.environments.officebench.sandbox import Limits, Shell
-from recompact.environments.officebench.testbed import TESTBED, Files
+from recompact.environments.officebench.testbed import TESTBED, files_of_testbed
+from recompact.environments.shell import Limits, Shell
 
 if TYPE_CHECKING:
     from openpyxl.cell.cell import Cell
@@ -70,7 +70,7 @@ def _by_office(data: bytes, suffix: str, office: Shell) -> bytes | None:
         if outcome.code:
             _log.warning("LibreOffice failed, so a plain PDF is written: %s", outcome.output.strip()[-300:])
             return None
-        return Files(directory).read("source.pdf")
+        return files_of_testbed(directory).read("source.pdf")
 
 
 def pages_to_document(pages: list[str]) -> bytes:

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recompact.chat import system, user
+from recompact.environments.action_error import ActionError
+from recompact.environments.files import empty, remove, size_of
 from recompact.environments.officebench.actions import Intent, intent_of
 from recompact.environments.officebench.apps import APPS
 from recompact.environments.officebench.apps.shell import SHELL
 from recompact.environments.officebench.apps.spec import App, Desk, check_arguments, shortened, without_quotes
-from recompact.environments.officebench.errors import ActionError
 from recompact.environments.officebench.evaluator import Case, evaluate
 from recompact.environments.officebench.prompt import (
     FINISH,
@@ -29,10 +30,10 @@ from recompact.environments.officebench.prompt import (
     system_prompt,
     task_message,
 )
-from recompact.environments.officebench.sandbox import Shell
-from recompact.environments.officebench.testbed import TEMPORARY, TESTBED, Files, empty, remove, size_of
+from recompact.environments.officebench.testbed import TESTBED, files_of_testbed
 from recompact.environments.officebench.tree import Subtask, TaskTree
 from recompact.environments.protocol import Observation, Opening
+from recompact.environments.shell import TEMPORARY, Shell
 from recompact.environments.snapshots.mask import VOLATILE
 from recompact.trajectory import Action, Score
 
@@ -63,7 +64,7 @@ class OfficeBenchEnvironment:
         self._shell = shell
         self.directory = Path(tempfile.mkdtemp(prefix="recompact-officebench-"))
         self._remove = weakref.finalize(self, remove, self.directory)
-        self._files = Files(self.directory / TESTBED)
+        self._files = files_of_testbed(self.directory / TESTBED)
         self._desk = Desk(self._files, subtask.now, shell, office)
         self._open: App | None = None
         self._ended = False

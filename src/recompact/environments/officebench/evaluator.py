@@ -16,6 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from recompact.environments.action_error import ActionError
+from recompact.environments.files import Files
 from recompact.environments.officebench.documents import (
     active_sheet,
     check_area,
@@ -27,8 +29,7 @@ from recompact.environments.officebench.documents import (
     read_mail,
     workbook_text,
 )
-from recompact.environments.officebench.errors import ActionError
-from recompact.environments.officebench.testbed import CALENDAR_LIMIT, MAIL_LIMIT, Files
+from recompact.environments.officebench.testbed import CALENDAR_LIMIT, MAIL_LIMIT, files_of_testbed
 
 if TYPE_CHECKING:
     from openpyxl.worksheet.worksheet import Worksheet
@@ -51,7 +52,7 @@ class Case:
         """A file that the agent never had in hand."""
         for pattern, directory in ((_REFERENCE, "reference"), (_UNTOUCHED, "testbed")):
             if found := pattern.fullmatch(path):
-                return Files(self.template / directory).read(found["path"])
+                return files_of_testbed(self.template / directory).read(found["path"])
         raise ValueError(f"{path} names neither a reference file nor one of the untouched testbed")
 
 

@@ -16,9 +16,10 @@ from recompact.environments.officebench.behaviour import behaviour_of, literals_
 from recompact.environments.officebench.conversion import office_of
 from recompact.environments.officebench.environment import OfficeBenchEnvironment
 from recompact.environments.officebench.prompt import ActionForm
-from recompact.environments.officebench.sandbox import Limits, Shell
+from recompact.environments.officebench.testbed import MOUNT
 from recompact.environments.officebench.tree import SPLITS, TaskTree
 from recompact.environments.protocol import Behaviour, Literals, Task
+from recompact.environments.shell import Limits, Shell
 from recompact.errors import InputError
 from recompact.trajectory import Action
 
@@ -52,7 +53,9 @@ class OfficeBenchSuite:
         self._tree = TaskTree.at(tasks)
         limits = replace(Limits(), seconds=float(shell_timeout))
         hidden = (self._tree.root, Path(__file__).resolve().parents[2])
-        self._shell = Shell.of_this_machine(unsafe_shell, limits, hidden)
+        self._shell = Shell.of_this_machine(
+            unsafe_shell, MOUNT, limits, readable=(Path("/etc/libreoffice"),), hidden=hidden
+        )
         self._office = office_of(self._shell) if libreoffice else None
         self._form: ActionForm = actions
         self._reminders = reminders

@@ -8,8 +8,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from recompact.environments.action_error import ActionError
 from recompact.environments.officebench.apps.spec import App, AppAction, Arguments, Desk, text
-from recompact.environments.officebench.errors import ActionError
 
 _LENGTH = 2_000
 _LARGEST = 10**100

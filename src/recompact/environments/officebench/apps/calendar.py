@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
+from recompact.environments.action_error import ActionError
 from recompact.environments.officebench.apps.spec import App, AppAction, Arguments, Desk, text
-from recompact.environments.officebench.errors import ActionError
 from recompact.environments.officebench.testbed import CALENDAR_LIMIT, plain_name
 
 if TYPE_CHECKING:

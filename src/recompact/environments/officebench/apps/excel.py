@@ -8,10 +8,10 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recompact.environments.action_error import ActionError
 from recompact.environments.officebench.apps.spec import App, AppAction, Arguments, Desk, index, text
 from recompact.environments.officebench.conversion import to_pdf
 from recompact.environments.officebench.documents import active_sheet, check_area, listing, open_workbook
-from recompact.environments.officebench.errors import ActionError
 
 if TYPE_CHECKING:
     from openpyxl.workbook import Workbook

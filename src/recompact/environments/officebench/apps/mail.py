@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from email.message import EmailMessage
 
+from recompact.environments.action_error import ActionError
 from recompact.environments.officebench.apps.spec import App, AppAction, Arguments, Desk, text
 from recompact.environments.officebench.documents import mail_text, read_mail
-from recompact.environments.officebench.errors import ActionError
 from recompact.environments.officebench.testbed import MAIL_LIMIT, plain_name
 
 _PREVIEW = 20

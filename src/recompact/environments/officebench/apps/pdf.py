@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from recompact.environments.action_error import ActionError
 from recompact.environments.officebench.apps.spec import App, AppAction, Arguments, Desk, text
 from recompact.environments.officebench.conversion import pages_to_document, pages_to_image
 from recompact.environments.officebench.documents import pdf_pages
-from recompact.environments.officebench.errors import ActionError
 
 
 def _read_file(desk: Desk, arguments: Arguments) -> str:

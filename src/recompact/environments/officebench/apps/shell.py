@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from recompact.environments.action_error import ActionError
 from recompact.environments.officebench.apps.spec import App, AppAction, Arguments, Desk, shortened, text
-from recompact.environments.officebench.errors import ActionError
 from recompact.environments.officebench.testbed import MOUNT
 
 SHOWN = 10_000

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from recompact.environments.officebench.errors import ActionError
-from recompact.environments.officebench.sandbox import Shell
-from recompact.environments.officebench.testbed import Files
+from recompact.environments.action_error import ActionError
+from recompact.environments.files import Files
 from recompact.environments.protocol import Behaviour
+from recompact.environments.shell import Shell
 
 Arguments = Mapping[str, Any]
 

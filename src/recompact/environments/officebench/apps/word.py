@@ -6,10 +6,10 @@ import ast
 import io
 from functools import cache
 
+from recompact.environments.action_error import ActionError
 from recompact.environments.officebench.apps.spec import App, AppAction, Arguments, Desk, text, without_quotes
 from recompact.environments.officebench.conversion import to_pdf
 from recompact.environments.officebench.documents import document_text, open_document
-from recompact.environments.officebench.errors import ActionError
 
 
 def _create_new_file(desk: Desk, arguments: Arguments) -> str:

@@ -1,8 +1,8 @@
 """Shell commands of an agent, shut in: the walls of every sandbox, limits on what they use, and an eye on the whole.
 
-A command sees the system's programs, the testbed and a directory for temporary files, both of its episode; it has no
-network and no variables of ours, and everything it started ends with it. Limits of the kernel hold for one process;
-processes, memory and disk of all together are watched from outside, and the command is killed when they are too many.
+A command sees the system's programs, the directory of its episode and one for temporary files; it has no network and no
+variables of ours, and everything it started ends with it. Limits of the kernel hold for one process; processes, memory
+and disk of all together are watched from outside, and the command is killed when they are too many.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recompact.environments.officebench.errors import ActionError
-from recompact.environments.officebench.testbed import MOUNT, TEMPORARY, size_of
+from recompact.environments.action_error import ActionError
+from recompact.environments.files import size_of
 from recompact.environments.process_tree import descendants, resident
 from recompact.environments.sandbox import Walls, enclosed, find_bubblewrap
+
+TEMPORARY = "tmp"
+"""The directory beside the one that a command runs in, which it sees as /tmp."""
 
 _POLL = 0.02  # seconds between two looks at a running command
 _CHUNK = 65_536
 _PATIENCE = 10.0  # seconds for the kernel to end what was killed
 _VARIABLES = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "TZ": "UTC"}
-_OFFICE = Path("/etc/libreoffice")
 
 
 @dataclass(frozen=True)
@@ -55,19 +57,27 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Shell:
-    """Runs commands in a directory. `refused` is the reason why it must not; `hidden` are places kept out of sight."""
+    """Runs commands in a directory, which they see as `mount`. `refused` is the reason why it must not; `readable` are
+    further places that they may read, and `hidden` those kept out of sight."""
 
     bubblewrap: str | None
+    mount: str
     limits: Limits = field(default_factory=Limits)
     refused: str = ""
+    readable: tuple[tuple[Path, str], ...] = ()
     hidden: tuple[Path, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)  # besides those that every command has
+    shared_memory: bool = False
 
     @staticmethod
-    def of_this_machine(unsafe: bool, limits: Limits, hidden: Sequence[Path] = ()) -> Shell:
+    def of_this_machine(
+        unsafe: bool, mount: str, limits: Limits, *, readable: Sequence[Path] = (), hidden: Sequence[Path] = ()
+    ) -> Shell:
         """Sandboxed where that is possible; otherwise refused, unless the user takes the risk."""
         program, problem = find_bubblewrap()
         refused = "" if program or unsafe else f"{problem}; unsafe_shell = true in [suite.options] does without"
-        return Shell(program, limits, refused, tuple(path.resolve() for path in hidden))
+        places = tuple((path.resolve(), str(path)) for path in readable if path.exists())
+        return Shell(program, mount, limits, refused, places, tuple(path.resolve() for path in hidden))
 
     def run(self, command: str, directory: Path) -> Outcome:
         """Run a command with `directory` as its working directory and the directory TEMPORARY beside it as /tmp."""
@@ -76,23 +86,21 @@ class Shell:
         temporary = directory.parent / TEMPORARY
         temporary.mkdir(exist_ok=True)
         limited = _limited(command, self.limits)
+        variables = _VARIABLES | dict(self.variables)
         if self.bubblewrap is None:
             own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(temporary), "TMPDIR": str(temporary)}
-            variables = _VARIABLES | own  # nothing else of ours: there may be keys
-            return _watched(limited, directory, variables, self.limits, sandboxed=False)
-        arguments = enclosed(self.bubblewrap, limited, self._walls(directory, temporary))
-        return _watched(arguments, directory, _VARIABLES, self.limits, sandboxed=True)
-
-    def _walls(self, directory: Path, temporary: Path) -> Walls:
-        return Walls(
-            MOUNT,
-            readable=[(_OFFICE, str(_OFFICE))] if _OFFICE.exists() else [],
-            writable=[(temporary, "/tmp"), (directory, MOUNT)],
+            # nothing else of ours: there may be keys
+            return _watched(limited, directory, variables | own, self.limits, sandboxed=False)
+        walls = Walls(
+            directory=self.mount,
+            readable=self.readable,
+            writable=((temporary, "/tmp"), (directory, self.mount)),
             hidden=self.hidden,
-            variables=_VARIABLES,
-            hostname="office",
-            shared_memory=False,
+            shared_memory=self.shared_memory,
+            variables=variables,
         )
+        arguments = enclosed(self.bubblewrap, limited, walls)
+        return _watched(arguments, directory, _VARIABLES, self.limits, sandboxed=True)
 
 
 def _limited(command: str, limits: Limits) -> list[str]:
@@ -100,7 +108,7 @@ def _limited(command: str, limits: Limits) -> list[str]:
     given_up = [
         "ulimit -c 0",
         f"ulimit -t {limits.cpu}",
-        f"ulimit -v {limits.memory // 1024}",
+        f"ulimit -d {limits.memory // 1024}",
         f"ulimit -f {limits.file // 512}",
         "ulimit -n 256",
     ]
@@ -212,5 +220,5 @@ def _excess(pid: int, directory: Path, limits: Limits) -> str:
     if sum(map(resident, processes)) > limits.memory:
         return f"it used more than {limits.memory:,} bytes of memory"
     if size_of(directory, limits.disk) > limits.disk:
-        return f"it filled the testbed with more than {limits.disk:,} bytes"
+        return f"it filled the disk with more than {limits.disk:,} bytes"
     return ""

@@ -1,4 +1,4 @@
-"""The server's side of the two wire formats: bodies to requests, and replies to bodies or streams of events."""
+"""OpenAI's two formats, Chat Completions and Responses."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from recompact.chat import Decoding, Message, Reply, Request, Role, ToolCall, To
 
 
 def _text(content: Any) -> str:
-    """A content as one text. It may come in parts, of which only texts are understood."""
+    """A content as one text. It may come in parts; of one that is no text its kind is kept."""
     if content is None or isinstance(content, str):
         return content or ""
-    return "".join(part["refusal"] if part.get("type") == "refusal" else part["text"] for part in content)
+    return "".join(_part(part) for part in content)
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    if part.get("type") == "refusal":
+        return str(part["refusal"])
+    return str(part["text"]) if "text" in part else f"[{part['type']}]"
 
 
 def _role(name: str) -> Role:
@@ -79,13 +85,13 @@ def read_responses(body: Mapping[str, Any]) -> Request:
 # ---- to the wire
 
 
-def _id(name: str, request: Request) -> str:
+def reply_id(name: str, request: Request) -> str:
     return sha256(f"{name}\n{request.digest}")[:24]
 
 
 def _calls(name: str, request: Request, reply: Reply) -> Iterator[tuple[str, str, str]]:
     for n, call in enumerate(reply.message.calls):
-        yield call.id or f"call_{_id(name, request)}_{n}", call.name, call.arguments
+        yield call.id or f"call_{reply_id(name, request)}_{n}", call.name, call.arguments
 
 
 def _usage(usage: Usage, read: str, written: str) -> dict[str, Any]:
@@ -110,7 +116,7 @@ def write_chat(name: str, request: Request, reply: Reply) -> dict[str, Any]:
         message |= {"content": message["content"] or None, "tool_calls": calls}
     finish = "length" if reply.finish == "length" else "tool_calls" if calls else "stop"
     return {
-        "id": f"chatcmpl-{_id(name, request)}",
+        "id": f"chatcmpl-{reply_id(name, request)}",
         "object": "chat.completion",
         "created": 0,
         "model": name,
@@ -120,7 +126,7 @@ def write_chat(name: str, request: Request, reply: Reply) -> dict[str, Any]:
 
 
 def write_responses(name: str, request: Request, reply: Reply) -> dict[str, Any]:
-    own = _id(name, request)
+    own = reply_id(name, request)
     status = "incomplete" if reply.finish == "length" else "completed"
     output: list[dict[str, Any]] = []
     if reply.message.content or not reply.message.calls:
@@ -151,11 +157,11 @@ def write_responses(name: str, request: Request, reply: Reply) -> dict[str, Any]
 # ---- the same, as a stream of events
 
 
-def _event(value: Mapping[str, Any], named: bool = False) -> bytes:
+def event(value: Mapping[str, Any], named: bool = False) -> bytes:
     return (f"event: {value['type']}\n" if named else "").encode() + f"data: {json.dumps(value)}\n\n".encode()
 
 
-def _slices(text: str, size: int = 80) -> list[str]:
+def slices(text: str, size: int = 80) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
@@ -164,28 +170,28 @@ def chat_stream(completion: Mapping[str, Any], body: Mapping[str, Any]) -> Itera
     head = {key: completion[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
 
     def chunk(delta: Mapping[str, Any], finish: str | None = None) -> bytes:
-        return _event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+        return event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
     for choice in completion["choices"]:
         message = choice["message"]
         yield chunk({"role": "assistant", "content": ""})
         for key in ("content", "refusal"):
-            yield from (chunk({key: piece}) for piece in _slices(message[key] or ""))
+            yield from (chunk({key: piece}) for piece in slices(message[key] or ""))
         for n, call in enumerate(message.get("tool_calls", ())):
             function = {"name": call["function"]["name"], "arguments": ""}
             yield chunk({"tool_calls": [{**call, "index": n, "function": function}]})
-            for piece in _slices(call["function"]["arguments"]):
+            for piece in slices(call["function"]["arguments"]):
                 yield chunk({"tool_calls": [{"index": n, "function": {"arguments": piece}}]})
         yield chunk({}, choice["finish_reason"])
     if (body.get("stream_options") or {}).get("include_usage"):
-        yield _event({**head, "choices": [], "usage": completion["usage"]})
+        yield event({**head, "choices": [], "usage": completion["usage"]})
     yield b"data: [DONE]\n\n"
 
 
 def responses_stream(response: Mapping[str, Any]) -> Iterator[bytes]:
     """A response as its events, numbered."""
-    for number, event in enumerate(_response_events(response)):
-        yield _event({**event, "sequence_number": number}, named=True)
+    for number, each in enumerate(_response_events(response)):
+        yield event({**each, "sequence_number": number}, named=True)
 
 
 def _response_events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -200,7 +206,7 @@ def _response_events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield from _part_events(at | {"content_index": 0}, item["content"][0])
         else:
             kind = "response.function_call_arguments"
-            yield from ({"type": f"{kind}.delta", **at, "delta": piece} for piece in _slices(item["arguments"]))
+            yield from ({"type": f"{kind}.delta", **at, "delta": piece} for piece in slices(item["arguments"]))
             yield {"type": f"{kind}.done", **at, "name": item["name"], "arguments": item["arguments"]}
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
     yield {"type": f"response.{response['status']}", "response": response}
@@ -211,6 +217,6 @@ def _part_events(at: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[dic
     kind = "response.refusal" if key == "refusal" else "response.output_text"
     more: dict[str, Any] = {} if key == "refusal" else {"logprobs": []}
     yield {"type": "response.content_part.added", **at, "part": {**part, key: ""}}
-    yield from ({"type": f"{kind}.delta", **at, "delta": piece, **more} for piece in _slices(part[key]))
+    yield from ({"type": f"{kind}.delta", **at, "delta": piece, **more} for piece in slices(part[key]))
     yield {"type": f"{kind}.done", **at, key: part[key], **more}
     yield {"type": "response.content_part.done", **at, "part": part}

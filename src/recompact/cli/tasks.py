@@ -1,0 +1,109 @@
+"""`recompact tasks`: tasks as folders, for the suite `workspace`: list them, and add one from a git repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.environments.workspace.folder import TaskFolder, folders_below
+from recompact.environments.workspace.repository import add_repository
+from recompact.errors import InputError
+from recompact.tables import Column, Table
+
+_tasks = click.option(
+    "--tasks", "root", type=click.Path(path_type=Path), default=Path("tasks"), show_default=True, help="Where they lie."
+)
+
+
+@click.group(help='List and add tasks of the suite "workspace": folders with an instruction, files and a check.')
+def command() -> None:
+    pass
+
+
+@command.command(name="list")
+@_tasks
+@json_option
+def list_tasks(root: Path, as_json: bool) -> None:
+    """List the tasks below a directory; a mistake in one of them is named."""
+    folders = folders_below(root)
+    if as_json:
+        print_json([_described(folder) for folder in folders])
+    elif folders:
+        heads = (Column("id", "task", fold=True), Column("split", "split"), Column("check", "check", fold=True))
+        print_tables([Table("", heads, tuple((each.id, each.split, each.check.command) for each in folders))])
+    else:
+        say(f"There are no tasks in {root}. Add one: recompact tasks add NAME --repo …")
+
+
+@command.command()
+@click.argument("name")
+@click.option("--repo", required=True, help="A repository: a directory, or what `git clone` takes.")
+@click.option("--commit", required=True, help="The commit that the workspace begins with.")
+@click.option("--check", required=True, help="The command that judges: exit code 0 is success.")
+@click.option("--instruction", help="What the agent is told.")
+@click.option("--instruction-file", type=click.Path(path_type=Path), help="A file with what the agent is told.")
+@click.option("--split", default="train", show_default=True)
+@click.option("--group", "groups", multiple=True, metavar="KEY=VALUE", help="What results are broken down by.")
+@click.option("--protect", multiple=True, help="A path that the check sees as it was; those it names are anyway.")
+@_tasks
+@json_option
+def add(
+    name: str,
+    repo: str,
+    commit: str,
+    check: str,
+    instruction: str | None,
+    instruction_file: Path | None,
+    split: str,
+    groups: tuple[str, ...],
+    protect: tuple[str, ...],
+    root: Path,
+    as_json: bool,
+) -> None:
+    """Make a task of one commit of a git repository."""
+    if (instruction is None) == (instruction_file is None):
+        raise click.UsageError("say what the agent is told: --instruction TEXT or --instruction-file FILE.")
+    folder = add_repository(
+        root,
+        name,
+        repo=repo,
+        commit=commit,
+        instruction=instruction if instruction_file is None else _read(instruction_file),  # type: ignore[arg-type]
+        check=check,
+        split=split,
+        groups=dict(_pair(group) for group in groups),
+        protected=protect,
+    )
+    if as_json:
+        print_json(_described(folder))
+        return
+    protected = ", ".join(folder.check.protected) or "nothing: the agent can change all that it uses"
+    say(f"{folder.path} is a task now. Its check is `{folder.check.command}`; protected from the agent: {protected}.")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    if not key or not value:
+        raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--group")
+    return key, value
+
+
+def _described(folder: TaskFolder) -> dict[str, object]:
+    return {
+        "id": folder.id,
+        "path": str(folder.path),
+        "split": folder.split,
+        "groups": dict(folder.groups),
+        "instruction": folder.instruction,
+        "check": folder.check.command,
+        "protected": list(folder.check.protected),
+    }

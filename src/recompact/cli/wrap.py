@@ -1,0 +1,109 @@
+"""`recompact wrap`: run any agent once behind the gateway, under a budget and with a template of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from recompact.cli.console import json_option, print_json, say
+
+if TYPE_CHECKING:
+    from recompact.config import Config
+    from recompact.trajectory import Trajectory
+
+
+@click.command(name="wrap", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("agent", nargs=-1, required=True)
+@click.option("--budget", type=click.IntRange(min=1), help="Tokens of history before a compaction.")
+@click.option("--template", help="A template directory, such as an adapted one.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where the transcript goes (default: NAME.jsonl).")
+@json_option
+def command(
+    config: Path, agent: tuple[str, ...], budget: int | None, template: str | None, out: Path | None, as_json: bool
+) -> None:
+    """Run an agent here, with your rights, with the model and the compaction of CONFIG.
+
+    Write the agent's command after --, as in: recompact wrap --budget 8192 mine.toml -- codex exec "Fix the tests". It
+    must ask its model at OPENAI_BASE_URL or ANTHROPIC_BASE_URL; {url} in its arguments is the gateway's address.
+    """
+    from recompact.config import load_config
+    from recompact.errors import InputError
+    from recompact.gateway.settings import KEY
+
+    agent = agent[1:] if agent[0] == "--" else agent
+    if not agent:
+        raise click.UsageError("write the agent's command after --.")
+    name = f"wrap-{datetime.now():%Y%m%d-%H%M%S-%f}"
+    target = out or Path(f"{name}.jsonl")
+    if target.exists():
+        raise InputError(f"{target} is there already: name another file with --out")
+    loaded = load_config(config)
+    compressor = replace(
+        loaded.compressor,
+        budget=budget or loaded.compressor.budget,
+        template=str(Path(template).resolve()) if template else loaded.compressor.template,
+    )
+    dummies = {model.key_env: KEY for model in loaded.models.values()}  # the gateway has the keys, the agent has none
+    settings = replace(loaded.agent, command=agent, profile=None, variables={**dummies, **loaded.agent.variables})
+    trajectory = asyncio.run(_run(replace(loaded, compressor=compressor, agent=settings), name, agent))
+    from recompact.gateway.wrapping import transcript
+
+    with target.open("x", encoding="utf-8") as file:
+        for message in transcript(trajectory):
+            file.write(json.dumps(message, ensure_ascii=False) + "\n")
+    if as_json:
+        print_json(_described(trajectory, target, name))
+    else:
+        _print(trajectory, target)
+    if trajectory.ending != "finished":
+        raise SystemExit(1)
+
+
+async def _run(config: Config, name: str, agent: tuple[str, ...]) -> Trajectory:
+    from recompact.collection import trajectory_unit
+    from recompact.environments.protocol import Task
+    from recompact.gateway.wrapping import WrappedAgent
+    from recompact.store.records import read_trajectory
+    from recompact.study import open_study
+
+    task = Task(name, shlex.join(agent))
+    settings = replace(config.agent.settings(config.directory), in_place=Path.cwd())
+    async with open_study(config, name, suite=WrappedAgent(settings, task)) as study:
+        unit = trajectory_unit(study, f"wrap/{name}", task, phase="wrap", snapshots=False)
+        await study.complete("wrap", "trajectory", [unit])
+        return read_trajectory(study.store, unit.name)
+
+
+def _described(trajectory: Trajectory, target: Path, name: str) -> dict[str, object]:
+    compactions = [
+        {"step": each.step, "before": each.pre.size, "after": each.post.size} for each in trajectory.boundaries
+    ]
+    return {
+        "run": name,
+        "transcript": str(target),
+        "ending": trajectory.ending,
+        "error": trajectory.error,
+        "steps": trajectory.steps,
+        "compactions": compactions,
+        "usage": {role: usage.to_json() for role, usage in trajectory.usage.items()},
+    }
+
+
+def _print(trajectory: Trajectory, target: Path) -> None:
+    from recompact.texts import counted
+
+    say("")
+    for each in trajectory.boundaries:
+        say(f"before step {each.step + 1}: {each.pre.size:,} tokens of history became {each.post.size:,}")
+    compactions = counted(len(trajectory.boundaries), "compaction")
+    say(f"{counted(trajectory.steps, 'step')}, {compactions}; {trajectory.ending}. Transcript: {target}")
+    if trajectory.error:
+        say(trajectory.error)

@@ -1,0 +1,84 @@
+"""The check of a task: it judges a copy of the final workspace, where no agent can reach it any more."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from recompact.environments.files import remove
+from recompact.environments.shell import TEMPORARY, Outcome, Shell
+from recompact.environments.snapshots.directory import archive, unpack
+from recompact.environments.workspace.folder import CHECK, MOUNT, TaskFolder
+from recompact.trajectory import Score
+
+CHECK_MOUNT = f"/{CHECK}"
+_WORKSPACE = "workspace"
+_ANSWER = "answer.txt"
+
+
+class CheckFailed(Exception):
+    """The check gave no verdict."""
+
+
+def judge(folder: TaskFolder, workspace: Path, answer: str, shell: Shell) -> Score:
+    """Run the task's check. What it prints is not kept: a score is recorded, and shown to models."""
+    scratch = Path(tempfile.mkdtemp(prefix="recompact-check-"))
+    try:
+        directory = scratch / _WORKSPACE
+        unpack(archive(workspace, folder.limits.disk), directory)
+        os.chmod(directory, 0o700)
+        folder.put_back(directory)
+        temporary = scratch / TEMPORARY
+        temporary.mkdir()
+        (temporary / _ANSWER).write_text(answer, encoding="utf-8", errors="replace")
+        return _score(folder, _shell_of(folder, shell, temporary).run(folder.check.command, directory))
+    finally:
+        remove(scratch)
+
+
+def _shell_of(folder: TaskFolder, shell: Shell, temporary: Path) -> Shell:
+    """The agent's shell, with the check in sight, and with its own time."""
+    limits = replace(folder.limits, seconds=folder.check.seconds, cpu=max(1, round(folder.check.seconds)))
+    own = folder.path / CHECK
+    shut_in = shell.bubblewrap is not None
+    variables = {
+        **shell.variables,
+        "CHECK": CHECK_MOUNT if shut_in else str(own),
+        "WORKSPACE": MOUNT if shut_in else str(temporary.parent / _WORKSPACE),
+        "ANSWER_FILE": f"/tmp/{_ANSWER}" if shut_in else str(temporary / _ANSWER),
+    }
+    readable = (*shell.readable, *([(own, CHECK_MOUNT)] if own.is_dir() else []))
+    return replace(shell, limits=limits, readable=readable, variables=variables)
+
+
+def _score(folder: TaskFolder, outcome: Outcome) -> Score:
+    if outcome.stopped:
+        return Score.of(False, reason=f"the check was stopped: {outcome.stopped}")
+    if folder.check.verdict == "exit":
+        return Score.of(outcome.code == 0, exit_code=outcome.code)
+    lines = [line for line in outcome.output.splitlines() if line.strip()]
+    try:
+        return _read(json.loads(lines[-1]))
+    except (ValueError, IndexError, KeyError, TypeError, RecursionError) as error:
+        if outcome.code:
+            return Score.of(False, reason=f"the check ended with exit code {outcome.code} and no score")
+        raise CheckFailed(
+            f"the check of task {folder.id} must print its score as JSON in its last line, a number from 0 to 1 or"
+            f' {{"score": …}}, and did not ({type(error).__name__})'
+        ) from None
+
+
+def _read(data: Any) -> Score:
+    table = data if isinstance(data, dict) else {"score": data}
+    value = table["score"]
+    if isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError("a score lies between 0 and 1")
+    success = table.get("success", value >= 1)
+    details = {key: each for key, each in table.items() if key not in ("score", "success")}
+    return Score(bool(success), float(value), details)

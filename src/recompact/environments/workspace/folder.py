@@ -1,0 +1,198 @@
+"""A task on disk: `task.toml`, the `files/` that its workspace begins with, and the `check/` that judges it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shutil
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from recompact.environments.files import Files
+from recompact.environments.shell import Limits
+from recompact.errors import InputError
+
+FILE, FILES, CHECK = "task.toml", "files", "check"
+"""What a task's folder consists of; the last two may be missing."""
+
+MOUNT = "/workspace"
+"""Where an agent sees its workspace."""
+
+Verdict = Literal["exit", "json"]
+"""How a check tells its verdict: by its exit code, or by the JSON in the last line that it prints."""
+
+DEFAULT_LIMITS = Limits(seconds=60.0, cpu=60, memory=2 * 1024**3, processes=128, disk=256 * 1024**2)
+_ID = re.compile(r"[\w.+-]+(/[\w.+-]+)*")
+
+
+@dataclass(frozen=True)
+class CheckSpec:
+    """[check]: the command that judges, and the paths of the workspace that are put back before it does."""
+
+    command: str
+    verdict: Verdict = "exit"
+    protected: tuple[str, ...] = ()
+    seconds: float = 300.0
+
+
+@dataclass(frozen=True)
+class TaskFolder:
+    """One task."""
+
+    id: str
+    path: Path
+    instruction: str
+    check: CheckSpec
+    split: str = "train"
+    groups: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits = DEFAULT_LIMITS
+
+    def lay_out(self, directory: Path) -> None:
+        """Copy the files into a workspace, as the agent's own: it may change each of them."""
+        directory.mkdir(parents=True, exist_ok=True)
+        source = self.path / FILES
+        if source.is_dir():
+            copy_tree(source, directory)
+
+    def put_back(self, directory: Path) -> None:
+        """Make the protected paths of a workspace what they were at the beginning, whatever stands there now."""
+        for name in self.check.protected:
+            _put_back(self.path / FILES, directory, name)
+
+
+def folders_below(root: Path) -> tuple[TaskFolder, ...]:
+    """All tasks below a directory, in the order of their names."""
+    if not root.is_dir():
+        raise InputError(f"there is no directory {root} with tasks in it: each is a folder with a {FILE}")
+    return tuple(read_folder(path, path.relative_to(root).as_posix()) for path in sorted(_folders(root)))
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    for place, directories, names in os.walk(root):
+        if FILE in names and Path(place) != root:
+            directories.clear()  # what lies in a task is its own, whatever it is called
+            yield Path(place)
+
+
+def read_folder(path: Path, id: str) -> TaskFolder:
+    """The task in a folder; a mistake in its `task.toml` is named with the key."""
+    file = path / FILE
+    if not _ID.fullmatch(id):
+        raise InputError(f"{path}: a task is named by letters, digits and . _ - +, since its name becomes its id")
+    try:
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{file} cannot be read: {error}") from None
+    _known(data, ("instruction", "split", "groups", "check", "limits"), file)
+    check = data.get("check")
+    if not isinstance(check, dict):
+        raise InputError(f"{file}: the table [check] with its command is missing")
+    groups = _table(data, "groups", file)
+    return TaskFolder(
+        id,
+        path.resolve(),
+        _text(data, "instruction", file),
+        _check(check, path, file),
+        _text(data, "split", file, "train"),
+        {key: _text(groups, key, file) for key in groups},
+        _limits(_table(data, "limits", file), file),
+    )
+
+
+def _check(data: Mapping[str, Any], path: Path, file: Path) -> CheckSpec:
+    _known(data, tuple(each.name for each in fields(CheckSpec)), file, "check.")
+    verdict = _text(data, "verdict", file, "exit")
+    if verdict not in get_args(Verdict):
+        raise InputError(f"{file}: check.verdict = {verdict!r} is none of {', '.join(get_args(Verdict))}")
+    protected = data.get("protected", [])
+    if not isinstance(protected, list) or not all(isinstance(each, str) for each in protected):
+        raise InputError(f"{file}: check.protected must be a list of paths below {FILES}/")
+    for name in protected:
+        if not _is_below(name) or not (path / FILES / name).exists():
+            raise InputError(f"{file}: check.protected names {name!r}, which is not there below {FILES}/")
+    seconds = _number(data, "seconds", file, CheckSpec.seconds)
+    return CheckSpec(_text(data, "command", file), "json" if verdict == "json" else "exit", tuple(protected), seconds)
+
+
+def _limits(data: Mapping[str, Any], file: Path) -> Limits:
+    names = tuple(each.name for each in fields(Limits))
+    _known(data, names, file, "limits.")
+    numbers: dict[str, Any] = {name: _number(data, name, file, 0) for name in data}
+    return replace(DEFAULT_LIMITS, **{n: value if n == "seconds" else int(value) for n, value in numbers.items()})
+
+
+def _known(data: Mapping[str, Any], names: Collection[str], file: Path, table: str = "") -> None:
+    for key in data:
+        if key not in names:
+            near = difflib.get_close_matches(key, names, 1, 0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+            raise InputError(f"{file}: there is no key {table}{key}; {hint}")
+
+
+def _table(data: Mapping[str, Any], key: str, file: Path) -> Mapping[str, Any]:
+    value = data.get(key, {})
+    if not isinstance(value, dict):
+        raise InputError(f"{file}: {key} must be a table")
+    return value
+
+
+def _text(data: Mapping[str, Any], key: str, file: Path, default: str | None = None) -> str:
+    value = data.get(key, default)
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{file}: {key} must be a text" + (" and is missing" if value is None else ""))
+    return value
+
+
+def _number(data: Mapping[str, Any], key: str, file: Path, default: float) -> float:
+    value = data.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or (key in data and not 0 < value < 1e18):
+        raise InputError(f"{file}: {key} must be a number above zero")
+    return float(value)
+
+
+def _is_below(name: str) -> bool:
+    return bool(name) and not name.startswith("/") and ".." not in name.split("/")
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """A copy with links as links, in which the owner may write everywhere."""
+    shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+    for place, directories, names in os.walk(target):
+        for name in (*directories, *names):
+            path = Path(place, name)
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode | (0o700 if path.is_dir() else 0o600))
+
+
+def _put_back(original: Path, workspace: Path, name: str) -> None:
+    """Nothing on the way may be a link: it would lead what is written somewhere else."""
+    place = workspace
+    *above, last = [part for part in name.split("/") if part not in ("", ".")]
+    for part in above:
+        place /= part
+        if place.is_symlink() or not place.is_dir():
+            _remove(place)
+            place.mkdir()
+        place.chmod(0o700)
+    place /= last
+    _remove(place)
+    source = original.joinpath(*above, last)
+    if source.is_dir():
+        copy_tree(source, place)
+    else:
+        shutil.copy2(source, place, follow_symlinks=False)
+
+
+def _remove(place: Path) -> None:
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    else:
+        place.unlink(missing_ok=True)
+
+
+def files_of(workspace: Path) -> Files:
+    return Files(workspace, MOUNT)

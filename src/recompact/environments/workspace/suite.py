@@ -1,0 +1,75 @@
+"""The suite of the tasks in a directory. Options are those of [suite.options]; docs/workspace.md explains them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from recompact.environments.protocol import Task
+from recompact.environments.shell import Shell
+from recompact.environments.workspace.environment import WorkspaceEnvironment
+from recompact.environments.workspace.folder import DEFAULT_LIMITS, MOUNT, TaskFolder, folders_below
+from recompact.errors import InputError
+
+
+class WorkspaceSuite:
+    """A `Suite`. `config_directory` is where relative paths start from."""
+
+    def __init__(
+        self,
+        tasks: str | Path = "tasks",
+        *,
+        readable: Sequence[str] = (),
+        path: Sequence[str] = (),
+        unsafe_shell: bool = False,
+        config_directory: Path = Path(),
+    ) -> None:
+        self._root = (config_directory / Path(tasks).expanduser()).resolve()
+        places = [config_directory / Path(place).expanduser() for place in readable]
+        if missing := [str(place) for place in places if not place.exists()]:
+            raise InputError(f"suite 'workspace': readable names {missing[0]}, which is not there")
+        # Neither the tasks with their checks nor the harness is to be found by a command of an agent.
+        hidden = (self._root, Path(__file__).resolve().parents[2])
+        shell = Shell.of_this_machine(unsafe_shell, MOUNT, DEFAULT_LIMITS, readable=places, hidden=hidden)
+        if shell.refused:
+            raise InputError(f"suite 'workspace' needs a sandbox: {shell.refused}")
+        system_path = "/usr/local/bin:/usr/bin:/bin"
+        variables = {"PATH": ":".join((*path, system_path))} if path else {}
+        self._shell = replace(shell, variables=variables, shared_memory=True)
+
+    @property
+    def name(self) -> str:
+        return "workspace"
+
+    @cached_property
+    def folders(self) -> dict[str, TaskFolder]:
+        """The tasks by their ids."""
+        return {folder.id: folder for folder in folders_below(self._root)}
+
+    def splits(self) -> Sequence[str]:
+        return tuple(sorted({folder.split for folder in self.folders.values()}))
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        if split not in self.splits():
+            names = ", ".join(self.splits()) or "none: it has no tasks"
+            raise InputError(f"suite 'workspace' has no split {split!r} in {self._root}: there are {names}")
+        return [
+            Task(folder.id, folder.instruction, dict(folder.groups))
+            for folder in self.folders.values()
+            if folder.split == split
+        ]
+
+    def environment(self, task: Task) -> WorkspaceEnvironment:
+        folder = self.folder(task)
+        return WorkspaceEnvironment(folder, self.shell(folder))
+
+    def folder(self, task: Task) -> TaskFolder:
+        if task.id not in self.folders:
+            raise InputError(f"suite 'workspace' has no task {task.id!r} in {self._root}")
+        return self.folders[task.id]
+
+    def shell(self, folder: TaskFolder) -> Shell:
+        """Where commands of a task run."""
+        return replace(self._shell, limits=folder.limits)

@@ -1,0 +1,439 @@
+"""An agent that we do not own as an episode: what it asks its model is answered by the rollout, step by step.
+
+The rollout's model is the agent's model, and its environment is everything else: the agent's program, its tools and its
+workspace. An action is delivered as the model's reply; what the agent sends back with its next request is the
+observation. So contexts, compactions, journal and records are those of every other episode. A boundary is restored by
+starting the program again and delivering the recorded actions while its tools run again; what differs ends the branch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from recompact.chat import Message, Request, ToolCall, Usage, canonical
+from recompact.environments.protocol import (
+    AsyncAsk,
+    Behaviour,
+    EnvironmentFailed,
+    Literals,
+    Observation,
+    Opening,
+    Task,
+)
+from recompact.environments.shell import Shell
+from recompact.environments.snapshots.mask import VOLATILE, excerpts, masker
+from recompact.environments.workspace.check import CheckFailed, judge
+from recompact.environments.workspace.folder import TaskFolder
+from recompact.environments.workspace.suite import WorkspaceSuite
+from recompact.gateway.manifest import Manifest, difference
+from recompact.gateway.process import AgentProcess, Quarters, sandbox_for
+from recompact.gateway.server import Exchange, Gateway
+from recompact.gateway.settings import SIDE_CALLS, AgentSettings
+from recompact.gateway.steadying import Steadying
+from recompact.gateway.threads import Thread, Threads
+from recompact.trajectory import Action, Score, Snapshot
+
+STRATEGY = "agent"
+"""Snapshots of agents: what they did, to be done again."""
+
+SIDE = "side"
+"""The role of calls that are no part of an agent's main conversation."""
+
+_LOOK = 0.25  # seconds between two looks at what an agent uses
+_DISK_LOOK = 2.0
+_REPEATS = 20  # times that an agent may send the same request again
+_REVIVALS = 2  # times that an agent that was killed is brought back
+
+_log = logging.getLogger(__name__)
+
+
+class AgentSuite:
+    """The tasks of a workspace suite, played by an agent that is a command."""
+
+    def __init__(self, suite: WorkspaceSuite, settings: AgentSettings) -> None:
+        sandbox_for(settings)  # which refuses what this machine cannot do
+        Steadying(settings.replace, settings.ids)
+        self.suite, self.settings = suite, settings
+
+    @property
+    def name(self) -> str:
+        return self.suite.name
+
+    async def tasks(self, split: str) -> Sequence[Task]:
+        return self.suite.tasks(split)
+
+    def episode(self, task: Task, ask: AsyncAsk | None = None) -> AgentEpisode:
+        folder = self.suite.folder(task)
+        return AgentEpisode(self.settings, task, FolderGround(folder, self.suite.shell(folder)), ask)
+
+    async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
+        return None
+
+    async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
+        return None
+
+
+class Ground(Protocol):
+    """What an agent works on, and how what became of it is judged."""
+
+    def lay_out(self, workspace: Path) -> None: ...
+
+    def judge(self, workspace: Path, answer: str) -> Score: ...
+
+
+@dataclass(frozen=True)
+class FolderGround:
+    """A task that is a folder."""
+
+    folder: TaskFolder
+    shell: Shell
+
+    def lay_out(self, workspace: Path) -> None:
+        self.folder.lay_out(workspace)
+
+    def judge(self, workspace: Path, answer: str) -> Score:
+        return judge(self.folder, workspace, answer, self.shell)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One action of an agent: what came back, and what it changed in the workspace."""
+
+    action: Action
+    observation: str
+    change: Mapping[str, str]
+
+    def to_json(self) -> list[Any]:
+        return [self.action.to_json(), self.observation, dict(self.change)]
+
+    @staticmethod
+    def from_json(data: list[Any]) -> Entry:
+        return Entry(Action.from_json(data[0]), data[1], data[2])
+
+
+class _KilledError(Exception):
+    """Somebody killed the agent's process."""
+
+
+class AgentEpisode:
+    """One run of an agent on one task."""
+
+    def __init__(self, settings: AgentSettings, task: Task, ground: Ground, ask: AsyncAsk | None) -> None:
+        self._settings, self._task, self._ground, self._ask = settings, task, ground, ask
+        self._what = f"task {task.id}"
+        mask = masker((*VOLATILE, *settings.mask))
+        assert mask is not None
+        self._mask = mask
+        self.changes: Counter[str] = Counter()
+        self.masked: list[tuple[str, str]] = []  # of a replay: where it was the same only after masking
+        self._usage: dict[str, Usage] = {}
+        self._sides: dict[str, list[Message]] = {}  # the replies to side calls, by thread
+        self._recorded_sides: Mapping[str, list[Message]] = {}  # those of the run that is replayed
+        self._log: list[Entry] = []
+        self._answer = ""
+        self._revivals = 0
+        self._quarters: Quarters | None = None
+        self._process: AgentProcess | None = None
+        self._gateway: Gateway | None = None
+        self._first: tuple[Message, ...] = ()
+        self._pending: Exchange | None = None
+
+    @property
+    def usage(self) -> Mapping[str, Usage]:
+        return self._usage
+
+    # -- the verbs -----------------------------------------------------------------------------------------------
+
+    def expect(self, snapshot: Snapshot) -> None:
+        """Know, before the start, where the episode will be brought: an agent may make side calls at once."""
+        sides = _document(snapshot)["sides"]
+        self._recorded_sides = {
+            name: [Message.from_json(message) for message in messages] for name, messages in sides.items()
+        }
+
+    async def start(self) -> Opening:
+        await self._begin()
+        assert self._pending is not None
+        return Opening(self._first, self._pending.request.tools, text_actions=True)
+
+    async def step(self, action: Action) -> Observation:
+        for _ in range(_REVIVALS + 1):
+            try:
+                return await self._step(action)
+            except _KilledError as error:
+                if self._revivals >= _REVIVALS:
+                    raise EnvironmentFailed(f"{self._what}: {error}") from None
+                self._revivals += 1
+                _log.warning("%s: %s; it is started again", self._what, error)
+                await self._revive()
+        raise AssertionError("the last attempt returns or raises")
+
+    async def score(self) -> Score:
+        assert self._quarters is not None
+        await self._stop()  # whatever it left behind must not change what is judged
+        try:
+            return await asyncio.to_thread(self._ground.judge, self._quarters.workspace, self._answer)
+        except CheckFailed as error:
+            raise EnvironmentFailed(f"{self._what}: {error}") from None
+
+    async def snapshot(self) -> Snapshot:
+        data = {
+            "first": [message.to_json() for message in self._first],
+            "entries": [entry.to_json() for entry in self._log],
+            "sides": {name: [m.to_json() for m in messages] for name, messages in sorted(self._sides.items())},
+        }
+        return Snapshot(STRATEGY, canonical(data).encode("utf-8", "surrogatepass"))
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Deliver what was recorded, and compare what comes back; only a fresh episode can be brought there."""
+        self.expect(snapshot)
+        data = _document(snapshot)
+        self._compare_first([Message.from_json(message) for message in data["first"]])
+        await self._replay([Entry.from_json(entry) for entry in data["entries"]])
+
+    async def close(self) -> None:
+        await self._stop()
+        if self._quarters is not None:
+            await asyncio.to_thread(self._quarters.remove)
+            self._quarters = None
+
+    # -- running it ----------------------------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        """Start the agent in a fresh workspace, and wait for its first request."""
+        if self._quarters is None:
+            self._quarters = Quarters.new()
+        await asyncio.to_thread(self._ground.lay_out, self._quarters.workspace)
+        self._manifest = Manifest(self._quarters.workspace, self._settings.ignore)
+        await asyncio.to_thread(self._manifest.change)
+        self._steadying = Steadying(self._settings.replace, self._settings.ids)
+        self._threads = Threads(self._mask)
+        self._arrivals: asyncio.Queue[Exchange | BaseException] = asyncio.Queue()
+        self._exchanges: dict[str, Exchange] = {}
+        self._asking: set[asyncio.Task[None]] = set()
+        self._side_calls = 0
+        self._next_look = self._next_disk_look = time.monotonic() + _LOOK
+        self._calls = 0
+        self._sides = {}
+        self._gateway = Gateway(self._arrive, self._misused)
+        self._process = await AgentProcess.start(self._settings, self._quarters, self._task.text)
+        await self._gateway.listen(self._process.listener)
+        arrival = await self._arrival("its first request")
+        if arrival is None:
+            raise self._failed("it ended before it asked its model for anything")
+        self._pending = arrival
+        self._first = tuple(self._steadied(message) for message in arrival.request.messages)
+
+    async def _stop(self) -> None:
+        process, self._process = self._process, None
+        gateway, self._gateway = self._gateway, None
+        self._pending = None
+        if process is None:
+            return
+        for task in self._asking:
+            task.cancel()
+        await asyncio.gather(*self._asking, return_exceptions=True)
+        try:
+            await process.end()
+        finally:
+            if gateway is not None:
+                await gateway.close()
+            process.listener.close()
+
+    async def _revive(self) -> None:
+        """Bring an agent that was killed back to where it was."""
+        entries, first, sides = self._log, list(self._first), self._sides
+        await self._stop()
+        assert self._quarters is not None
+        await asyncio.to_thread(self._quarters.clear)
+        self._log, self._recorded_sides = [], {**self._recorded_sides, **sides}
+        await self._begin()
+        self._compare_first(first)
+        await self._replay(entries)
+
+    async def _step(self, action: Action) -> Observation:
+        exchange = self._pending
+        if exchange is None:
+            raise EnvironmentFailed(f"{self._what}: the agent has ended, so nothing can be delivered to it")
+        self._deliver(exchange, action)
+        arrival = await self._arrival("its next request")
+        if arrival is None:
+            self._check_exit()
+            text, self._pending = "The agent has ended.", None
+        else:
+            text, self._pending = self._observed(exchange, arrival), arrival
+        change = await asyncio.to_thread(self._manifest.change)
+        self._log.append(Entry(action, text, change))
+        return Observation(text, done=arrival is None)
+
+    def _deliver(self, exchange: Exchange, action: Action) -> None:
+        """Answer a request with an action, as the model's reply."""
+        assert self._threads.main is not None
+        if not action.name:
+            self._answer = action.text
+            self._threads.main.call_id = ""
+            exchange.deliver(Message("assistant", self._steadying.own(action.text)))
+            return
+        self._calls += 1
+        id = f"call_{self._calls:04d}"
+        arguments = json.dumps(self._steadying.own(dict(action.arguments)), ensure_ascii=False)
+        self._threads.main.call_id = id
+        exchange.deliver(Message("assistant", "", (ToolCall(id, action.name, arguments),)))
+
+    def _observed(self, before: Exchange, now: Exchange) -> str:
+        """What an agent has added to its conversation since its last request, but for the reply that it was given."""
+        assert self._threads.main is not None
+        old, new = before.request.messages, now.request.messages
+        begin = len(old)
+        if not self._threads.alike(new[:begin], old):
+            self.changes["the agent changed earlier messages of its conversation"] += 1
+            id = self._threads.main.call_id
+            begin = next((n for n, message in enumerate(new) if message.call_id == id), len(new))
+        texts = [message.content for message in new[begin:] if message.role != "assistant"]
+        return self._steadying.steady("\n\n".join(texts))
+
+    def _steadied(self, message: Message) -> Message:
+        return Message(message.role, self._steadying.steady(message.content), message.calls, message.call_id)
+
+    async def _arrival(self, what: str) -> Exchange | None:
+        """The next request of the main conversation, or None where the agent has ended."""
+        assert self._process is not None
+        assert self._quarters is not None
+        deadline = time.monotonic() + self._settings.timeout
+        getting = asyncio.ensure_future(self._arrivals.get())
+        try:
+            while True:
+                done, _ = await asyncio.wait(
+                    (getting, self._process.ended), timeout=_LOOK, return_when=asyncio.FIRST_COMPLETED
+                )
+                await self._look()
+                if getting in done:
+                    arrival = getting.result()
+                    if isinstance(arrival, BaseException):
+                        raise arrival
+                    return arrival
+                if self._process.ended in done:
+                    return None
+                if time.monotonic() > deadline:
+                    raise self._failed(f"{what} took longer than {self._settings.timeout:g} s ([agent] timeout)")
+        finally:
+            getting.cancel()
+
+    async def _look(self) -> None:
+        """See, now and then, whether the agent uses more than it may."""
+        assert self._process is not None
+        assert self._quarters is not None
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + _LOOK
+        disk = now > self._next_disk_look
+        if disk:
+            self._next_disk_look = now + _DISK_LOOK
+        if reason := await asyncio.to_thread(self._process.excess, self._quarters.root if disk else None):
+            raise self._failed(reason)
+
+    def _check_exit(self) -> None:
+        assert self._process is not None
+        code = self._process.ended.result()
+        if code == 0:
+            return
+        if code < 0 or code > 128:
+            raise _KilledError(f"the agent's process was killed (exit code {code})")
+        raise self._failed(f"it ended with exit code {code}")
+
+    def _failed(self, reason: str) -> EnvironmentFailed:
+        last = self._process.last_line if self._process is not None else ""
+        return EnvironmentFailed(f"{self._what}: the agent: {reason}" + (f"; it last said: {last}" if last else ""))
+
+    # -- what arrives at the gateway -----------------------------------------------------------------------------
+
+    def _misused(self, reason: str) -> None:
+        self._arrivals.put_nowait(self._failed(reason))
+
+    def _arrive(self, exchange: Exchange) -> Exchange:
+        """Sort a request into its thread. The same one again gets the answer of the first."""
+        thread = self._threads.thread_of(exchange.request, exchange.headers)
+        earlier = self._exchanges.get(thread.name)
+        if earlier is not None and self._threads.alike(earlier.request.messages, exchange.request.messages):
+            earlier.repeats += 1
+            if earlier.repeats > _REPEATS:
+                self._misused(f"it sent the same request more than {_REPEATS} times")
+            return earlier
+        main = thread is self._threads.main
+        if earlier is not None and not earlier.answer.done():
+            self._misused("it went on with a conversation before its last request was answered")
+        self._exchanges[thread.name] = exchange
+        thread.messages = exchange.request.messages
+        thread.requests += 1
+        if main:
+            self._arrivals.put_nowait(exchange)
+        else:
+            task = asyncio.ensure_future(self._answer_aside(thread, exchange))
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+        return exchange
+
+    async def _answer_aside(self, thread: Thread, exchange: Exchange) -> None:
+        """Answer a call that is no part of the main conversation: from the record, or by the same model."""
+        try:
+            message = await self._side_reply(thread, exchange.request)
+        except Exception as error:
+            self._arrivals.put_nowait(error)
+            return
+        self._sides.setdefault(thread.name, []).append(message)
+        if len(message.calls) > 1:  # agents would run them at the same time, in an order of their own
+            self.changes["of several calls in a side reply only the first was delivered"] += 1
+            message = Message(message.role, message.content, message.calls[:1])
+        thread.call_id = message.calls[0].id if message.calls else ""
+        exchange.deliver(message)
+
+    async def _side_reply(self, thread: Thread, request: Request) -> Message:
+        recorded = self._recorded_sides.get(thread.name, [])
+        if thread.requests <= len(recorded):
+            return recorded[thread.requests - 1]
+        self._side_calls += 1
+        if self._side_calls > SIDE_CALLS:
+            raise self._failed(f"it made more than {SIDE_CALLS} calls outside its main conversation")
+        if self._ask is None:
+            raise self._failed("it made a call outside its main conversation, and there is no model for it")
+        reply = await self._ask(f"{SIDE}/{thread.name}", Request(request.messages, request.tools))
+        self._usage[SIDE] = self._usage.get(SIDE, Usage()) + reply.usage
+        return reply.message
+
+    # -- replay --------------------------------------------------------------------------------------------------
+
+    def _compare_first(self, recorded: Sequence[Message]) -> None:
+        if not self._threads.alike(self._first, recorded):
+            texts = ["\n".join(f"[{m.role}] {m.content}" for m in messages) for messages in (recorded, self._first)]
+            before, now = excerpts(self._mask(texts[0]), self._mask(texts[1]), width=200)
+            raise EnvironmentFailed(
+                f"{self._what}: replay differs at the agent's first request: recorded {before!r}, now {now!r}"
+            )
+
+    async def _replay(self, entries: Sequence[Entry]) -> None:
+        for number, entry in enumerate(entries, 1):
+            await self.step(entry.action)
+            seen = self._log[-1]
+            where = f"{self._what}: replay differs at action {number} ({entry.action.name or 'text'})"
+            if (before := self._mask(entry.observation)) != (now := self._mask(seen.observation)):
+                was, became = excerpts(before, now, width=200)
+                raise EnvironmentFailed(f"{where}: recorded {was!r}, now {became!r}")
+            if text := difference(entry.change, seen.change):
+                raise EnvironmentFailed(f"{where}: the workspace differs: {text}")
+            if entry.observation != seen.observation:
+                self.masked.append(excerpts(entry.observation, seen.observation))
+            # what was recorded is what the model saw
+            self._log[-1] = entry
+
+
+def _document(snapshot: Snapshot) -> Any:
+    return json.loads(snapshot.data.decode("utf-8", "surrogatepass"))

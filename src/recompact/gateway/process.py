@@ -1,0 +1,317 @@
+"""The process of an agent: shut in by bubblewrap with a home, a workspace and a network of its own, and watched.
+
+Inside, its paths and the address of its gateway are the same every time. It ends with its episode, whatever it started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from recompact.environments.files import empty, size_of
+from recompact.environments.lodging import excess, interpreter_places, own_directory, remove_tree
+from recompact.environments.process_tree import descendants, kill_all
+from recompact.environments.protocol import EnvironmentFailed
+from recompact.environments.sandbox import HostLimits, Walls, enclosed, find_bubblewrap, is_private
+from recompact.errors import InputError
+from recompact.gateway import launcher
+from recompact.gateway.settings import (
+    HOME,
+    PORT,
+    TEMPORARY,
+    WORKSPACE,
+    AgentSettings,
+    Places,
+    server_variables,
+    variables_of,
+)
+
+_TAIL = 4000  # bytes of what an agent prints that are kept
+_BURST = 1 << 20  # bytes that are read at once; whoever prints more waits
+_PAUSE = 0.05  # seconds between two bursts
+_START = 30.0  # seconds for a sandbox to come up
+_END = 10.0  # seconds for the kernel to end what was killed
+_PYTHON = os.path.realpath(sys.executable)  # without the packages of a virtual environment
+_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+@dataclass(frozen=True)
+class Quarters:
+    """The private directories of one episode, outside."""
+
+    root: Path
+
+    @staticmethod
+    def new() -> Quarters:
+        quarters = Quarters(Path(tempfile.mkdtemp(dir=own_directory(os.getpid()))))
+        quarters.clear()
+        return quarters
+
+    @property
+    def home(self) -> Path:
+        return self.root / "home"
+
+    @property
+    def workspace(self) -> Path:
+        return self.root / "workspace"
+
+    @property
+    def temporary(self) -> Path:
+        return self.root / "tmp"
+
+    def clear(self) -> None:
+        """Make all of it empty."""
+        empty(self.root)
+        for place in (self.home, self.workspace, self.temporary):
+            place.mkdir()
+
+    def remove(self) -> None:
+        remove_tree(self.root)
+
+
+def sandbox_for(settings: AgentSettings) -> str | None:
+    """The program that shuts agents in; None where there is none and the user allows it."""
+    if settings.unsafe or settings.in_place is not None:
+        return None
+    program, problem = find_bubblewrap()
+    if program is None:
+        raise InputError(
+            f'[agent] command needs a sandbox, but {problem}. To run it with your own rights, set sandbox = "off"'
+        )
+    return program
+
+
+class AgentProcess:
+    """An agent that runs. `listener` is the socket on which it will ask for its model."""
+
+    def __init__(self, process: asyncio.subprocess.Process, listener: socket.socket, settings: AgentSettings) -> None:
+        self._process, self._settings = process, settings
+        self.listener = listener
+        self.ended = asyncio.ensure_future(process.wait())
+        self.printed, self.complained = b"", b""
+        self._readers = [asyncio.ensure_future(self._read(name)) for name in ("stdout", "stderr")]
+
+    @staticmethod
+    async def start(settings: AgentSettings, quarters: Quarters, task: str) -> AgentProcess:
+        program = sandbox_for(settings)
+        if program is None:
+            listener = socket.create_server(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            if settings.in_place is not None:
+                return await _in_place(settings, settings.in_place, listener, url)
+            places = Places(url, str(quarters.home), str(quarters.workspace))
+        else:
+            places = Places(f"http://127.0.0.1:{PORT}", HOME, WORKSPACE)
+        command = tuple(places.fill(part, task) for part in settings.command)
+        found = _program(command[0], settings)
+        for name, content in settings.files.items():
+            _write(quarters.home, name, places.fill(content, task))
+        path = ":".join(dict.fromkeys([str(Path(found).parent), *_SYSTEM_PATH.split(":")]))
+        if program is None:
+            path = os.environ.get("PATH", path)
+            variables = variables_of(settings, places, task, str(quarters.temporary), path)
+            arguments = [_PYTHON, "-I", "-S", launcher.__file__, "-", "0", _limits(settings.limits, False)]
+            process = await _spawn([*arguments, found, *command[1:]], quarters.workspace, variables)
+            return AgentProcess(process, listener, settings)
+        variables = variables_of(settings, places, task, TEMPORARY, path)
+        return await _enclosed(program, (found, *command[1:]), settings, quarters, variables)
+
+    @property
+    def last_line(self) -> str:
+        text = (self.complained or self.printed).decode(errors="replace").strip()
+        return text.splitlines()[-1][:300] if text else ""
+
+    def excess(self, directory: Path | None) -> str:
+        """What it uses too much of, or nothing. The size of a directory is looked at where one is given."""
+        limits = self._settings.limits
+        if reason := excess(descendants(self._process.pid), limits):
+            return reason.replace("[suite.limits]", "[agent.limits]")
+        if directory is not None and size_of(directory, limits.file) > limits.file:
+            return f"it wrote more than {limits.file:,} bytes ([agent.limits] file)"
+        return ""
+
+    async def end(self) -> None:
+        """Kill it and all that it started, and wait until they are gone."""
+        if self._process.returncode is None:
+            await asyncio.to_thread(self._kill)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END):
+                await self.ended
+                await asyncio.gather(*self._readers, return_exceptions=True)
+        for reader in self._readers:
+            reader.cancel()
+
+    def _kill(self) -> None:
+        pids = descendants(self._process.pid)
+        handles = [handle for pid in pids if (handle := _handle(pid)) is not None]
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        kill_all(pids)
+        for handle in handles:
+            with contextlib.suppress(OSError):
+                _wait_for(handle)
+            os.close(handle)
+
+    async def _read(self, name: str) -> None:
+        stream: asyncio.StreamReader = getattr(self._process, name)
+        burst = 0
+        while part := await stream.read(1 << 16):
+            if name == "stdout":
+                self.printed = (self.printed + part)[-_TAIL:]
+            else:
+                self.complained = (self.complained + part)[-_TAIL:]
+            if self._settings.in_place is not None:
+                os.write(1 if name == "stdout" else 2, part)
+            burst += len(part)
+            if burst > _BURST:
+                burst = 0
+                await asyncio.sleep(_PAUSE)
+
+
+def _handle(pid: int) -> int | None:
+    with contextlib.suppress(OSError):
+        return os.pidfd_open(pid)
+    return None
+
+
+def _wait_for(handle: int) -> None:
+    select.select([handle], [], [], _END)
+
+
+async def _in_place(settings: AgentSettings, directory: Path, listener: socket.socket, url: str) -> AgentProcess:
+    """As its user would start it, but for the address of its model."""
+    places = Places(url, os.environ.get("HOME", "/"), str(directory))
+    command = [places.fill(part, "") for part in settings.command]
+    own = {name: places.fill(value, "") for name, value in settings.variables.items()}
+    variables = {**os.environ, **server_variables(places), **own}
+    process = await _spawn([_program(command[0], settings), *command[1:]], directory, variables)
+    return AgentProcess(process, listener, settings)
+
+
+async def _enclosed(
+    program: str, command: tuple[str, ...], settings: AgentSettings, quarters: Quarters, variables: dict[str, str]
+) -> AgentProcess:
+    ours, theirs = socket.socketpair()
+    walls = _walls(settings, command[0], quarters, variables)
+    inner = [_PYTHON, "-I", "-S", launcher.__file__, str(theirs.fileno()), str(PORT)]
+    arguments = enclosed(program, [*inner, _limits(settings.limits, True), *command], walls)
+    process = None
+    try:
+        with theirs:
+            process = await _spawn(arguments, Path("/"), {}, theirs.fileno())
+        listener = await _handed_over(ours)
+    except BaseException as error:
+        complaint = ""
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            assert process.stderr is not None
+            complaint = (await process.stderr.read(2000)).decode(errors="replace").strip()
+            await process.wait()
+        if not isinstance(error, OSError | TimeoutError):
+            raise
+        raise EnvironmentFailed(f"the agent's sandbox did not come up: {complaint or error!r}") from error
+    finally:
+        ours.close()
+    return AgentProcess(process, listener, settings)
+
+
+async def _spawn(
+    arguments: list[str], directory: Path, variables: dict[str, str], *files: int
+) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            *arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=directory,
+            env=variables,
+            pass_fds=files,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise EnvironmentFailed(f"the agent could not be started: {error}") from error
+
+
+async def _handed_over(channel: socket.socket) -> socket.socket:
+    """The socket that the launcher has opened in the agent's network."""
+    channel.setblocking(False)
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(channel, ready.set)
+    try:
+        async with asyncio.timeout(_START):
+            await ready.wait()
+    finally:
+        loop.remove_reader(channel)
+    _, files, _, _ = socket.recv_fds(channel, 16, 1)
+    if len(files) != 1:
+        raise OSError("it ended before the agent was started")
+    return socket.socket(fileno=files[0])
+
+
+def _limits(limits: HostLimits, shut_in: bool) -> str:
+    kernel = {"CORE": 0, "CPU": limits.cpu_seconds, "FSIZE": limits.file, "NOFILE": 4096}
+    return json.dumps(kernel | ({"NPROC": limits.processes} if shut_in else {}))
+
+
+def _program(name: str, settings: AgentSettings) -> str:
+    """The program of a command, by the user's own PATH."""
+    found = shutil.which(name)
+    if found is None:
+        raise EnvironmentFailed(f"there is no program {name!r}: install it, or name its path in [agent] command")
+    return os.path.abspath(found)
+
+
+def _walls(settings: AgentSettings, program: str, quarters: Quarters, variables: dict[str, str]) -> Walls:
+    settled = {
+        "passwd": f"agent:x:1000:1000::{HOME}:/bin/sh\n",
+        "group": "agent:x:1000:\n",
+        "hosts": "127.0.0.1 localhost\n",
+    }
+    etc = quarters.root / "etc"
+    etc.mkdir(exist_ok=True)
+    for name, content in settled.items():
+        (etc / name).write_text(content)
+    places = [*interpreter_places(_PYTHON), Path(launcher.__file__).resolve(), *_installed(program), *settings.readable]
+    readable = [(etc / name, f"/etc/{name}") for name in settled]
+    readable += [(place, str(place)) for place in dict.fromkeys(places) if place.exists()]
+    return Walls(
+        directory=WORKSPACE,
+        readable=readable,
+        writable=[(quarters.temporary, TEMPORARY), (quarters.home, HOME), (quarters.workspace, WORKSPACE)],
+        variables=variables,
+        hostname="agent",
+    )
+
+
+def _installed(program: str) -> list[Path]:
+    """Where a program lies, and what lies with it: the directory above `bin`, of it and of what it links to."""
+    places = []
+    for path in (Path(program), Path(program).resolve()):
+        place = path.parent.parent if path.parent.name == "bin" else path.parent
+        if not path.is_relative_to("/usr") and not path.is_relative_to("/bin"):
+            places.append(path if is_private(place) else place)
+    return places
+
+
+def _write(home: Path, name: str, content: str) -> None:
+    if name.startswith("/") or ".." in name.split("/"):
+        raise EnvironmentFailed(f"[agent] files: {name!r} is not a path below the agent's home")
+    path = home / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+    if content.startswith("#!"):
+        path.chmod(0o755)

@@ -1,0 +1,154 @@
+"""The gateway of one episode: it reads what an agent asks its model, and answers when a reply is there.
+
+Streams are opened at once and kept alive with comments, so that no agent gives up while a model thinks, a rate limit is
+waited for or a history is compacted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from recompact.chat import Message, Reply, Request, Usage
+from recompact.errors import InputError
+from recompact.gateway.settings import MODEL, REQUEST_BYTES, REQUESTS_AT_ONCE
+from recompact.gateway.wire.formats import WireFormat, format_of
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+ALIVE = 10.0  # seconds between two comments on a stream that waits
+USAGE = Usage(1000, 10)
+"""What agents are told that a call has used: so little that none of them compacts its history by itself."""
+
+
+@dataclass(eq=False)
+class Exchange:
+    """A request of an agent, and the message that it is to be answered with."""
+
+    request: Request
+    headers: Mapping[str, str]
+    repeats: int = 0  # times that it was sent again
+    answer: asyncio.Future[Message] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def deliver(self, message: Message) -> None:
+        if not self.answer.done():
+            self.answer.set_result(message)
+
+
+class Gateway:
+    """An HTTP server on a socket that listens already. `arrive` gets each exchange and may return an earlier one that
+    this one repeats; `misuse` gets the reason where an agent does what none may do."""
+
+    def __init__(self, arrive: Callable[[Exchange], Exchange], misuse: Callable[[str], None]) -> None:
+        self._arrive, self._misuse = arrive, misuse
+        self._runner: web.AppRunner | None = None
+        self._open = 0
+        self._closing = asyncio.Event()
+
+    async def listen(self, listener: socket.socket) -> None:
+        try:
+            from aiohttp import web
+        except ImportError:
+            raise InputError("agents that are commands need aiohttp: pip install 'recompact[agents]'.") from None
+        app = web.Application(client_max_size=REQUEST_BYTES)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+        await self._runner.setup()
+        await web.SockSite(self._runner, listener).start()
+
+    async def close(self) -> None:
+        self._closing.set()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _handle(self, http: web.Request) -> web.StreamResponse:
+        if self._open >= REQUESTS_AT_ONCE:
+            self._misuse(f"it sent more than {REQUESTS_AT_ONCE} requests at once")
+            return _refusal(429, "too many requests at once")
+        self._open += 1
+        try:
+            return await self._answer(http)
+        finally:
+            self._open -= 1
+
+    async def _answer(self, http: web.Request) -> web.StreamResponse:
+        from aiohttp import web
+
+        form = format_of(http.path) if http.method == "POST" else None
+        if form is None:
+            return _other(http)
+        try:
+            body = json.loads(await http.read())
+            request = form.read(body)
+        except web.HTTPRequestEntityTooLarge:
+            self._misuse(f"it sent a request of more than {REQUEST_BYTES:,} bytes")
+            return _refusal(413, "the request is too large")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            self._misuse(f"it sent a request that cannot be read ({form.path}: {error!r:.200})")
+            return _refusal(400, "the request is not understood")
+        exchange = Exchange(request, {name.lower(): value for name, value in http.headers.items()})
+        exchange = self._arrive(exchange)
+        if body.get("stream"):
+            return await self._stream(http, form, body, exchange)
+        await self._waited(exchange)
+        if not exchange.answer.done():
+            return _refusal(503, "the episode is over")
+        return web.json_response(_written(form, exchange))
+
+    async def _stream(
+        self, http: web.Request, form: WireFormat, body: Mapping[str, Any], exchange: Exchange
+    ) -> web.StreamResponse:
+        from aiohttp import web
+
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+        with contextlib.suppress(ConnectionError):  # it may have gone; whoever asks again gets the same answer
+            await response.prepare(http)
+            while not await self._waited(exchange, ALIVE):
+                if self._closing.is_set():
+                    return response
+                await response.write(b": wait\n\n")
+            await response.write(b"".join(form.stream(_written(form, exchange), body)))
+            await response.write_eof()
+        return response
+
+    async def _waited(self, exchange: Exchange, seconds: float | None = None) -> bool:
+        """Wait for the answer, at most so long, and no longer than the episode lasts."""
+        if not exchange.answer.done():
+            closing = asyncio.ensure_future(self._closing.wait())
+            try:
+                await asyncio.wait((exchange.answer, closing), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                closing.cancel()
+        return exchange.answer.done()
+
+
+def _written(form: WireFormat, exchange: Exchange) -> dict[str, Any]:
+    return form.write(MODEL, exchange.request, Reply(exchange.answer.result(), USAGE))
+
+
+def _other(http: web.Request) -> web.Response:
+    """What harnesses ask besides: the list of models, a count of tokens, whether anybody is there."""
+    from aiohttp import web
+
+    if http.path.endswith("/count_tokens"):
+        return web.json_response({"input_tokens": USAGE.input})
+    if http.method == "GET" and http.path.rstrip("/").endswith("/models"):
+        entry = {"id": MODEL, "object": "model", "type": "model", "created": 0, "owned_by": "recompact"}
+        return web.json_response({"object": "list", "data": [entry], "has_more": False})
+    if http.method in ("GET", "HEAD") and http.path.rstrip("/") in ("", "/v1"):
+        return web.Response()
+    return _refusal(404, f"there is no {http.method} {http.path}")
+
+
+def _refusal(status: int, text: str) -> web.Response:
+    from aiohttp import web
+
+    error = {"message": text, "type": "invalid_request_error", "code": None}
+    return web.json_response({"type": "error", "error": error}, status=status)

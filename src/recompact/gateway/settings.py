@@ -1,0 +1,103 @@
+"""How an agent of somebody else's is started: its command, what it finds in its home, and what may differ of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recompact.environments.sandbox import HostLimits
+
+KEY = "recompact"
+"""The key that agents get: it opens nothing."""
+
+MODEL = "model"
+"""The name by which agents know their model."""
+
+HOME, WORKSPACE, TEMPORARY = "/home/agent", "/workspace", "/tmp"
+"""What an agent that is shut in sees of its episode: the same paths every time, since requests contain them."""
+
+PORT = 8100  # of the gateway, in the agent's own network
+REQUEST_BYTES = 32 * 1024 * 1024
+REQUESTS_AT_ONCE = 32
+SIDE_CALLS = 1000  # calls of one episode that are not part of its main conversation
+IGNORED = (".git/index", ".git/logs", "__pycache__", "*.pyc", ".pytest_cache")
+"""What differs from run to run in a workspace that is otherwise the same."""
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """An agent that is a command. In its arguments, variables and files, {task}, {url}, {key}, {model}, {home} and
+    {workspace} stand for what they name."""
+
+    command: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)  # below its home: path -> content
+    readable: tuple[Path, ...] = ()  # places besides the system's programs, such as where it is installed
+    replace: Mapping[str, str] = field(default_factory=dict)  # patterns in what its tools return, and what stands there
+    ids: tuple[str, ...] = ()  # patterns whose group is a name that is another one in each run
+    mask: tuple[str, ...] = ()  # patterns of what may differ between two runs
+    ignore: tuple[str, ...] = IGNORED  # files of the workspace that may differ
+    timeout: float = 600.0  # seconds between two requests
+    unsafe: bool = False  # run it without a sandbox
+    in_place: Path | None = None  # run it there, as its user would, and show what it prints
+    limits: HostLimits = field(default_factory=HostLimits)
+
+
+@dataclass(frozen=True)
+class Places:
+    """The directories of one episode, as the agent sees them, and the address of its gateway."""
+
+    url: str
+    home: str
+    workspace: str
+
+    def fill(self, text: str, task: str) -> str:
+        values = {
+            "{url}": self.url,
+            "{key}": KEY,
+            "{model}": MODEL,
+            "{home}": self.home,
+            "{workspace}": self.workspace,
+            "{task}": task,  # last: what it says is not to be filled
+        }
+        for name, value in values.items():
+            text = text.replace(name, value)
+        return text
+
+
+def variables_of(settings: AgentSettings, places: Places, task: str, temporary: str, path: str) -> dict[str, str]:
+    """All variables of an agent. None is ours but the locale: there may be keys among them."""
+    own = {
+        **_steady_variables(places.home, temporary, path),
+        **server_variables(places),
+    }
+    return own | {name: places.fill(value, task) for name, value in settings.variables.items()}
+
+
+def server_variables(places: Places) -> dict[str, str]:
+    """Where the libraries of providers look for their server, and for a key."""
+    return {
+        "OPENAI_BASE_URL": f"{places.url}/v1",
+        "OPENAI_API_BASE": f"{places.url}/v1",
+        "OPENAI_API_KEY": KEY,
+        "ANTHROPIC_BASE_URL": places.url,
+        "ANTHROPIC_API_KEY": KEY,
+        "NO_PROXY": "127.0.0.1,localhost",
+    }
+
+
+def _steady_variables(home: str, temporary: str, path: str) -> dict[str, str]:
+    return {
+        "PATH": path,
+        "HOME": home,
+        "TMPDIR": temporary,
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "TERM": "dumb",
+        # what would differ from one run to the next otherwise
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "GIT_AUTHOR_DATE": "2020-01-01T00:00:00Z",
+        "GIT_COMMITTER_DATE": "2020-01-01T00:00:00Z",
+    }

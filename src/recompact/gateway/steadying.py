@@ -1,0 +1,65 @@
+"""What a model sees of an agent's tools is made the same in every run: names that are drawn anew each time are replaced
+by steady ones, and put back where the model uses them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from recompact.errors import InputError
+
+_NUMERIC = re.compile(r"\((\\d|\[0-9\])")  # a group of digits in a pattern
+
+
+class Steadying:
+    """The names of one run of an agent, as they are and as the model knows them."""
+
+    def __init__(self, replacements: Mapping[str, str], ids: Sequence[str]) -> None:
+        self._replacements = [(_pattern(pattern), text) for pattern, text in replacements.items()]
+        self._ids = [_pattern(pattern, groups=1) for pattern in ids]
+        self._steady: dict[str, str] = {}  # the name in this run -> the steady one
+
+    def steady(self, text: str) -> str:
+        """What an agent sends, as the model is to see it."""
+        for pattern, replacement in self._replacements:
+            text = pattern.sub(replacement, text)
+        for pattern in self._ids:
+            text = pattern.sub(self._named, text)
+        return text
+
+    def own(self, value: Any) -> Any:
+        """What the model says, as the agent of this run understands it."""
+        if not self._steady:
+            return value
+        if isinstance(value, str):
+            for name, steady in self._steady.items():
+                value = name.join(re.split(rf"(?<!\w){re.escape(steady)}(?!\w)", value))
+            return value
+        if isinstance(value, int) and not isinstance(value, bool):
+            return int(self.own(str(value)))
+        if isinstance(value, list):
+            return [self.own(each) for each in value]
+        if isinstance(value, Mapping):
+            return {key: self.own(each) for key, each in value.items()}
+        return value
+
+    def _named(self, match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in self._steady:
+            number = len(self._steady) + 1
+            # What is always a number stays one, because a schema may ask for it; few in a command are as large.
+            numeric = _NUMERIC.search(match.re.pattern) is not None
+            self._steady[name] = str(90_000_000 + number) if numeric else f"name{number:04d}"
+        start, end = match.start(1) - match.start(), match.end(1) - match.start()
+        return match[0][:start] + self._steady[name] + match[0][end:]
+
+
+def _pattern(text: str, groups: int = 0) -> re.Pattern[str]:
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise InputError(f"{text!r} is no regular expression: {error}") from None
+    if pattern.groups < groups:
+        raise InputError(f"{text!r} needs a group, in parentheses, around the name that differs")
+    return pattern

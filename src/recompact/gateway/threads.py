@@ -1,0 +1,71 @@
+"""Which conversation a request belongs to: the agent's main one, or a side call such as a title or a subagent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from recompact.chat import Message, Request, chain_digest
+
+SUBAGENT_HEADERS = ("x-openai-subagent", "x-claude-code-agent-id", "x-parent-session-id")
+"""Headers by which harnesses say that a subagent asks."""
+
+_Mask = Callable[[str], str]
+
+
+@dataclass
+class Thread:
+    """One conversation: its last request, and the call that was delivered last."""
+
+    name: str
+    messages: tuple[Message, ...] = ()
+    call_id: str = ""
+    requests: int = 0
+
+
+@dataclass
+class Threads:
+    """The conversations of one episode. The first request that offers tools begins the main one; all others that
+    neither go on with it nor answer its last call are side calls."""
+
+    mask: _Mask
+    main: Thread | None = None
+    sides: list[Thread] = field(default_factory=list)
+
+    def thread_of(self, request: Request, headers: Mapping[str, str]) -> Thread:
+        subagent = any(name in headers for name in SUBAGENT_HEADERS)
+        if self.main is None and request.tools and not subagent:
+            self.main = Thread("main")
+            return self.main
+        if self.main is not None and not subagent and self.continues(self.main, request.messages):
+            return self.main
+        for side in self.sides:
+            if self.continues(side, request.messages):
+                return side
+        return self._new(request.messages)
+
+    def continues(self, thread: Thread, messages: Sequence[Message]) -> bool:
+        """Whether a request is the next of a thread: it holds the call that was delivered last, or goes on after the
+        last request. The same request again belongs to it too."""
+        if thread.call_id and any(message.call_id == thread.call_id for message in messages):
+            return True
+        return len(messages) >= len(thread.messages) and self.alike(messages[: len(thread.messages)], thread.messages)
+
+    def alike(self, one: Sequence[Message], other: Sequence[Message]) -> bool:
+        """Whether messages are the same apart from what is masked."""
+        return len(one) == len(other) and all(map(self._alike, one, other))
+
+    def _alike(self, one: Message, other: Message) -> bool:
+        if one == other:
+            return True
+        same = (one.role, one.call_id, len(one.calls)) == (other.role, other.call_id, len(other.calls))
+        return same and self.mask(one.text) == self.mask(other.text)
+
+    def _new(self, messages: Sequence[Message]) -> Thread:
+        """A side thread is named by how it begins, so that it has the same name in every run."""
+        masked = [Message(m.role, self.mask(m.content)) for m in messages[:2]]
+        name = f"side-{chain_digest('', masked)[:8]}"
+        alike = sum(side.name.partition("+")[0] == name for side in self.sides)
+        thread = Thread(f"{name}+{alike}" if alike else name, tuple(messages))
+        self.sides.append(thread)
+        return thread

@@ -1,0 +1,1 @@
+"""The server's side of the wire formats: bodies to requests, and replies to bodies or streams of events."""

@@ -1,0 +1,46 @@
+"""The wire formats by name, and by the path that a request is sent to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from recompact.chat import Reply, Request
+from recompact.gateway.wire.anthropic import messages_stream, read_messages, write_messages
+from recompact.gateway.wire.openai import (
+    chat_stream,
+    read_chat,
+    read_responses,
+    responses_stream,
+    write_chat,
+    write_responses,
+)
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class WireFormat:
+    """How requests are read, and how replies are written, at once or as a stream of events."""
+
+    name: str
+    path: str  # how the paths of its requests end
+    read: Callable[[Body], Request]
+    write: Callable[[str, Request, Reply], dict[str, Any]]
+    stream: Callable[[Body, Body], Iterator[bytes]]  # what was written, and the body that asked for it
+
+
+CHAT = WireFormat("chat", "/chat/completions", read_chat, write_chat, chat_stream)
+RESPONSES = WireFormat(
+    "responses", "/responses", read_responses, write_responses, lambda answer, body: responses_stream(answer)
+)
+MESSAGES = WireFormat(
+    "messages", "/messages", read_messages, write_messages, lambda answer, body: messages_stream(answer)
+)
+FORMATS = (CHAT, RESPONSES, MESSAGES)
+
+
+def format_of(path: str) -> WireFormat | None:
+    """The format of the requests that are sent to a path."""
+    return next((each for each in FORMATS if path.rstrip("/").endswith(each.path)), None)

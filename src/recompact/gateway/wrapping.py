@@ -1,0 +1,67 @@
+"""One run of an agent where its user would run it: its requests are answered, and its history is compacted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recompact.chat import Message
+from recompact.environments.protocol import AsyncAsk, Behaviour, Literals, Task
+from recompact.gateway.episode import AgentEpisode
+from recompact.gateway.settings import AgentSettings
+from recompact.trajectory import Action, Score, Trajectory
+
+
+@dataclass(frozen=True)
+class HereGround:
+    """Wherever the agent is. That it ended by itself is all that is known."""
+
+    def lay_out(self, workspace: Path) -> None: ...
+
+    def judge(self, workspace: Path, answer: str) -> Score:
+        return Score.of(True)
+
+
+@dataclass(frozen=True)
+class WrappedAgent:
+    """The agent as a suite of one task."""
+
+    settings: AgentSettings
+    task: Task
+    name: str = "wrap"
+
+    async def tasks(self, split: str) -> Sequence[Task]:
+        return [self.task]
+
+    def episode(self, task: Task, ask: AsyncAsk | None = None) -> AgentEpisode:
+        return AgentEpisode(self.settings, task, HereGround(), ask)
+
+    async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
+        return None
+
+    async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
+        return None
+
+
+def transcript(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
+    """A trajectory as messages in OpenAI's form, with each compaction marked, as `recompact audit` reads it."""
+    for message in trajectory.context.prefix:
+        yield _message(message)
+    pending = list(trajectory.boundaries)
+    for number, turn in enumerate(trajectory.turns):
+        while pending and pending[0].step <= number:
+            summary = pending.pop(0).post.summary
+            yield {"role": "user", "content": summary.text if summary else "", "compaction": True}
+        yield from (_message(message) for message in turn.messages)
+
+
+def _message(message: Message) -> dict[str, Any]:
+    out: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.calls:
+        out["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.calls
+        ]
+    return out | ({"tool_call_id": message.call_id} if message.call_id else {})

@@ -1,0 +1,58 @@
+"""`recompact wrap`, and `recompact check --play`, with an agent that is a command."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from agent_support import AGENT, Clerk, Forgetful, write_notes
+from commands import recompact, served
+from workspace_support import needs_bubblewrap
+
+pytestmark = needs_bubblewrap
+PYTHON = os.path.realpath(sys.executable)
+
+
+def write_config(path: Path, url: str, agent: str = "") -> Path:
+    model = f'base_url = "{url}"\n'
+    path.write_text(
+        f'[suite]\nuse = "workspace"\n[models.clerk]\nid = "clerk"\n{model}'
+        f'[models.forgetful]\nid = "forgetful"\n{model}[agent]\nmodel = "clerk"\n{agent}'
+        '[compressor]\nmodel = "forgetful"\nbudget = 450\n[run]\ncounter = "characters"\n'
+    )
+    return path
+
+
+def test_an_agent_is_wrapped_where_it_is(tmp_path: Path) -> None:
+    write_notes(tmp_path / "tasks")
+    (tmp_path / "agent.py").write_text(AGENT)
+    place = tmp_path / "tasks" / "notes" / "files"
+    out = tmp_path / "session.jsonl"
+    with served({"clerk": Clerk(), "forgetful": Forgetful()}) as server:
+        config = write_config(tmp_path / "mine.toml", server.base_url)
+        agent = [PYTHON, tmp_path / "agent.py", "messages", "stream", "Read the notes."]
+        ended = recompact("wrap", "--out", out, "--json", config, "--", *agent, cwd=place)
+    assert ended.returncode == 0, ended.stderr
+    described = json.loads(ended.stdout)
+    assert described["ending"] == "finished", described
+    assert len(described["compactions"]) >= 2
+    assert (place / "answer.txt").read_text() == "unknown\n"
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert sum(line.get("compaction", False) for line in lines) == len(described["compactions"])
+    audited = recompact("audit", out, "--json")
+    assert audited.returncode == 0, audited.stderr
+    assert recompact("wrap", "--out", out, config, "--", *agent, cwd=place).returncode == 2
+
+
+def test_check_says_whether_an_agent_replays(tmp_path: Path) -> None:
+    write_notes(tmp_path / "tasks")
+    with served({"clerk": Clerk(), "forgetful": Forgetful()}) as server:
+        for trick, text in (("title", "the agent replays faithfully: 9"), ("random-file", "the workspace differs")):
+            command = json.dumps([PYTHON, "{home}/agent.py", "chat", "plain", "{task}", trick])
+            agent = f'command = {command}\nfiles = {{ "agent.py" = {json.dumps(AGENT)} }}\n'
+            config = write_config(tmp_path / f"{trick}.toml", server.base_url, agent)
+            ended = recompact("check", config, "--play")
+            assert text in ended.stdout, ended.stdout + ended.stderr
+            assert (ended.returncode == 0) == (trick == "title")

@@ -1,0 +1,145 @@
+"""A world for agents that are commands: notes to be read one by one, with a code in the first of them that a careless
+summary loses; a model that knows only what its context says; and a compressor that loses the code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from workspace_support import write_task
+
+from recompact.attribution.verify import Verification, digest, verify
+from recompact.chat import Message, Reply, Request, ToolCall, ToolSpec, Usage, assistant
+from recompact.collection import collect
+from recompact.config import Config, parse_config
+from recompact.models.protocol import ChatModel
+from recompact.store.records import read_trajectory
+from recompact.study import open_study
+from recompact.trajectory import Trajectory
+
+NOTES = 7
+SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"  # mini-swe-agent ends with a command that prints this
+AGENT = Path(__file__).with_name("small_agent.py").read_text()
+TASK = f"""
+instruction = "Read the {NOTES} notes in notes/, one by one, and write the code to answer.txt."
+[check]
+command = "grep -qx blue-42 answer.txt"
+"""
+
+
+def write_notes(root: Path, *names: str) -> None:
+    """Tasks with as many notes as the model expects; the code stands in the first."""
+    for name in names or ("notes",):
+        notes = {
+            f"notes/{n}.txt": f"note {n} of {NOTES}: "
+            + ("the code is blue-42. " if n == 1 else "")
+            + " ".join(f"word{n}x{m}" for m in range(60))
+            + "\n"
+            for n in range(1, NOTES + 1)
+        }
+        write_task(root, name, TASK, notes, check="")
+
+
+class Clerk:
+    """Reads the note after the last one that its context mentions, then writes down the code, if it still knows it."""
+
+    name = "clerk"
+
+    def __init__(self, on_request: Callable[[Request], None] = lambda request: None) -> None:
+        self._on_request = on_request
+
+    async def reply(self, request: Request) -> Reply:
+        self._on_request(request)
+        text = "\n".join(message.content for message in request.messages)
+        if not request.tools:
+            return Reply(assistant("A title"), Usage(10, 2, 0, 0, 1))
+        if "answer.txt is written" in text and SUBMIT not in text:
+            return Reply(assistant("The code is written down."), Usage(len(text) // 4, 8, 0, 0, 1))
+        stored = re.findall(r"Stored in (/tmp/out-\w+\.txt)", text)
+        read = [int(n) for n in re.findall(rf"note (\d+) of {NOTES}", text)]
+        if "answer.txt is written" in text:
+            command = f"echo {SUBMIT}"
+        elif stored and not any(f"cat {stored[-1]}" in c.arguments for m in request.messages for c in m.calls):
+            command = f"cat {stored[-1]}"
+        elif len(read) and max(read) == NOTES:
+            code = re.search(r"the code is ([a-z]+-\d+)", text)
+            command = f"echo {code[1] if code else 'unknown'} > answer.txt; echo answer.txt is written"
+        else:
+            command = f"cat notes/{max(read, default=0) + 1}.txt"
+        call = ToolCall(f"c{len(request.messages)}", *_shell_call(request.tools, command))
+        return Reply(Message("assistant", "", (call,)), Usage(len(text) // 4, 10, 0, 0, 1))
+
+
+def _shell_call(tools: Sequence[ToolSpec], command: str) -> tuple[str, str]:
+    """The name and arguments of a call to whatever the agent calls its shell."""
+    tool = next(tool for tool in tools if tool.name.lower() in ("shell", "bash", "exec_command", "execute"))
+    key = "cmd" if "cmd" in tool.parameters["properties"] else "command"
+    others = {name: "look" for name in tool.parameters.get("required", ()) if name not in (key, "command", "cmd")}
+    return tool.name, json.dumps({key: command, **others})
+
+
+class Forgetful:
+    """A compressor that keeps how far the agent is, and not the code."""
+
+    name = "forgetful"
+
+    def __init__(self, on_request: Callable[[Request], None] = lambda request: None) -> None:
+        self._on_request = on_request
+
+    async def reply(self, request: Request) -> Reply:
+        self._on_request(request)
+        read = re.findall(rf"note (\d+) of {NOTES}", "".join(m.content for m in request.messages))
+        text = f"## Progress\nThe last note read was note {max(map(int, read), default=0)} of {NOTES}."
+        return Reply(assistant(text), Usage(100, 20, 0, 0, 1))
+
+
+def agent_config(
+    tasks: Path, wire: str = "chat", mode: str = "plain", trick: str = "", agent: str = "", further: str = ""
+) -> Config:
+    command = [os.path.realpath(sys.executable), "{home}/agent.py", wire, mode, "{task}", *([trick] if trick else [])]
+    text = f"""
+[suite]
+use = "workspace"
+options = {{ tasks = {json.dumps(str(tasks))} }}
+[agent]
+model = "clerk"
+command = {json.dumps(command)}
+timeout = 20
+{agent}
+[agent.files]
+"agent.py" = {json.dumps(AGENT)}
+[compressor]
+model = "forgetful"
+budget = 450
+[optimizer]
+model = "clerk"
+[run]
+step_limit = 30
+counter = "characters"
+concurrency = 2
+[verify]
+allocation = "uniform:1"
+{further}
+"""
+    return parse_config(text, Path("agents.toml"))
+
+
+def models(on_request: Callable[[Request], None] = lambda request: None) -> Mapping[str, ChatModel]:
+    return {"clerk": Clerk(on_request), "forgetful": Forgetful(on_request)}
+
+
+async def collected(config: Config, run: Path, **options: Any) -> list[Trajectory]:
+    async with open_study(config, run, models=options.pop("models", models()), **options) as study:
+        return [read_trajectory(study.store, unit) for unit in await collect(study)]
+
+
+async def verified(config: Config, run: Path, **options: Any) -> tuple[Verification, str]:
+    async with open_study(config, run, models=options.pop("models", models()), **options) as study:
+        await collect(study)
+        verification = await verify(study)
+        return verification, digest(study.store)
