@@ -51,7 +51,6 @@ class Walls:
     writable: Sequence[tuple[Path, str]] = ()
     hidden: Sequence[Path] = ()  # places below others that are to seem empty
     network: bool = False
-    shared_memory: bool = True  # a little of it, which some programs cannot do without
     variables: Mapping[str, str] = field(default_factory=dict)  # all that it has
     hostname: str = "sandbox"
     shared_memory: bool = True  # whether /dev/shm can be written: a little memory that belongs to no process
