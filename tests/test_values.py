@@ -12,7 +12,7 @@ import pytest
 
 import recompact
 
-STATE = ("_Course", "_State", "DrawAgenda", "Notices")  # what goes on while something is played, kept nowhere
+STATE = ("_Course", "_State", "Bridge", "DrawAgenda", "Notices", "Search")  # what goes on while something is played, kept nowhere
 PACKAGES = ("attribution", "adaptation", "compressors", "evaluation", "template")
 
 

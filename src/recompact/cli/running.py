@@ -70,7 +70,7 @@ def report_unfinished(units: Sequence[UnfinishedUnit], what: str, again: str) ->
 
     if not units:
         return
-    for unit in units[:5]:
+    for unit in sorted(units, key=lambda unit: unit.name)[:5]:
         say(f"not finished: {unit.name} ({unit.failure.kind}): {unit.failure}", err=True)
     more = f" (the first 5 of {len(units)} are listed)" if len(units) > 5 else ""
     say(f"recompact: {len(units)} {what} are not finished{more}; try them again with: {again}", err=True)

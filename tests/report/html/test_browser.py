@@ -60,7 +60,7 @@ def plant_arm(path: Path) -> None:
     """An arm and a task by such names, with all the trajectories that they need."""
     with Store.open(path) as store:
         tasks = {row.task for row in trajectories(store, phase=PHASE)}
-        known = [arm["key"] for arm in store.metadata.arms.values()]
+        known = {arm["key"] for arm in store.metadata.arms.values()}  # a template that stayed the same is one arm
         hostile = Arm(SCRIPT, "prompted", 999, "history", "quoted", default_template())
         note_arms(store, [hostile])
         wanted = [(key, HOSTILE_TASK) for key in known] + [(hostile.key, task) for task in (*tasks, HOSTILE_TASK)]
