@@ -16,6 +16,7 @@ from recompact.models.secrets import names_variable
 
 Seconds = Annotated[float, Gt(0)]
 
+OPENAI_KEY = "OPENAI_API_KEY"
 NO_VARIABLE = (
     "it must be the name of the environment variable that holds the key, such as OPENAI_API_KEY; what stands there is"
     " no such name and is not shown, since it may be the key itself"
@@ -29,7 +30,7 @@ class Endpoint:
     id: str = ""  # the name of the model at its server
     base_url: str | None = None  # None: what the variable of the API says, else the provider itself
     api: Literal["chat", "responses", "anthropic"] = "chat"
-    key_env: str = ""  # empty: the usual variable of the API
+    key_env: str = OPENAI_KEY  # with api = "anthropic" its own variable stands in the place of OpenAI's
     calls: Literal["native", "json", "schema"] = "native"
     timeout: Seconds = 300.0  # for the whole attempt
     send_seed: bool = True
@@ -38,9 +39,8 @@ class Endpoint:
     extra_body: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.key_env:
-            usual = "ANTHROPIC_API_KEY" if self.api == "anthropic" else "OPENAI_API_KEY"
-            object.__setattr__(self, "key_env", usual)
+        if self.api == "anthropic" and self.key_env == OPENAI_KEY:
+            object.__setattr__(self, "key_env", "ANTHROPIC_API_KEY")
 
     @property
     def url(self) -> str:
