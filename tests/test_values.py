@@ -12,7 +12,8 @@ import pytest
 
 import recompact
 
-STATE = ("_Course", "_State", "Bridge", "DrawAgenda", "Notices", "Search")  # what goes on while something is played, kept nowhere
+# What goes on while something is played, kept nowhere.
+STATE = ("_Course", "_State", "Bridge", "DrawAgenda", "Notices", "Search")
 PACKAGES = ("attribution", "adaptation", "compressors", "evaluation", "template")
 
 
