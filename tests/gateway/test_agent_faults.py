@@ -149,7 +149,7 @@ async def test_an_agent_that_means_harm_is_ended_with_a_reason_and_others_are_un
     write_notes(tmp_path / "tasks", "good")
     notes = {path.name: path.read_text() for path in (tmp_path / "tasks" / "good" / "files" / "notes").iterdir()}
     write_task(tmp_path / "tasks", "evil", EVIL, {f"notes/{name}": text for name, text in notes.items()}, check="")
-    limits = "limits = { processes = 64, file = 20_000_000 }"
+    limits = "limits = { processes = 64, disk = 20_000_000 }"
     config = agent_config(tmp_path / "tasks", trick=trick, agent=limits)
     built = replace(config, agent=replace(config.agent, timeout=5.0 if "silent" in trick else 60.0))
     evil, good = await collected(built, tmp_path / "run.db")

@@ -41,7 +41,7 @@ def test_an_agent_is_wrapped_where_it_is(tmp_path: Path) -> None:
     assert (place / "answer.txt").read_text() == "unknown\n"
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert sum(line.get("compaction", False) for line in lines) == len(described["compactions"])
-    audited = recompact("audit", out, "--json")
+    audited = recompact("audit", out, "--json", "--no-page")
     assert audited.returncode == 0, audited.stderr
     assert recompact("wrap", "--out", out, config, "--", *agent, cwd=place).returncode == 2
 

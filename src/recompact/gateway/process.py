@@ -137,8 +137,8 @@ class AgentProcess:
         limits = self._settings.limits
         if reason := excess(descendants(self._process.pid), limits):
             return reason.replace("[suite.limits]", "[agent.limits]")
-        if directory is not None and size_of(directory, limits.file) > limits.file:
-            return f"it wrote more than {limits.file:,} bytes ([agent.limits] file)"
+        if directory is not None and size_of(directory, limits.disk) > limits.disk:
+            return f"it wrote more than {limits.disk:,} bytes ([agent.limits] disk)"
         return ""
 
     async def end(self) -> None:
