@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from recompact.reproduction.paper import arm_figures, benchmark, printed_range
+from recompact.reproduction.paper import arm_figures, benchmark, printed_range, test_split as split_of
 
 ROOT = Path(__file__).parents[2]
 SEEDS = Path(os.environ.get("RECOMPACT_PAPER", ROOT.parent / "shared" / "seeds"))
@@ -93,6 +93,20 @@ def test_a_suite_of_ones_own_has_no_figures() -> None:
     assert benchmark("draws") is None  # a part of the file, not a benchmark
     assert arm_figures("appworld", "mine", "history") == {}
     assert printed_range("draws", "1", "hazard") is None
+
+
+def test_splits_and_groups_are_called_as_the_suites_call_them() -> None:
+    assert [split_of(name) for name in ("appworld", "officebench", "pocket", "mine.py:suite")] == [
+        "test_normal",
+        "test",
+        "test",
+        "test",
+    ]
+    appworld, office = benchmark("appworld"), benchmark("officebench")
+    assert appworld is not None
+    assert office is not None
+    assert [appworld.printed_group(value) for value in ("1", "2", "3", "hard")] == ["easy", "medium", "hard", "hard"]
+    assert office.printed_group("2") == "2-APP"
 
 
 def test_pocket_stands_beside_appworld() -> None:

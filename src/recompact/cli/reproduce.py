@@ -92,7 +92,7 @@ async def _forecast(setting: Setting, experiments: Sequence[Experiment]) -> Fore
     from recompact.study import open_suite
 
     episodes = open_suite(setting.config)
-    train, test = [len(await episodes.tasks(split)) for split in ("train", "test")]
+    train, test = [len(await episodes.tasks(split)) for split in ("train", setting.test_split)]
     return forecast(setting, experiments, min(train, setting.train or train), min(test, setting.test or test))
 
 

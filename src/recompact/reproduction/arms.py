@@ -45,7 +45,7 @@ def group_tables(shown: Evaluation, setting: Setting) -> list[Table]:
     for value, tasks in grouped(shown.arms, shown.shared.tasks, known.group).items():
         measured = shown.measured(tasks)
         keys = _keys(measured, SHORT)
-        group = _printed_group(known, value)
+        group = known.printed_group(value)
         rows = tuple((arm.name, arm.scope, *_beside(known, arm, metrics, keys, group)) for arm, metrics in measured)
         title = f"{shown.title}, {known.group} {value}: {len(tasks)} tasks"
         tables.append(without_empty(Table(title, (*columns("arm", "scope"), *_paired_columns(keys)), rows)))
@@ -136,15 +136,6 @@ def _paired_columns(keys: Sequence[str]) -> list[Column]:
 
 def _paper(key: str) -> Column:
     return Column(f"paper_{key}", "paper")
-
-
-def _printed_group(known: Benchmark, value: str) -> str:
-    """How the paper calls a group: OfficeBench's are 1-APP, 2-APP, 3-APP.
-
-    >>> _printed_group(Benchmark("officebench", "OfficeBench", "apps", 97, 95), "2")
-    '2-APP'
-    """
-    return f"{value}-APP" if known.group == "apps" else value
 
 
 def paper_notes(setting: Setting, *, training: bool = False) -> tuple[str, ...]:

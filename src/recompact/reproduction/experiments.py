@@ -22,6 +22,7 @@ from recompact.config import Config
 from recompact.errors import RecompactError
 from recompact.evaluation.arms import NONE, PROMPTED, PROMPTING, Arm
 from recompact.evaluation.evaluate import evaluate, open_evaluation, with_split
+from recompact.reproduction.paper import test_split
 from recompact.store.runs import open_run
 from recompact.study import Study, open_study
 from recompact.template import load
@@ -51,6 +52,10 @@ class Setting:
     def path(self, name: str) -> Path:
         """The file of a run."""
         return self.directory / f"{name}.db"
+
+    @property
+    def test_split(self) -> str:
+        return test_split(self.config.suite.use)
 
     def training(self, scope: Scope) -> Config:
         config = with_split(self.config, "train", self.train)
@@ -106,7 +111,7 @@ class Evaluation:
         return "evaluate" if self.other is None else f"transfer-{self.other + 1}"
 
     async def play(self, setting: Setting, watch: Watch) -> None:
-        config = with_split(self.config(setting), "test", setting.test)
+        config = with_split(self.config(setting), setting.test_split, setting.test)
         with open_run(setting.path(self.name)) as store:
             async with open_evaluation(config, store) as study:
                 with watch(study, self.name) as shown:

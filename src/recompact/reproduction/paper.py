@@ -25,6 +25,10 @@ class Benchmark:
     test: int
     figures: Mapping[str, Any] = field(default_factory=dict)
 
+    def printed_group(self, value: str) -> str:
+        """How the paper calls a group of tasks."""
+        return str(self.figures.get("groups", {}).get(value, value))
+
     def of(self, table: str, *keys: str) -> Any:
         """A figure by its place, or None where the paper gives none."""
         value: Any = self.figures.get(table)
@@ -40,6 +44,11 @@ def benchmark(suite: str) -> Benchmark | None:
     if figures is None or "title" not in figures:
         return None
     return Benchmark(name, figures["title"], figures.get("group"), figures["train"], figures["test"], figures)
+
+
+def test_split(suite: str) -> str:
+    """The split that a suite is evaluated on: the paper's, where it is a benchmark of the paper's."""
+    return str(_document().get(suite, {}).get("split", "test"))
 
 
 def printed_range(*keys: str) -> tuple[float, float] | None:
