@@ -29,7 +29,7 @@ TEMPORARY = "tmp"
 
 _POLL = 0.02  # seconds between two looks at a running command
 _CHUNK = 65_536
-_PATIENCE = 10.0  # seconds for the kernel to end what was killed
+_PATIENCE = 60.0  # seconds for the kernel to end what was killed
 _VARIABLES = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "TZ": "UTC"}
 
 

@@ -51,6 +51,15 @@ def test_an_endless_loop_is_stopped() -> None:
         assert player.finish() is False
 
 
+def test_too_many_processes_are_stopped_and_leave_nothing(player: Player) -> None:
+    mark = f"sleep\x0060.0{os.getpid()}"
+    text = player.refused("shell.command", command=f"for n in $(seq 300); do sleep 60.0{os.getpid()} & done; sleep 60")
+    assert "it started more than 64 processes" in text
+    assert processes_like(mark) == []
+    assert player.ok("shell.command", command="echo alive").startswith("alive")
+
+
+@pytest.mark.slow  # where root watches on a busy machine, it can grow to thousands of processes before it is noticed
 def test_a_fork_bomb_is_stopped_and_leaves_nothing(player: Player) -> None:
     mark = f"bomb-{os.getpid()}"
     text = player.refused("shell.command", command=f"{{ bomb() {{ bomb | bomb & }}; bomb; }}; sleep 60; : {mark}")
