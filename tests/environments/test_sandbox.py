@@ -379,3 +379,32 @@ def test_a_bubblewrap_that_does_not_work_is_none(tmp_path: Path, monkeypatch: py
     found, problem = find_bubblewrap.__wrapped__()
     assert found is None
     assert "does not let it shut anything in (No permissions to create new namespace)" in problem
+
+
+@shut_in_only
+def test_a_mount_may_bear_the_name_of_a_directory_outside(tmp_path: Path) -> None:
+    """A project may lie in a directory that has the name of a mount point; what is hidden there is not inside."""
+    project, task = tmp_path / "project", tmp_path / "task"
+    (project / "src").mkdir(parents=True)
+    (task / "answers").mkdir(parents=True)
+    (task / "note.txt").write_text("seen")
+    assert PROGRAM
+    walls = Walls("/", readable=[(task, str(project))], hidden=[project / "src", task / "answers"])
+    command = ["/bin/sh", "-c", f"cat {project}/note.txt; ls -R {project}"]
+    shown = subprocess.run(enclosed(PROGRAM, command, walls), capture_output=True, text=True, check=False)
+    assert shown.stderr == ""
+    assert shown.stdout.startswith("seen")
+    assert "src" not in shown.stdout
+
+
+@shut_in_only
+def test_what_is_hidden_stays_hidden_under_another_name(tmp_path: Path) -> None:
+    task = tmp_path / "task"
+    (task / "answers").mkdir(parents=True)
+    (task / "answers" / "key.txt").write_text("42")
+    (task / "note.txt").write_text("seen")
+    assert PROGRAM
+    walls = Walls("/", readable=[(task, "/elsewhere")], hidden=[task / "answers"])
+    command = ["/bin/sh", "-c", "cat /elsewhere/note.txt; cat /elsewhere/answers/key.txt; ls /elsewhere/answers"]
+    shown = subprocess.run(enclosed(PROGRAM, command, walls), capture_output=True, text=True, check=False)
+    assert shown.stdout == "seen"

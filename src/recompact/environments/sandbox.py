@@ -116,8 +116,8 @@ def _arguments(program: str, walls: Walls) -> Iterator[str]:
     if "--disable-userns" in _help(program):
         yield "--disable-userns"
     yield from ("--hostname", walls.hostname)
-    for place in (*_SYSTEM, *_SETTINGS, *(_NETWORK if walls.network else ())):
-        yield from _shown(Path(place), place)
+    for shared in (*_SYSTEM, *_SETTINGS, *(_NETWORK if walls.network else ())):
+        yield from _shown(Path(shared), shared)
     # To the kernel a root that is shut in still owns its settings: it could change them in a /proc that is writable.
     yield from ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
     if walls.shared_memory and "--size" in _help(program):
@@ -128,9 +128,10 @@ def _arguments(program: str, walls: Walls) -> Iterator[str]:
     for place_outside, inside in walls.readable:
         yield from ("--ro-bind", str(place_outside), inside)
     for hidden in walls.hidden:
-        if _is_inside(hidden, walls) and not _is_needed(hidden, walls):
-            empty = ("--tmpfs", str(hidden), "--remount-ro", str(hidden))
-            yield from empty if hidden.is_dir() else ("--ro-bind", "/dev/null", str(hidden))
+        for place in _places_inside(hidden, walls):
+            if not _is_needed(place, walls):
+                empty = ("--tmpfs", str(place), "--remount-ro", str(place))
+                yield from empty if hidden.is_dir() else ("--ro-bind", "/dev/null", str(place))
     yield from ("--remount-ro", "/", "--chdir", walls.directory, "--clearenv")
     for name, value in walls.variables.items():
         yield from ("--setenv", name, value)
@@ -142,10 +143,22 @@ def _shown(place: Path, inside: str) -> tuple[str, ...]:
     return ("--ro-bind", str(place.resolve()), inside) if place.exists() else ()
 
 
-def _is_inside(hidden: Path, walls: Walls) -> bool:
-    """Whether this place could be seen at all; only then can something be laid over it."""
-    places = [*(Path(inside) for _, inside in walls.readable), *map(Path, _SYSTEM)]
-    return hidden.exists() and any(hidden.is_relative_to(place) for place in places)
+def _places_inside(hidden: Path, walls: Walls) -> Iterator[Path]:
+    """Where this place can be seen from inside; only there can something be laid over it.
+
+    A mount point may bear the name of a directory outside that it has nothing to do with.
+    """
+    if not hidden.exists():
+        return
+    mounts = [
+        *((Path(place).resolve(), Path(place)) for place in _SYSTEM),
+        *((outside.resolve(), Path(inside)) for outside, inside in (*walls.writable, *walls.readable)),
+    ]
+    for index, (outside, inside) in enumerate(mounts):
+        if hidden.resolve().is_relative_to(outside):
+            place = inside / hidden.resolve().relative_to(outside)
+            if not any(place.is_relative_to(later) for _, later in mounts[index + 1 :]):
+                yield place
 
 
 def _is_needed(hidden: Path, walls: Walls) -> bool:
