@@ -9,7 +9,7 @@ import difflib
 import re
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -224,14 +224,15 @@ async def open_study(
         store = run if isinstance(run, Store) else stack.enter_context(open_run(_run_file(config, run)))
         episodes = open_suite(config, _run_places(store.path)) if suite is None else _episodes(suite)
         notices = Notices(progress)
-        clients = await stack.enter_async_context(open_clients(config, models or {}, notices=notices))
+        needed = config.used_models if method is None or method.asks_optimizer else config.deciding_models
+        clients = await stack.enter_async_context(open_clients(config, models or {}, needed, notices=notices))
         _claim(store, config, template, EVALUATION if evaluation else COLLECTION, own, episodes.name)
         if suite is None:
             _check_suite(store, config, accept_changes)
         if config.file is not None and config.file.is_file():
             note_config(store, config.file)
         spending = Spending(config.ceiling.tokens, config.ceiling.money)
-        prices = {name: price_of(config.models.get(name)) for name in clients}
+        prices = {name: price_of(config.models.get(name)) for name in config.used_models | clients.keys()}
         for (name, _), usage in store.spent().items():
             spending.add(usage, prices.get(name, Price()))
         count = counter(config.run.counter)
@@ -274,11 +275,13 @@ async def skip_tasks(study: Study, tasks: Sequence[str]) -> None:
 async def open_clients(
     config: Config,
     own: Mapping[str, ChatModel] | None = None,
+    needed: Collection[str] | None = None,
     *,
     attempts: int | None = None,
     notices: Notices | None = None,
 ) -> AsyncIterator[dict[str, ChatModel]]:
-    """The models that a config uses, each behind its door, its limits and retries (`attempts` instead of the config's).
+    """The models that a config uses, or the `needed` ones of them, each behind its door, its limits and retries
+    (`attempts` instead of the config's).
 
     Long waits are told to the `notices`.
     """
@@ -286,7 +289,7 @@ async def open_clients(
     count = counter(config.run.counter)
     async with AsyncExitStack() as stack:
         clients: dict[str, ChatModel] = {}
-        for name in sorted(config.used_models):
+        for name in sorted(config.used_models if needed is None else needed):
             if name in ready:
                 clients[name] = Shaped(ready[name], count)
                 continue

@@ -263,6 +263,16 @@ def test_a_foreign_suite_end_to_end_without_an_optimizer(tmp_path: Path) -> None
     assert CLAUSES["identifier"] in page
 
 
+def test_the_key_of_an_optimizer_that_is_not_asked_is_not_needed(tmp_path: Path) -> None:
+    writer = '[models.writer]\nid = "x"\nkey_env = "A_KEY_THAT_NOBODY_HAS"\n[optimizer]\nmodel = "writer"\n'
+    (tmp_path / "mine.toml").write_text(SAFES + writer)
+    ended = recompact("adapt", "mine.toml", cwd=tmp_path)
+    assert ended.returncode == 0, ended
+    refused = recompact("adapt", "mine.toml", "--method", "pair", cwd=tmp_path)
+    assert refused.returncode != 0
+    assert "A_KEY_THAT_NOBODY_HAS" in refused.stderr
+
+
 def test_nothing_retained_and_nothing_missing_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.toml").write_text(SAFES.replace("budget = 200", "budget = 4000"))
     ended = recompact("adapt", "mine.toml", cwd=tmp_path)

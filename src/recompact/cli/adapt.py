@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from recompact.config import Config
     from recompact.execution.scheduler import UnfinishedUnit
     from recompact.store.store import Store
-    from recompact.study import Study
+    from recompact.study import Method, Study
 
 STAGES = ("collect", "verify", "revise", "select")
 
@@ -83,7 +83,7 @@ def command(
         if chosen.needs_effects and allocation is None:
             _say_verification(store, loaded)
         with ending_early(path, again):
-            work = _adapt(loaded, store, cast("Stage", until), allocation, skip, quiet=as_json)
+            work = _adapt(loaded, store, chosen, cast("Stage", until), allocation, skip, quiet=as_json)
             result, unfinished = finished(work)
         written = None
         if result and until == "select" and not result[1].unusable:
@@ -98,13 +98,19 @@ def command(
 
 
 async def _adapt(
-    config: Config, store: Store, until: Stage, allocation: str | None, skip: tuple[str, ...], quiet: bool
+    config: Config,
+    store: Store,
+    method: Method,
+    until: Stage,
+    allocation: str | None,
+    skip: tuple[str, ...],
+    quiet: bool,
 ) -> tuple[Study, Adaptation]:
     from recompact.adaptation.adapt import adapt
     from recompact.cli.progress import watched
     from recompact.study import open_study
 
-    async with open_study(config, store, skip=skip) as study:
+    async with open_study(config, store, method=method, skip=skip) as study:
         with watched(study, "adapt", quiet=quiet) as shown:
             return study, await adapt(shown, until, allocation)
 
