@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from recompact.agents.episode import AgentSuite
 from recompact.candidate import Candidate, Proposal
 from recompact.chat import Decoding, Reply, Request
 from recompact.compressors.protocol import Compressor, CompressorInputs, CompressorKind
@@ -29,7 +30,6 @@ from recompact.environments.workspace.suite import WorkspaceSuite
 from recompact.errors import InputError, OptionError
 from recompact.execution.executor import Executor, InProcess, Unit
 from recompact.execution.scheduler import run_units
-from recompact.gateway.episode import AgentSuite
 from recompact.models.journal import UnitCalls
 from recompact.models.limits import Limited, Limits, Metered, Price, Retrying, RetryPolicy, Spending
 from recompact.models.protocol import ChatModel

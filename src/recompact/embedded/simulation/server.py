@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from recompact.agents.wire.formats import CHAT, MESSAGES, RESPONSES, WireFormat
 from recompact.chat import Request
 from recompact.embedded.simulation import faults as faulty
 from recompact.embedded.simulation.faults import Faults
 from recompact.errors import InputError
-from recompact.gateway.wire.formats import CHAT, MESSAGES, RESPONSES, WireFormat
 from recompact.models import failures
 from recompact.models.protocol import ChatModel
 

@@ -18,6 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from recompact.agents.manifest import Manifest, difference
+from recompact.agents.process import AgentProcess, Quarters, sandbox_for
+from recompact.agents.server import Exchange, Gateway
+from recompact.agents.settings import SIDE_CALLS, AgentSettings
+from recompact.agents.steadying import Steadying
+from recompact.agents.threads import Thread, Threads
 from recompact.chat import Message, Request, ToolCall, Usage, canonical
 from recompact.environments.protocol import (
     AsyncAsk,
@@ -33,12 +39,6 @@ from recompact.environments.snapshots.mask import VOLATILE, excerpts, masker
 from recompact.environments.workspace.check import CheckFailed, judge
 from recompact.environments.workspace.folder import TaskFolder
 from recompact.environments.workspace.suite import WorkspaceSuite
-from recompact.gateway.manifest import Manifest, difference
-from recompact.gateway.process import AgentProcess, Quarters, sandbox_for
-from recompact.gateway.server import Exchange, Gateway
-from recompact.gateway.settings import SIDE_CALLS, AgentSettings
-from recompact.gateway.steadying import Steadying
-from recompact.gateway.threads import Thread, Threads
 from recompact.trajectory import Action, Score, Snapshot
 
 STRATEGY = "agent"

@@ -19,14 +19,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from recompact.environments.files import empty, size_of
-from recompact.environments.lodging import excess, interpreter_places, own_directory, remove_tree
-from recompact.environments.process_tree import descendants, kill_all
-from recompact.environments.protocol import EnvironmentFailed
-from recompact.environments.sandbox import HostLimits, Walls, enclosed, find_bubblewrap, is_private
-from recompact.errors import InputError
-from recompact.gateway import launcher
-from recompact.gateway.settings import (
+from recompact.agents import launcher
+from recompact.agents.settings import (
     HOME,
     PORT,
     TEMPORARY,
@@ -36,6 +30,12 @@ from recompact.gateway.settings import (
     server_variables,
     variables_of,
 )
+from recompact.environments.files import empty, size_of
+from recompact.environments.lodging import excess, interpreter_places, own_directory, remove_tree
+from recompact.environments.process_tree import descendants, kill_all
+from recompact.environments.protocol import EnvironmentFailed
+from recompact.environments.sandbox import HostLimits, Walls, enclosed, find_bubblewrap, is_private
+from recompact.errors import InputError
 
 _TAIL = 4000  # bytes of what an agent prints that are kept
 _BURST = 1 << 20  # bytes that are read at once; whoever prints more waits

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from recompact.agents.settings import MODEL, REQUEST_BYTES, REQUESTS_AT_ONCE
+from recompact.agents.wire.formats import WireFormat, format_of
 from recompact.chat import Message, Reply, Request, Usage
 from recompact.errors import InputError
-from recompact.gateway.settings import MODEL, REQUEST_BYTES, REQUESTS_AT_ONCE
-from recompact.gateway.wire.formats import WireFormat, format_of
 
 if TYPE_CHECKING:
     from aiohttp import web
