@@ -175,7 +175,7 @@ class Study:
 
     def ask(self, calls: UnitCalls) -> AsyncAsk | None:
         """How an environment of this unit gets its models."""
-        if self.config.agent.external:
+        if self.config.agent.external or isinstance(self.episodes, AgentSuite):
             return self._ask_aside(calls)
         roles = self.config.suite.models
         if not roles:
@@ -199,6 +199,7 @@ async def open_study(
     suite: Suite | Episodes | None = None,
     compressor: Compressor | CompressorKind | None = None,
     method: Method | None = None,
+    template: Template | None = None,
     progress: Progress = SILENT,
     evaluation: bool = False,
     skip: Sequence[str] = (),
@@ -207,7 +208,8 @@ async def open_study(
     """Build a study from a config or its file.
 
     `run` is where its records go: a store, a file, or a name; by default the config's own name. Ready objects take the
-    place of what the config names: `models` by the names that its roles use, a `suite`, a `compressor`, a `method`.
+    place of what the config names: `models` by the names that its roles use, a `suite`, a `compressor`, a `method`, a
+    `template`.
     A run whose suite has changed is refused, or goes on with `accept_changes`, and notes what changed.
     The run of an `evaluation` is another kind of run: see `recompact.evaluation.evaluate.open_evaluation`.
     `skip` are tasks to go on without, from now on: the run remembers them, and stays the same run.
@@ -215,7 +217,7 @@ async def open_study(
     config = config if isinstance(config, Config) else load_config(Path(config))
     if problems := unknown_models(config, tuple(models or ())):
         raise ConfigError(config.file or Path("config"), problems)
-    template = resolve(config.compressor.template, config.directory)
+    template = template or resolve(config.compressor.template, config.directory)
     built = compressor_in(config) if compressor is None else compressor_kind(compressor, {})
     own = {
         role: _described(thing) for role, thing in (("suite", suite), ("compressor", compressor)) if thing is not None

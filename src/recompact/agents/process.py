@@ -92,6 +92,13 @@ def sandbox_for(settings: AgentSettings) -> str | None:
     return program
 
 
+def disk_excess(directory: Path | None, limits: HostLimits) -> str:
+    """Whether a directory holds more than it may, as a reason; nothing where none is given."""
+    if directory is not None and size_of(directory, limits.disk) > limits.disk:
+        return f"it wrote more than {limits.disk:,} bytes ([agent.limits] disk)"
+    return ""
+
+
 class AgentProcess:
     """An agent that runs. `listener` is the socket on which it will ask for its model."""
 
@@ -137,9 +144,7 @@ class AgentProcess:
         limits = self._settings.limits
         if reason := excess(descendants(self._process.pid), limits):
             return reason.replace("[suite.limits]", "[agent.limits]")
-        if directory is not None and size_of(directory, limits.disk) > limits.disk:
-            return f"it wrote more than {limits.disk:,} bytes ([agent.limits] disk)"
-        return ""
+        return disk_excess(directory, limits)
 
     async def end(self) -> None:
         """Kill it and all that it started, and wait until they are gone."""
