@@ -441,7 +441,8 @@ def _claim(store: Store, config: Config, template: Template, kind: str, own: Map
 
 def _check_suite(store: Store, config: Config, accept_changes: bool) -> None:
     """Note what the suite is made of; refuse one that is no longer what the run began with, unless that is accepted."""
-    now, metadata = fingerprint(config.suite.use, config.directory), store.metadata
+    suite = config.suite
+    now, metadata = fingerprint(suite.use, config.directory, suite.options, suite.split), store.metadata
     before = metadata.fingerprint
     if now == before:
         return
