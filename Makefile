@@ -47,13 +47,17 @@ test-llmlingua: ## install llmlingua and torch and run the LLMLingua-2 compresso
 	$(VENV)-llmlingua/bin/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' -e '.[llmlingua,server]' pytest hypothesis
 	$(VENV)-llmlingua/bin/pytest tests/compressors/test_llmlingua2.py tests/compressors/test_llmlingua2_model.py
 
+# pi needs a newer Node than many systems have: the package `node` brings one.
 AGENTS ?= .agents
-test-agents: $(READY) ## install Codex, Claude Code, OpenCode, pi and mini-swe-agent and play with them behind the gateway
+test-agents: $(READY) ## install Codex, Claude Code, OpenCode, pi, mini-swe-agent and deepagents; play with them behind the gateway
 	mkdir -p $(AGENTS)/npm
 	test -d $(AGENTS)/mini || { $(PYTHON) -m venv $(AGENTS)/mini && \
 		$(AGENTS)/mini/bin/python -m pip install --quiet --disable-pip-version-check mini-swe-agent==2.4.6 mcp; }
-	npm install --silent --no-audit --no-fund --prefix $(AGENTS)/npm @openai/codex@0.166.0 opencode-ai@1.18.33 \
-		@anthropic-ai/claude-code@2.1.325 @earendil-works/pi-coding-agent@0.87.1
+	test -d $(AGENTS)/deepagents || { $(PYTHON) -m venv $(AGENTS)/deepagents && \
+		$(AGENTS)/deepagents/bin/python -m pip install --quiet --disable-pip-version-check \
+			deepagents==0.7.32 langchain-openai==1.7.3; }
+	npm install --silent --no-audit --no-fund --prefix $(AGENTS)/npm node@24.9.0 @openai/codex@0.166.0 \
+		opencode-ai@1.18.33 @anthropic-ai/claude-code@2.1.325 @earendil-works/pi-coding-agent@0.87.1
 	RECOMPACT_TEST_AGENTS=$(AGENTS) $(BIN)/pytest -s tests/real_agents
 
 test-model: $(READY) ## a real model behind a server: see docs/local-models.md

@@ -19,11 +19,11 @@ from typing import Any
 
 import aiohttp
 
+from recompact.agents.episode import AgentSuite
+from recompact.agents.server import Exchange, Gateway
+from recompact.agents.settings import AgentSettings
 from recompact.chat import ToolCall, assistant
 from recompact.environments.workspace.suite import WorkspaceSuite
-from recompact.gateway.episode import AgentSuite
-from recompact.gateway.server import Exchange, Gateway
-from recompact.gateway.settings import AgentSettings
 from recompact.trajectory import Action
 
 AGENT = """

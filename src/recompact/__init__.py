@@ -12,6 +12,7 @@ from recompact.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import adapt as adapt
+    from recompact.agents.function import LoopEnded as LoopEnded, agent_suite as agent_suite
     from recompact.attribution.findings import findings as findings
     from recompact.attribution.verify import verify as verify
     from recompact.candidate import Candidate as Candidate, Clause as Clause
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from recompact.evaluation.paired import compare as compare
     from recompact.execution.episodes import run_episode as run_episode
     from recompact.execution.scheduler import Unfinished as Unfinished
+    from recompact.loops import GatewayClient as GatewayClient, LoopCompaction as LoopCompaction, gateway as gateway
     from recompact.models.endpoint import Endpoint as Endpoint
     from recompact.models.failures import ModelFailure as ModelFailure
     from recompact.models.openai import OpenAIModel as OpenAIModel
@@ -94,8 +96,11 @@ _PUBLIC = {
     "Environment": "environments.protocol",
     "EnvironmentFailed": "environments.protocol",
     "Fifo": "compressors.fifo",
+    "GatewayClient": "loops",
     "InProcessSuite": "environments.inprocess",
     "InputError": "errors",
+    "LoopCompaction": "loops",
+    "LoopEnded": "agents.function",
     "Message": "chat",
     "Method": "study",
     "ModelFailure": "models.failures",
@@ -124,6 +129,7 @@ _PUBLIC = {
     "Unfinished": "execution.scheduler",
     "Usage": "chat",
     "adapt": "adaptation.adapt",
+    "agent_suite": "agents.function",
     "assistant": "chat",
     "collect": "collection",
     "compare": "evaluation.paired",
@@ -132,6 +138,7 @@ _PUBLIC = {
     "evaluate": "evaluation.evaluate",
     "findings": "attribution.findings",
     "function_suite": "environments.functions",
+    "gateway": "loops",
     "load_config": "config",
     "open_evaluation": "evaluation.evaluate",
     "open_run": "store.runs",

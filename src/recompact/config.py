@@ -16,12 +16,12 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from annotated_types import Ge, Gt
 
+from recompact.agents.profiles import PROFILES, Profile, profile_named
+from recompact.agents.settings import IGNORED, AgentSettings
 from recompact.chat import canonical, sha256
 from recompact.compressors.protocol import Rendering, Scope
 from recompact.environments.sandbox import HostLimits, SandboxMode
 from recompact.errors import InputError
-from recompact.gateway.profiles import PROFILES, Profile, profile_named
-from recompact.gateway.settings import IGNORED, AgentSettings
 from recompact.models.endpoint import NO_VARIABLE, Endpoint, Seconds
 from recompact.models.registry import MODELS
 from recompact.models.secrets import names_variable, redacted

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from recompact.agents.episode import AgentSuite
 from recompact.candidate import Candidate, Proposal
 from recompact.chat import Decoding, Reply, Request
 from recompact.compressors.protocol import Compressor, CompressorInputs, CompressorKind
@@ -29,7 +30,6 @@ from recompact.environments.workspace.suite import WorkspaceSuite
 from recompact.errors import InputError, OptionError
 from recompact.execution.executor import Executor, InProcess, Unit
 from recompact.execution.scheduler import run_units
-from recompact.gateway.episode import AgentSuite
 from recompact.models.journal import UnitCalls
 from recompact.models.limits import Limited, Limits, Metered, Price, Retrying, RetryPolicy, Spending
 from recompact.models.protocol import ChatModel
@@ -175,7 +175,7 @@ class Study:
 
     def ask(self, calls: UnitCalls) -> AsyncAsk | None:
         """How an environment of this unit gets its models."""
-        if self.config.agent.external:
+        if self.config.agent.external or isinstance(self.episodes, AgentSuite):
             return self._ask_aside(calls)
         roles = self.config.suite.models
         if not roles:
@@ -199,6 +199,7 @@ async def open_study(
     suite: Suite | Episodes | None = None,
     compressor: Compressor | CompressorKind | None = None,
     method: Method | None = None,
+    template: Template | None = None,
     progress: Progress = SILENT,
     evaluation: bool = False,
     skip: Sequence[str] = (),
@@ -207,7 +208,8 @@ async def open_study(
     """Build a study from a config or its file.
 
     `run` is where its records go: a store, a file, or a name; by default the config's own name. Ready objects take the
-    place of what the config names: `models` by the names that its roles use, a `suite`, a `compressor`, a `method`.
+    place of what the config names: `models` by the names that its roles use, a `suite`, a `compressor`, a `method`, a
+    `template`.
     A run whose suite has changed is refused, or goes on with `accept_changes`, and notes what changed.
     The run of an `evaluation` is another kind of run: see `recompact.evaluation.evaluate.open_evaluation`.
     `skip` are tasks to go on without, from now on: the run remembers them, and stays the same run.
@@ -215,7 +217,7 @@ async def open_study(
     config = config if isinstance(config, Config) else load_config(Path(config))
     if problems := unknown_models(config, tuple(models or ())):
         raise ConfigError(config.file or Path("config"), problems)
-    template = resolve(config.compressor.template, config.directory)
+    template = template or resolve(config.compressor.template, config.directory)
     built = compressor_in(config) if compressor is None else compressor_kind(compressor, {})
     own = {
         role: _described(thing) for role, thing in (("suite", suite), ("compressor", compressor)) if thing is not None
@@ -442,7 +444,8 @@ def _claim(store: Store, config: Config, template: Template, kind: str, own: Map
 
 def _check_suite(store: Store, config: Config, accept_changes: bool) -> None:
     """Note what the suite is made of; refuse one that is no longer what the run began with, unless that is accepted."""
-    now, metadata = fingerprint(config.suite.use, config.directory), store.metadata
+    suite = config.suite
+    now, metadata = fingerprint(suite.use, config.directory, suite.options, suite.split), store.metadata
     before = metadata.fingerprint
     if now == before:
         return

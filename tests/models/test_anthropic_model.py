@@ -15,8 +15,8 @@ from hypothesis import given, strategies as st
 from loopback import served_app
 from models_support import ANSWER, CALL_API, CONVERSATION, HELLO, ask, client, says
 
+from recompact.agents.wire.anthropic import read_messages as read_request
 from recompact.chat import Decoding, Message, Reply, Request, ToolCall, Usage, assistant, system, user
-from recompact.gateway.wire.anthropic import read_messages as read_request
 from recompact.models import failures
 from recompact.models.anthropic import AnthropicModel
 from recompact.models.anthropic_wire import messages_body, read_messages

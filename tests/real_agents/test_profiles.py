@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +10,17 @@ import pytest
 from agent_support import agent_config, collected, verified, write_notes
 from workspace_support import needs_bubblewrap
 
+from recompact.agents.profiles import PROFILES
+
 PLACE = os.environ.get("RECOMPACT_TEST_AGENTS", "")
-PROGRAMS = {"mini-swe-agent": "mini", "codex": "codex", "claude-code": "claude", "opencode": "opencode", "pi": "pi"}
+PROGRAMS = {
+    "mini-swe-agent": "mini/bin/mini",
+    "codex": "npm/node_modules/.bin/codex",
+    "claude-code": "npm/node_modules/.bin/claude",
+    "pi": "npm/node_modules/.bin/pi",
+    "deepagents": "deepagents/bin/python",
+    "opencode": "npm/node_modules/.bin/opencode",
+}
 
 pytestmark = [
     needs_bubblewrap,
@@ -29,13 +37,14 @@ def place() -> Path:
 async def test_the_harmful_boundary_is_found_and_no_other(
     profile: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = [place / "npm" / "node_modules" / ".bin", place / "mini" / "bin"]
-    monkeypatch.setenv("PATH", ":".join((*map(str, places), os.environ["PATH"])))
-    if shutil.which(PROGRAMS[profile]) is None:
-        pytest.skip(f"{PROGRAMS[profile]} is not installed in {place}")
+    program = place / PROGRAMS[profile]
+    if not program.exists():
+        pytest.skip(f"{program} is not installed")
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     write_notes(tmp_path / "tasks", "one", "two", "three")
     small = agent_config(tmp_path / "tasks")
-    agent = replace(small.agent, profile=profile, command=(), files={}, timeout=120.0, readable=(str(place),))
+    command = (str(program), *PROFILES[profile].command[1:]) if profile == "deepagents" else ()
+    agent = replace(small.agent, profile=profile, command=command, files={}, timeout=120.0, readable=(str(place),))
     config = replace(small, agent=agent)
     trajectories = await collected(config, tmp_path / "one.db")
     assert [(each.ending, each.error) for each in trajectories] == [("finished", "")] * 3

@@ -83,8 +83,11 @@ def _shell_call(tools: Sequence[ToolSpec], command: str) -> tuple[str, str]:
     return tool.name, json.dumps({key: command, **others})
 
 
+CLAUSE = "Keep every code word for word, with what it is for."
+
+
 class Forgetful:
-    """A compressor that keeps how far the agent is, and not the code."""
+    """A compressor that keeps how far the agent is, and the code only where its prompt says that codes matter."""
 
     name = "forgetful"
 
@@ -93,9 +96,34 @@ class Forgetful:
 
     async def reply(self, request: Request) -> Reply:
         self._on_request(request)
-        read = re.findall(rf"note (\d+) of {NOTES}", "".join(m.content for m in request.messages))
+        prompt = "".join(m.content for m in request.messages)
+        read = re.findall(rf"note (\d+) of {NOTES}", prompt)
         text = f"## Progress\nThe last note read was note {max(map(int, read), default=0)} of {NOTES}."
+        if CLAUSE in prompt and (code := re.search(r"the code is [a-z]+-\d+", prompt)):
+            text += f" Note 1 says: {code[0]}."
         return Reply(assistant(text), Usage(100, 20, 0, 0, 1))
+
+
+class Adviser:
+    """An optimizer that finds the code in the segment, sees that the summary lost it, and asks for codes to be kept."""
+
+    name = "adviser"
+
+    async def reply(self, request: Request) -> Reply:
+        prompt = request.messages[-1].content
+        boundaries = sorted(set(re.findall(r'"boundary": "([^"]+)"', prompt)))
+        answer: dict[str, Any]
+        if "<first>" in prompt:
+            parts = {name: prompt.split(f"<{name}>\n")[1].split(f"\n</{name}>")[0] for name in ("first", "update")}
+            rule = {"clause": CLAUSE, "section": "Critical Context", "boundaries": boundaries}
+            answer = {"rules": [rule], **{name: f"{part}\n{CLAUSE}" for name, part in parts.items()}}
+        elif "<diagnoses>" in prompt:
+            answer = {"groups": [{"mechanism": "omitted state", "kind": "codes", "boundaries": boundaries}]}
+        else:
+            lines = re.findall(r"^\W*(S\d+)\b.*the code is", prompt, re.MULTILINE)
+            finding = {"mechanism": "omitted state", "kind": "codes", "lines": lines, "explanation": "It was lost."}
+            answer = {"findings": [finding], "abstain": ""}
+        return Reply(assistant(json.dumps(answer)), Usage(100, 20, 0, 0, 1))
 
 
 def agent_config(

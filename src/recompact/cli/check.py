@@ -181,11 +181,11 @@ def _isolation(config: Config) -> str:
 
 async def _play(config: Config, notes: list[str]) -> list[str]:
     """Play the first task in a run that is thrown away, then check that its environment can be brought back."""
+    from recompact.agents.episode import AgentSuite
+    from recompact.agents.fidelity import fidelity
     from recompact.collection import collect, unit_of
     from recompact.environments.snapshots.conformance import conformance
     from recompact.execution.scheduler import Unfinished
-    from recompact.gateway.episode import AgentSuite
-    from recompact.gateway.fidelity import fidelity
     from recompact.store.records import read_trajectory
     from recompact.store.runs import BROKEN
     from recompact.study import open_study

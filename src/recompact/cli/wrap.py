@@ -34,9 +34,9 @@ def command(
     Write the agent's command after --, as in: recompact wrap --budget 8192 mine.toml -- codex exec "Fix the tests". It
     must ask its model at OPENAI_BASE_URL or ANTHROPIC_BASE_URL; {url} in its arguments is the gateway's address.
     """
+    from recompact.agents.settings import KEY
     from recompact.config import load_config
     from recompact.errors import InputError
-    from recompact.gateway.settings import KEY
 
     agent = agent[1:] if agent[0] == "--" else agent
     if not agent:
@@ -54,7 +54,7 @@ def command(
     dummies = {model.key_env: KEY for model in loaded.models.values()}  # the gateway has the keys, the agent has none
     settings = replace(loaded.agent, command=agent, profile=None, variables={**dummies, **loaded.agent.variables})
     trajectory = asyncio.run(_run(replace(loaded, compressor=compressor, agent=settings), name, agent))
-    from recompact.gateway.wrapping import transcript
+    from recompact.agents.wrapping import transcript
 
     with target.open("x", encoding="utf-8") as file:
         for message in transcript(trajectory):
@@ -68,9 +68,9 @@ def command(
 
 
 async def _run(config: Config, name: str, agent: tuple[str, ...]) -> Trajectory:
+    from recompact.agents.wrapping import WrappedAgent
     from recompact.collection import trajectory_unit
     from recompact.environments.protocol import Task
-    from recompact.gateway.wrapping import WrappedAgent
     from recompact.store.records import read_trajectory
     from recompact.study import open_study
 

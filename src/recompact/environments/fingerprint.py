@@ -6,27 +6,31 @@ import ast
 import hashlib
 import importlib.metadata
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from recompact.environments.loading import SUITES
+from recompact.environments.loading import SUITES, contents_of
 from recompact.version import __version__
 
 PACKAGE = __name__.partition(".")[0]
 
 
-def fingerprint(name: str, directory: Path) -> dict[str, str]:
+def fingerprint(
+    name: str, directory: Path, options: Mapping[str, Any] | None = None, split: str = "train"
+) -> dict[str, str]:
     """Hashes of the suite's own source files and the version of its package, by what they are of.
 
     Of a suite in a file that is this file and those beside it that it imports; of one in a package its module and the
-    version. What cannot be found from here, as in the Python of a host, is left out.
+    version; of one whose tasks are folders the folders of the split. What cannot be found from here, as in the Python
+    of a host, is left out.
     """
     place = SUITES.built_in.get(name, name).rpartition(":")[0]
     if place.endswith(".py"):
         return {str(path.relative_to(root)): _hash(path) for root, path in _sources(directory / place)}
     top = place.partition(".")[0]
     if top == PACKAGE:
-        return {PACKAGE: __version__}
+        return {PACKAGE: __version__, **contents_of(name, options or {}, split, directory)}
     marks = {}
     try:
         if (spec := importlib.util.find_spec(place) if place else None) and spec.origin and Path(spec.origin).is_file():

@@ -37,6 +37,10 @@ _HOST_NEEDS = {  # suites with an interpreter of their own; what is named here i
     "appworld": "recompact.environments.appworld.installation:host_needs",
 }
 
+_CONTENTS = {  # suites whose tasks are files of the user's: a function that hashes the tasks of a split
+    "workspace": "recompact.environments.workspace.folder:contents",
+}
+
 
 def load_suite(name: str, options: Mapping[str, Any], directory: Path) -> Suite:
     """A suite by name. The plug-in may be a suite, or anything that is called with the options (and with
@@ -74,3 +78,12 @@ def host_needs(
     module, _, attribute = _HOST_NEEDS[name].partition(":")
     needs: HostNeeds = getattr(importlib.import_module(module), attribute)(options, python, directory)
     return needs
+
+
+def contents_of(name: str, options: Mapping[str, Any], split: str, directory: Path) -> Mapping[str, str]:
+    """Hashes of the tasks that lie in files of the user's, by what they are of; nothing where a suite has none."""
+    if name not in _CONTENTS:
+        return {}
+    module, _, attribute = _CONTENTS[name].partition(":")
+    contents: Mapping[str, str] = getattr(importlib.import_module(module), attribute)(options, split, directory)
+    return contents

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from recompact.agents.wire.formats import CHAT, MESSAGES, RESPONSES, WireFormat
+from recompact.agents.wire.statuses import status_of
 from recompact.chat import Request
 from recompact.embedded.simulation import faults as faulty
 from recompact.embedded.simulation.faults import Faults
 from recompact.errors import InputError
-from recompact.gateway.wire.formats import CHAT, MESSAGES, RESPONSES, WireFormat
 from recompact.models import failures
 from recompact.models.protocol import ChatModel
 
@@ -29,15 +30,6 @@ if TYPE_CHECKING:
 _CONTENT = {"chat": "choices", "responses": "output", "messages": "content"}  # what an empty reply has nothing in
 
 Latency = float | Callable[[Request], float]
-
-_STATUS: dict[type[failures.ModelFailure], tuple[int, str]] = {
-    failures.RateLimited: (429, "rate_limit_exceeded"),
-    failures.ContextOverflow: (400, "context_length_exceeded"),
-    failures.Refused: (400, "content_policy_violation"),
-    failures.BadRequest: (400, "invalid_request"),
-    failures.AuthenticationFailed: (401, "invalid_api_key"),
-    failures.UnknownModel: (404, "model_not_found"),
-}
 
 
 @dataclass
@@ -187,7 +179,7 @@ class _Handler:
         try:
             reply = await self._models[name].reply(request)
         except failures.ModelFailure as failure:
-            status, code = _STATUS.get(type(failure), (503, "overloaded"))
+            status, code = status_of(failure)
             wait = {} if failure.retry_after is None else {"Retry-After": f"{failure.retry_after:g}"}
             return status, await _refuse(http, status, code, str(failure), wait)
         if kind == "bad-arguments":

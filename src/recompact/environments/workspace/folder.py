@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import os
 import re
 import shutil
+import stat
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -18,6 +20,9 @@ from recompact.errors import InputError
 
 FILE, FILES, CHECK = "task.toml", "files", "check"
 """What a task's folder consists of; the last two may be missing."""
+
+TASKS = "tasks"
+"""Where tasks are looked for, unless the option says otherwise."""
 
 MOUNT = "/workspace"
 """Where an agent sees its workspace."""
@@ -69,6 +74,33 @@ def folders_below(root: Path) -> tuple[TaskFolder, ...]:
     if not root.is_dir():
         raise InputError(f"there is no directory {root} with tasks in it: each is a folder with a {FILE}")
     return tuple(read_folder(path, path.relative_to(root).as_posix()) for path in sorted(_folders(root)))
+
+
+def contents(options: Mapping[str, Any], split: str, directory: Path) -> dict[str, str]:
+    """A hash of all that lies in the folder of each task of a split, by the task."""
+    root = (directory / Path(options.get("tasks", TASKS)).expanduser()).resolve()
+    return {f"task {folder.id}": _hash_of(folder.path) for folder in folders_below(root) if folder.split == split}
+
+
+def _hash_of(folder: Path) -> str:
+    """Names, kinds and bytes, but for what Python leaves behind where it runs."""
+    total = hashlib.sha256()
+    for place, directories, names in os.walk(folder):
+        directories[:] = sorted(name for name in directories if name != "__pycache__")
+        for name in sorted((*names, *directories)):
+            path = Path(place, name)
+            mode = path.lstat().st_mode
+            total.update(
+                f"{path.relative_to(folder).as_posix()}\0{stat.S_IFMT(mode)} {mode & 0o100}\0".encode(
+                    "utf-8", "surrogateescape"
+                )
+            )
+            if stat.S_ISLNK(mode):
+                total.update(os.fsencode(os.readlink(path)))
+            elif stat.S_ISREG(mode):
+                with path.open("rb") as file:
+                    total.update(hashlib.file_digest(file, "sha256").digest())
+    return total.hexdigest()
 
 
 def _folders(root: Path) -> Iterator[Path]:

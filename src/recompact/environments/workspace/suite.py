@@ -10,7 +10,7 @@ from pathlib import Path
 from recompact.environments.protocol import Task
 from recompact.environments.shell import Shell
 from recompact.environments.workspace.environment import WorkspaceEnvironment
-from recompact.environments.workspace.folder import DEFAULT_LIMITS, MOUNT, TaskFolder, folders_below
+from recompact.environments.workspace.folder import DEFAULT_LIMITS, MOUNT, TASKS, TaskFolder, folders_below
 from recompact.errors import InputError
 
 
@@ -19,7 +19,7 @@ class WorkspaceSuite:
 
     def __init__(
         self,
-        tasks: str | Path = "tasks",
+        tasks: str | Path = TASKS,
         *,
         readable: Sequence[str] = (),
         path: Sequence[str] = (),

@@ -19,14 +19,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from recompact.environments.files import empty, size_of
-from recompact.environments.lodging import excess, interpreter_places, own_directory, remove_tree
-from recompact.environments.process_tree import descendants, kill_all
-from recompact.environments.protocol import EnvironmentFailed
-from recompact.environments.sandbox import HostLimits, Walls, enclosed, find_bubblewrap, is_private
-from recompact.errors import InputError
-from recompact.gateway import launcher
-from recompact.gateway.settings import (
+from recompact.agents import launcher
+from recompact.agents.settings import (
     HOME,
     PORT,
     TEMPORARY,
@@ -36,6 +30,12 @@ from recompact.gateway.settings import (
     server_variables,
     variables_of,
 )
+from recompact.environments.files import empty, size_of
+from recompact.environments.lodging import excess, interpreter_places, own_directory, remove_tree
+from recompact.environments.process_tree import descendants, kill_all
+from recompact.environments.protocol import EnvironmentFailed
+from recompact.environments.sandbox import HostLimits, Walls, enclosed, find_bubblewrap, is_private
+from recompact.errors import InputError
 
 _TAIL = 4000  # bytes of what an agent prints that are kept
 _BURST = 1 << 20  # bytes that are read at once; whoever prints more waits
@@ -92,6 +92,13 @@ def sandbox_for(settings: AgentSettings) -> str | None:
     return program
 
 
+def disk_excess(directory: Path | None, limits: HostLimits) -> str:
+    """Whether a directory holds more than it may, as a reason; nothing where none is given."""
+    if directory is not None and size_of(directory, limits.disk) > limits.disk:
+        return f"it wrote more than {limits.disk:,} bytes ([agent.limits] disk)"
+    return ""
+
+
 class AgentProcess:
     """An agent that runs. `listener` is the socket on which it will ask for its model."""
 
@@ -137,9 +144,7 @@ class AgentProcess:
         limits = self._settings.limits
         if reason := excess(descendants(self._process.pid), limits):
             return reason.replace("[suite.limits]", "[agent.limits]")
-        if directory is not None and size_of(directory, limits.disk) > limits.disk:
-            return f"it wrote more than {limits.disk:,} bytes ([agent.limits] disk)"
-        return ""
+        return disk_excess(directory, limits)
 
     async def end(self) -> None:
         """Kill it and all that it started, and wait until they are gone."""

@@ -29,10 +29,14 @@ class Threads:
     neither go on with it nor answer its last call are side calls."""
 
     mask: _Mask
+    single: bool = False  # all requests belong to one conversation, with tools or without
     main: Thread | None = None
     sides: list[Thread] = field(default_factory=list)
 
     def thread_of(self, request: Request, headers: Mapping[str, str]) -> Thread:
+        if self.single:
+            self.main = self.main or Thread("main")
+            return self.main
         subagent = any(name in headers for name in SUBAGENT_HEADERS)
         if self.main is None and request.tools and not subagent:
             self.main = Thread("main")
@@ -62,10 +66,16 @@ class Threads:
         return same and self.mask(one.text) == self.mask(other.text)
 
     def _new(self, messages: Sequence[Message]) -> Thread:
-        """A side thread is named by how it begins, so that it has the same name in every run."""
         masked = [Message(m.role, self.mask(m.content)) for m in messages[:2]]
-        name = f"side-{chain_digest('', masked)[:8]}"
-        alike = sum(side.name.partition("+")[0] == name for side in self.sides)
-        thread = Thread(f"{name}+{alike}" if alike else name, tuple(messages))
+        name = beginning_name("side", masked, [side.name for side in self.sides])
+        thread = Thread(name, tuple(messages))
         self.sides.append(thread)
         return thread
+
+
+def beginning_name(kind: str, messages: Sequence[Message], names: Sequence[str]) -> str:
+    """A conversation is named by how it begins, so that it has the same name in every run; those that begin alike are
+    numbered. `names` are those given before."""
+    name = f"{kind}-{chain_digest('', messages)[:8]}"
+    alike = sum(other.partition("+")[0] == name for other in names)
+    return f"{name}+{alike}" if alike else name

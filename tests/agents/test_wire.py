@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, strategies as st
 from models_support import CALL_API, CONVERSATION
 
+from recompact.agents.steadying import Steadying
+from recompact.agents.threads import Threads
+from recompact.agents.wire.formats import CHAT, FORMATS, MESSAGES, RESPONSES, WireFormat, format_of
 from recompact.chat import Message, Reply, Request, ToolCall, Usage, assistant, user
-from recompact.gateway.steadying import Steadying
-from recompact.gateway.threads import Threads
-from recompact.gateway.wire.formats import CHAT, FORMATS, MESSAGES, RESPONSES, WireFormat, format_of
 from recompact.models.anthropic_wire import messages_body, read_messages
 from recompact.models.endpoint import Endpoint
 from recompact.models.openai_wire import chat_body, read_chat, read_responses, responses_body

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from recompact.chat import Reply, Request
-from recompact.gateway.wire.anthropic import messages_stream, read_messages, write_messages
-from recompact.gateway.wire.openai import (
+from recompact.agents.wire.anthropic import messages_stream, read_messages, write_messages
+from recompact.agents.wire.openai import (
     chat_stream,
     read_chat,
     read_responses,
@@ -16,6 +15,7 @@ from recompact.gateway.wire.openai import (
     write_chat,
     write_responses,
 )
+from recompact.chat import Reply, Request
 
 Body = Mapping[str, Any]
 

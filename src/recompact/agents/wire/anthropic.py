@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from recompact.agents.wire.openai import event, reply_id, slices
 from recompact.chat import Decoding, Message, Reply, Request, ToolCall, ToolSpec, Usage, canonical
-from recompact.gateway.wire.openai import event, reply_id, slices
 
 _NOT_SEEN = ("thinking", "redacted_thinking")  # blocks that belong to a reply but are no part of what was said
 

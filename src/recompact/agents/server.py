@@ -1,7 +1,7 @@
 """The gateway of one episode: it reads what an agent asks its model, and answers when a reply is there.
 
-Streams are opened at once and kept alive with comments, so that no agent gives up while a model thinks, a rate limit is
-waited for or a history is compacted.
+Streams are opened at once and kept alive with comments, and other answers with white space before their JSON, so that
+no agent gives up while a model thinks, a rate limit is waited for or a history is compacted.
 """
 
 from __future__ import annotations
@@ -14,17 +14,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from recompact.agents.settings import MODEL, REQUEST_BYTES, REQUESTS_AT_ONCE
+from recompact.agents.wire.formats import WireFormat, format_of
 from recompact.chat import Message, Reply, Request, Usage
 from recompact.errors import InputError
-from recompact.gateway.settings import MODEL, REQUEST_BYTES, REQUESTS_AT_ONCE
-from recompact.gateway.wire.formats import WireFormat, format_of
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-ALIVE = 10.0  # seconds between two comments on a stream that waits
+ALIVE = 10.0  # seconds between two signs of life to whoever waits
 USAGE = Usage(1000, 10)
 """What agents are told that a call has used: so little that none of them compacts its history by itself."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of answer, and what may stand in it before the answer itself."""
+
+    type: str
+    nothing: bytes
+
+
+_STREAM = _Kind("text/event-stream", b": wait\n\n")
+_JSON = _Kind("application/json", b"\n")  # white space before a value is JSON
 
 
 @dataclass(eq=False)
@@ -96,25 +108,30 @@ class Gateway:
         exchange = Exchange(request, {name.lower(): value for name, value in http.headers.items()})
         exchange = self._arrive(exchange)
         if body.get("stream"):
-            return await self._stream(http, form, body, exchange)
-        await self._waited(exchange)
-        if not exchange.answer.done():
+            return await self._kept_alive(
+                http, exchange, _STREAM, lambda: b"".join(form.stream(_written(form, exchange), body))
+            )
+        if await self._waited(exchange, ALIVE):
+            return web.json_response(_written(form, exchange))
+        if self._closing.is_set():
             return _refusal(503, "the episode is over")
-        return web.json_response(_written(form, exchange))
+        return await self._kept_alive(http, exchange, _JSON, lambda: json.dumps(_written(form, exchange)).encode())
 
-    async def _stream(
-        self, http: web.Request, form: WireFormat, body: Mapping[str, Any], exchange: Exchange
+    async def _kept_alive(
+        self, http: web.Request, exchange: Exchange, kind: _Kind, content: Callable[[], bytes]
     ) -> web.StreamResponse:
+        """Begin to answer at once, and send what means nothing until there is an answer."""
         from aiohttp import web
 
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+        response = web.StreamResponse(headers={"Content-Type": kind.type, "Cache-Control": "no-cache"})
         with contextlib.suppress(ConnectionError):  # it may have gone; whoever asks again gets the same answer
             await response.prepare(http)
             while not await self._waited(exchange, ALIVE):
                 if self._closing.is_set():
+                    response.force_close()
                     return response
-                await response.write(b": wait\n\n")
-            await response.write(b"".join(form.stream(_written(form, exchange), body)))
+                await response.write(kind.nothing)
+            await response.write(content())
             await response.write_eof()
         return response
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from recompact.agents.episode import AgentEpisode
+from recompact.agents.settings import AgentSettings
 from recompact.chat import Message
 from recompact.environments.protocol import AsyncAsk, Behaviour, Literals, Task
-from recompact.gateway.episode import AgentEpisode
-from recompact.gateway.settings import AgentSettings
 from recompact.trajectory import Action, Score, Trajectory
 
 

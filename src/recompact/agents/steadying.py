@@ -15,13 +15,18 @@ _NUMERIC = re.compile(r"\((\\d|\[0-9\])")  # a group of digits in a pattern
 class Steadying:
     """The names of one run of an agent, as they are and as the model knows them."""
 
-    def __init__(self, replacements: Mapping[str, str], ids: Sequence[str]) -> None:
+    def __init__(
+        self, replacements: Mapping[str, str], ids: Sequence[str], places: Mapping[str, str] | None = None
+    ) -> None:
         self._replacements = [(_pattern(pattern), text) for pattern, text in replacements.items()]
         self._ids = [_pattern(pattern, groups=1) for pattern in ids]
+        self._places = dict(places or {})  # paths that are others in each run -> the steady ones
         self._steady: dict[str, str] = {}  # the name in this run -> the steady one
 
     def steady(self, text: str) -> str:
         """What an agent sends, as the model is to see it."""
+        for place, steady in self._places.items():
+            text = text.replace(place, steady)
         for pattern, replacement in self._replacements:
             text = pattern.sub(replacement, text)
         for pattern in self._ids:
@@ -30,10 +35,10 @@ class Steadying:
 
     def own(self, value: Any) -> Any:
         """What the model says, as the agent of this run understands it."""
-        if not self._steady:
+        if not self._steady and not self._places:
             return value
         if isinstance(value, str):
-            for name, steady in self._steady.items():
+            for name, steady in (*self._places.items(), *self._steady.items()):
                 value = name.join(re.split(rf"(?<!\w){re.escape(steady)}(?!\w)", value))
             return value
         if isinstance(value, int) and not isinstance(value, bool):

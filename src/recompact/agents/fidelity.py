@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from recompact.agents.episode import AgentSuite
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Task
-from recompact.gateway.episode import AgentSuite
 from recompact.trajectory import Action
 
 

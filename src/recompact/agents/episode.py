@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from recompact.agents.manifest import Manifest, difference
+from recompact.agents.process import Quarters, sandbox_for
+from recompact.agents.running import Command, Door, Launch, RunningAgent
+from recompact.agents.server import Exchange
+from recompact.agents.settings import HOME, SIDE_CALLS, WORKSPACE, AgentSettings
+from recompact.agents.steadying import Steadying
+from recompact.agents.threads import Thread, Threads
 from recompact.chat import Message, Request, ToolCall, Usage, canonical
 from recompact.environments.protocol import (
     AsyncAsk,
@@ -33,12 +41,6 @@ from recompact.environments.snapshots.mask import VOLATILE, excerpts, masker
 from recompact.environments.workspace.check import CheckFailed, judge
 from recompact.environments.workspace.folder import TaskFolder
 from recompact.environments.workspace.suite import WorkspaceSuite
-from recompact.gateway.manifest import Manifest, difference
-from recompact.gateway.process import AgentProcess, Quarters, sandbox_for
-from recompact.gateway.server import Exchange, Gateway
-from recompact.gateway.settings import SIDE_CALLS, AgentSettings
-from recompact.gateway.steadying import Steadying
-from recompact.gateway.threads import Thread, Threads
 from recompact.trajectory import Action, Score, Snapshot
 
 STRATEGY = "agent"
@@ -56,12 +58,13 @@ _log = logging.getLogger(__name__)
 
 
 class AgentSuite:
-    """The tasks of a workspace suite, played by an agent that is a command."""
+    """The tasks of a workspace suite, played by an agent that is a command, or that is launched in another way."""
 
-    def __init__(self, suite: WorkspaceSuite, settings: AgentSettings) -> None:
-        sandbox_for(settings)  # which refuses what this machine cannot do
+    def __init__(self, suite: WorkspaceSuite, settings: AgentSettings, launch: Launch | None = None) -> None:
+        if launch is None:
+            sandbox_for(settings)  # which refuses what this machine cannot do
         Steadying(settings.replace, settings.ids)
-        self.suite, self.settings = suite, settings
+        self.suite, self.settings, self._launch = suite, settings, launch
 
     @property
     def name(self) -> str:
@@ -72,7 +75,8 @@ class AgentSuite:
 
     def episode(self, task: Task, ask: AsyncAsk | None = None) -> AgentEpisode:
         folder = self.suite.folder(task)
-        return AgentEpisode(self.settings, task, FolderGround(folder, self.suite.shell(folder)), ask)
+        ground = FolderGround(folder, self.suite.shell(folder))
+        return AgentEpisode(self.settings, task, ground, ask, self._launch)
 
     async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
         return None
@@ -126,8 +130,17 @@ class _KilledError(Exception):
 class AgentEpisode:
     """One run of an agent on one task."""
 
-    def __init__(self, settings: AgentSettings, task: Task, ground: Ground, ask: AsyncAsk | None) -> None:
+    def __init__(
+        self,
+        settings: AgentSettings,
+        task: Task,
+        ground: Ground,
+        ask: AsyncAsk | None,
+        launch: Launch | None = None,
+        single: bool = False,
+    ) -> None:
         self._settings, self._task, self._ground, self._ask = settings, task, ground, ask
+        self._launch, self._single = launch or Command(settings), single
         self._what = f"task {task.id}"
         mask = masker((*VOLATILE, *settings.mask))
         assert mask is not None
@@ -141,8 +154,7 @@ class AgentEpisode:
         self._answer = ""
         self._revivals = 0
         self._quarters: Quarters | None = None
-        self._process: AgentProcess | None = None
-        self._gateway: Gateway | None = None
+        self._agent: RunningAgent | None = None
         self._first: tuple[Message, ...] = ()
         self._pending: Exchange | None = None
 
@@ -214,8 +226,8 @@ class AgentEpisode:
         await asyncio.to_thread(self._ground.lay_out, self._quarters.workspace)
         self._manifest = Manifest(self._quarters.workspace, self._settings.ignore)
         await asyncio.to_thread(self._manifest.change)
-        self._steadying = Steadying(self._settings.replace, self._settings.ids)
-        self._threads = Threads(self._mask)
+        self._steadying = Steadying(self._settings.replace, self._settings.ids, self._places(self._quarters))
+        self._threads = Threads(self._mask, self._single)
         self._arrivals: asyncio.Queue[Exchange | BaseException] = asyncio.Queue()
         self._exchanges: dict[str, Exchange] = {}
         self._asking: set[asyncio.Task[None]] = set()
@@ -223,30 +235,28 @@ class AgentEpisode:
         self._next_look = self._next_disk_look = time.monotonic() + _LOOK
         self._calls = 0
         self._sides = {}
-        self._gateway = Gateway(self._arrive, self._misused)
-        self._process = await AgentProcess.start(self._settings, self._quarters, self._task.text)
-        await self._gateway.listen(self._process.listener)
+        self._agent = await self._launch(self._quarters, self._task.text, Door(self._arrive, self._misused))
         arrival = await self._arrival("its first request")
         if arrival is None:
             raise self._failed("it ended before it asked its model for anything")
         self._pending = arrival
         self._first = tuple(self._steadied(message) for message in arrival.request.messages)
 
+    def _places(self, quarters: Quarters) -> Mapping[str, str]:
+        """Paths that an agent with its user's rights sees as they are, and that the model must not see change."""
+        if not self._settings.unsafe:
+            return {}
+        return {str(quarters.workspace): WORKSPACE, str(quarters.home): HOME}
+
     async def _stop(self) -> None:
-        process, self._process = self._process, None
-        gateway, self._gateway = self._gateway, None
+        agent, self._agent = self._agent, None
         self._pending = None
-        if process is None:
+        if agent is None:
             return
         for task in self._asking:
             task.cancel()
         await asyncio.gather(*self._asking, return_exceptions=True)
-        try:
-            await process.end()
-        finally:
-            if gateway is not None:
-                await gateway.close()
-            process.listener.close()
+        await agent.end()
 
     async def _revive(self) -> None:
         """Bring an agent that was killed back to where it was."""
@@ -305,14 +315,15 @@ class AgentEpisode:
 
     async def _arrival(self, what: str) -> Exchange | None:
         """The next request of the main conversation, or None where the agent has ended."""
-        assert self._process is not None
+        assert self._agent is not None
         assert self._quarters is not None
         deadline = time.monotonic() + self._settings.timeout
+        look = None if self._settings.timeout == math.inf else _LOOK
         getting = asyncio.ensure_future(self._arrivals.get())
         try:
             while True:
                 done, _ = await asyncio.wait(
-                    (getting, self._process.ended), timeout=_LOOK, return_when=asyncio.FIRST_COMPLETED
+                    (getting, self._agent.ended), timeout=look, return_when=asyncio.FIRST_COMPLETED
                 )
                 await self._look()
                 if getting in done:
@@ -320,7 +331,7 @@ class AgentEpisode:
                     if isinstance(arrival, BaseException):
                         raise arrival
                     return arrival
-                if self._process.ended in done:
+                if self._agent.ended in done:
                     return None
                 if time.monotonic() > deadline:
                     raise self._failed(f"{what} took longer than {self._settings.timeout:g} s ([agent] timeout)")
@@ -329,7 +340,7 @@ class AgentEpisode:
 
     async def _look(self) -> None:
         """See, now and then, whether the agent uses more than it may."""
-        assert self._process is not None
+        assert self._agent is not None
         assert self._quarters is not None
         now = time.monotonic()
         if now < self._next_look:
@@ -338,12 +349,12 @@ class AgentEpisode:
         disk = now > self._next_disk_look
         if disk:
             self._next_disk_look = now + _DISK_LOOK
-        if reason := await asyncio.to_thread(self._process.excess, self._quarters.root if disk else None):
+        if reason := await asyncio.to_thread(self._agent.excess, self._quarters.root if disk else None):
             raise self._failed(reason)
 
     def _check_exit(self) -> None:
-        assert self._process is not None
-        code = self._process.ended.result()
+        assert self._agent is not None
+        code = self._agent.ended.result()
         if code == 0:
             return
         if code < 0 or code > 128:
@@ -351,7 +362,7 @@ class AgentEpisode:
         raise self._failed(f"it ended with exit code {code}")
 
     def _failed(self, reason: str) -> EnvironmentFailed:
-        last = self._process.last_line if self._process is not None else ""
+        last = self._agent.last_line if self._agent is not None else ""
         return EnvironmentFailed(f"{self._what}: the agent: {reason}" + (f"; it last said: {last}" if last else ""))
 
     # -- what arrives at the gateway -----------------------------------------------------------------------------

@@ -1,0 +1,139 @@
+"""An agent that is a function of this process: it gets a client for its model, and its calls are answered step by step.
+
+It runs in a thread with the rights of its caller. A thread cannot be killed: at the end of an episode its next call
+raises `LoopEnded`, and a function that makes none goes on by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recompact.agents.client import InProcessClient
+from recompact.agents.episode import AgentSuite
+from recompact.agents.process import Quarters, disk_excess
+from recompact.agents.running import Door
+from recompact.agents.server import USAGE, Exchange
+from recompact.agents.settings import IGNORED, AgentSettings
+from recompact.chat import Reply, Request
+from recompact.environments.sandbox import HostLimits
+from recompact.environments.workspace.suite import WorkspaceSuite
+
+AgentFunction = Callable[[str, Path, InProcessClient], Awaitable[object] | object]
+"""Gets the task's text, its workspace and a client; may be asynchronous. What it returns is not looked at."""
+
+_END = 10.0  # seconds for a function to notice that its episode is over
+
+_log = logging.getLogger(__name__)
+
+
+class LoopEnded(BaseException):
+    """The episode is over, and nothing more is answered. No `except Exception` catches it, so that loops that try
+    again end too."""
+
+
+def agent_suite(
+    tasks: Path | str,
+    agent: AgentFunction,
+    *,
+    replace: Mapping[str, str] | None = None,
+    ids: Sequence[str] = (),
+    mask: Sequence[str] = (),
+    ignore: Sequence[str] = IGNORED,
+    timeout: float = 600.0,
+    unsafe_shell: bool = False,
+) -> AgentSuite:
+    """The tasks in a directory, played by a function. The options are those of [agent] and of the suite `workspace`."""
+    settings = AgentSettings(
+        (_name_of(agent),),
+        replace=replace or {},
+        ids=tuple(ids),
+        mask=tuple(mask),
+        ignore=tuple(ignore),
+        timeout=timeout,
+        unsafe=True,
+    )
+    return AgentSuite(WorkspaceSuite(tasks, unsafe_shell=unsafe_shell), settings, Function(agent, settings.limits))
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+@dataclass(frozen=True)
+class Function:
+    """Starts a function in a thread of its own."""
+
+    function: AgentFunction
+    limits: HostLimits
+
+    async def __call__(self, quarters: Quarters, task: str, door: Door) -> FunctionAgent:
+        return FunctionAgent(self.function, self.limits, task, quarters.workspace, door)
+
+
+class FunctionAgent:
+    """A function that runs."""
+
+    def __init__(self, function: AgentFunction, limits: HostLimits, task: str, workspace: Path, door: Door) -> None:
+        self._function, self._limits, self._door = function, limits, door
+        self._loop = asyncio.get_running_loop()
+        self._closing = asyncio.Event()
+        self.ended: asyncio.Future[int] = self._loop.create_future()
+        self.last_line = ""
+        client = InProcessClient(self._ask)
+        self._thread = threading.Thread(target=self._run, args=(task, workspace, client), name="agent", daemon=True)
+        self._thread.start()
+
+    def excess(self, directory: Path | None) -> str:
+        return disk_excess(directory, self._limits)
+
+    async def end(self) -> None:
+        self._closing.set()
+        await asyncio.to_thread(self._thread.join, _END)
+        if self._thread.is_alive():
+            _log.warning("%s goes on in its thread although its episode is over", _name_of(self._function))
+
+    def _run(self, task: str, workspace: Path, client: InProcessClient) -> None:
+        code = 0
+        try:
+            result = self._function(task, workspace, client)
+            if inspect.isawaitable(result):
+                asyncio.run(_awaited(result))
+        except LoopEnded:
+            pass
+        except BaseException as error:
+            code, self.last_line = 1, f"{type(error).__name__}: {error}"[:300]
+        with contextlib.suppress(RuntimeError):  # the harness may be gone
+            self._loop.call_soon_threadsafe(self._note_end, code)
+
+    def _note_end(self, code: int) -> None:
+        if not self.ended.done():
+            self.ended.set_result(code)
+
+    def _ask(self, request: Request, headers: Mapping[str, str]) -> Future[Reply]:
+        return asyncio.run_coroutine_threadsafe(self._answered(request, headers), self._loop)
+
+    async def _answered(self, request: Request, headers: Mapping[str, str]) -> Reply:
+        if self._closing.is_set():
+            raise LoopEnded
+        exchange = self._door.arrive(Exchange(request, headers))
+        closing = asyncio.ensure_future(self._closing.wait())
+        try:
+            await asyncio.wait((exchange.answer, closing), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            closing.cancel()
+        if not exchange.answer.done():
+            raise LoopEnded
+        return Reply(exchange.answer.result(), USAGE)
+
+
+async def _awaited(result: Awaitable[object]) -> object:
+    return await result

@@ -1,0 +1,89 @@
+"""How an agent is started, wherever it runs, and what an episode knows of it then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from recompact.agents.process import AgentProcess, Quarters
+from recompact.agents.server import Exchange, Gateway
+from recompact.agents.settings import AgentSettings
+
+
+@dataclass(frozen=True)
+class Door:
+    """What an agent's requests come in by: `arrive` gets each exchange and may return an earlier one that this one
+    repeats; `misuse` gets the reason where an agent does what none may do."""
+
+    arrive: Callable[[Exchange], Exchange]
+    misuse: Callable[[str], None]
+
+
+class RunningAgent(Protocol):
+    """An agent that was started. Where it ends by itself, `ended` is its exit code."""
+
+    @property
+    def ended(self) -> asyncio.Future[int]: ...
+
+    @property
+    def last_line(self) -> str: ...
+
+    def excess(self, directory: Path | None) -> str:
+        """What it uses too much of, or nothing. The size of a directory is looked at where one is given."""
+        ...
+
+    async def end(self) -> None:
+        """End it and all that it started, and wait until they are gone."""
+        ...
+
+
+class Launch(Protocol):
+    """Starts an agent on a task in its quarters. Its requests come in by the door."""
+
+    async def __call__(self, quarters: Quarters, task: str, door: Door) -> RunningAgent: ...
+
+
+@dataclass(frozen=True)
+class ServedAgent:
+    """A process with a gateway of its own."""
+
+    process: AgentProcess
+    gateway: Gateway
+
+    @property
+    def ended(self) -> asyncio.Future[int]:
+        return self.process.ended
+
+    @property
+    def last_line(self) -> str:
+        return self.process.last_line
+
+    def excess(self, directory: Path | None) -> str:
+        return self.process.excess(directory)
+
+    async def end(self) -> None:
+        try:
+            await self.process.end()
+        finally:
+            await self.gateway.close()
+            self.process.listener.close()
+
+
+@dataclass(frozen=True)
+class Command:
+    """Starts a command, as its settings say."""
+
+    settings: AgentSettings
+
+    async def __call__(self, quarters: Quarters, task: str, door: Door) -> ServedAgent:
+        process = await AgentProcess.start(self.settings, quarters, task)
+        agent = ServedAgent(process, Gateway(door.arrive, door.misuse))
+        try:
+            await agent.gateway.listen(process.listener)
+        except BaseException:
+            await agent.end()
+            raise
+        return agent

@@ -1,0 +1,446 @@
+"""`recompact.gateway`: a model for a loop of one's own in this process, whose history is kept under a budget.
+
+Each conversation of the loop is an episode like that of any other agent, played by the same rollout: compaction,
+journal and records are those of every run. All of it happens in a thread of its own, so that a plain `while` loop and
+an asynchronous one are served alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import math
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Literal
+
+from recompact.agents.client import InProcessClient
+from recompact.agents.episode import AgentEpisode
+from recompact.agents.process import Quarters
+from recompact.agents.running import Door
+from recompact.agents.server import Exchange
+from recompact.agents.settings import AgentSettings
+from recompact.agents.threads import Thread, Threads, beginning_name
+from recompact.agents.wrapping import HereGround
+from recompact.chat import Decoding, Message, Reply, Request, Usage
+from recompact.compressors.protocol import Compaction, Compressor, Scope
+from recompact.config import AgentConfig, CompressorConfig, Config, ModelConfig, RunConfig, SuiteConfig
+from recompact.context import Context
+from recompact.environments.protocol import AsyncAsk, Behaviour, Literals, Opening, Task
+from recompact.errors import InputError, RecompactError
+from recompact.execution.episodes import run_episode, with_differences
+from recompact.models.endpoint import Endpoint
+from recompact.models.failures import ContextOverflow, ModelFailure, Refused
+from recompact.models.journal import UnitCalls
+from recompact.models.protocol import ChatModel
+from recompact.rollout import Agent
+from recompact.store.records import write_trajectory
+from recompact.study import Study, open_study
+from recompact.template import Template, resolve
+from recompact.trajectory import Action, Trajectory
+
+PHASE = "loop"
+
+
+def gateway(
+    model: ChatModel | Endpoint | str,
+    *,
+    budget: int = 8192,
+    template: Template | Path | str = "default",
+    compressor: ChatModel | Endpoint | str | None = None,
+    scope: Scope = "history",
+    counter: Literal["o200k", "cl100k", "characters"] = "o200k",
+    run: Path | str | None = None,
+    step_limit: int = 1000,
+) -> GatewayClient:
+    """An OpenAI-compatible client for a loop in this process, whose histories stay under a budget.
+
+    `model` is a `ChatModel`, an `Endpoint`, or the id of a model at OPENAI_BASE_URL (or OpenAI itself) with the key in
+    OPENAI_API_KEY; `compressor` is the model that writes summaries, by default the same. `template` is one, a
+    directory, or "default". With a `run`, a file, everything is recorded there, and a loop that is started again gets
+    the answers that it got before, at no cost. `step_limit` is for one conversation.
+    """
+    if budget < 1:
+        raise InputError(f"a budget of {budget} tokens is none: give at least 1")
+    models = {"agent": model, "compressor": model if compressor is None else compressor}
+    config = Config(
+        suite=SuiteConfig(use=PHASE),
+        models={name: _settings_of(each) for name, each in models.items()},
+        agent=AgentConfig(model="agent"),
+        compressor=CompressorConfig(model="compressor", budget=budget, scope=scope),
+        run=RunConfig(step_limit=step_limit, counter=counter),
+    )
+    ready = {name: each for name, each in models.items() if not isinstance(each, Endpoint | str)}
+    named = template if isinstance(template, Template) else resolve(str(template), Path.cwd())
+    return GatewayClient(_Backend(config, ready, named, None if run is None else Path(run)))
+
+
+def _settings_of(model: ChatModel | Endpoint | str) -> ModelConfig:
+    if isinstance(model, ModelConfig):
+        return model
+    if isinstance(model, Endpoint):
+        return ModelConfig(**{each.name: getattr(model, each.name) for each in fields(Endpoint)})
+    return ModelConfig(id=model if isinstance(model, str) else model.name)
+
+
+@dataclass(frozen=True)
+class LoopCompaction:
+    """One compaction of a loop's history: of which conversation, and its context before and after."""
+
+    conversation: str
+    pre: Context
+    post: Context
+
+    @property
+    def summary(self) -> str:
+        return self.post.summary.text if self.post.summary else ""
+
+    def __str__(self) -> str:
+        return f"{self.conversation}: {self.pre.size:,} tokens of history became {self.post.size:,}"
+
+
+class GatewayClient(InProcessClient):
+    """The client of a loop. It is closed by `close` or at the end of a `with` block; what it recorded stays."""
+
+    def __init__(self, backend: _Backend) -> None:
+        super().__init__(backend.ask)
+        self._backend = backend
+        backend.start()
+
+    @property
+    def compactions(self) -> tuple[LoopCompaction, ...]:
+        """The compactions so far."""
+        return tuple(self._backend.compactions)
+
+    @property
+    def usage(self) -> Mapping[str, Usage]:
+        """What was used so far, by role; what came from the record was used before, and counts too."""
+        return dict(self._backend.usage)
+
+    @property
+    def trajectories(self) -> tuple[Trajectory, ...]:
+        """The conversations that have ended: all of them once the client is closed."""
+        return tuple(self._backend.trajectories)
+
+    def close(self) -> None:
+        self._backend.close()
+
+    def __enter__(self) -> GatewayClient:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> GatewayClient:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await asyncio.to_thread(self.close)
+
+
+# -- the thread behind the client ------------------------------------------------------------------------------------
+
+
+class _Backend:
+    """Sorts requests into conversations, and plays each of them, in an event loop of its own."""
+
+    def __init__(self, config: Config, models: Mapping[str, ChatModel], template: Template, run: Path | None) -> None:
+        self._config, self._models, self._template, self._run = config, models, template, run
+        self.compactions: list[LoopCompaction] = []
+        self.usage: dict[str, Usage] = {}
+        self.trajectories: list[Trajectory] = []
+        self._conversations: list[_Conversation] = []
+        self._ready: Future[None] = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="recompact", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+        self._ready.result()
+        atexit.register(self.close)  # for whoever does not close it
+
+    def close(self) -> None:
+        """End every conversation and record it."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            atexit.unregister(self.close)
+            loop.call_soon_threadsafe(self._closing.set)
+            self._thread.join()
+
+    def ask(self, request: Request, headers: Mapping[str, str]) -> Future[Reply]:
+        if self._loop is None:
+            raise InputError("this client of recompact.gateway is closed: make another one")
+        return asyncio.run_coroutine_threadsafe(self._answer(request), self._loop)
+
+    async def _serve(self) -> None:
+        self._closing = asyncio.Event()
+        try:
+            with ExitStack() as stack:
+                scratch = self._run or Path(stack.enter_context(tempfile.TemporaryDirectory()), "loop.db")
+                suite = _Loops()
+                async with open_study(
+                    self._config, scratch, models=self._models, suite=suite, template=self._template
+                ) as study:
+                    self._study = study
+                    self._loop = asyncio.get_running_loop()
+                    self._ready.set_result(None)
+                    await self._closing.wait()
+                    await asyncio.gather(*(conversation.end() for conversation in self._conversations))
+        except BaseException as error:
+            if self._ready.done():
+                raise
+            self._ready.set_exception(error)
+
+    async def _answer(self, request: Request) -> Reply:
+        conversation = next((each for each in reversed(self._conversations) if each.goes_on_with(request)), None)
+        if conversation is None:
+            names = [each.name for each in self._conversations]
+            conversation = _Conversation(beginning_name("loop", request.messages, names), self)
+            self._conversations.append(conversation)
+        return await conversation.ask(request)
+
+    async def play(self, conversation: _Conversation) -> None:
+        """One conversation as a trajectory, recorded when it ends."""
+        study, task = self._study, Task(conversation.name, _task_text(conversation.requests[0]))
+        unit = f"{PHASE}/{conversation.name}"
+        if unit in study.store.finished("trajectory"):
+            study.store.reopen(unit)
+        calls = UnitCalls(study.store, unit, study.config.run.seed)
+        started = time.perf_counter()
+        model = _AsAsked(conversation, calls.bound(study.models["agent"], "agent"), self)
+        trajectory = await run_episode(
+            task,
+            AgentEpisode(_SETTINGS, task, HereGround(), None, conversation.launch, single=True),
+            Agent(model),
+            count=study.count,
+            step_limit=study.config.run.step_limit,
+            compressor=lambda opening: self._compressor(study, calls, task, opening),
+            budget=study.config.compressor.budget,
+            snapshots=False,
+            observation_tokens=study.config.run.observation_tokens,
+        )
+        trajectory = with_differences(trajectory, calls)
+        write_trajectory(
+            study.store, unit, trajectory, phase=PHASE, run=0, groups={}, seconds=time.perf_counter() - started
+        )
+        self.trajectories.append(trajectory)
+        if not conversation.ended:
+            raise _failure_of(trajectory)
+
+    def _compressor(self, study: Study, calls: UnitCalls, task: Task, opening: Opening) -> Compressor | None:
+        compressor = study.compressor(calls, task, opening)
+        return None if compressor is None else _Noted(compressor, task.id, self)
+
+    def spend(self, role: str, usage: Usage) -> None:
+        self.usage[role] = self.usage.get(role, Usage()) + usage
+
+
+_SETTINGS = AgentSettings((PHASE,), timeout=math.inf, in_place=Path())
+
+
+def _task_text(request: Request) -> str:
+    """What the user said before the first answer: the task, as a compressor is told it."""
+    texts = []
+    for message in request.messages:
+        if message.role == "assistant":
+            break
+        if message.role == "user":
+            texts.append(message.content)
+    return "\n\n".join(texts)
+
+
+def _failure_of(trajectory: Trajectory) -> RecompactError:
+    """Why a conversation can be gone on with no more, although nobody ended it."""
+    if trajectory.ending == "context overflow":
+        return ContextOverflow(trajectory.error)
+    if trajectory.ending == "refused":
+        return Refused(trajectory.error)
+    if trajectory.ending == "step limit":
+        return ModelFailure(f"the conversation has had its {trajectory.steps:,} steps (step_limit)")
+    return ModelFailure(trajectory.error or f"the conversation is over: {trajectory.ending}")
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """Loops as a suite: their tasks are known when they ask."""
+
+    name: str = PHASE
+
+    async def tasks(self, split: str) -> Sequence[Task]:
+        return []
+
+    def episode(self, task: Task, ask: AsyncAsk | None = None) -> AgentEpisode:
+        raise InputError("a loop of one's own in this process cannot be played again: see recompact.agent_suite")
+
+    async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
+        return None
+
+    async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
+        return None
+
+
+@dataclass(eq=False)
+class _Conversation:
+    """One conversation of a loop: its requests so far, and the rollout that answers them.
+
+    Where a model has failed for good, the same request may be made again: the rollout is then played once more from the
+    journal, and gets the requests that it had, until it is where it was.
+    """
+
+    name: str
+    backend: _Backend
+    requests: list[Request] = field(default_factory=list)
+    ended: bool = False
+    reply: Reply | None = None  # of the model, as long as nothing of it has been delivered
+    _playing: asyncio.Task[None] | None = None
+    _fed: int = 0  # requests that this rollout has had
+    _door: Door | None = None
+    _running: _RunningLoop | None = None
+    _caller: asyncio.Future[Reply] | None = None
+    _taken: bool = True  # whether somebody has the answer to the last request
+    _unclaimed: Reply | None = None  # where whoever asked did not wait for it
+
+    def goes_on_with(self, request: Request) -> bool:
+        """Whether a request is the next one of this conversation, or the last one again if nobody has its answer."""
+        if self._caller is not None:
+            return False
+        if not self._taken:
+            return request.messages == self.requests[-1].messages
+        over = self._playing is not None and self._playing.done()
+        last = Thread(self.name, self.requests[-1].messages)
+        return not over and len(request.messages) > len(last.messages) and _EXACT.continues(last, request.messages)
+
+    async def ask(self, request: Request) -> Reply:
+        if self._taken:
+            self.requests.append(request)
+        self._taken = False
+        if self._unclaimed is not None:
+            reply, self._unclaimed = self._unclaimed, None
+        else:
+            reply = await self._awaited()
+        self._taken = True
+        return reply
+
+    async def _awaited(self) -> Reply:
+        self._caller = asyncio.get_running_loop().create_future()
+        if self._playing is None or self._playing.done():
+            self._fed, self.reply = 0, None
+            self._playing = asyncio.create_task(self.backend.play(self))
+            self._playing.add_done_callback(self._note_end)
+        elif self._fed < len(self.requests):
+            self._feed()
+        try:
+            return await self._caller
+        finally:
+            self._caller = None
+
+    async def launch(self, quarters: Quarters, task: str, door: Door) -> _RunningLoop:
+        self._door, self._running = door, _RunningLoop()
+        self._feed()
+        return self._running
+
+    @property
+    def decoding(self) -> Decoding:
+        """What the request asks for that is answered now."""
+        return self.requests[self._fed - 1].decoding
+
+    def _feed(self) -> None:
+        """Give the rollout the next request."""
+        assert self._door is not None
+        exchange = Exchange(self.requests[self._fed], {})
+        self._fed += 1
+        exchange.answer.add_done_callback(self._deliver)
+        self._door.arrive(exchange)
+
+    def _deliver(self, answer: asyncio.Future[Message]) -> None:
+        reply = self._with_words(answer.result())
+        if self._fed < len(self.requests):
+            self._feed()
+        elif self._caller is not None and not self._caller.done():
+            self._caller.set_result(reply)
+        else:
+            self._unclaimed = reply
+
+    def _with_words(self, message: Message) -> Reply:
+        """A message with what the model said beside it. Of several calls in a reply each is delivered for itself; what
+        was said and used is told with the first."""
+        reply, self.reply = self.reply, None
+        if reply is None:
+            return Reply(message)
+        content = message.content if not message.calls else reply.message.content
+        return replace(reply, message=Message("assistant", content, message.calls))
+
+    def _note_end(self, playing: asyncio.Task[None]) -> None:
+        if self._caller is None or self._caller.done():
+            if not playing.cancelled():
+                playing.exception()  # nobody waits for it
+            return
+        error = None if playing.cancelled() else playing.exception()
+        self._caller.set_exception(error or ModelFailure("the client was closed before the model answered"))
+
+    async def end(self) -> None:
+        self.ended = True
+        if self._playing is None:
+            return
+        if self._caller is not None:
+            self._playing.cancel()  # its calls are journaled; played again, it comes to where it was
+        elif self._running is not None and not self._running.ended.done():
+            self._running.ended.set_result(0)
+        await asyncio.gather(self._playing, return_exceptions=True)
+
+
+_EXACT = Threads(lambda text: text)
+
+
+class _RunningLoop:
+    """A loop that somebody else runs."""
+
+    last_line = ""
+
+    def __init__(self) -> None:
+        self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def excess(self, directory: Path | None) -> str:
+        return ""
+
+    async def end(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class _AsAsked:
+    """The model with the decoding that the loop asks for. What it replied is kept until it is delivered."""
+
+    conversation: _Conversation
+    model: ChatModel
+    backend: _Backend
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    async def reply(self, request: Request) -> Reply:
+        reply = await self.model.reply(replace(request, decoding=self.conversation.decoding))
+        self.backend.spend("agent", reply.usage)
+        self.conversation.reply = reply
+        return reply
+
+
+@dataclass(frozen=True)
+class _Noted:
+    """A compressor whose compactions are noted."""
+
+    compressor: Compressor
+    conversation: str
+    backend: _Backend
+
+    async def compress(self, context: Context, budget: int) -> Compaction:
+        compaction = await self.compressor.compress(context, budget)
+        self.backend.compactions.append(LoopCompaction(self.conversation, context, compaction.context))
+        self.backend.spend("compressor", compaction.usage)
+        return compaction
