@@ -9,12 +9,22 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from recompact.chat import Reply, Request
+from recompact.chat import Message, Reply, Request
 from recompact.models.protocol import ChatModel
 from recompact.models.shape import shaped
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as a journal may keep it. Its first `shared` messages are those of the call `base` of the same unit, so
+    that a conversation that grows is not written down again with every call."""
+
+    request: Request
+    base: int | None = None
+    shared: int = 0
 
 
 class Journal(Protocol):
@@ -25,8 +35,18 @@ class Journal(Protocol):
         ...
 
     def journal(
-        self, unit: str, ordinal: int, role: str, configured: str, request: str, reply: Reply, seconds: float
-    ) -> None: ...
+        self,
+        unit: str,
+        ordinal: int,
+        role: str,
+        configured: str,
+        request: str,
+        reply: Reply,
+        seconds: float,
+        asked: Asked | None = None,
+    ) -> None:
+        """Write down a reply, the digest of its request and, where it is given, the request itself."""
+        ...
 
     def forget(self, unit: str, ordinal: int) -> None: ...
 
@@ -53,6 +73,7 @@ class UnitCalls:
         self._answered = dict(journal.journaled(unit))
         self._next = 0
         self._threads: dict[str, UnitCalls] = {}
+        self._asked: dict[str, tuple[int, tuple[Message, ...]]] = {}  # by role, the last request that was written down
 
     def thread(self, name: str) -> UnitCalls:
         """The calls of one of several conversations that a unit has at the same time: each has an order of its own."""
@@ -83,8 +104,19 @@ class UnitCalls:
         started = time.perf_counter()
         reply = shaped(await model.reply(request), request)
         seconds = time.perf_counter() - started
-        self._journal.journal(self.unit, ordinal, role, model.name, request.digest, reply, seconds)
+        asked = self._as_asked(role, ordinal, request)
+        self._journal.journal(self.unit, ordinal, role, model.name, request.digest, reply, seconds, asked)
         return reply
+
+    def _as_asked(self, role: str, ordinal: int, request: Request) -> Asked:
+        base, earlier = self._asked.get(role, (None, ()))
+        self._asked[role] = ordinal, request.messages
+        shared = 0
+        for before, now in zip(earlier, request.messages, strict=False):
+            if before is not now and before != now:
+                break
+            shared += 1
+        return Asked(request, base, shared) if shared else Asked(request)
 
 
 class _Journaled:

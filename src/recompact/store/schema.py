@@ -7,6 +7,7 @@ one. Never edit a migration that was released; append one.
 from __future__ import annotations
 
 APPLICATION_ID = 0x52435054  # "RCPT"
+READABLE = 3  # the version from which on a file is read as it is: what came later may be missing in it
 
 MIGRATIONS = (
     """
@@ -66,5 +67,35 @@ MIGRATIONS = (
 
     -- Units that would fail again if they were played again.
     CREATE TABLE set_aside (unit TEXT PRIMARY KEY, reason TEXT NOT NULL) WITHOUT ROWID;
+    """,
+    """
+    -- What was asked, call by call: the first `shared` messages are those of the call `base` of the same unit, the
+    -- others are hashes in texts, one after another. Tools and decoding (without its seed, which comes from the names)
+    -- are hashes in texts.
+    CREATE TABLE requests (
+        unit TEXT NOT NULL, ordinal INTEGER NOT NULL,
+        base INTEGER, shared INTEGER NOT NULL, messages BLOB NOT NULL, tools BLOB, decoding BLOB NOT NULL,
+        PRIMARY KEY (unit, ordinal)
+    ) WITHOUT ROWID;
+
+    -- The largest effects among the boundaries of a trajectory, by the means of their draws, so that lists can be
+    -- sorted by harm whatever the number of draws.
+    CREATE TABLE harms (unit TEXT PRIMARY KEY, hazard REAL, burden REAL) WITHOUT ROWID;
+
+    CREATE VIEW effects AS
+    SELECT unit, idx,
+        avg(CASE arm WHEN 'PRE' THEN value END) - avg(CASE arm WHEN 'POST' THEN value END) AS hazard,
+        avg(CASE arm WHEN 'POST' THEN steps END) - avg(CASE arm WHEN 'PRE' THEN steps END) AS burden
+    FROM continuations GROUP BY unit, idx;
+
+    INSERT INTO harms SELECT unit, max(hazard), max(burden) FROM effects GROUP BY unit;
+
+    CREATE TRIGGER continuation_added AFTER INSERT ON continuations BEGIN
+        INSERT OR REPLACE INTO harms SELECT new.unit, max(hazard), max(burden) FROM effects WHERE unit = new.unit;
+    END;
+
+    CREATE TRIGGER continuation_removed AFTER DELETE ON continuations BEGIN
+        INSERT OR REPLACE INTO harms SELECT old.unit, max(hazard), max(burden) FROM effects WHERE unit = old.unit;
+    END;
     """,
 )

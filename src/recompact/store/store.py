@@ -14,6 +14,7 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -21,6 +22,7 @@ from typing import Any, Self, TypeVar
 from recompact.chat import Message, Reply, Usage, canonical
 from recompact.errors import InputError
 from recompact.models.failures import ModelFailure, SetAside, UnreadableReply
+from recompact.models.journal import Asked
 from recompact.models.shape import in_shape
 from recompact.store.connection import LOCK, StoreError, connect_to_read, connect_to_write, store_error, take_lock
 from recompact.store.metadata import RunMetadata
@@ -132,10 +134,12 @@ class Store:
         """Keep a text (or blob) and return its hash. Call within a transaction."""
         raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
         key = hashlib.sha256(raw).digest()
+        if self._db.execute("SELECT 1 FROM texts WHERE hash = ?", (key,)).fetchone():
+            return key
         packed, codec = raw, 0
         if len(raw) > _SMALL:
             packed, codec = zlib.compress(raw, 1), 1
-        self._db.execute("INSERT OR IGNORE INTO texts (hash, codec, data) VALUES (?, ?, ?)", (key, codec, packed))
+        self._db.execute("INSERT INTO texts (hash, codec, data) VALUES (?, ?, ?)", (key, codec, packed))
         return key
 
     def blob(self, key: bytes) -> bytes:
@@ -225,9 +229,17 @@ class Store:
         raise UnreadableReply(f"the journaled reply {ordinal + 1} of {unit} cannot be read ({reason})", ordinal)
 
     def journal(
-        self, unit: str, ordinal: int, role: str, configured: str, request: str, reply: Reply, seconds: float
+        self,
+        unit: str,
+        ordinal: int,
+        role: str,
+        configured: str,
+        request: str,
+        reply: Reply,
+        seconds: float,
+        asked: Asked | None = None,
     ) -> None:
-        """Record a reply before it is used."""
+        """Record a reply before it is used, with the digest of its request and, where it is given, what was asked."""
         with self.transaction():
             message = self.put(reply.message.text)
             self._db.execute(
@@ -237,6 +249,22 @@ class Store:
                     *(*reply.usage.to_json()[:5], seconds, reply.usage.estimated, canonical(list(reply.notes))),
                 ),
             )
+            if asked is not None:
+                self._keep_request(unit, ordinal, asked)
+
+    def _keep_request(self, unit: str, ordinal: int, asked: Asked) -> None:
+        """Texts that stand in a trajectory or in an earlier request are there already. Call within a transaction."""
+        request = asked.request
+        values = {
+            "unit": unit,
+            "ordinal": ordinal,
+            "base": asked.base,
+            "shared": asked.shared,
+            "messages": b"".join(self.put(message.text) for message in request.messages[asked.shared :]),
+            "tools": self.put(canonical([tool.to_json() for tool in request.tools])) if request.tools else None,
+            "decoding": self.put(replace(request.decoding, seed=None).text),
+        }
+        self.insert("requests", values)
 
     def forget(self, unit: str, ordinal: int) -> None:
         """Drop the journal of a unit from this call on, because its replay took another path."""
@@ -255,6 +283,7 @@ class Store:
             parameters,
         )
         self._db.execute(f"DELETE FROM calls WHERE {condition}", parameters)
+        self._db.execute(f"DELETE FROM requests WHERE {condition}", parameters)
 
     def set_aside(self, unit: str, reason: str) -> None:
         """Remember that a unit would fail again if it were played again."""
@@ -346,6 +375,10 @@ class Store:
         columns = ", ".join(values)
         marks = ", ".join("?" * len(values))
         self._db.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
+
+    def has_table(self, name: str) -> bool:
+        """Whether the file has this table: one that is read as an older version left it may not."""
+        return bool(self._rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)))
 
     def _rows(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """Rows by column name, for this package only: others call its named queries."""
