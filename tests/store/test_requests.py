@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import given, settings, strategies as st
 from recompact.chat import Decoding, Message, Reply, Request, ToolCall, ToolSpec, assistant, system, user
 from recompact.config import Config, SuiteConfig
 from recompact.models.journal import UnitCalls
+from recompact.store.packing import pack, unpack
 from recompact.store.requests import kept_request
 from recompact.store.schema import MIGRATIONS
 from recompact.store.store import Store, StoreError
@@ -91,9 +94,9 @@ def test_a_conversation_that_grows_is_written_once(tmp_path: Path) -> None:
     texts = [f"observation {n} " + "x" * 500 for n in range(30)]
     with claimed(tmp_path / "run.db") as store:
         ask(store, "u", [("agent", Request(conversation(*texts[:n]), TOOLS, DECODING)) for n in range(1, 31)])
-        sizes = [len(row["messages"]) for row in store._rows("SELECT messages FROM requests ORDER BY ordinal")]
+        sizes = [len(row["asked"]) for row in store._rows("SELECT asked FROM calls ORDER BY ordinal")]
         last = kept_request(store, "u", 29)
-    assert sizes == [64, *[32] * 29]
+    assert sizes == [9 + 4 * 32, *[9 + 32] * 29]  # tools, settings and two messages; then the new message alone
     assert last is not None
     assert last.decoding == replace(DECODING, seed=last.decoding.seed)
 
@@ -104,33 +107,25 @@ def test_a_unit_that_is_resumed_keeps_what_it_asks_then(tmp_path: Path) -> None:
     with claimed(tmp_path / "run.db") as store:
         ask(store, "u", sent[:2])
         with store.transaction():
-            store._db.execute("DELETE FROM requests")  # as an older version leaves it
+            store._db.execute("UPDATE calls SET asked = NULL")  # as an older version leaves it
         ask(store, "u", sent)
         kept = [kept_request(store, "u", ordinal) for ordinal in range(5)]
     assert kept[:2] == [None, None]
     assert [len(each.messages) for each in kept[2:] if each] == [4, 5, 6]
 
 
-def test_calls_that_are_dropped_take_their_requests_along(tmp_path: Path) -> None:
-    with claimed(tmp_path / "run.db") as store:
-        ask(store, "u", [("agent", Request(conversation(*"abc"[:n]))) for n in (1, 2, 3)])
-        store.forget("u", 1)
-        assert [row["ordinal"] for row in store._rows("SELECT ordinal FROM requests")] == [0]
-        store.forget_units(["u"])
-        assert store._rows("SELECT ordinal FROM requests") == []
-
-
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE requests SET shared = 1 WHERE ordinal = 2",
-        "UPDATE requests SET base = 2 WHERE ordinal = 2",
-        "UPDATE requests SET base = 'x' WHERE ordinal = 2",
-        "UPDATE requests SET messages = x'00' WHERE ordinal = 2",
-        "UPDATE requests SET messages = 7 WHERE ordinal = 2",
-        "UPDATE requests SET decoding = x'00' WHERE ordinal = 2",
-        "UPDATE requests SET tools = decoding WHERE ordinal = 2",
-        "DELETE FROM requests WHERE ordinal = 1",
+        "UPDATE calls SET asked = x'00' WHERE ordinal = 2",
+        "UPDATE calls SET asked = 1000000000000 WHERE ordinal = 2",
+        "UPDATE calls SET asked = x'000000020000000000' WHERE ordinal = 2",
+        "UPDATE calls SET asked = x'0000000900000001ff' WHERE ordinal = 2",
+        "UPDATE calls SET asked = substr(asked, 1, length(asked) - 32) WHERE ordinal = 2",
+        "UPDATE calls SET asked = (SELECT asked FROM calls WHERE ordinal = 1) WHERE ordinal = 2",
+        "UPDATE calls SET asked = NULL WHERE ordinal = 0",
+        "DELETE FROM calls WHERE ordinal = 1",
+        "UPDATE calls SET request = 10000000000000 WHERE ordinal = 2",
         "UPDATE calls SET request = x'00' WHERE ordinal = 2",
     ],
 )
@@ -144,12 +139,40 @@ def test_what_is_not_what_was_sent_is_refused(tmp_path: Path, damage: str) -> No
             kept_request(store, "u", 2)
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=3000), st.lists(st.binary(max_size=2000), max_size=5), st.booleans())
+def test_a_text_that_leans_on_others_comes_back(raw: bytes, others: list[bytes], repeats: bool) -> None:
+    keys = {hashlib.sha256(text).digest(): text for text in others}
+    texts = {key[:8]: pack(text, lambda name: None) for key, text in keys.items()}
+    whole = b"".join(others) + raw if repeats else raw
+    codec, data = pack(whole, texts.get, list(keys))
+    assert unpack(codec, data, texts.get) == whole
+    if codec == 2:
+        assert len(data) < len(pack(whole, texts.get)[1])
+        assert unpack(codec, data, lambda name: None) is None  # one that it leans on is gone
+
+
+def test_a_prompt_that_repeats_a_conversation_costs_little(tmp_path: Path) -> None:
+    chance = Random(1)
+    turns = [f"observation {chance.randbytes(300).hex()}" for _ in range(12)]
+    prompt = Request((system("Summarize."), user("\n\n".join(turns))))
+    with claimed(tmp_path / "run.db") as store:
+        ask(store, "u", [("agent", Request(conversation(*turns))), ("compressor", prompt)])
+        kept = kept_request(store, "u", 1)
+        assert kept is not None
+        assert kept.message(store, 1) == prompt.messages[1]
+        (row,) = store._rows("SELECT codec, length(data) AS n FROM texts WHERE hash = ?", (kept.messages[1],))
+    assert row["codec"] == 2
+    assert row["n"] < 600
+
+
 def test_a_file_of_the_version_before_is_read_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     with claimed(path) as store:
         ask(store, "u", [("agent", Request(conversation("a")))])
     connection = sqlite3.connect(path, isolation_level=None)
-    for thing in ("TABLE requests", "TABLE harms", "VIEW effects", "TRIGGER continuation_added"):
+    connection.execute("ALTER TABLE calls DROP COLUMN asked")
+    for thing in ("TABLE harms", "VIEW effects", "TRIGGER continuation_added"):
         connection.execute(f"DROP {thing}")
     connection.execute("DROP TRIGGER continuation_removed")
     connection.execute("PRAGMA user_version = 3")

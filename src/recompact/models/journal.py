@@ -18,13 +18,22 @@ from recompact.models.shape import shaped
 
 
 @dataclass(frozen=True)
+class Answered:
+    """A call of a unit that was answered."""
+
+    ordinal: int
+    request: Request
+    reply: Message
+
+
+@dataclass(frozen=True)
 class Asked:
-    """A request as a journal may keep it. Its first `shared` messages are those of the call `base` of the same unit, so
-    that a conversation that grows is not written down again with every call."""
+    """A request for a journal to keep. It mostly goes on where the `before` of the same role ended, or repeats what
+    stood in the `latest` of any role, and need not be written down twice."""
 
     request: Request
-    base: int | None = None
-    shared: int = 0
+    before: Answered | None = None
+    latest: Answered | None = None
 
 
 class Journal(Protocol):
@@ -73,7 +82,8 @@ class UnitCalls:
         self._answered = dict(journal.journaled(unit))
         self._next = 0
         self._threads: dict[str, UnitCalls] = {}
-        self._asked: dict[str, tuple[int, tuple[Message, ...]]] = {}  # by role, the last request that was written down
+        self._written: dict[str, Answered] = {}  # by role, the last call that was written down
+        self._latest: Answered | None = None
 
     def thread(self, name: str) -> UnitCalls:
         """The calls of one of several conversations that a unit has at the same time: each has an order of its own."""
@@ -104,19 +114,10 @@ class UnitCalls:
         started = time.perf_counter()
         reply = shaped(await model.reply(request), request)
         seconds = time.perf_counter() - started
-        asked = self._as_asked(role, ordinal, request)
+        asked = Asked(request, self._written.get(role), self._latest)
         self._journal.journal(self.unit, ordinal, role, model.name, request.digest, reply, seconds, asked)
+        self._latest = self._written[role] = Answered(ordinal, request, reply.message)
         return reply
-
-    def _as_asked(self, role: str, ordinal: int, request: Request) -> Asked:
-        base, earlier = self._asked.get(role, (None, ()))
-        self._asked[role] = ordinal, request.messages
-        shared = 0
-        for before, now in zip(earlier, request.messages, strict=False):
-            if before is not now and before != now:
-                break
-            shared += 1
-        return Asked(request, base, shared) if shared else Asked(request)
 
 
 class _Journaled:

@@ -6,14 +6,14 @@ any of its texts is read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from recompact.chat import Decoding, Message, Request, ToolSpec, chain_digests
 from recompact.models.journal import seed_of
+from recompact.store.packing import unpack_request
 from recompact.store.store import Store
-
-_HASH = 32  # bytes
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,15 @@ def kept_request(store: Store, unit: str, ordinal: int) -> KeptRequest | None:
 
     Raises `StoreError` where what is kept is not what was sent.
     """
-    calls = store._rows("SELECT request FROM calls WHERE unit = ? AND ordinal = ?", (unit, ordinal))
-    rows = {row["ordinal"]: row for row in _rows(store, unit, ordinal)}
-    if not calls or ordinal not in rows:
+    if not store.has_column("calls", "asked"):
+        return None
+    query = "SELECT ordinal, request, message, asked FROM calls WHERE unit = ? AND ordinal <= ? ORDER BY ordinal"
+    rows = {row["ordinal"]: row for row in store._rows(query, (unit, ordinal))}
+    if ordinal not in rows or rows[ordinal]["asked"] is None:
         return None
     try:
         request = _request(store, unit, ordinal, rows)
-        sent = calls[0]["request"].hex()
+        sent = rows[ordinal]["request"].hex()
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise store.damaged(f"what call {ordinal + 1} of {unit} asked cannot be read ({error})") from error
     chain = chain_digests("", (key.hex() for key in request.messages))
@@ -49,37 +51,25 @@ def kept_request(store: Store, unit: str, ordinal: int) -> KeptRequest | None:
     return request
 
 
-def _rows(store: Store, unit: str, ordinal: int) -> list[Any]:
-    """The requests of a unit up to this one; a file of an older version has no such table."""
-    if not store.has_table("requests"):
-        return []
-    return store._rows("SELECT * FROM requests WHERE unit = ? AND ordinal <= ? ORDER BY ordinal", (unit, ordinal))
-
-
-def _request(store: Store, unit: str, ordinal: int, rows: dict[int, Any]) -> KeptRequest:
-    row, decoding = rows[ordinal], store.document(rows[ordinal]["decoding"])
-    tools = store.document(row["tools"]) if row["tools"] is not None else []
-    return KeptRequest(
-        _messages(ordinal, rows),
-        tuple(ToolSpec.from_json(tool) for tool in tools),
-        Decoding.from_json(decoding).seeded(seed_of(unit, ordinal, store.metadata.seed)),
-    )
-
-
-def _messages(ordinal: int, rows: dict[int, Any]) -> tuple[bytes, ...]:
-    """The hashes of a request's messages: its own, after those that it shares with earlier calls."""
-    parts: list[bytes] = []
+def _request(store: Store, unit: str, ordinal: int, rows: Mapping[int, Any]) -> KeptRequest:
+    """A request and those that it goes on from, the last one first, until nothing of it is missing."""
+    messages: list[bytes] = []
+    tools = decoding = None
     at: int | None = ordinal
-    wanted: int | None = None
+    wanted: int | None = None  # messages of the one at hand; None: all of them
     while at is not None:
-        row = rows[at]
-        blob, shared = row["messages"], row["shared"]
-        if not isinstance(blob, bytes) or len(blob) % _HASH:
-            raise TypeError("its messages are no hashes")
-        own = [blob[start : start + _HASH] for start in range(0, len(blob), _HASH)]
-        parts[:0] = own if wanted is None else own[: max(0, wanted - shared)]
-        wanted = shared if wanted is None else min(wanted, shared)
-        if row["base"] is not None and row["base"] >= at:
+        packed = unpack_request(rows[at]["asked"])
+        own = [*([rows[packed.base]["message"]] if packed.reply else []), *packed.messages]
+        messages[:0] = own if wanted is None else own[: max(0, wanted - packed.shared)]
+        wanted = packed.shared if wanted is None else min(wanted, packed.shared)
+        tools, decoding = tools or packed.tools, decoding or packed.decoding
+        if packed.base is not None and packed.base >= at:
             raise ValueError("it refers to a later call")
-        at = row["base"] if wanted else None
-    return tuple(parts)
+        at = packed.base if wanted or tools is None or decoding is None else None
+    if tools is None or decoding is None:
+        raise ValueError("its tools or its settings are missing")
+    return KeptRequest(
+        tuple(messages),
+        tuple(ToolSpec.from_json(tool) for tool in store.document(tools)),
+        Decoding.from_json(store.document(decoding)).seeded(seed_of(unit, ordinal, store.metadata.seed)),
+    )

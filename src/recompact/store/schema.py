@@ -13,7 +13,7 @@ MIGRATIONS = (
     """
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
-    -- Every text and blob once, under the SHA-256 of its bytes. codec: 0 as it is, 1 zlib.
+    -- Every text and blob once, under the SHA-256 of its bytes. codec: 0 as it is, 1 zlib, 2 zlib with others at hand.
     CREATE TABLE texts (hash BLOB NOT NULL UNIQUE, codec INTEGER NOT NULL, data BLOB NOT NULL);
 
     -- The journal: a reply is written here before it is used. message is a hash in texts.
@@ -69,14 +69,8 @@ MIGRATIONS = (
     CREATE TABLE set_aside (unit TEXT PRIMARY KEY, reason TEXT NOT NULL) WITHOUT ROWID;
     """,
     """
-    -- What was asked, call by call: the first `shared` messages are those of the call `base` of the same unit, the
-    -- others are hashes in texts, one after another. Tools and decoding (without its seed, which comes from the names)
-    -- are hashes in texts.
-    CREATE TABLE requests (
-        unit TEXT NOT NULL, ordinal INTEGER NOT NULL,
-        base INTEGER, shared INTEGER NOT NULL, messages BLOB NOT NULL, tools BLOB, decoding BLOB NOT NULL,
-        PRIMARY KEY (unit, ordinal)
-    ) WITHOUT ROWID;
+    -- What was asked, as `requests` packs it; NULL where nobody kept it.
+    ALTER TABLE calls ADD COLUMN asked BLOB;
 
     -- The largest effects among the boundaries of a trajectory, by the means of their draws, so that lists can be
     -- sorted by harm whatever the number of draws.

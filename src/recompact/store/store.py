@@ -14,7 +14,6 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -26,29 +25,11 @@ from recompact.models.journal import Asked
 from recompact.models.shape import in_shape
 from recompact.store.connection import LOCK, StoreError, connect_to_read, connect_to_write, store_error, take_lock
 from recompact.store.metadata import RunMetadata
+from recompact.store.packing import pack, pack_request, unpack
 
 __all__ = ["Store", "StoreError"]
 
 T = TypeVar("T")
-
-_SMALL = 200  # bytes below which compressing costs more than it saves
-
-
-_MOST = 512 * 1024 * 1024  # bytes of one text: far more than anything that is written, and no more than fits
-
-
-def _unpacked(codec: Any, data: Any) -> bytes | None:
-    """The bytes that were packed, or None where these are not what `put` writes."""
-    if codec not in (0, 1) or not isinstance(data, bytes):
-        return None
-    if codec == 0:
-        return data
-    unpacking = zlib.decompressobj()
-    try:
-        raw = unpacking.decompress(data, _MOST + 1)
-    except zlib.error:
-        return None
-    return raw if unpacking.eof and len(raw) <= _MOST else None
 
 
 class Store:
@@ -130,26 +111,32 @@ class Store:
 
     # -- texts ---------------------------------------------------------------------------------------------------
 
-    def put(self, data: str | bytes) -> bytes:
-        """Keep a text (or blob) and return its hash. Call within a transaction."""
+    def put(self, data: str | bytes, near: Sequence[bytes] = ()) -> bytes:
+        """Keep a text (or blob) and return its hash. Call within a transaction.
+
+        `near` are hashes of texts that it may repeat: it is then kept as what it adds to them.
+        """
         raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
         key = hashlib.sha256(raw).digest()
-        if self._db.execute("SELECT 1 FROM texts WHERE hash = ?", (key,)).fetchone():
-            return key
-        packed, codec = raw, 0
-        if len(raw) > _SMALL:
-            packed, codec = zlib.compress(raw, 1), 1
-        self._db.execute("INSERT INTO texts (hash, codec, data) VALUES (?, ?, ?)", (key, codec, packed))
+        if not self._db.execute("SELECT 1 FROM texts WHERE hash = ?", (key,)).fetchone():
+            packed = pack(raw, self._plain, near)
+            self._db.execute("INSERT INTO texts (hash, codec, data) VALUES (?, ?, ?)", (key, *packed))
         return key
 
     def blob(self, key: bytes) -> bytes:
         row = self._db.execute("SELECT codec, data FROM texts WHERE hash = ?", (key,)).fetchone()
         if row is None:
             raise self.damaged(f"text {key.hex()[:12]} is missing")
-        raw = _unpacked(row[0], row[1])
+        raw = unpack(row[0], row[1], self._plain)
         if raw is None or hashlib.sha256(raw).digest() != key:
             raise self.damaged(f"text {key.hex()[:12]} is not the one that was written")
         return raw
+
+    def _plain(self, beginning: bytes) -> tuple[int, bytes] | None:
+        """Codec and data of the text whose hash begins like this."""
+        end = beginning + b"\xff" * (32 - len(beginning))
+        row = self._db.execute("SELECT codec, data FROM texts WHERE hash BETWEEN ? AND ?", (beginning, end)).fetchone()
+        return tuple(row) if row else None
 
     def text(self, key: bytes) -> str:
         try:
@@ -242,29 +229,14 @@ class Store:
         """Record a reply before it is used, with the digest of its request and, where it is given, what was asked."""
         with self.transaction():
             message = self.put(reply.message.text)
+            kept = pack_request(asked, self.put) if asked else None
             self._db.execute(
-                "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     *(unit, ordinal, role, bytes.fromhex(request), message, reply.finish, reply.model, configured),
-                    *(*reply.usage.to_json()[:5], seconds, reply.usage.estimated, canonical(list(reply.notes))),
+                    *(*reply.usage.to_json()[:5], seconds, reply.usage.estimated, canonical(list(reply.notes)), kept),
                 ),
             )
-            if asked is not None:
-                self._keep_request(unit, ordinal, asked)
-
-    def _keep_request(self, unit: str, ordinal: int, asked: Asked) -> None:
-        """Texts that stand in a trajectory or in an earlier request are there already. Call within a transaction."""
-        request = asked.request
-        values = {
-            "unit": unit,
-            "ordinal": ordinal,
-            "base": asked.base,
-            "shared": asked.shared,
-            "messages": b"".join(self.put(message.text) for message in request.messages[asked.shared :]),
-            "tools": self.put(canonical([tool.to_json() for tool in request.tools])) if request.tools else None,
-            "decoding": self.put(replace(request.decoding, seed=None).text),
-        }
-        self.insert("requests", values)
 
     def forget(self, unit: str, ordinal: int) -> None:
         """Drop the journal of a unit from this call on, because its replay took another path."""
@@ -283,7 +255,6 @@ class Store:
             parameters,
         )
         self._db.execute(f"DELETE FROM calls WHERE {condition}", parameters)
-        self._db.execute(f"DELETE FROM requests WHERE {condition}", parameters)
 
     def set_aside(self, unit: str, reason: str) -> None:
         """Remember that a unit would fail again if it were played again."""
@@ -379,6 +350,9 @@ class Store:
     def has_table(self, name: str) -> bool:
         """Whether the file has this table: one that is read as an older version left it may not."""
         return bool(self._rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)))
+
+    def has_column(self, table: str, name: str) -> bool:
+        return bool(self._rows("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", (table, name)))
 
     def _rows(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """Rows by column name, for this package only: others call its named queries."""

@@ -1,4 +1,4 @@
-"""The arms of an evaluation as a view: the report's tables, sentences and figures for the tasks that a filter leaves."""
+"""The arms of an evaluation as a view: the report's tables, sentences and figures, for the tasks of a filter."""
 
 from __future__ import annotations
 
