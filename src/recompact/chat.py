@@ -222,11 +222,20 @@ class Decoding:
     def seeded(self, seed: int) -> Decoding:
         return replace(self, seed=seed)
 
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Decoding:
+        return Decoding(**{**data, "stop": tuple(data.get("stop", ()))})
+
 
 def chain_digest(digest: str, messages: Iterable[Message]) -> str:
     """The digest of a conversation, continued from that of its beginning, so that only new messages are hashed."""
-    for message in messages:
-        digest = sha256(digest + message.digest)
+    return chain_digests(digest, (message.digest for message in messages))
+
+
+def chain_digests(digest: str, digests: Iterable[str]) -> str:
+    """The same where the digests of the messages are known and their texts need not be."""
+    for each in digests:
+        digest = sha256(digest + each)
     return digest
 
 

@@ -38,6 +38,7 @@ from recompact.models.shape import Shaped
 from recompact.progress import SILENT, Notices, Progress
 from recompact.rollout import Agent
 from recompact.store.connection import LOCK
+from recompact.store.plan import RecordedProgress
 from recompact.store.runs import note_config, open_run, run_path
 from recompact.store.store import Store, StoreError
 from recompact.template import Template, resolve
@@ -94,7 +95,7 @@ class Study:
         """The study as one that reports to this progress, its models included."""
         before, self.notices.listener = self.notices.listener, progress
         try:
-            yield replace(self, progress=progress)
+            yield replace(self, progress=RecordedProgress(progress, self.store))
         finally:
             self.notices.listener = before
 
@@ -249,7 +250,7 @@ async def open_study(
             spending=spending,
             count=count,
             executor=InProcess(store, config.run.seed),
-            progress=progress,
+            progress=RecordedProgress(progress, store),
             method=method,
             notices=notices,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from recompact.chat import Reply
 from recompact.execution.executor import InProcess
@@ -14,9 +15,7 @@ class NoJournal:
     def journaled(self, unit: str) -> Mapping[int, tuple[str, Reply]]:
         return {}
 
-    def journal(
-        self, unit: str, ordinal: int, role: str, configured: str, request: str, reply: Reply, seconds: float
-    ) -> None: ...
+    def journal(self, *call: Any) -> None: ...
 
     def forget(self, unit: str, ordinal: int) -> None: ...
 

@@ -40,7 +40,7 @@ TASK, PREFIX, PREVIOUS, SEGMENT, SUMMARY, LAST, FACTS = "T", "A", "P", "S", "N",
 LEVELS: tuple[tuple[int | None, int], ...] = ((None, LONG), (LONG, LONG // 4), (LONG // 4, LONG // 16))
 """Characters of an observation that are shown, in the segment and in continuations, until all of it fits."""
 
-_LINE = re.compile(r"^([A-Z]\d+(?:\.\d+)?)\| ?(.*)$")
+LABELLED = re.compile(r"^([A-Z]\d+(?:\.\d+)?)\| ?(.*)$")
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Block:
 
     @property
     def lines(self) -> list[tuple[str, str]]:
-        matches = [_LINE.match(line) for line in self.excerpt.text.split("\n")]
+        matches = [LABELLED.match(line) for line in self.excerpt.text.split("\n")]
         return [(match[1], match[2]) for match in matches if match]
 
 

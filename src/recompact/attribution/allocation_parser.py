@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained, TrajectoryFacts, links_of, with_chained
-from recompact.attribution.halving import Halving
+from recompact.attribution.halving import Halving, rollouts
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import Prior, Tilt
 from recompact.attribution.racing import Racing, StoppingRule
@@ -85,3 +85,14 @@ def cap_of(allocation: Allocation) -> int | None:
     """The most draws that a boundary can get if it is judged by its own outcomes; None if boundaries are compared."""
     inner = allocation.inner if isinstance(allocation, Chained) else allocation
     return inner.rule.cap if isinstance(inner, Racing) else None
+
+
+def most_draws(allocation: Allocation, outcomes: Mapping[BoundaryId, Outcomes]) -> int | None:
+    """The most draws that these boundaries can have in the end, those made already included; None if nobody knows."""
+    inner = allocation.inner if isinstance(allocation, Chained) else allocation
+    if isinstance(inner, Halving):
+        return rollouts(len(outcomes), inner.rounds, inner.half)
+    each = inner.rule.cap if isinstance(inner, Racing) else 2 * inner.draws if isinstance(inner, Uniform) else None
+    if each is None:
+        return None
+    return sum(max(each, len(own.pre) + len(own.post)) for own in outcomes.values())

@@ -13,6 +13,7 @@ from typing import Literal, get_args
 
 from recompact.attribution.agenda import DrawAgenda
 from recompact.attribution.allocation import Allocation, in_turn
+from recompact.attribution.allocation_parser import most_draws
 from recompact.attribution.chained import Chained
 from recompact.attribution.continuations import continue_from, recompressed
 from recompact.attribution.verify import RunOutcomes, outcome_of
@@ -27,6 +28,7 @@ from recompact.execution.scheduler import run_agenda
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
 from recompact.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
+from recompact.store.plan import bound_stage
 from recompact.store.records import read_boundary, read_trajectory, write_trajectory
 from recompact.store.runs import boundary_rows, trajectories
 from recompact.store.store import Store
@@ -113,6 +115,8 @@ async def make_further_draws(
 
     finished = sum(len(own.pre) + len(own.post) for own in outcomes.values())
     study.progress.stage(purpose, None, finished)
+    own = len(outcomes) * allocation.draws if isinstance(allocation, PostOnly) else None
+    bound_stage(study.progress, most_draws(allocation, outcomes) if own is None else own)
     agenda = DrawAgenda(
         allocation,
         outcomes,

@@ -14,7 +14,7 @@ from statistics import fmean
 
 from recompact.attribution.agenda import DrawAgenda, LeftOut, Order
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.allocation_parser import allocation_of, cap_of
+from recompact.attribution.allocation_parser import allocation_of, cap_of, most_draws
 from recompact.attribution.continuations import continuation_unit, continue_from
 from recompact.collection import unit_of
 from recompact.config import VerifyConfig
@@ -25,6 +25,7 @@ from recompact.execution.executor import Unit
 from recompact.execution.scheduler import run_agenda
 from recompact.models.journal import UnitCalls
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.store.plan import bound_stage
 from recompact.store.records import read_boundary, write_continuation
 from recompact.store.runs import BoundaryRow, ContinuationRow, boundary_rows, continuation_rows, phase_digest
 from recompact.store.store import Store
@@ -70,6 +71,7 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
 
     finished = sum(len(outcomes.pre) + len(outcomes.post) for outcomes in before.outcomes.values())
     study.progress.stage("verify", None, finished)
+    bound_stage(study.progress, most_draws(chosen, before.outcomes))
     agenda = DrawAgenda(
         chosen,
         dict(before.outcomes),

@@ -34,6 +34,7 @@ def command(
 async def _serve(
     runs: tuple[str, ...], directory: Path, port: int, opened: bool, seconds: float | None, as_json: bool
 ) -> None:
+    from recompact.harnesses.registry import HARNESSES
     from recompact.view.runs import places_of
     from recompact.view.server import serve
 
@@ -43,7 +44,7 @@ async def _serve(
         from recompact.errors import InputError
 
         raise InputError(f"there is no run {missing[0]}; `recompact runs` lists what there is")
-    async with serve(runs, directory, port) as address:
+    async with serve(runs, directory, port, harnesses=sorted(HARNESSES.names())) as address:
         if as_json:
             print_json({"address": address})
         else:

@@ -9,12 +9,31 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from recompact.chat import Reply, Request
+from recompact.chat import Message, Reply, Request
 from recompact.models.protocol import ChatModel
 from recompact.models.shape import shaped
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A call of a unit that was answered."""
+
+    ordinal: int
+    request: Request
+    reply: Message
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request for a journal to keep. It mostly goes on where the `before` of the same role ended, or repeats what
+    stood in the `latest` of any role, and need not be written down twice."""
+
+    request: Request
+    before: Answered | None = None
+    latest: Answered | None = None
 
 
 class Journal(Protocol):
@@ -25,8 +44,18 @@ class Journal(Protocol):
         ...
 
     def journal(
-        self, unit: str, ordinal: int, role: str, configured: str, request: str, reply: Reply, seconds: float
-    ) -> None: ...
+        self,
+        unit: str,
+        ordinal: int,
+        role: str,
+        configured: str,
+        request: str,
+        reply: Reply,
+        seconds: float,
+        asked: Asked | None = None,
+    ) -> None:
+        """Write down a reply, the digest of its request and, where it is given, the request itself."""
+        ...
 
     def forget(self, unit: str, ordinal: int) -> None: ...
 
@@ -53,6 +82,8 @@ class UnitCalls:
         self._answered = dict(journal.journaled(unit))
         self._next = 0
         self._threads: dict[str, UnitCalls] = {}
+        self._written: dict[str, Answered] = {}  # by role, the last call that was written down
+        self._latest: Answered | None = None
 
     def thread(self, name: str) -> UnitCalls:
         """The calls of one of several conversations that a unit has at the same time: each has an order of its own."""
@@ -83,7 +114,9 @@ class UnitCalls:
         started = time.perf_counter()
         reply = shaped(await model.reply(request), request)
         seconds = time.perf_counter() - started
-        self._journal.journal(self.unit, ordinal, role, model.name, request.digest, reply, seconds)
+        asked = Asked(request, self._written.get(role), self._latest)
+        self._journal.journal(self.unit, ordinal, role, model.name, request.digest, reply, seconds, asked)
+        self._latest = self._written[role] = Answered(ordinal, request, reply.message)
         return reply
 
 

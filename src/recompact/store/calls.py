@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from recompact.store.store import Store
 
 
@@ -36,3 +38,51 @@ def tokens_by_unit(store: Store) -> dict[str, int]:
     """Tokens of the journaled calls of each unit."""
     rows = store._rows("SELECT unit, sum(input + output) AS tokens FROM calls GROUP BY unit")
     return {row["unit"]: row["tokens"] for row in rows}
+
+
+@dataclass(frozen=True)
+class CallRow:
+    """One call of the journal, without its texts."""
+
+    unit: str
+    ordinal: int  # from 0
+    role: str
+    model: str
+    input: int
+    output: int
+    request: str  # digest
+    message: bytes  # hash of the reply
+
+
+def call_rows(store: Store, unit: str, start: int = 0, limit: int = -1) -> list[CallRow]:
+    """The calls of a unit in order, from the ordinal `start` on."""
+    rows = store._rows(
+        "SELECT * FROM calls WHERE unit = ? AND ordinal >= ? ORDER BY ordinal LIMIT ?", (unit, start, limit)
+    )
+    for row in rows:
+        kinds = {"ordinal": int, "role": str, "model": str, "input": int, "output": int, "request": bytes}
+        if odd := [name for name, kind in kinds.items() if not isinstance(row[name], kind)]:
+            raise store.damaged(f"a call of {unit} has no proper {odd[0]}")
+    return [
+        CallRow(
+            *(unit, row["ordinal"], row["role"], row["model"] or str(row["configured"])),
+            *(row["input"], row["output"], row["request"].hex(), row["message"]),
+        )
+        for row in rows
+    ]
+
+
+def count_calls(store: Store, unit: str) -> int:
+    """How many calls of a unit were answered."""
+    return int(store._rows("SELECT count(*) AS n FROM calls WHERE unit = ?", (unit,))[0]["n"])
+
+
+def compressor_calls(store: Store, unit: str, step: int) -> tuple[int, ...]:
+    """The ordinals of the calls to the compressor that a trajectory made after so many steps of its agent."""
+    rows = store._rows("SELECT ordinal, role FROM calls WHERE unit = ? ORDER BY ordinal", (unit,))
+    steps, ordinals = 0, []
+    for row in rows:
+        steps += row["role"] == "agent"
+        if row["role"] == "compressor" and steps == step:
+            ordinals.append(row["ordinal"])
+    return tuple(ordinals)

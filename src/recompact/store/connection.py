@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from recompact.errors import InputError
-from recompact.store.schema import APPLICATION_ID, MIGRATIONS
+from recompact.store.schema import APPLICATION_ID, MIGRATIONS, READABLE
 
 LOCK = ".lock"
 
@@ -56,9 +56,10 @@ def connect_to_write(path: Path) -> sqlite3.Connection:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """The file in its newest form; nothing of it can be changed through this connection."""
+    """The file as it is if it can be read so, or else in its newest form; nothing can be changed through this."""
     connection = _connect(path) if _is_writable(path) else _connect_read_only(path)
-    _migrate(connection, path)
+    if _version_of(connection, path) < READABLE:
+        _migrate(connection, path)
     connection.execute("PRAGMA query_only=ON")
     return connection
 

@@ -26,6 +26,7 @@ class RunMetadata:
     adaptations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what each method came to
     skipped: tuple[str, ...] = ()  # tasks that the run goes on without
     results: Mapping[str, str] = field(default_factory=dict)  # hash -> directory, seen from that of the run file
+    planned: Mapping[str, Any] = field(default_factory=dict)  # the stage that last did something: see `plan`
     others: Mapping[str, Any] = field(default_factory=dict)  # keys that this version does not know, kept as they are
 
     @classmethod

@@ -18,9 +18,9 @@ ORDERS = {
 }
 """By what trajectories can be sorted."""
 
-# Of each boundary the mean of its draws in either arm; harm is in units of the thresholds, as in the paper's Eq. 6.
+# Of each boundary the differences between the means of its draws, as the view `effects` of newer files has them.
 _EFFECTS = """
-    SELECT unit, idx, count(*) AS draws,
+    SELECT unit, idx,
         avg(CASE arm WHEN 'PRE' THEN value END) - avg(CASE arm WHEN 'POST' THEN value END) AS hazard,
         avg(CASE arm WHEN 'POST' THEN steps END) - avg(CASE arm WHEN 'PRE' THEN steps END) AS burden
     FROM continuations GROUP BY unit, idx
@@ -70,17 +70,28 @@ def trajectory_page(
     total = store._rows(f"SELECT count(*) AS n FROM trajectories t WHERE {where}", parameters)[0]["n"]
     harm, join, order = "NULL", "", ORDERS.get(query.order, ORDERS["task"])
     if query.order == "harm":
+        # In units of the thresholds, as in the paper's Eq. 6: the largest of a trajectory is one of its two largest.
         hazard, burden = thresholds
-        join = (
-            f" LEFT JOIN (SELECT unit, max(max(hazard / {hazard:f}, burden / {burden:f})) AS harm FROM ({_EFFECTS})"
-            " GROUP BY unit) e ON e.unit = t.unit"
-        )
-        harm = "e.harm"
+        harm = f"max(e.hazard / {hazard:f}, e.burden / {burden:f})"
+        join = f" LEFT JOIN {_harms(store)} e ON e.unit = t.unit"
     rows = store._rows(
         f"SELECT t.*, {harm} AS harm FROM trajectories t{join} WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?",
         (*parameters, query.limit, max(0, query.offset)),
     )
     return [ListedTrajectory(trajectory_of_row(row), boundary_points(store, row["unit"])) for row in rows], total
+
+
+def matching_units(store: Store, query: TrajectoryQuery) -> frozenset[str]:
+    """The units of all trajectories that a query asks for, on whichever page."""
+    where, parameters = _conditions(query)
+    return frozenset(row["unit"] for row in store._rows(f"SELECT t.unit FROM trajectories t WHERE {where}", parameters))
+
+
+def _harms(store: Store) -> str:
+    """The largest effects of each trajectory; a file of an older version has to be asked for all its draws."""
+    if store.has_table("harms"):
+        return "harms"
+    return f"(SELECT unit, max(hazard) AS hazard, max(burden) AS burden FROM ({_EFFECTS}) GROUP BY unit)"
 
 
 def _conditions(query: TrajectoryQuery) -> tuple[str, list[Any]]:

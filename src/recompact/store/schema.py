@@ -7,12 +7,13 @@ one. Never edit a migration that was released; append one.
 from __future__ import annotations
 
 APPLICATION_ID = 0x52435054  # "RCPT"
+READABLE = 3  # the version from which on a file is read as it is: what came later may be missing in it
 
 MIGRATIONS = (
     """
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
-    -- Every text and blob once, under the SHA-256 of its bytes. codec: 0 as it is, 1 zlib.
+    -- Every text and blob once, under the SHA-256 of its bytes. codec: 0 as it is, 1 zlib, 2 zlib with others at hand.
     CREATE TABLE texts (hash BLOB NOT NULL UNIQUE, codec INTEGER NOT NULL, data BLOB NOT NULL);
 
     -- The journal: a reply is written here before it is used. message is a hash in texts.
@@ -66,5 +67,29 @@ MIGRATIONS = (
 
     -- Units that would fail again if they were played again.
     CREATE TABLE set_aside (unit TEXT PRIMARY KEY, reason TEXT NOT NULL) WITHOUT ROWID;
+    """,
+    """
+    -- What was asked, as `requests` packs it; NULL where nobody kept it.
+    ALTER TABLE calls ADD COLUMN asked BLOB;
+
+    -- The largest effects among the boundaries of a trajectory, by the means of their draws, so that lists can be
+    -- sorted by harm whatever the number of draws.
+    CREATE TABLE harms (unit TEXT PRIMARY KEY, hazard REAL, burden REAL) WITHOUT ROWID;
+
+    CREATE VIEW effects AS
+    SELECT unit, idx,
+        avg(CASE arm WHEN 'PRE' THEN value END) - avg(CASE arm WHEN 'POST' THEN value END) AS hazard,
+        avg(CASE arm WHEN 'POST' THEN steps END) - avg(CASE arm WHEN 'PRE' THEN steps END) AS burden
+    FROM continuations GROUP BY unit, idx;
+
+    INSERT INTO harms SELECT unit, max(hazard), max(burden) FROM effects GROUP BY unit;
+
+    CREATE TRIGGER continuation_added AFTER INSERT ON continuations BEGIN
+        INSERT OR REPLACE INTO harms SELECT new.unit, max(hazard), max(burden) FROM effects WHERE unit = new.unit;
+    END;
+
+    CREATE TRIGGER continuation_removed AFTER DELETE ON continuations BEGIN
+        INSERT OR REPLACE INTO harms SELECT old.unit, max(hazard), max(burden) FROM effects WHERE unit = old.unit;
+    END;
     """,
 )

@@ -21,32 +21,15 @@ from typing import Any, Self, TypeVar
 from recompact.chat import Message, Reply, Usage, canonical
 from recompact.errors import InputError
 from recompact.models.failures import ModelFailure, SetAside, UnreadableReply
+from recompact.models.journal import Asked
 from recompact.models.shape import in_shape
 from recompact.store.connection import LOCK, StoreError, connect_to_read, connect_to_write, store_error, take_lock
 from recompact.store.metadata import RunMetadata
+from recompact.store.packing import pack, pack_request, unpack
 
 __all__ = ["Store", "StoreError"]
 
 T = TypeVar("T")
-
-_SMALL = 200  # bytes below which compressing costs more than it saves
-
-
-_MOST = 512 * 1024 * 1024  # bytes of one text: far more than anything that is written, and no more than fits
-
-
-def _unpacked(codec: Any, data: Any) -> bytes | None:
-    """The bytes that were packed, or None where these are not what `put` writes."""
-    if codec not in (0, 1) or not isinstance(data, bytes):
-        return None
-    if codec == 0:
-        return data
-    unpacking = zlib.decompressobj()
-    try:
-        raw = unpacking.decompress(data, _MOST + 1)
-    except zlib.error:
-        return None
-    return raw if unpacking.eof and len(raw) <= _MOST else None
 
 
 class Store:
@@ -128,24 +111,32 @@ class Store:
 
     # -- texts ---------------------------------------------------------------------------------------------------
 
-    def put(self, data: str | bytes) -> bytes:
-        """Keep a text (or blob) and return its hash. Call within a transaction."""
+    def put(self, data: str | bytes, near: Sequence[bytes] = ()) -> bytes:
+        """Keep a text (or blob) and return its hash. Call within a transaction.
+
+        `near` are hashes of texts that it may repeat: it is then kept as what it adds to them.
+        """
         raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
         key = hashlib.sha256(raw).digest()
-        packed, codec = raw, 0
-        if len(raw) > _SMALL:
-            packed, codec = zlib.compress(raw, 1), 1
-        self._db.execute("INSERT OR IGNORE INTO texts (hash, codec, data) VALUES (?, ?, ?)", (key, codec, packed))
+        if not self._db.execute("SELECT 1 FROM texts WHERE hash = ?", (key,)).fetchone():
+            packed = pack(raw, self._plain, near)
+            self._db.execute("INSERT INTO texts (hash, codec, data) VALUES (?, ?, ?)", (key, *packed))
         return key
 
     def blob(self, key: bytes) -> bytes:
         row = self._db.execute("SELECT codec, data FROM texts WHERE hash = ?", (key,)).fetchone()
         if row is None:
             raise self.damaged(f"text {key.hex()[:12]} is missing")
-        raw = _unpacked(row[0], row[1])
+        raw = unpack(row[0], row[1], self._plain)
         if raw is None or hashlib.sha256(raw).digest() != key:
             raise self.damaged(f"text {key.hex()[:12]} is not the one that was written")
         return raw
+
+    def _plain(self, beginning: bytes) -> tuple[int, bytes] | None:
+        """Codec and data of the text whose hash begins like this."""
+        end = beginning + b"\xff" * (32 - len(beginning))
+        row = self._db.execute("SELECT codec, data FROM texts WHERE hash BETWEEN ? AND ?", (beginning, end)).fetchone()
+        return tuple(row) if row else None
 
     def text(self, key: bytes) -> str:
         try:
@@ -225,16 +216,25 @@ class Store:
         raise UnreadableReply(f"the journaled reply {ordinal + 1} of {unit} cannot be read ({reason})", ordinal)
 
     def journal(
-        self, unit: str, ordinal: int, role: str, configured: str, request: str, reply: Reply, seconds: float
+        self,
+        unit: str,
+        ordinal: int,
+        role: str,
+        configured: str,
+        request: str,
+        reply: Reply,
+        seconds: float,
+        asked: Asked | None = None,
     ) -> None:
-        """Record a reply before it is used."""
+        """Record a reply before it is used, with the digest of its request and, where it is given, what was asked."""
         with self.transaction():
             message = self.put(reply.message.text)
+            kept = pack_request(asked, self.put) if asked else None
             self._db.execute(
-                "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     *(unit, ordinal, role, bytes.fromhex(request), message, reply.finish, reply.model, configured),
-                    *(*reply.usage.to_json()[:5], seconds, reply.usage.estimated, canonical(list(reply.notes))),
+                    *(*reply.usage.to_json()[:5], seconds, reply.usage.estimated, canonical(list(reply.notes)), kept),
                 ),
             )
 
@@ -346,6 +346,13 @@ class Store:
         columns = ", ".join(values)
         marks = ", ".join("?" * len(values))
         self._db.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
+
+    def has_table(self, name: str) -> bool:
+        """Whether the file has this table: one that is read as an older version left it may not."""
+        return bool(self._rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)))
+
+    def has_column(self, table: str, name: str) -> bool:
+        return bool(self._rows("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", (table, name)))
 
     def _rows(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """Rows by column name, for this package only: others call its named queries."""

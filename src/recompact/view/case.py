@@ -1,42 +1,43 @@
-"""One compaction as a view: the report's case with every pair of draws, the clauses that came of it, and its calls."""
+"""One compaction as a view: the report's case with all draws, the lines that its diagnosis cites, and its calls."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from recompact.attribution.cases import evidence_of
+from recompact.attribution.cases import Evidence, evidence_of
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import Finding, by_id
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.verify import outcomes_at
 from recompact.candidate import Clause
-from recompact.chat import Message
 from recompact.errors import InputError
-from recompact.models.failures import ModelFailure
 from recompact.outcome import BoundaryId
 from recompact.report.content.adaptation import adaptations
 from recompact.report.content.cases import PAGE, Case, case_of, diagnoses_of
 from recompact.report.content.harm import is_harmful
-from recompact.report.document import Piece, shortened
+from recompact.store.calls import compressor_calls, count_calls
 from recompact.store.runs import BoundaryRow, boundary_row
 from recompact.store.store import Store
+from recompact.view.calls import CallView, list_calls
+from recompact.view.citations import Citations, citations_of
 from recompact.view.run import judged
 from recompact.view.runs import JUDGED, RunLine, thresholds_of
 
-REPLY = 1_500  # characters of a reply
+CALLS = 12  # of one unit
 LIMITS = replace(PAGE, all_pairs=True)
 
 
 @dataclass(frozen=True)
-class CallView:
-    """A journaled call: who was asked, and what came back."""
+class CallGroup:
+    """Calls of one unit, and what they were for."""
 
-    number: int
-    model: str
-    tokens: tuple[int, int]
-    request: str
-    reply: tuple[Piece, ...]
+    purpose: str
+    unit: str
+    calls: tuple[CallView, ...]
+    total: int
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class CasePage:
     case: Case
     note: str
     clauses: tuple[tuple[str, Clause], ...]  # candidate and clause
-    calls: tuple[tuple[str, tuple[CallView, ...]], ...]  # by unit
+    citations: Citations
+    calls: tuple[CallGroup, ...]
     previous: BoundaryId | None
     next: BoundaryId | None
     commands: tuple[str, ...]
@@ -70,13 +72,16 @@ def case_page(store: Store, line: RunLine, id: BoundaryId) -> CasePage:
         harmful = finding.effect is not None and finding.effect.selected
         note = "Judged by its own draws alone, with the published prior." if finding.effect else ""
     evidence = evidence_of(store, id, finding)
+    diagnosis = diagnoses_of(store).get(id)
+    citations = citations_of(store, id, diagnosis)
     place = order.index(id) if id in order else -1
     return CasePage(
         line=line,
-        case=case_of(evidence, harmful, LIMITS, diagnoses_of(store).get(id), "case"),
+        case=case_of(evidence, harmful, LIMITS, diagnosis, "case"),
         note=note,
         clauses=_clauses(store, id),
-        calls=tuple((each.row.name, _calls(store, each.row.name)) for each in evidence.continuations),
+        citations=citations,
+        calls=tuple(_calls(store, evidence, citations.unit)),
         previous=order[place - 1] if place > 0 else None,
         next=order[place + 1] if 0 <= place < len(order) - 1 else None,
         commands=() if line.evaluation else _commands(store, id),
@@ -107,18 +112,20 @@ def _clauses(store: Store, id: BoundaryId) -> tuple[tuple[str, Clause], ...]:
     )
 
 
-def _calls(store: Store, unit: str) -> tuple[CallView, ...]:
-    """The journaled calls of a unit; one that cannot be read is said to be."""
-    try:
-        journaled = store.journaled(unit)
-    except (ModelFailure, InputError) as error:
-        return (CallView(0, "", (0, 0), "", (Piece(f"cannot be read: {error}", "note"),)),)
-    return tuple(
-        CallView(ordinal + 1, reply.model, (reply.usage.input, reply.usage.output), digest, _reply(reply.message))
-        for ordinal, (digest, reply) in journaled.items()
-    )
+def _calls(store: Store, evidence: Evidence, diagnosed: str) -> Iterator[CallGroup]:
+    """The calls behind a case: the summary's, those of each continuation, and the diagnosis."""
+    id = evidence.finding.id
+    ordinals = compressor_calls(store, id.unit, evidence.boundary.step)
+    if ordinals:
+        calls, problem = list_calls(store, id.unit, ordinals[0], ordinals[-1] - ordinals[0] + 1)
+        own = tuple(call for call in calls if call.ordinal in ordinals)
+        yield CallGroup("The summary", id.unit, own, len(own), problem)
+    if diagnosed:
+        yield _group(store, "The diagnosis", diagnosed)
+    for each in evidence.continuations:
+        yield _group(store, f"{each.row.arm}, draw {each.row.draw + 1}", each.row.name)
 
 
-def _reply(message: Message) -> tuple[Piece, ...]:
-    lines = [message.content, *(f"{call.name}({call.arguments})" for call in message.calls)]
-    return shortened("\n".join(filter(None, lines)), REPLY)
+def _group(store: Store, purpose: str, unit: str) -> CallGroup:
+    calls, problem = list_calls(store, unit, limit=CALLS)
+    return CallGroup(purpose, unit, calls, count_calls(store, unit), problem)

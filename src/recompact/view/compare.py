@@ -1,18 +1,43 @@
-"""The arms of an evaluation as a view: the report's tables and sentences for a group of tasks, and wins and losses."""
+"""The arms of an evaluation as a view: the report's tables, sentences and figures, for the tasks of a filter."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.evaluate import unit_of
+from recompact.evaluation.metrics import grouped
+from recompact.evaluation.summary import Evaluation
 from recompact.report.content.runs import EvaluationReport, evaluated_run
+from recompact.report.figures.sets import evaluation_set
 from recompact.store.pages import group_values
+from recompact.store.runs import last_change
 from recompact.store.store import Store
+from recompact.view.figures import Drawings, drawings
 from recompact.view.runs import RunLine, phase_of
 
 LISTED = 200  # tasks in which two arms differ
+OUTCOMES = {
+    "differ": "with another number of successes in the two arms",
+    "first": "with more successes in the first arm",
+    "second": "with more successes in the second arm",
+}
+"""By what tasks can be chosen that came out in one way or another."""
+
+
+@dataclass(frozen=True)
+class CompareQuery:
+    """Which tasks are wanted, and which two arms are set side by side task by task."""
+
+    group: str = ""  # key=value
+    task: str = ""  # contained in its name
+    outcome: str = ""
+    first: str = ""
+    second: str = ""
 
 
 @dataclass(frozen=True)
@@ -30,59 +55,97 @@ class ComparePage:
     """The arms side by side, and two of them task by task."""
 
     line: RunLine
-    report: EvaluationReport | None
-    problem: str  # why there is no report yet
-    group: str
+    query: CompareQuery  # with what was chosen for it
     groups: tuple[str, ...]
-    first: str
-    second: str
-    arms: tuple[str, ...]
-    differing: tuple[TaskOutcome, ...]
-    hidden: int
-    equal: int
+    report: EvaluationReport | None = None
+    problem: str = ""  # why there is no report
+    drawings: Drawings = field(default_factory=Drawings)
+    arms: tuple[str, ...] = ()
+    differing: tuple[TaskOutcome, ...] = ()
+    hidden: int = 0
+    equal: int = 0
 
 
-def compare_page(store: Store, line: RunLine, group: str, first: str, second: str) -> ComparePage:
-    """The comparison of an evaluation, for all tasks or those of one group."""
+def compare_page(store: Store, line: RunLine, query: CompareQuery) -> ComparePage:
+    """The comparison of an evaluation, for all tasks or those that the query asks for."""
     if not line.evaluation:
         raise InputError(f"{store.path} is no evaluation: it has one arm only")
     groups = tuple(group_values(store, phase_of(store)))
-    key, _, value = group.partition("=")
+    labels = tuple(store.metadata.arm_order)
+    query = _known(query, groups, labels)
     try:
-        report = evaluated_run(store, line.place.name, False, (key, value) if group in groups else None)
+        report, drawn = _compared(str(store.path), last_change(store.path), line.place.name, query)
     except InputError as error:
-        return ComparePage(line, None, str(error), group, groups, "", "", (), (), 0, 0)
+        return ComparePage(line, query, groups, problem=str(error), arms=labels)
     arms = {arm.label: arm for arm in report.evaluation.arms}
-    labels = tuple(arms)
-    chosen = first if first in arms else labels[-1]
-    other = second if second in arms and second != chosen else next((name for name in labels if name != chosen), "")
-    every = _outcomes(report, arms[chosen], arms[other]) if other else []
+    both = query.first in arms and query.second in arms
+    every = _outcomes(report.evaluation, arms[query.first], arms[query.second]) if both else []
     differing = sorted((each for each in every if each.balance), key=lambda each: (-abs(each.balance), each.task))
     return ComparePage(
         line,
-        report,
-        "",
-        group if group in groups else "",
+        query,
         groups,
-        chosen,
-        other,
-        labels,
-        tuple(differing[:LISTED]),
-        max(0, len(differing) - LISTED),
-        len(every) - len(differing),
+        report,
+        drawings=drawn,
+        arms=labels,
+        differing=tuple(differing[:LISTED]),
+        hidden=max(0, len(differing) - LISTED),
+        equal=len(every) - len(differing),
     )
 
 
-def _outcomes(report: EvaluationReport, first: ArmRuns, second: ArmRuns) -> list[TaskOutcome]:
-    shared = report.evaluation.shared
+def _known(query: CompareQuery, groups: Sequence[str], labels: Sequence[str]) -> CompareQuery:
+    """The query without what does not exist, and with two arms to set side by side where there are two."""
+    first = query.first if query.first in labels else labels[-1] if labels else ""
+    others = [label for label in labels if label != first]
+    second = query.second if query.second in others else others[0] if others else ""
+    group = query.group if query.group in groups else ""
+    outcome = query.outcome if query.outcome in OUTCOMES and second else ""
+    return CompareQuery(group, query.task.strip(), outcome, first, second)
+
+
+@lru_cache(maxsize=16)
+def _compared(path: str, changed: float, name: str, query: CompareQuery) -> tuple[EvaluationReport, Drawings]:
+    """The report about the tasks of a query, with its figures, worked out again only when the file has changed."""
+
+    def choose(evaluation: Evaluation) -> tuple[str, Sequence[str]]:
+        words, tasks = _chosen(evaluation, query)
+        if words and not tasks:
+            raise InputError(f"no task that every arm has finished is like that: {words}")
+        return words, tasks
+
+    with Store.read(Path(path)) as store:
+        report = evaluated_run(store, name, False, choose)
+    return report, drawings(lambda: evaluation_set(path, report.evaluation, report.estimates))
+
+
+def _chosen(evaluation: Evaluation, query: CompareQuery) -> tuple[str, Sequence[str]]:
+    """The tasks that a query asks for, after the words that say which those are; no words for all of them."""
+    tasks, words = list(evaluation.shared.tasks), []
+    if query.group:
+        key, _, value = query.group.partition("=")
+        tasks, words = list(grouped(evaluation.arms, tasks, key).get(value, ())), [f"{key} {value}"]
+    if query.task:
+        tasks = [task for task in tasks if query.task.lower() in task.lower()]
+        words.append(f"named like {query.task!r}")
+    arms = {arm.label: arm for arm in evaluation.arms}
+    if query.outcome and query.first in arms and query.second in arms:
+        balances = {each.task: each.balance for each in _outcomes(evaluation, arms[query.first], arms[query.second])}
+        signs = {"differ": (-1, 1), "first": (1,), "second": (-1,)}[query.outcome]
+        tasks = [task for task in tasks if (balances[task] > 0) - (balances[task] < 0) in signs]
+        words.append(OUTCOMES[query.outcome])
+    return ", ".join(words), tasks
+
+
+def _outcomes(evaluation: Evaluation, first: ArmRuns, second: ArmRuns) -> list[TaskOutcome]:
+    """How each task came out in two arms."""
+    shared, rows = evaluation.shared, [(arm.settings["key"], arm.by_task()) for arm in (first, second)]
     outcomes = []
     for task in shared.tasks:
-        sides = [_runs(arm, task, shared.runs) for arm in (first, second)]
+        sides = [
+            tuple((unit_of(key, task, run), tasks[task][run].success) for run in range(shared.runs))
+            for key, tasks in rows
+        ]
         balance = sum(success for _, success in sides[0]) - sum(success for _, success in sides[1])
         outcomes.append(TaskOutcome(task, sides[0], sides[1], balance))
     return outcomes
-
-
-def _runs(arm: ArmRuns, task: str, runs: int) -> tuple[tuple[str, bool], ...]:
-    rows = arm.by_task()[task]
-    return tuple((unit_of(arm.settings["key"], task, run), rows[run].success) for run in range(runs))

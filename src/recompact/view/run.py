@@ -54,6 +54,12 @@ class RunPage:
     groups: tuple[str, ...]
 
     @property
+    def drawable(self) -> bool:
+        """Whether there are draws to make figures of, and few enough of them."""
+        counts = self.line.counts
+        return not self.line.evaluation and counts is not None and counts.continuations > 0 and not self.note
+
+    @property
     def shown(self) -> tuple[int, int]:
         """The first and the last trajectory of the page, from 1."""
         return (self.query.offset + 1 if self.rows else 0), self.query.offset + len(self.rows)

@@ -16,6 +16,7 @@ from recompact.store.connection import writer_of
 from recompact.store.pages import RunCounts, count_reaching, run_counts
 from recompact.store.runs import SUFFIX, config_of, last_change, overview_of_models, stage_of
 from recompact.store.store import Store
+from recompact.view.time_left import Standing, standing_of
 
 JUDGED = 5_000  # boundaries up to which all of them are judged together, as `verify` does it
 LIVE = 30.0  # seconds since the last change for which a run whose writer lives counts as being written
@@ -46,6 +47,7 @@ class RunLine:
     evaluation: bool = False
     changed: float = 0.0  # seconds since the epoch
     live: bool = False
+    standing: Standing | None = None  # at which stage, and how long it may still take
     problem: str = ""
 
     @property
@@ -106,6 +108,7 @@ def _line(store: Store, place: Place) -> RunLine:
     changed = last_change(place.path)
     counts = run_counts(store, phase_of(store))
     few = counts.boundaries <= JUDGED
+    live = writer_of(place.path) is not None and time.time() - changed < LIVE
     return RunLine(
         place=place,
         stage=stage_of(metadata),
@@ -119,7 +122,8 @@ def _line(store: Store, place: Place) -> RunLine:
         reaching=count_reaching(store, thresholds_of(store)) if counts.continuations > 0 and few else None,
         evaluation=evaluation,
         changed=changed,
-        live=writer_of(place.path) is not None and time.time() - changed < LIVE,
+        live=live,
+        standing=standing_of(store, live),
     )
 
 

@@ -21,7 +21,7 @@ from recompact.report.html.page import page_environment
 from recompact.store.store import Store
 from recompact.version import __version__
 from recompact.view.runs import Place, line_of, list_of_runs, places_of
-from recompact.view.views import VIEWS, Parameters, View
+from recompact.view.views import Parameters, View, views_of
 from recompact.view.watch import file_state
 
 if TYPE_CHECKING:
@@ -46,11 +46,12 @@ EVERY = 1.0  # seconds between two looks at the files
 
 @dataclass(frozen=True)
 class Viewer:
-    """Which runs are looked at, and the token that lets one in."""
+    """Which runs are looked at, the token that lets one in, and the harnesses that templates can be exported to."""
 
     runs: tuple[str, ...]
     directory: Path
     token: str
+    harnesses: tuple[str, ...] = ()
 
     def places(self) -> dict[str, Place]:
         """The runs that there are now, by the names that they have in addresses."""
@@ -58,13 +59,15 @@ class Viewer:
 
 
 @asynccontextmanager
-async def serve(runs: Sequence[str], directory: Path, port: int = 0, token: str = "") -> AsyncIterator[str]:
+async def serve(
+    runs: Sequence[str], directory: Path, port: int = 0, token: str = "", harnesses: Sequence[str] = ()
+) -> AsyncIterator[str]:
     """Serve while the block runs, and give the address to open; port 0 takes any free one."""
     try:
         from aiohttp import web
     except ImportError:
         raise InputError("the viewer needs aiohttp: pip install 'recompact[server]'.") from None
-    viewer = Viewer(tuple(runs), directory, token or secrets.token_urlsafe(16))
+    viewer = Viewer(tuple(runs), directory, token or secrets.token_urlsafe(16), tuple(harnesses))
     runner = web.AppRunner(_application(viewer), access_log=None, shutdown_timeout=0.5)
     await runner.setup()
     try:
@@ -87,7 +90,7 @@ def _application(viewer: Viewer) -> web.Application:
     application.router.add_get(f"{root}/", _page(viewer, None))
     application.router.add_get(f"{root}/events", _events(viewer))
     application.router.add_get(f"{root}/static/{{name}}", _static)
-    for name, view in VIEWS.items():
+    for name, view in views_of(viewer.harnesses).items():
         application.router.add_get(f"{root}/run/{{run}}/{name}", _page(viewer, view))
     return application
 

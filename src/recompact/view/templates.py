@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from recompact.report.changes import PromptChange
 from recompact.report.content.adaptation import Adaptation, adaptations
@@ -13,18 +16,47 @@ from recompact.view.runs import RunLine
 
 
 @dataclass(frozen=True)
+class Export:
+    """A template that is in a directory, and the command that makes each harness use it."""
+
+    name: str
+    directory: str
+    there: bool  # still
+    commands: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class TemplatesPage:
     """Original against adapted, and the candidates of each method."""
 
     line: RunLine
     changes: tuple[PromptChange, ...]
     adaptations: tuple[Adaptation, ...]
+    exports: tuple[Export, ...]
+    units: Mapping[str, str]  # that asked for each candidate, by its name
 
 
-def templates_page(store: Store, line: RunLine) -> TemplatesPage:
+def templates_page(store: Store, line: RunLine, harnesses: Sequence[str]) -> TemplatesPage:
     """What a run says about templates."""
     if line.evaluation:
         report = evaluated_run(store, line.place.name, False)
-        return TemplatesPage(line, prompt_changes(None, [(report.evaluation, report.templates)], []), ())
+        arms = [(arm.label, arm.settings.get("directory")) for arm in report.evaluation.arms]
+        exports = _exports([(label, where) for label, where in arms if isinstance(where, str) and where], harnesses)
+        return TemplatesPage(line, prompt_changes(None, [(report.evaluation, report.templates)], []), (), exports, {})
     adapted = adaptations(store)
-    return TemplatesPage(line, prompt_changes(None, [], list(adapted)), adapted)
+    places = [(each.winner.name, each.path) for each in adapted if each.winner and each.path]
+    units = {unit.rsplit("/", 1)[-1].partition("~")[0]: unit for unit in sorted(store.finished("candidate"))}
+    changes = prompt_changes(None, [], list(adapted))
+    return TemplatesPage(line, changes, adapted, _exports(places, harnesses), units)
+
+
+def _exports(places: Sequence[tuple[str, str]], harnesses: Sequence[str]) -> tuple[Export, ...]:
+    return tuple(
+        Export(
+            name,
+            where,
+            Path(where).is_dir(),
+            tuple((each, shlex.join(["recompact", "export", where, "--to", each])) for each in harnesses),
+        )
+        for name, where in places
+    )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 from recompact.outcome import BoundaryId
 from recompact.store.pages import ORDERS, TrajectoryQuery
 from recompact.store.store import Store
+from recompact.view.calls import call_page, calls_page
 from recompact.view.case import case_page
-from recompact.view.compare import compare_page
+from recompact.view.compare import OUTCOMES as COMPARED, CompareQuery, compare_page
+from recompact.view.figures import figures_page
 from recompact.view.run import run_page
 from recompact.view.runs import RunLine
 from recompact.view.templates import templates_page
@@ -18,21 +23,29 @@ from recompact.view.trajectory import trajectory_view
 Parameters = Mapping[str, str]
 View = Callable[[Store, RunLine, Parameters], tuple[str, dict[str, Any]]]
 
+OUTCOMES = ("success", "failure")
 LONGEST = 300  # characters of a filter
 
 
 def _run(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
     default = "harm" if line.reaching is not None else "task"
     order = parameters.get("order", default)
-    query = TrajectoryQuery(
-        task=_text(parameters, "task"),
-        arm=_text(parameters, "arm"),
-        outcome=_text(parameters, "outcome"),
-        group=_text(parameters, "group"),
-        order=order if order in ORDERS else default,
-        offset=_number(parameters, "offset"),
+    query = replace(
+        _filter(parameters), order=order if order in ORDERS else default, offset=_number(parameters, "offset")
     )
     return "run.html.jinja", {"page": run_page(store, line, query), "orders": tuple(ORDERS)}
+
+
+def _filter(parameters: Parameters) -> TrajectoryQuery:
+    task, arm, outcome, group = (_text(parameters, key) for key in ("task", "arm", "outcome", "group"))
+    return TrajectoryQuery(task=task, arm=arm, outcome=outcome if outcome in OUTCOMES else "", group=group)
+
+
+def _figures(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
+    query = _filter(parameters)
+    values = {"task": query.task, "outcome": query.outcome, "group": query.group}
+    address = f"?{urlencode({key: value for key, value in values.items() if value})}" if any(values.values()) else ""
+    return "figures.html.jinja", {"page": figures_page(store, line, query), "address": address}
 
 
 def _trajectory(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
@@ -45,13 +58,26 @@ def _case(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dic
     return "case-page.html.jinja", {"page": case_page(store, line, id)}
 
 
-def _templates(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
-    return "templates.html.jinja", {"page": templates_page(store, line)}
+def _calls(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
+    page = calls_page(store, line, parameters.get("unit", ""), _number(parameters, "start"))
+    return "calls-page.html.jinja", {"page": page}
+
+
+def _call(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
+    ordinal = max(1, _number(parameters, "ordinal"))  # addresses count from 1, as pages do
+    return "call-page.html.jinja", {"page": call_page(store, line, parameters.get("unit", ""), ordinal - 1)}
+
+
+def _templates(
+    harnesses: Sequence[str], store: Store, line: RunLine, parameters: Parameters
+) -> tuple[str, dict[str, Any]]:
+    return "templates.html.jinja", {"page": templates_page(store, line, harnesses)}
 
 
 def _compare(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
-    group, first, second = (_text(parameters, key) for key in ("group", "first", "second"))
-    return "compare.html.jinja", {"page": compare_page(store, line, group, first, second)}
+    keys = ("group", "task", "outcome", "first", "second")
+    query = CompareQuery(*(_text(parameters, key) for key in keys))
+    return "compare.html.jinja", {"page": compare_page(store, line, query), "outcomes": COMPARED}
 
 
 def _text(parameters: Parameters, key: str) -> str:
@@ -63,11 +89,15 @@ def _number(parameters: Parameters, key: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
 
 
-VIEWS: Mapping[str, View] = {
-    "": _run,
-    "trajectory": _trajectory,
-    "case": _case,
-    "templates": _templates,
-    "compare": _compare,
-}
-"""By the last part of the address."""
+def views_of(harnesses: Sequence[str] = ()) -> Mapping[str, View]:
+    """All views by the last part of their addresses; `harnesses` are those that templates can be exported to."""
+    return {
+        "": _run,
+        "trajectory": _trajectory,
+        "case": _case,
+        "calls": _calls,
+        "call": _call,
+        "templates": partial(_templates, harnesses),
+        "compare": _compare,
+        "figures": _figures,
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, read_arms
 from recompact.evaluation.arms import PROMPTING
 from recompact.evaluation.intervals import Estimates
-from recompact.evaluation.metrics import group_keys, grouped
+from recompact.evaluation.metrics import group_keys
 from recompact.evaluation.released import read_released
 from recompact.evaluation.summary import (
     Evaluation,
@@ -104,23 +104,27 @@ def released_run(path: str, name: str, several: bool) -> EvaluationReport:
     return _evaluation_report(setting, compared, released_provenance(path, compared), {})
 
 
-def evaluated_run(store: Store, name: str, several: bool, group: tuple[str, str] | None = None) -> EvaluationReport:
-    """An evaluation of ours, over all its tasks or those of one group."""
+TaskChoice = Callable[[Evaluation], tuple[str, Sequence[str]]]
+"""Which tasks of an evaluation are compared, after the words that say so; empty words for all of them."""
+
+
+def evaluated_run(store: Store, name: str, several: bool, choose: TaskChoice | None = None) -> EvaluationReport:
+    """An evaluation of ours, over all its tasks or those that are chosen."""
     path, suite = str(store.path), store.metadata.suite or "?"
     setting = Setting(name, read_arms(store), suite, models_of(store))
-    compared = _side_by_side(path, suite, setting, several, group)
+    compared = _side_by_side(path, suite, setting, several, choose)
     return _evaluation_report(
         setting, compared, evaluation_provenance(store, path, compared), recorded_templates(store)
     )
 
 
 def _side_by_side(
-    path: str, suite: str, setting: Setting, several: bool, group: tuple[str, str] | None = None
+    path: str, suite: str, setting: Setting, several: bool, choose: TaskChoice | None = None
 ) -> Evaluation:
     compared = evaluation(suite, setting.arms)
-    if group:
-        tasks = grouped(compared.arms, compared.shared.tasks, group[0]).get(group[1], ())
-        compared, suite = evaluation(suite, setting.arms, tasks), f"{suite}, {group[0]} {group[1]}"
+    words, tasks = choose(compared) if choose and compared.shared.tasks else ("", ())
+    if words:
+        compared, suite = evaluation(suite, setting.arms, tasks), f"{suite}, {words}"
     if not compared.shared.tasks:
         raise InputError(f"{path} has no task yet that every arm has finished: go on with the same recompact evaluate")
     size = f"{counted(len(compared.shared.tasks), 'task')}, {counted(compared.shared.runs, 'run')}"

@@ -45,8 +45,8 @@ def render(report: Report) -> str:
             style=Markup(style),
             policy=content_policy(style),
             drawable=available(),
-            figures=tuple(_figures(sets)),
-            gaps=tuple(_gaps(sets)),
+            figures=tuple(drawn_figures(sets)),
+            gaps=tuple(figure_gaps(sets)),
             transfer_table=_transfer_table(report),
         )
     )
@@ -64,8 +64,8 @@ def _figure_sets(report: Report) -> Iterator[tuple[str, FigureSet]]:
         yield name, boundary_set(verified.provenance.name, verified.findings, verified.simulated)
 
 
-def _figures(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[tuple[str, str, Markup]]:
-    """Title, caption and drawing of each."""
+def drawn_figures(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[tuple[str, str, Markup]]:
+    """Title, caption and drawing of each figure, in the sets' order; a set may have the name of its run."""
     named = [(name, figure) for name, group in sets for figure in group.figures]
     for number, (name, figure) in enumerate(named, 1):
         title = f"{figure.title}: {name}" if name else figure.title
@@ -73,7 +73,7 @@ def _figures(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[tuple[str, str, 
         yield title, figure.caption, Markup(visible(drawing))
 
 
-def _gaps(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[tuple[str, str]]:
+def figure_gaps(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[tuple[str, str]]:
     """The figures that are missing: which, of which run, and what they need."""
     for _, group in sets:
         for why in dict.fromkeys(group.gaps.values()):

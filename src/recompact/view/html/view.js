@@ -38,16 +38,36 @@ document.addEventListener("keydown", (event) => {
   if (named.matches("input")) named.focus(); else named.click();
 });
 
+// A button beside each command; without it a click selects the whole of it.
+function offerCopies() {
+  if (!navigator.clipboard) return;
+  for (const command of document.querySelectorAll("code.command")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "copy";
+    button.addEventListener("click", async () => {
+      try { await navigator.clipboard.writeText(command.textContent); button.textContent = "copied"; }
+      catch { button.textContent = "not copied"; }
+    });
+    command.after(button);
+  }
+}
+let shown = document.querySelector("main").innerHTML;
+offerCopies();
+
 async function refresh() {
   const answer = await fetch(location.href, { cache: "no-store" });
   if (!answer.ok) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const now = document.querySelector("main"), next = page.querySelector("main");
-  if (!next || now.innerHTML === next.innerHTML) return;
+  if (!next || shown === next.innerHTML) return;
+  shown = next.innerHTML;
   const open = [...now.querySelectorAll("details")].map((each) => each.open);
   const focused = document.activeElement && document.activeElement.getAttribute("href");
   const typed = [...now.querySelectorAll("input")].map((each) => each.value);
   now.replaceChildren(...next.childNodes);
+  offerCopies();
   now.querySelectorAll("details").forEach((each, n) => { if (n < open.length) each.open = open[n]; });
   now.querySelectorAll("input").forEach((each, n) => { if (n < typed.length) each.value = typed[n]; });
   if (focused) [...now.querySelectorAll("a")].find((each) => each.getAttribute("href") === focused)?.focus({ preventScroll: true });
