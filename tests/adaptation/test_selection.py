@@ -19,6 +19,7 @@ from recompact.attribution.findings import findings
 from recompact.candidate import ORIGINAL, Candidate, Clause, Fit, Selection
 from recompact.environments.protocol import EnvironmentFailed, Episode, Episodes, Task
 from recompact.store.adaptations import read_adaptations
+from recompact.store.records import read_trajectory
 from recompact.store.runs import TrajectoryRow, trajectories
 from recompact.store.store import Store
 from recompact.study import Study
@@ -184,6 +185,25 @@ def test_clauses_that_close_nothing_are_dropped(collected: Path, tmp_path: Path)
     assert candidate.template is None
     assert any(clause in note for note in notes)
     assert any("does not race" in note for note in notes)
+
+
+def test_a_replay_sees_as_much_of_an_observation_as_the_draws_that_it_is_compared_with(
+    collected: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.db"
+    shutil.copy(collected, path)
+
+    async def work(study: Study) -> None:
+        answers = tuple(str(finding.id) for finding in findings(study.store).boundaries if finding.retained)
+        clause = replace(CANDIDATE.clauses[0], answers=answers)
+        short = replace(study.config, run=replace(study.config.run, observation_tokens=40))
+        await prune(replace(study, config=short), [replace(CANDIDATE, clauses=(clause,))])
+
+    study_run(path, work, "pair")
+    with Store.read(path) as store:
+        replays = [read_trajectory(store, row.unit) for row in trajectories(store, phase="select-replay")]
+    assert replays
+    assert "observation cut" in {incident.kind for replay in replays for incident in replay.incidents}
 
 
 def test_a_clause_is_taken_out_of_every_part_and_nothing_else() -> None:
