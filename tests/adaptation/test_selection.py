@@ -265,6 +265,18 @@ def test_a_race_that_nobody_is_left_to_run_keeps_the_original(collected: Path, t
     assert selection.statement.startswith("No candidate was left")
 
 
+def test_fresh_runs_that_all_broke_are_no_estimate() -> None:
+    """Nought of nought runs is no pass rate to report."""
+    fits = (Fit(ORIGINAL, 12, 8, 20.0), Fit("c", 12, 9, 20.0))
+    broken = (Fit(ORIGINAL, 0, 0, 0.0, 12), Fit("c", 0, 0, 0.0, 12))
+    selection = Selection(fits, "c", ("t",), "racing", ("t, run 0",), broken)
+    assert "there is no estimate of what it gains" in selection.statement
+    assert "0 of 0" not in selection.statement
+    fresh = replace(selection, confirmed=(replace(broken[0], runs=12, passed=7), replace(broken[1], runs=12, passed=9)))
+    assert "9 of 12 runs passed" in fresh.statement
+    assert "of the original, 7 of 12 runs passed" in fresh.statement
+
+
 def test_a_rate_is_a_share_so_that_unequal_numbers_of_runs_compare() -> None:
     assert Fit("a", 4, 3, 10.0).rate == 0.75
     assert Fit("a", 4, 3, 10.0).rate > Fit("b", 10, 5, 10.0).rate
