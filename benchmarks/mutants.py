@@ -35,7 +35,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from queue import SimpleQueue
 from random import Random
@@ -291,8 +292,8 @@ class WarmTests:
         return self._asked(("judge", mutant.module, code, list(names), seconds))
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._connection.send(None)
+        """End it, with whatever it is doing."""
+        self._process.terminate()
         self._process.join()
 
     def _asked(self, request: tuple[Any, ...]) -> int | None:
@@ -343,6 +344,7 @@ def _forked(request: tuple[Any, ...], items: Mapping[str, Any]) -> int | None:
     child = os.fork()
     if not child:
         _in_fork(kind, details, seconds, items)
+    signal.signal(signal.SIGTERM, partial(_end_with, child))
     end = time.monotonic() + PATIENCE * seconds
     ended, status = os.waitpid(child, os.WNOHANG)
     while not ended and time.monotonic() < end:
@@ -356,10 +358,17 @@ def _forked(request: tuple[Any, ...], items: Mapping[str, Any]) -> int | None:
     return os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
 
 
+def _end_with(child: int, *_: object) -> NoReturn:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    os._exit(1)
+
+
 def _in_fork(kind: str, details: Sequence[Any], seconds: float, items: Mapping[str, Any]) -> NoReturn:
     code = NOT_PUT
     try:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         limit_processor(seconds)
         if kind == "record":
             file, out = details
@@ -399,7 +408,7 @@ def run_items(items: Sequence[Any], plugin: Lines) -> int:
     if items:
         items[0].config.pluginmanager.register(plugin)
     begin = time.process_time()
-    for item, following in zip(items, [*items[1:], None], strict=True):
+    for item, following in pairwise([*items, None]):
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         if plugin.failed and plugin.stops:
             break
@@ -687,7 +696,7 @@ def verdicts(sample: Sequence[Mutant], workers: int) -> list[Verdict]:
                         out.write(json.dumps([_key(verdict.mutant), [verdict.fate, verdict.by, verdict.diff]]) + "\n")
                         out.flush()
         finally:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
             for warm in copies:
                 warm.close()
     return [done[mutant] for mutant in sample]
