@@ -504,7 +504,7 @@ class Selection:
         names: set[str] = set()
         files: set[str] = set(ALWAYS)
         line = mutant.line if in_function(mutant, tree) else 0
-        for context in self._lines.get((mutant.module, line)) or self._lines.get((mutant.module, 0), ()):
+        for context in self._lines.get((mutant.module, line)) or self._lines.get((mutant.module, 0), set()):
             test, _, phase = context.rpartition("|")
             names.add(test)
             if phase == "setup":

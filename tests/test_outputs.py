@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,7 +43,7 @@ def test_where_the_system_cannot_swap_it_is_renamed_in_turn(
 
 def test_a_system_without_the_call_to_swap_is_one_that_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path / "r", "old")
-    monkeypatch.setattr(outputs.ctypes, "CDLL", lambda name, use_errno: object())
+    monkeypatch.setattr(ctypes, "CDLL", lambda name, use_errno: object())
     put(tmp_path / "r", "new")
     assert (tmp_path / "r" / "one.md").read_text() == "new one.md"
 
