@@ -117,8 +117,8 @@ def show(check: IdentityCheck, boundaries: int, draws: int) -> None:
     for name, figure in lines:
         print(f"  {name:<15} {figure.value:+.4f}  ({figure.low:+.4f} to {figure.high:+.4f})")
     print(
-        f"  {'they agree' if check.agrees else 'they do not agree'}: the interval of the gap"
-        f" {'holds' if check.agrees else 'does not hold'} 0"
+        f"  {check.verdict}: the interval of the gap"
+        f" {'holds' if check.gap.low <= 0 <= check.gap.high else 'does not hold'} 0"
     )
 
 

@@ -5,20 +5,25 @@
     python benchmarks/mutants.py --package attribution --sample 40
 
 The operators are those of cosmic-ray. A mutant first meets the tests of its own package that run the changed line,
-shortest first, then all others that run it. Everything happens in copies of the tree in a temporary directory. What a
-test has killed stays killed while its module is the same, so that a sample can be stopped and gone on with; survivors
-are tried again.
+shortest files first, then all others that run it. Everything happens in copies of the tree in a temporary directory.
+One process imports all tests and forks for each mutant, whose functions then get the changed code; what an import runs
+is changed on disk, for a pytest of its own. What a test has killed stays killed while its module is the same, so that a
+sample can be stopped and gone on with; survivors are tried again.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import difflib
+import gc
 import hashlib
+import importlib.util
 import json
 import multiprocessing
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -27,14 +32,17 @@ import tempfile
 import time
 import tomllib
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from queue import SimpleQueue
 from random import Random
-from typing import Any
+from threading import Lock
+from types import CodeType, FunctionType
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "mutants"
@@ -55,8 +63,10 @@ STRAYS = ("test_neighbours.py", "test_observation_cap.py")  # about values and t
 SILENT = ("test_docs.py", "test_plugins.py", "test_resilience.py", "test_verify_resilience.py")
 """They start other processes, or run for minutes."""
 ALWAYS = ("tests/test_values.py",)  # about all modules
-MOST = 40.0  # seconds of tests that a mutant meets in its own package, and again in the others
-LONGEST = 20.0  # seconds of a test that may be asked; longer ones are about kills and load
+MOST = 25.0  # seconds of tests that a mutant meets in its own package, and again in the others
+LONGEST = 15.0  # seconds of a test that may be asked; longer ones are about kills and load
+RECORDED = 20.0  # seconds of a file of tests; the others in it are not asked
+PATIENCE = 30  # times the seconds that tests take of the processor may they take by the clock: others use the machine
 OWN = "its own tests"
 WIDER = "the tests of others"
 
@@ -156,12 +166,22 @@ def sampled(root: Path, size: int, seed: int, packages: Sequence[str]) -> list[M
     for number, package in enumerate(packages):
         places: dict[tuple[str, int, int], list[Mutant]] = defaultdict(list)
         for module in (path for path, own in everything.items() if own == package):
-            for mutant in mutants_of(module, package, (root / module).read_text()):
+            for mutant in _known_mutants(root, module, package):
                 places[mutant.module, mutant.line, mutant.column].append(mutant)
         share = (size + len(packages) - 1 - number) // len(packages)
         chosen = random.sample(sorted(places), min(share, len(places)))
         sample += [random.choice(places[place]) for place in chosen]
     return [mutant for mutant in sample if compiles(mutated(mutant, (root / mutant.module).read_text()))]
+
+
+def _known_mutants(root: Path, module: str, package: str) -> list[Mutant]:
+    """All mutants of a module; looking for them takes as long as many tests."""
+    known = CACHE / f"{name_of(module)}-{digest(root / module)}.mutants.json"
+    if not known.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        mutants = mutants_of(module, package, (root / module).read_text())
+        known.write_text(json.dumps([[m.operator, m.occurrence, m.line, m.column] for m in mutants]))
+    return [Mutant(module, package, *each) for each in json.loads(known.read_text())]
 
 
 def compiles(code: str) -> bool:
@@ -187,7 +207,7 @@ def difference(before: str, after: str) -> str:
 
 
 def copy_of_tree(place: Path) -> Path:
-    """The tree without what git ignores. Compiled files are checked by hash, since mutants come within a second."""
+    """The tree without what git ignores."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
     )
@@ -195,8 +215,6 @@ def copy_of_tree(place: Path) -> Path:
         if (ROOT / name).is_file():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, place / name)
-    compiling = ["-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "src"]
-    subprocess.run([sys.executable, *compiling], cwd=place, check=True)
     return place
 
 
@@ -204,129 +222,344 @@ PRELOADED = ["pytest", "hypothesis", "hypothesis.strategies", "openai", "pydanti
 """What tests import besides Recompact: loading it anew for each mutant would take longer than most tests."""
 
 
-def pytest_in(
-    tree: Path, arguments: Sequence[str], limit: float | None = None, record: Path | None = None
-) -> int | None:
+def pytest_in(tree: Path, arguments: Sequence[str], seconds: float) -> int | None:
     """The exit code of pytest in a process of its own, or None at the time limit."""
     forks = multiprocessing.get_context("forkserver")
     forks.set_forkserver_preload(PRELOADED)
-    process = forks.Process(target=_run_pytest, args=(str(tree), list(arguments), record and str(record)))
+    process = forks.Process(target=_run_pytest, args=(str(tree), list(arguments), seconds))
     process.start()
-    process.join(limit)
+    process.join(PATIENCE * seconds)
     code = process.exitcode
     if code is None and process.pid is not None:
         os.killpg(process.pid, signal.SIGKILL)  # with whatever the tests have started
         process.join()
-    return code
+    return None if code is not None and code < 0 else code
 
 
-def _run_pytest(tree: str, arguments: Sequence[str], record: str | None) -> None:
-    import hypothesis
+def _run_pytest(tree: str, arguments: Sequence[str], seconds: float) -> None:
     import pytest
 
     os.setsid()
+    limit_processor(seconds)
+    sys.exit(pytest.main(["-x", *_settled(tree), *arguments]))
+
+
+def limit_processor(seconds: float) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
+
+
+def _settled(tree: str) -> list[str]:
+    """Settle this process in a copy of the tree, silently; the arguments that pytest gets there."""
+    import hypothesis
+
     os.chdir(tree)
     silence = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(silence, stream)
-    hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+    patient = {"deadline": None, "suppress_health_check": list(hypothesis.HealthCheck), "database": None}
+    hypothesis.settings.register_profile("patient", **patient)  # type: ignore[arg-type]
     hypothesis.settings.load_profile("patient")
     sys.dont_write_bytecode = False  # pytest compiles tests anew for each mutant otherwise
     os.environ["PYTHONPATH"] = os.pathsep.join([f"{tree}/src", f"{tree}/benchmarks"])
     sys.path[:0] = [f"{tree}/src", f"{tree}/benchmarks", tree]
-    every = ["-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *arguments]
-    sys.exit(record_lines(Path(record), every) if record else pytest.main(["-x", *every]))
+    return ["-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", f"--basetemp={tree}/temporary"]
+
+
+# One process that has imported everything, and forks
+
+
+class WarmTests:
+    """All tests, collected once in a process of their own, which forks for each request."""
+
+    def __init__(self, tree: Path) -> None:
+        self.tree = tree
+        files = [path.relative_to(tree).as_posix() for path in files_of_tests(tree)]
+        names = [*files, "tests/test_docs.py"]
+        self._lock = Lock()
+        spawning = multiprocessing.get_context("spawn")
+        self._connection, other = spawning.Pipe()
+        self._process = spawning.Process(target=_serve, args=(str(tree), names, other))
+        self._process.start()
+        other.close()
+        self.imported: dict[str, list[int]] = self._answer()
+
+    def record(self, file: str, out: Path) -> int | None:
+        """Write which test of a file runs which line; the exit code."""
+        return self._asked(("record", file, str(out), PATIENCE * 60.0))
+
+    def judge(self, mutant: Mutant, code: str, names: Sequence[str], seconds: float) -> int | None:
+        """1 where one of the tests fails on the changed code, and None at the time limit."""
+        return self._asked(("judge", mutant.module, code, list(names), seconds))
+
+    def close(self) -> None:
+        """End it, with whatever it is doing."""
+        self._process.terminate()
+        self._process.join()
+
+    def _asked(self, request: tuple[Any, ...]) -> int | None:
+        with self._lock:
+            self._connection.send(request)
+            code: int | None = self._answer()
+            return code
+
+    def _answer(self) -> Any:
+        try:
+            return self._connection.recv()
+        except EOFError:
+            sys.exit("the tests could not be collected: does `pytest --collect-only` work?")
+
+
+def _serve(tree: str, names: Sequence[str], connection: Any) -> None:
+    import coverage
+    import pytest
+
+    arguments = _settled(tree)
+    # What an import runs cannot be changed afterwards, so it must be known.
+    measuring = coverage.Coverage(data_file=None, include=[f"{Path(tree) / SOURCE}/*"], config_file=False)
+    measuring.start()
+    sys.exit(pytest.main([*arguments, *names], plugins=[_Serving(connection, measuring)]))
+
+
+class _Serving:
+    """A plugin of pytest that does what it is asked to, instead of running the tests."""
+
+    def __init__(self, connection: Any, measuring: Any) -> None:
+        self.connection, self.measuring = connection, measuring
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        self.measuring.stop()
+        data, tree = self.measuring.get_data(), Path.cwd()
+        self.connection.send({_inside(tree, name): data.lines(name) for name in data.measured_files()})
+        items = {item.nodeid: item for item in session.items}
+        gc.collect()
+        gc.freeze()  # so that forks share their memory
+        while (request := self.connection.recv()) is not None:
+            self.connection.send(_forked(request, items))
+        return True
+
+
+def _forked(request: tuple[Any, ...], items: Mapping[str, Any]) -> int | None:
+    """What a request came to in a process of its own; None where it ran out of time."""
+    kind, *details, seconds = request
+    child = os.fork()
+    if not child:
+        _in_fork(kind, details, seconds, items)
+    signal.signal(signal.SIGTERM, partial(_end_with, child))
+    end = time.monotonic() + PATIENCE * seconds
+    ended, status = os.waitpid(child, os.WNOHANG)
+    while not ended and time.monotonic() < end:
+        time.sleep(0.02)
+        ended, status = os.waitpid(child, os.WNOHANG)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)  # with whatever the tests have started
+    if not ended:
+        os.waitpid(child, 0)
+        return None
+    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+
+
+def _end_with(child: int, *_: object) -> NoReturn:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    os._exit(1)
+
+
+def _in_fork(kind: str, details: Sequence[Any], seconds: float, items: Mapping[str, Any]) -> NoReturn:
+    code = NOT_PUT
+    try:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        limit_processor(seconds)
+        if kind == "record":
+            file, out = details
+            code = record_lines(Path(out), [item for name, item in items.items() if file_of(name) == file])
+        else:
+            module, text, names = details
+            put_into_functions(module, text)
+            code = run_items([items[name] for name in names if name in items], Lines(stops=True))
+    finally:
+        os._exit(code)
+
+
+def put_into_functions(module: str, text: str) -> None:
+    """Give the functions of a module the code that they have in another text."""
+    importlib.import_module(name_of(module))
+    gc.unfreeze()
+    codes = {(code.co_qualname, code.co_firstlineno): code for code in _codes(compile(text, module, "exec"))}
+    file, changed = str(Path.cwd() / module), 0
+    for each in gc.get_objects():
+        if type(each) is FunctionType and each.__code__.co_filename == file:
+            code = codes.get((each.__code__.co_qualname, each.__code__.co_firstlineno))
+            if code is not None and code != each.__code__:
+                each.__code__ = code.replace(co_filename=file)
+                changed += 1
+    assert changed, f"no function of {module} changed"
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def run_items(items: Sequence[Any], plugin: Lines) -> int:
+    """Run collected tests in this order; 1 where one failed."""
+    if items:
+        items[0].config.pluginmanager.register(plugin)
+    begin = time.process_time()
+    for item, following in pairwise([*items, None]):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if plugin.failed and plugin.stops:
+            break
+        if not plugin.stops and time.process_time() - begin > RECORDED:
+            break
+    return int(bool(plugin.failed))
 
 
 # Which test runs which line
 
 
 class Lines:
-    """A plugin of pytest: the lines that each test runs, with its seconds."""
+    """A plugin of pytest: the lines that each test runs, if anything measures them, its seconds, and what failed."""
 
-    def __init__(self, coverage: Any) -> None:
-        self.coverage = coverage
+    def __init__(self, coverage: Any = None, stops: bool = False) -> None:
+        self.coverage, self.stops = coverage, stops
         self.seconds: dict[str, float] = defaultdict(float)
         self.failed: set[str] = set()
+        self._begin = 0.0
 
     def pytest_runtest_setup(self, item: Any) -> None:
-        self.coverage.switch_context(f"{item.nodeid}|setup")
+        self._enter(item, "setup")
 
     def pytest_runtest_call(self, item: Any) -> None:
-        self.coverage.switch_context(f"{item.nodeid}|call")
+        self._enter(item, "call")
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        self.seconds[report.nodeid] += report.duration
-        if report.outcome != "passed":
+        self.seconds[report.nodeid] += time.process_time() - self._begin
+        self._begin = time.process_time()
+        if report.failed or (report.skipped and not self.stops):
             self.failed.add(report.nodeid)
 
+    def _enter(self, item: Any, phase: str) -> None:
+        self._begin = time.process_time()
+        if self.coverage is not None:
+            self.coverage.switch_context(f"{item.nodeid}|{phase}")
 
-def record_lines(out: Path, arguments: Sequence[str]) -> int:
-    """Run pytest in this process and write which test runs which line."""
+
+def record_lines(out: Path, items: Sequence[Any]) -> int:
+    """Run tests in this process and write which of them runs which line."""
     import coverage
-    import pytest
 
     tree = Path.cwd()
     measuring = coverage.Coverage(data_file=None, include=[f"{tree / SOURCE}/*"], config_file=False)
     plugin = Lines(measuring)
     measuring.start()
-    code = pytest.main(list(arguments), plugins=[plugin])
+    run_items(items, plugin)
     measuring.stop()
     data = measuring.get_data()
     numbers: dict[str, int] = {}
     lines: dict[str, dict[int, list[int]]] = {}
     for name in data.measured_files():
-        lines[Path(name).relative_to(tree).as_posix()] = {
+        lines[_inside(tree, name)] = {
             line: [numbers.setdefault(context, len(numbers)) for context in contexts if context]
             for line, contexts in data.contexts_by_lineno(name).items()
         }
     passed = {test: seconds for test, seconds in plugin.seconds.items() if test not in plugin.failed}
     known = {module: digest(tree / module) for module in lines}
-    out.write_text(json.dumps({"contexts": list(numbers), "lines": lines, "seconds": passed, "modules": known}))
-    return 0 if code in (0, 1, 5) else int(code)
+    unfinished = out.with_suffix(".part")
+    unfinished.write_text(json.dumps({"contexts": list(numbers), "lines": lines, "seconds": passed, "modules": known}))
+    unfinished.rename(out)
+    return 0
 
 
-@dataclass(frozen=True)
+def _inside(tree: Path, file: str) -> str:
+    return Path(file).relative_to(tree).as_posix()
+
+
 class Selection:
-    """Which tests run a line, and how long they take. Line 0 of a module stands for all of it."""
+    """Which tests run a line, and how long they take. Line 0 of a module stands for all of it.
 
-    lines: Mapping[tuple[str, int], Collection[str]]
-    seconds: Mapping[str, float]
+    Files of tests are recorded when they are first asked for.
+    """
 
-    def of(self, mutant: Mutant) -> tuple[list[str], list[str]]:
-        """The package's own tests and the others, shortest first.
+    def __init__(self, warm: WarmTests) -> None:
+        self._warm = warm
+        self._lines: dict[tuple[str, int], set[str]] = defaultdict(set)
+        self._files: set[str] = set()
+        self._lock = Lock()
+        self.seconds: dict[str, float] = {}
+
+    def of(self, mutant: Mutant, by: str) -> list[str]:
+        """The package's own tests or the others, by file, so that its fixtures are made once, and quick files first.
 
         What a fixture ran is the concern of all tests in its file, and what an import ran of all that use the module.
         """
+        tree = self._warm.tree
+        for path in files_of_tests(tree):
+            name = path.relative_to(tree).as_posix()
+            with self._lock:
+                if is_own(mutant.package, name) == (by == OWN) and name not in self._files:
+                    self._learn(path, name)
         names: set[str] = set()
         files: set[str] = set(ALWAYS)
-        line = mutant.line if in_function(mutant) else 0
-        for context in self.lines.get((mutant.module, line)) or self.lines.get((mutant.module, 0), ()):
+        line = mutant.line if in_function(mutant, tree) else 0
+        for context in self._lines.get((mutant.module, line)) or self._lines.get((mutant.module, 0), set()):
             test, _, phase = context.rpartition("|")
             names.add(test)
             if phase == "setup":
                 files.add(file_of(test))
         names |= {test for test in self.seconds if file_of(test) in files}
-        tests = sorted(
-            (test for test in names if self.seconds.get(test, LONGEST) < LONGEST), key=lambda test: self.seconds[test]
+        chosen = sorted(
+            (test for test in names if self.seconds.get(test, LONGEST) < LONGEST), key=self.seconds.__getitem__
         )
-        own = examples_in(mutant.module) + [test for test in tests if is_own(mutant.package, test)]
-        return own, [test for test in tests if test not in set(own)]
+        chosen = [test for test in chosen if is_own(mutant.package, test) == (by == OWN)]
+        examples = examples_in(mutant.module, tree) if by == OWN else []
+        return self._by_file(affordable([*examples, *chosen], self.seconds))
+
+    def _by_file(self, tests: Sequence[str]) -> list[str]:
+        sums: dict[str, float] = defaultdict(float)
+        for test in tests:
+            sums[file_of(test)] += self.seconds.get(test, 1.0)
+        return sorted(tests, key=lambda test: (sums[file_of(test)], file_of(test)))
+
+    def _learn(self, path: Path, name: str) -> None:
+        """From the record of a file of tests; a file that changed is recorded again."""
+        tree = self._warm.tree
+        out = CACHE / f"{name.replace('/', '-')}-{digest(path)}.json"
+        if not out.exists():
+            print(f"recording what {name} runs", flush=True)
+            if self._warm.record(name, out) != 0:
+                sys.exit(f"pytest could not run {name}")
+        self._files.add(name)
+        record = json.loads(out.read_text())
+        self.seconds |= record["seconds"]
+        for module, own in record["lines"].items():
+            # Of a module that changed since, only that the tests use it is known.
+            same = (tree / module).exists() and digest(tree / module) == record["modules"][module]
+            for line, contexts in own.items():
+                tests = [record["contexts"][each] for each in contexts]
+                self._lines[module, 0].update(tests)
+                if same:
+                    self._lines[module, int(line)].update(tests)
 
 
-def in_function(mutant: Mutant) -> bool:
-    """Whether a mutant changes the body of a function, and not what an import runs."""
+def in_function(mutant: Mutant, tree: Path) -> bool:
+    """Whether a mutant changes the body of a function."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes = [node for node in ast.walk(ast.parse((ROOT / mutant.module).read_text())) if isinstance(node, functions)]
+    nodes = [node for node in ast.walk(ast.parse((tree / mutant.module).read_text())) if isinstance(node, functions)]
     return any(node.body[0].lineno <= mutant.line <= (node.end_lineno or 0) for node in nodes)
 
 
-def examples_in(module: str) -> list[str]:
+def examples_in(module: str, tree: Path) -> list[str]:
     """The test that runs the examples in the docstrings of a module, if it has any."""
-    if ">>> " not in (ROOT / module).read_text():
+    if ">>> " not in (tree / module).read_text():
         return []
-    name = module.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    return [f"tests/test_docs.py::test_examples_in_docstrings[{name}]"]
+    return [f"tests/test_docs.py::test_examples_in_docstrings[{name_of(module)}]"]
+
+
+def name_of(module: str) -> str:
+    return module.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def file_of(test: str) -> str:
@@ -340,29 +573,8 @@ def is_own(package: str, test: str) -> bool:
     return path.parts[0] in PACKAGES[package]
 
 
-def selection(tree: Path) -> Selection:
-    """From a record of each file of tests; a file that changed is recorded again."""
-    lines: dict[tuple[str, int], set[str]] = defaultdict(set)
-    seconds: dict[str, float] = {}
-    files = [path for path in sorted((tree / "tests").rglob("test_*.py")) if _has_a_say(path.relative_to(tree).parts)]
-    for number, path in enumerate(files, 1):
-        name = path.relative_to(tree).as_posix()
-        out = CACHE / f"{name.replace('/', '-')}-{digest(path)}.json"
-        if not out.exists():
-            print(f"recording what {name} runs ({number} of {len(files)})", flush=True)
-            if code := pytest_in(tree, [name], record=out):
-                sys.exit(f"pytest could not run {name} (exit code {code})")
-        record = json.loads(out.read_text())
-        seconds |= record["seconds"]
-        for module, own in record["lines"].items():
-            # Of a module that changed since, only that the tests use it is known.
-            same = (tree / module).exists() and digest(tree / module) == record["modules"][module]
-            for line, contexts in own.items():
-                tests = [record["contexts"][each] for each in contexts]
-                lines[module, 0].update(tests)
-                if same:
-                    lines[module, int(line)].update(tests)
-    return Selection(lines, seconds)
+def files_of_tests(tree: Path) -> list[Path]:
+    return [path for path in sorted((tree / "tests").rglob("test_*.py")) if _has_a_say(path.relative_to(tree).parts)]
 
 
 def _has_a_say(parts: Sequence[str]) -> bool:
@@ -391,18 +603,45 @@ def _plain(diff: str) -> str:
     return "\n".join(sorted("".join(line.split()) for line in diff.splitlines() if line.strip()))
 
 
-def judge(mutant: Mutant, tree: Path, tests: Selection) -> Verdict:
-    file = tree / mutant.module
+def judge(mutant: Mutant, warm: WarmTests, tests: Selection) -> Verdict:
+    file = warm.tree / mutant.module
     text = file.read_text()
     code = mutated(mutant, text)
     diff = difference(text, code)
     if why := equivalents().get((mutant.module, _plain(diff))):
         return Verdict(mutant, "equivalent", why, diff)
+    some = False
+    for by in (OWN, WIDER):
+        if not (names := tests.of(mutant, by)):
+            continue
+        some = True
+        seconds = 20 + 4 * sum(tests.seconds.get(name, 1.0) for name in names)
+        exit_code = _exit_code(mutant, code, warm, names, seconds)
+        if exit_code != 0:
+            return Verdict(mutant, "slow" if exit_code is None else "killed", by, diff)
+    return Verdict(mutant, "survived", "" if some else "no test runs it", diff)
+
+
+NOT_PUT = 3  # the exit code where functions could not be changed
+
+
+def _exit_code(mutant: Mutant, code: str, warm: WarmTests, names: Sequence[str], seconds: float) -> int | None:
+    """What the tests come to on a mutant: 0 where all pass, None at the time limit."""
+    if in_function(mutant, warm.tree) and mutant.line not in warm.imported.get(mutant.module, ()):
+        exit_code = warm.judge(mutant, code, names, seconds)
+        if exit_code != NOT_PUT:
+            return exit_code
+    file = warm.tree / mutant.module
+    text = file.read_text()
+    compiled = Path(importlib.util.cache_from_source(str(file)))  # is known by the second, which is too long here
+    compiled.unlink(missing_ok=True)
+    (warm.tree / "chosen-tests").write_text("\n".join(names))
     try:
         file.write_text(code)
-        return _judged(mutant, tree, tests, diff)
+        return pytest_in(warm.tree, ["@chosen-tests"], seconds)
     finally:
         file.write_text(text)
+        compiled.unlink(missing_ok=True)
 
 
 def affordable(names: Sequence[str], seconds: Mapping[str, float]) -> list[str]:
@@ -415,20 +654,6 @@ def affordable(names: Sequence[str], seconds: Mapping[str, float]) -> list[str]:
             break
         chosen.append(name)
     return chosen
-
-
-def _judged(mutant: Mutant, tree: Path, tests: Selection, diff: str) -> Verdict:
-    chosen = tree / "chosen-tests"
-    for by, names in zip((OWN, WIDER), tests.of(mutant), strict=True):
-        names = affordable(names, tests.seconds)
-        if not names:
-            continue
-        chosen.write_text("\n".join(names))
-        limit = 60 + 6 * sum(tests.seconds.get(name, 1.0) for name in names)
-        code = pytest_in(tree, [f"@{chosen.name}"], limit)
-        if code != 0:
-            return Verdict(mutant, "slow" if code is None else "killed", by, diff)
-    return Verdict(mutant, "survived", "" if any(tests.of(mutant)) else "no test runs it", diff)
 
 
 def verdicts(sample: Sequence[Mutant], workers: int) -> list[Verdict]:
@@ -444,19 +669,21 @@ def verdicts(sample: Sequence[Mutant], workers: int) -> list[Verdict]:
     if not waiting:
         return [done[mutant] for mutant in sample]
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
-        trees: SimpleQueue[Path] = SimpleQueue()
-        for number in range(workers):
-            trees.put(copy_of_tree(Path(scratch) / str(number)))
-        first = Path(scratch) / "0"
-        tests = selection(first)
+        copies = [WarmTests(copy_of_tree(Path(scratch) / str(number))) for number in range(workers)]
+        idle: SimpleQueue[WarmTests] = SimpleQueue()
+        tests = Selection(copies[0])
+        for warm in copies:
+            idle.put(warm)
 
         def work(mutant: Mutant) -> Verdict:
-            tree, begin = trees.get(), time.monotonic()
+            warm, begin = idle.get(), time.monotonic()
             try:
-                verdict = judge(mutant, tree, tests)
+                verdict = judge(mutant, warm, tests)
             finally:
-                trees.put(tree)
+                idle.put(warm)
             print(f"{verdict.fate:10} {time.monotonic() - begin:5.1f} s  {mutant.name}", flush=True)
+            if verdict.fate == "survived":
+                print(verdict.diff, flush=True)
             return verdict
 
         pool = ThreadPoolExecutor(workers)
@@ -469,7 +696,9 @@ def verdicts(sample: Sequence[Mutant], workers: int) -> list[Verdict]:
                         out.write(json.dumps([_key(verdict.mutant), [verdict.fate, verdict.by, verdict.diff]]) + "\n")
                         out.flush()
         finally:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+            for warm in copies:
+                warm.close()
     return [done[mutant] for mutant in sample]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,6 +39,23 @@ def test_where_the_system_cannot_swap_it_is_renamed_in_turn(
     put(tmp_path / "r", "new")
     assert (tmp_path / "r" / "one.md").read_text() == "new one.md"
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+def test_a_system_without_the_call_to_swap_is_one_that_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path / "r", "old")
+    monkeypatch.setattr(ctypes, "CDLL", lambda name, use_errno: object())
+    put(tmp_path / "r", "new")
+    assert (tmp_path / "r" / "one.md").read_text() == "new one.md"
+
+
+@pytest.mark.parametrize("name", ["a.txt", "notes.txt", "manifest.json.bak", "deep/z.txt"])
+def test_a_file_of_the_users_is_never_replaced_whatever_its_name(name: str, tmp_path: Path) -> None:
+    put(tmp_path / "r", "old")
+    (tmp_path / "r" / name).parent.mkdir(exist_ok=True)
+    (tmp_path / "r" / name).write_text("mine")
+    with pytest.raises(InputError, match=f"holds {name}, which Recompact did not write"):
+        put(tmp_path / "r", "new")
+    assert (tmp_path / "r" / name).read_text() == "mine"
 
 
 def thesis(directory: Path, what: str) -> Path:

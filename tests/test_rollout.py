@@ -212,7 +212,16 @@ async def test_a_continuation_may_take_the_steps_that_were_left_and_no_more(arm:
     assert boundary.step > 1
     episode = InProcessEpisode(suite.environment(task), task.id)
     limit = trajectory.steps - 1 + spare
-    again = await continue_from(task, boundary, arm, episode, Agent(Reader()), count=COUNT, step_limit=limit)
+    again = await continue_from(
+        task,
+        boundary,
+        arm,
+        episode,
+        Agent(Reader()),
+        count=COUNT,
+        step_limit=limit,
+        observation_tokens=OBSERVATION_TOKENS,
+    )
     assert again.steps == limit - boundary.step
     assert again.ending == ("finished" if spare else "step limit")
     assert again.score.success == bool(spare)

@@ -216,6 +216,11 @@ class Selection:
             return f"No candidate beat the original template on the fit tasks ({best.words}): it is kept."
         if self.confirmed:
             fresh = {fit.name: fit for fit in self.confirmed}
+            if not fresh[self.winner].runs:
+                return (
+                    f"{self.winner} was selected by a race. The environment broke in every fresh run of the fit tasks,"
+                    " so there is no estimate of what it gains."
+                )
             return (
                 f"{self.winner} was selected by a race. On fresh runs of the fit tasks,"
                 f" {fresh[self.winner].words}; of the original, {fresh[ORIGINAL].words}."

@@ -19,6 +19,7 @@ from recompact.attribution.findings import findings
 from recompact.candidate import ORIGINAL, Candidate, Clause, Fit, Selection
 from recompact.environments.protocol import EnvironmentFailed, Episode, Episodes, Task
 from recompact.store.adaptations import read_adaptations
+from recompact.store.records import read_trajectory
 from recompact.store.runs import TrajectoryRow, trajectories
 from recompact.store.store import Store
 from recompact.study import Study
@@ -186,6 +187,25 @@ def test_clauses_that_close_nothing_are_dropped(collected: Path, tmp_path: Path)
     assert any("does not race" in note for note in notes)
 
 
+def test_a_replay_sees_as_much_of_an_observation_as_the_draws_that_it_is_compared_with(
+    collected: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.db"
+    shutil.copy(collected, path)
+
+    async def work(study: Study) -> None:
+        answers = tuple(str(finding.id) for finding in findings(study.store).boundaries if finding.retained)
+        clause = replace(CANDIDATE.clauses[0], answers=answers)
+        short = replace(study.config, run=replace(study.config.run, observation_tokens=40))
+        await prune(replace(study, config=short), [replace(CANDIDATE, clauses=(clause,))])
+
+    study_run(path, work, "pair")
+    with Store.read(path) as store:
+        replays = [read_trajectory(store, row.unit) for row in trajectories(store, phase="select-replay")]
+    assert replays
+    assert "observation cut" in {incident.kind for replay in replays for incident in replay.incidents}
+
+
 def test_a_clause_is_taken_out_of_every_part_and_nothing_else() -> None:
     clause = CANDIDATE.clauses[0]
     assert without_clause(BETTER, clause) == ORIGINAL_TEMPLATE
@@ -243,6 +263,18 @@ def test_a_race_that_nobody_is_left_to_run_keeps_the_original(collected: Path, t
     selection = study_run(path, work, "pair", text=RACING)
     assert selection.winner == ORIGINAL
     assert selection.statement.startswith("No candidate was left")
+
+
+def test_fresh_runs_that_all_broke_are_no_estimate() -> None:
+    """Nought of nought runs is no pass rate to report."""
+    fits = (Fit(ORIGINAL, 12, 8, 20.0), Fit("c", 12, 9, 20.0))
+    broken = (Fit(ORIGINAL, 0, 0, 0.0, 12), Fit("c", 0, 0, 0.0, 12))
+    selection = Selection(fits, "c", ("t",), "racing", ("t, run 0",), broken)
+    assert "there is no estimate of what it gains" in selection.statement
+    assert "0 of 0" not in selection.statement
+    fresh = replace(selection, confirmed=(replace(broken[0], runs=12, passed=7), replace(broken[1], runs=12, passed=9)))
+    assert "9 of 12 runs passed" in fresh.statement
+    assert "of the original, 7 of 12 runs passed" in fresh.statement
 
 
 def test_a_rate_is_a_share_so_that_unequal_numbers_of_runs_compare() -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from statistics import fmean, stdev
@@ -21,7 +23,7 @@ from recompact.collection import collect
 from recompact.config import CompressorConfig, Config, SuiteConfig
 from recompact.embedded.simulation.truth import boundary_truth
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
-from recompact.store.runs import open_run
+from recompact.store.runs import boundary_rows, open_run
 from recompact.store.store import Store
 from recompact.study import open_study
 
@@ -121,6 +123,22 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with open_run(path) as store:
         asyncio.run(work(store))
     return path
+
+
+def test_the_truth_sees_as_much_of_an_observation_as_the_run_did(run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with Store.read(run) as store:
+        unit = boundary_rows(store)[0].unit
+        whole = store.metadata
+    shutil.copy(run, path)
+    truths = {}
+    for tokens in (None, 40):
+        identity = {**whole.identity, "run": {**whole.identity["run"], "observation_tokens": tokens or 20_000}}
+        with Store.open(path) as store:
+            store.set_metadata(replace(whole, identity=identity))
+        truths[tokens] = boundary_truth(path, unit, 1, "train", 2)
+    assert truths[None] == boundary_truth(run, unit, 1, "train", 2)
+    assert truths[40] != truths[None]
 
 
 def test_chained_draws_are_post_draws_in_expectation(run: Path) -> None:

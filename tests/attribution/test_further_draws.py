@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
+from run_files import select_rows
 from verify_support import FickleNoter, ShakyReader, books, study_of
 
 from recompact.attribution.allocation_parser import allocation_of
@@ -84,6 +85,10 @@ async def test_a_control_has_both_arms_from_pre_and_leaves_the_verification_alon
         assert statement.after_control.low <= statement.after_control.value <= statement.retained
         assert any("A/A" in sentence for sentence in statement.sentences())
         assert controls_of(store).to_json()["statement"]["control"]["boundaries"] == made.boundaries
+        # Boundaries that were left out since have no control; where all were, there is nothing to correct.
+        select_rows(store, "UPDATE continuations SET ending = 'environment error'")
+        assert not outcomes_in(store).outcomes
+        assert control_of(store) is None
 
 
 async def test_confirming_pairs_are_fresh_and_the_effects_shown_are_theirs_alone(

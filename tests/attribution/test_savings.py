@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from attribution_support import arm, boundary
+from hypothesis import given, strategies as st
 
 from recompact.attribution.savings import token_report
 from recompact.outcome import Outcome, Outcomes
@@ -31,3 +32,23 @@ def test_where_an_arm_was_never_drawn_nothing_is_supposed_about_it() -> None:
 def test_draws_whose_tokens_nobody_counted_cost_nothing() -> None:
     report = token_report({boundary(1): Outcomes({0: Outcome(1.0, 3)}, {0: Outcome(0.0, 5)})}, {})
     assert (report.by_phase["verify"], report.uniform_tokens) == (0, 0)
+
+
+@given(st.integers(1, 5), st.integers(0, 9), st.integers(0, 9))
+def test_the_saving_that_is_told_is_one(boundaries: int, pre: int, post: int) -> None:
+    """Nine pairs take more than three: then nothing was saved, and nothing is minus 200 % fewer."""
+    own = Outcomes(arm(*[(1, 10)] * pre), arm(*[(1, 10)] * post))
+    report = token_report({boundary(n): own for n in range(boundaries)}, {})
+    made, three = boundaries * (pre + post), 6 * boundaries
+    assert "-" not in report.statement
+    if not made:
+        assert report.statement == "There are no continuations yet."
+        return
+    noun = "continuation" if made == 1 else "continuations"
+    assert report.statement.startswith(f"{made} {noun}; 3 pairs for every boundary would be {three}")
+    if made < three:
+        assert f"{1 - made / three:.0%} fewer" in report.statement
+        told = f"{report.saved_verification:.0%} of the tokens" in report.statement
+        assert told == (report.saved_verification > 0)
+    else:
+        assert report.statement.endswith(", the same." if made == three else ": nothing was saved.")

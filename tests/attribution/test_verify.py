@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,11 @@ from recompact.outcome import ARMS, BoundaryId
 from recompact.store.records import read_boundary, read_trajectory
 from recompact.store.runs import boundary_rows, continuation_rows, phase_digest
 from recompact.store.store import Store
+from recompact.study import Study
+
+
+def shown_of_observations(study: Study, tokens: int) -> Study:
+    return replace(study, config=replace(study.config, run=replace(study.config.run, observation_tokens=tokens)))
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +59,15 @@ def copied(path: Path, directory: Path, name: str = "copy") -> Path:
         select_rows(store, "PRAGMA wal_checkpoint(TRUNCATE)")
     shutil.copy(path, target)
     return target
+
+
+async def test_a_continuation_sees_as_much_of_an_observation_as_the_config_says(
+    collected: Path, tmp_path: Path
+) -> None:
+    with Store.open(copied(collected, tmp_path)) as store:
+        await verify(shown_of_observations(study_of(store, books(6)), 40), Uniform(1))
+        made = [read_trajectory(store, row.name) for row in continuation_rows(store)]
+        assert "observation cut" in {incident.kind for each in made for incident in each.incidents}
 
 
 async def test_each_draw_is_a_unit_with_its_record_and_its_whole_trajectory(collected: Path, tmp_path: Path) -> None:

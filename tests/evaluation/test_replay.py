@@ -126,6 +126,16 @@ def test_a_burden_is_judged_by_steps(tmp_path: Path) -> None:
     assert found.verdicts[0].closed
 
 
+def test_a_replay_sees_as_much_of_an_observation_as_the_config_says(tmp_path: Path) -> None:
+    path = collected(tmp_path / "run.db", draws=0)
+    with Store.open(path) as store:
+        study = study_of(store, vault)
+        short = replace(study.config, run=replace(study.config.run, observation_tokens=3))
+        found = asyncio.run(replay(replace(study, config=short), FIRST, {"keeping": KEEPING}, 1))
+        replays = [read_trajectory(store, unit) for unit in found.units]
+    assert "observation cut" in {incident.kind for each in replays for incident in each.incidents}
+
+
 def test_draws_are_made_once_and_known_by_the_template(tmp_path: Path) -> None:
     path = collected(tmp_path / "run.db")
 

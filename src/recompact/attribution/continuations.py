@@ -14,7 +14,7 @@ from recompact.environments.protocol import Episode, Task
 from recompact.execution.episodes import run_episode
 from recompact.outcome import ContinuationArm
 from recompact.progress import SILENT, Progress
-from recompact.rollout import OBSERVATION_TOKENS, Agent
+from recompact.rollout import Agent
 from recompact.tokens import TokenCounter
 from recompact.trajectory import Boundary, Trajectory
 
@@ -33,7 +33,7 @@ async def continue_from(
     *,
     count: TokenCounter,
     step_limit: int,
-    observation_tokens: int = OBSERVATION_TOKENS,
+    observation_tokens: int,
     progress: Progress = SILENT,
 ) -> Trajectory:
     """One continuation: a single draw from Q∅ of the boundary's state and the arm's context."""

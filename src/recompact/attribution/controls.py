@@ -20,7 +20,7 @@ from recompact.attribution.statement import Statement, control_of, statement_of
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import outcomes_in
 from recompact.outcome import BoundaryId, Outcomes
-from recompact.stats import Estimate, percentile_estimate
+from recompact.stats import FEWEST, Estimate, percentile_estimate
 from recompact.store.runs import boundary_rows, trajectories
 from recompact.store.store import Store
 
@@ -102,7 +102,7 @@ def _rewards(store: Store) -> dict[str, list[float]]:
 
 
 def _coupling(outcomes: Mapping[BoundaryId, Outcomes], thresholds: Thresholds) -> Estimate | None:
-    """Spearman's correlation of H and B, with an interval that resamples trajectories."""
+    """Spearman's correlation of H and B, with an interval that resamples trajectories; None where those are few."""
     effects = effects_of(outcomes, thresholds)
     value = coupling(effects.values())
     if value is None:
@@ -110,6 +110,8 @@ def _coupling(outcomes: Mapping[BoundaryId, Outcomes], thresholds: Thresholds) -
     units: dict[str, list[BoundaryId]] = {}
     for id in sorted(effects):
         units.setdefault(id.unit, []).append(id)
+    if len(units) < FEWEST:
+        return None
     chance = Random("coupling")
     names = sorted(units)
     resampled = [

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 
-from recompact.stats import CONFIDENCE, Estimate, percentile_estimate
+from recompact.stats import CONFIDENCE, FEWEST, Estimate, percentile_estimate
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,15 @@ class IdentityCheck:
     gap: Estimate  # difference - predicted: 0 if the theorem holds
 
     @property
-    def agrees(self) -> bool:
-        return self.gap.low <= 0 <= self.gap.high
+    def agrees(self) -> bool | None:
+        """Whether the theorem holds; None where there are too few tasks to tell."""
+        return None if self.tasks < FEWEST else self.gap.low <= 0 <= self.gap.high
+
+    @property
+    def verdict(self) -> str:
+        if self.agrees is None:
+            return f"with fewer than {FEWEST} tasks an interval over tasks tells nothing"
+        return "they agree" if self.agrees else "they do not agree"
 
 
 def check_identity(

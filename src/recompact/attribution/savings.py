@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from recompact.outcome import ARMS, BoundaryId, Outcomes
+from recompact.texts import counted
 
 
 @dataclass(frozen=True)
 class TokenReport:
     """Tokens by phase, and what verification would have cost with the same number of draws for every boundary."""
 
+    draws: int  # in each arm of every boundary, that it is compared with
     by_phase: Mapping[str, int]
     continuations: int
     uniform_continuations: int
@@ -20,6 +22,21 @@ class TokenReport:
     saved_continuations: float  # shares
     saved_verification: float
     saved_total: float
+
+    @property
+    def statement(self) -> str:
+        """What the verification took beside three pairs for every boundary; it can take more."""
+        if not self.continuations:
+            return "There are no continuations yet."
+        rest = self.uniform_continuations - self.continuations
+        beside = (
+            f"{counted(self.continuations, 'continuation')}; {self.draws} pairs for every boundary would be"
+            f" {self.uniform_continuations:,}"
+        )
+        if rest <= 0:
+            return f"{beside}: nothing was saved." if rest else f"{beside}, the same."
+        tokens = f", {self.saved_verification:.0%} of the tokens of verification saved" * (self.saved_verification > 0)
+        return f"{beside}: {self.saved_continuations:.0%} fewer{tokens}."
 
 
 def token_report(
@@ -32,6 +49,7 @@ def token_report(
     uniform = draws * sum(_mean_tokens(outcomes).values())
     planned = 2 * draws * len(outcomes)
     return TokenReport(
+        draws=draws,
         by_phase={**(phases or {}), "verify": verify},
         continuations=len(tokens),
         uniform_continuations=planned,

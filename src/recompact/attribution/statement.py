@@ -95,7 +95,7 @@ class Statement:
         return Estimate(rest(rate.value), rest(rate.high), rest(rate.low))
 
     def sentences(self) -> tuple[str, ...]:
-        """What may be sentences, the most important first."""
+        """What may be said, the most important first."""
         if not self.examined:
             return (self._nothing(),)
         sentences = [
@@ -106,20 +106,22 @@ class Statement:
                 f"The verification of {counted(self.boundaries, 'boundary')} is not finished: nothing is retained yet."
             ]
         so_far = "" if self.settled else " so far"
-        sentences.append(f"{self.by_estimate:,} of {self.examined:,} reach a threshold by their estimates{so_far}.")
+        reach = "reaches a threshold by its" if self.by_estimate == 1 else "reach a threshold by their"
+        sentences.append(f"{self.by_estimate:,} of {self.examined:,} {reach} estimates{so_far}.")
         if self.retained:
             sentences.append(self._probable())
         if (corrected := self.after_control) is not None and self.control is not None:
             sentences.append(
                 f"With both arms from PRE (A/A), {self.control.rate.value:.1%} of"
                 f" {counted(self.control.boundaries, 'boundary')} are retained by chance: without as many,"
-                f" {corrected.value:.1f} remain"
-                f" ({_ends(corrected)})."
+                f" {corrected.value:.1f} {'remains' if f'{corrected.value:.1f}' == '1.0' else 'remain'}"
+                f" (95 % interval {corrected.low:.1f} to {corrected.high:.1f})."
             )
         if self.confirmed is not None:
             sentences.append(
-                f"Of {self.confirmable:,} retained ones with fresh pairs, {self.confirmed:,} reach a threshold by those"
-                " alone; the effects shown for them are of the fresh pairs."
+                f"Of {counted(self.confirmable, 'retained boundary')} with fresh pairs, {self.confirmed:,}"
+                f" {'reaches' if self.confirmed == 1 else 'reach'} a threshold by those alone; the effects shown for"
+                f" {'it' if self.confirmable == 1 else 'them'} are of the fresh pairs."
             )
         if self.two_hazards is not None:
             sentences += self.two_hazards.sentences()
@@ -138,8 +140,8 @@ class Statement:
         count = self.probably_harmful
         but = "" if self.confirmed is None else " but the fresh pairs"
         return (
-            f"Retained is not harmful: of the {self.retained:,}, {count.value:.1f} are expected to be harmful"
-            f" ({_ends(count)}), by P(harmful) after all draws{but}."
+            f"Retained is not harmful: of the {self.retained:,}, {count.value:.1f} are expected to be harmful (95 %"
+            f" interval {count.low:.0f} to {count.high:.0f}), by P(harmful) after all draws{but}."
         )
 
     def _nothing(self) -> str:
@@ -212,6 +214,8 @@ def control_of(store: Store, settings: VerifyConfig | None = None) -> FalseReten
     if not draws:
         return None
     outcomes = {id: draws.get(id, Outcomes()) for id in outcomes_in(store).outcomes}
+    if not outcomes:  # all were left out since
+        return None
     allocation = without_chaining(allocation_of(store, settings or settings_of(store)))
     if allocation.due(outcomes):
         return None
@@ -221,10 +225,6 @@ def control_of(store: Store, settings: VerifyConfig | None = None) -> FalseReten
 
 def _hazard(estimate: Estimate) -> str:
     return f"{estimate.value:+.2f} (95 % interval {estimate.low:+.2f} to {estimate.high:+.2f})"
-
-
-def _ends(estimate: Estimate) -> str:
-    return f"95 % interval {estimate.low:.0f} to {estimate.high:.0f}"
 
 
 def _were(number: int) -> str:

@@ -78,7 +78,7 @@ def _print(controls: Controls, path: str) -> None:
             f"Identity, {counted(check.tasks, 'task')}: J(C) - J(none) = {_interval(check.difference)},"
             f" -sum H = {_interval(check.predicted)},"
         )
-        say(f"  gap {_interval(check.gap)}: {'they agree' if check.agrees else 'they do not agree'}.")
+        say(f"  gap {_interval(check.gap)}: {check.verdict}.")
     else:
         say(
             'Identity: needs the same tasks without compaction ([compressor] kind = "none"): recompact controls'
@@ -93,12 +93,8 @@ def _print(controls: Controls, path: str) -> None:
         )
     if not controls.allocations:
         say(f"Halving against uniform: needs as many draws at every boundary: recompact verify {path} --draws 9")
-    saved = controls.savings
-    say(
-        f"{counted(saved.continuations, 'continuation')}; three pairs for every boundary would be"
-        f" {saved.uniform_continuations:,}:"
-        f" {saved.saved_continuations:.0%} fewer, {saved.saved_verification:.0%} of the tokens of verification saved."
-    )
+    if controls.statement.settled:
+        say(controls.savings.statement)
 
 
 def _interval(estimate: Estimate) -> str:

@@ -14,9 +14,7 @@ from typing import Any
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, Common, common
 from recompact.evaluation.metrics import PeakSource, metric, peak_source, per_task
-from recompact.stats import RESAMPLES, Estimate, bootstrap, bootstrap_ratios, sign_test
-
-FEWEST = 6  # tasks; with fewer, intervals are not to be read: even if all differ, a sign test stays above 0.05
+from recompact.stats import FEWEST, RESAMPLES, Estimate, bootstrap, bootstrap_ratios, sign_test
 
 Values = Mapping[str, tuple[float, ...]]
 """Of each metric, the value of each task."""

@@ -18,8 +18,8 @@ from recompact.evaluation.metrics import (
     metric,
     peak_source,
 )
-from recompact.evaluation.paired import FEWEST, Comparison, Difference, compare_many, size_warnings, warnings
-from recompact.stats import Estimate
+from recompact.evaluation.paired import Comparison, Difference, compare_many, size_warnings, warnings
+from recompact.stats import FEWEST, Estimate
 from recompact.store.runs import BROKEN
 from recompact.tables import Cell, Column, Number, Row, Table, columns
 from recompact.texts import counted

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from recompact.rollout import OBSERVATION_TOKENS
+
 
 @dataclass(frozen=True)
 class RunMetadata:
@@ -49,6 +51,11 @@ class RunMetadata:
     @property
     def step_limit(self) -> int:
         return int(self.identity["run"]["step_limit"])
+
+    @property
+    def observation_tokens(self) -> int:
+        """What the agent was shown of one observation; the identity has it only where it is not the default."""
+        return int(self.identity["run"].get("observation_tokens", OBSERVATION_TOKENS))
 
     @property
     def seed(self) -> int:

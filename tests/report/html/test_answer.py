@@ -153,7 +153,7 @@ def test_an_unfinished_verification_says_so() -> None:
     found = Findings(VerifyConfig(), False, (finding(0, 1.0, 0.0, retained=False), finding(1, 1, 1, retained=False)))
     harm = harm_of(found, 2)
     assert harm_claim(harm).text == "The verification of 2 boundaries is not finished: nothing is retained yet."
-    assert harm_claim(harm).numbers[0] == "1 of 2 reach a threshold by their estimates so far."
+    assert harm_claim(harm).numbers[0] == "1 of 2 reaches a threshold by its estimates so far."
     assert any("not finished" in text for text in harm_details(harm))
     assert next_steps([], [], [("mine", harm)], simulated=False)[0].command == "recompact verify mine"
     assert (

@@ -29,6 +29,7 @@ from recompact.outcome import ARMS, ContinuationArm
 from recompact.outputs import check_file, write_file
 from recompact.progress import SILENT, Progress
 from recompact.rollout import Agent
+from recompact.store.metadata import RunMetadata
 from recompact.store.records import read_boundary
 from recompact.store.runs import boundary_rows, trajectory_row
 from recompact.store.store import Store
@@ -136,18 +137,25 @@ class _Seeded:
         return await self._model.reply(Request(request.messages, request.tools, decoding, request.chain))
 
 
-async def _sample(
-    task: Task, boundary: Boundary, arm: ContinuationArm, draws: range, step_limit: int, seed: int
-) -> Draws:
+async def _sample(task: Task, boundary: Boundary, arm: ContinuationArm, draws: range, metadata: RunMetadata) -> Draws:
     suite = PocketSuite()
     outcomes = []
     for draw in draws:
         # Seeds of their own: a verification of the same run must not be measured by its own draws.
         unit = f"truth/{continuation_unit(task.id, boundary.index, arm, draw)}"
         episode = InProcessEpisode(suite.environment(task), task.id)
-        agent = Agent(_Seeded(unit, seed))
+        agent = Agent(_Seeded(unit, metadata.seed))
         outcomes.append(
-            await continue_from(task, boundary, arm, episode, agent, count=counter(), step_limit=step_limit)
+            await continue_from(
+                task,
+                boundary,
+                arm,
+                episode,
+                agent,
+                count=counter(),
+                step_limit=metadata.step_limit,
+                observation_tokens=metadata.observation_tokens,
+            )
         )
     return Draws(
         tuple(t.score.success for t in outcomes),
@@ -163,9 +171,7 @@ def boundary_truth(path: Path, unit: str, index: int, split: str, draws: int) ->
         boundary = read_boundary(store, unit, index)
         metadata = store.metadata
     task = next(t for t in PocketSuite().tasks(split) if t.id == row.task)
-    pre, post = (
-        asyncio.run(_sample(task, boundary, arm, range(draws), metadata.step_limit, metadata.seed)) for arm in ARMS
-    )
+    pre, post = (asyncio.run(_sample(task, boundary, arm, range(draws), metadata)) for arm in ARMS)
     lost = lost_facts(boundary.pre, boundary.post, task.text)
     return BoundaryTruth(task.id, index, boundary.step, row.success, lost, pre, post)
 

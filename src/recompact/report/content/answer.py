@@ -13,8 +13,9 @@ from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import PROMPTING, built_in_arms
 from recompact.evaluation.intervals import none_of
 from recompact.evaluation.metrics import metric
-from recompact.evaluation.paired import FEWEST, Comparison, Difference, compare_many
+from recompact.evaluation.paired import Comparison, Difference, compare_many
 from recompact.evaluation.summary import Evaluation, number, references
+from recompact.stats import FEWEST
 from recompact.texts import counted
 
 MetricVerdict = Literal["better", "worse", "unclear", "same", "too few"]

@@ -1,0 +1,162 @@
+"""Figures of one made-up run, as they were when they were last looked at: none of them may change unnoticed.
+
+Other tests say what the figures must be like. These notice what those cannot: another seed, another constant of the
+prior, one subsample more. Where a change is meant, `RECORD_FIGURES=1 pytest` with this file writes them anew, and the
+changelog says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from random import Random
+from statistics import fmean
+from typing import Any
+
+import pytest
+from attribution_support import boundary, random_pool
+
+from recompact.attribution.allocation import Allocation
+from recompact.attribution.chained import TrajectoryFacts, links_of
+from recompact.attribution.counts import counts, coupling
+from recompact.attribution.detection import compare_allocations
+from recompact.attribution.effects import effect_of, effects_of
+from recompact.attribution.false_retention import false_retention
+from recompact.attribution.forecast import draws_of, imagined_outcomes
+from recompact.attribution.halving import Halving
+from recompact.attribution.identity import TaskRuns, check_identity
+from recompact.attribution.pool import sample, shuffled
+from recompact.attribution.posterior import doubt_after, probability_harmful
+from recompact.attribution.prior import BURDENS, RATES, Prior, Tilt, learned, published, tilted
+from recompact.attribution.racing import Racing
+from recompact.attribution.savings import token_report
+from recompact.attribution.sensitivity import sensitivity_to_draws, sensitivity_to_thresholds
+from recompact.attribution.uniform import Uniform
+from recompact.outcome import ARMS, BoundaryId, Outcome, Outcomes
+from recompact.store.runs import BoundaryRow
+
+RECORDED = Path(__file__).with_name("recorded_figures.json")
+
+
+def graded(pool: Mapping[BoundaryId, Outcomes], seed: int) -> dict[BoundaryId, Outcomes]:
+    """The pool with a partial reward here and there."""
+    chance = Random(seed)
+
+    def other(outcome: Outcome) -> Outcome:
+        return replace(outcome, value=chance.choice([0.25, 0.5, 0.8])) if chance.random() < 0.1 else outcome
+
+    return {
+        id: Outcomes({n: other(o) for n, o in own.pre.items()}, {n: other(o) for n, o in own.post.items()})
+        for id, own in pool.items()
+    }
+
+
+POOL = graded(random_pool(30, 9, seed=7), 7)
+FEW = {id: Outcomes({0: own.pre[0]}, {n: own.post[n] for n in range(2)}) for id, own in POOL.items()}
+ALLOCATIONS: Sequence[Allocation] = (
+    Uniform(2),
+    Halving(),
+    Halving(seed=1, half="up"),
+    Racing(),
+    Racing(remaining={boundary(n): n for n in range(30)}, tilts={boundary(n): Tilt(3.0, 2.0) for n in range(9)}),
+)
+
+
+def of_prior(prior: Prior) -> list[float]:
+    mean = sum(weight * rate for weight, rate in zip(prior.rates, RATES, strict=True))
+    added = sum(weight * steps for weight, steps in zip(prior.burdens, BURDENS, strict=True))
+    severe = sum(weight for weight, steps in zip(prior.burdens, BURDENS, strict=True) if steps >= 5)
+    return [mean, added, severe, prior.changed, prior.variance]
+
+
+def of_posterior() -> Iterator[float]:
+    priors = learned(POOL)
+    for id in sorted(POOL)[:10]:
+        for outcomes in (FEW[id], POOL[id], Outcomes(POOL[id].pre, {}), Outcomes()):
+            for remaining, prior in ((None, None), (9, priors.of(id))):
+                yield probability_harmful(outcomes, remaining=remaining, prior=prior)
+        for arm in ARMS:
+            yield doubt_after([o.value for o in FEW[id].pre.values()], [0.0, 1.0], 0.5, arm)
+
+
+def of_allocations() -> Iterator[Any]:
+    for allocation in ALLOCATIONS:
+        sampled = sample(allocation, POOL)
+        yield [allocation.name, sampled.continuations, sampled.tokens, [str(id) for id in sampled.retained]]
+    for allocation in ALLOCATIONS[:3]:
+        control = false_retention(allocation, {id: own.pre for id, own in POOL.items()}, splits=3, seed=2)
+        yield [control.rate.value, control.rate.low, control.rate.high, control.boundaries]
+
+
+def imagined() -> list[Any]:
+    rows = {
+        id: BoundaryRow(id.unit, 1, id.unit, n % 7, 2000, 900, 12 + n % 5, bool(n % 3)) for n, id in enumerate(POOL)
+    }
+    nothing = {id: Outcomes() for id in rows}
+    outcome = imagined_outcomes(rows, 40, Random("forecast/0/0"))
+    draws = draws_of(Halving(), nothing, outcome)
+    return [len(draws), *([o.value, o.steps] for o in map(outcome, draws[:12]))]
+
+
+def of_chains() -> list[Any]:
+    facts = [TrajectoryFacts(f"collect/{n}", (4 + n, 9 + 2 * n), 30, n / 4, "finished") for n in range(5)]
+    return [[str(id), str(link)] for id, link in sorted(links_of(facts).items())]
+
+
+def figures() -> dict[str, Any]:
+    effects = effects_of(POOL)
+    success = {id.unit: bool(number % 3) for number, id in enumerate(sorted(POOL))}
+    runs = [TaskRuns(f"t{n}", (n % 2, 1.0), (n / 10,), (1.0, n % 3 / 2)) for n in range(12)]
+    shuffles = [shuffled(POOL, seed)[boundary(3)] for seed in (0, 1)]
+    return {
+        "published prior": of_prior(published()),
+        "learned priors": [of_prior(prior) for prior in learned(POOL).folds],
+        "learned from few": [of_prior(prior) for prior in learned(FEW).folds],
+        "tilted prior": of_prior(tilted(published(), Tilt(4.0, 0.5))),
+        "posteriors": list(of_posterior()),
+        "effects": [effect.to_json() for id in sorted(POOL)[:12] if (effect := effect_of(POOL[id])) is not None],
+        "allocations": list(of_allocations()),
+        "comparison": [asdict(each) for each in compare_allocations(ALLOCATIONS[:2], POOL, seeds=range(3))],
+        "sensitivity": [asdict(each) for each in sensitivity_to_draws(POOL, (1, 3, 9), subsamples=30)],
+        "many draws": [
+            asdict(each) for each in sensitivity_to_draws(random_pool(6, 16, seed=1), (8,), subsamples=20, seed=3)
+        ],
+        "thresholds": [asdict(each) for each in sensitivity_to_thresholds(POOL)],
+        "counts": [asdict(each) for each in counts(effects, success)],
+        "coupling": coupling(effects.values()),
+        "identity": asdict(check_identity(runs, resamples=50)),
+        "savings": asdict(token_report(FEW, {"collect": 12345, "adapt": 678})),
+        "shuffled": [[o.steps for o in own.of(arm).values()] for own in shuffles for arm in ARMS],
+        "imagined": imagined(),
+        "chains": of_chains(),
+        "mean steps": fmean(o.steps for own in POOL.values() for arm in ARMS for o in own.of(arm).values()),
+    }
+
+
+@pytest.fixture(scope="module")
+def now() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(figures()))
+    if os.environ.get("RECORD_FIGURES"):
+        RECORDED.write_text(json.dumps(found, indent=1) + "\n")
+    return found
+
+
+@pytest.mark.parametrize("name", json.loads(RECORDED.read_text()) if RECORDED.exists() else ["coupling"])
+def test_no_figure_changed_unnoticed(name: str, now: dict[str, Any]) -> None:
+    recorded = json.loads(RECORDED.read_text())
+    assert now.keys() == recorded.keys()
+    assert plain(now[name]) == [
+        pytest.approx(each, rel=1e-9, abs=1e-12) if isinstance(each, float) else each for each in plain(recorded[name])
+    ]
+
+
+def plain(value: Any) -> list[Any]:
+    """The leaves of a JSON value, in order."""
+    if isinstance(value, dict):
+        return [leaf for key in value for leaf in [key, *plain(value[key])]]
+    if isinstance(value, list):
+        return [leaf for each in value for leaf in plain(each)]
+    return [value]
