@@ -29,7 +29,9 @@ class Plan:
     split: str = "test"
     runs: int = 1
     later: tuple[str, ...] = ()  # arms that are evaluated when the others are done
-    by: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()  # groups of tasks
+    outcome: str = "acc"  # the metric that a method has to better
+    fewest: int = 12  # tasks, before anything counts as shown
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of a method, by its name
 
 
@@ -42,6 +44,17 @@ class Experiment:
     config: Config
     plan: Plan
     place: Path
+    config_name: str = "config"
+
+    @property
+    def arguments(self) -> str:
+        """What names it on a command line."""
+        return self.name if self.config_name == "config" else f"{self.name} --config {self.config_name}"
+
+    @property
+    def page(self) -> Path:
+        """Where its results stand."""
+        return self.folder / ("results.md" if self.config_name == "config" else f"results-{self.config_name}.md")
 
     @property
     def adaptations(self) -> Path:
@@ -72,6 +85,11 @@ class Experiment:
         own = resolve(self.config.compressor.template, self.config.directory)
         return parse_arms([text for text in texts if text], self.config.compressor, own)
 
+    @property
+    def planned(self) -> int:
+        """Trajectories of the whole evaluation, where every method has an arm of its own."""
+        return (len(self.plan.arms) + len(self.plan.later)) * len(self.plan.tasks) * self.plan.runs
+
     def _arm(self, text: str) -> str | None:
         if text in self.plan.methods:
             directory = self.template(text)
@@ -89,8 +107,8 @@ def load_experiment(name: str, config: str = "config", place: Path | None = None
     if not file.is_file():
         configs = sorted(path.stem for path in folder.glob("*.toml") if path.name != PLAN)
         raise InputError(f"{name} has no config {config!r}: it has {', '.join(configs)}")
-    suffix = "" if config == "config" else f"-{config}"
-    return Experiment(name, folder, load_config(file), read_plan(folder / PLAN), place or home() / f"{name}{suffix}")
+    where = place or home() / (name if config == "config" else f"{name}-{config}")
+    return Experiment(name, folder, load_config(file), read_plan(folder / PLAN), where, config)
 
 
 def read_plan(path: Path) -> Plan:

@@ -16,10 +16,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from experiment import Experiment, load_experiment, names
-
+from forecast import forecast
 from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.adaptation.result import write_result
 from recompact.cli.progress import watched
@@ -27,6 +25,7 @@ from recompact.errors import RecompactError
 from recompact.evaluation.evaluate import evaluate, open_evaluation
 from recompact.store.runs import open_run
 from recompact.study import open_study
+from recompact.tables import render
 
 STAGES = ("adapt", "evaluate", "all")
 
@@ -43,17 +42,17 @@ async def adapt_by(experiment: Experiment, method: str) -> Adaptation:
     return adaptation
 
 
-async def evaluate_arms(experiment: Experiment, limit: int | None, *, later: bool) -> None:
+async def evaluate_arms(experiment: Experiment, limit: int | None, runs: int, *, later: bool) -> None:
     """All arms that are ready on the unseen tasks."""
     config = experiment.testing(limit)
     arms = experiment.arms(later=later)
     with open_run(experiment.evaluation) as store:
         async with open_evaluation(config, store) as study:
             with watched(study, f"{experiment.name}: evaluate") as shown:
-                await evaluate(shown, arms, experiment.plan.runs)
+                await evaluate(shown, arms, runs)
 
 
-def run(experiment: Experiment, methods: Sequence[str], stage: str, limit: int | None) -> int:
+def run(experiment: Experiment, methods: Sequence[str], stage: str, limit: int | None, runs: int) -> int:
     """Do what is left of it. A method that came to nothing has no arm; the others go on."""
     failed = []
     if stage in ("adapt", "all"):
@@ -64,8 +63,8 @@ def run(experiment: Experiment, methods: Sequence[str], stage: str, limit: int |
             statement = adaptation.selection.statement if adaptation.selection else adaptation.statement
             print(f"{method}: {statement}", flush=True)
     if stage in ("evaluate", "all"):
-        for later in (False, True):
-            asyncio.run(evaluate_arms(experiment, limit, later=later))
+        for later in (False, True) if experiment.plan.later else (False,):
+            asyncio.run(evaluate_arms(experiment, limit, runs, later=later))
     if failed:
         print(f"The optimizer gave nothing usable for {', '.join(failed)}: the same command asks it again.")
     return 2 if failed else 0
@@ -78,12 +77,18 @@ def main() -> int:
     parser.add_argument("--method", action="append", help="only this method of the plan; repeat it")
     parser.add_argument("--stage", choices=STAGES, default="all")
     parser.add_argument("--limit", type=int, help="only the first so many unseen tasks")
+    parser.add_argument("--runs", type=int, help="runs of each unseen task and arm (default: the plan's)")
+    parser.add_argument("--forecast", action="store_true", help="only say what it takes: calls, tokens and money")
     parser.add_argument("--out", type=Path, help="where run files go (default: ~/.cache/recompact-experiments/NAME)")
     given = parser.parse_args()
     try:
         experiment = load_experiment(given.name, given.config, given.out)
+        if given.forecast:
+            print(render(forecast(experiment, given.runs), "terminal"))
+            return 0
         experiment.place.mkdir(parents=True, exist_ok=True)
-        return run(experiment, given.method or experiment.plan.methods, given.stage, given.limit)
+        runs = given.runs or experiment.plan.runs
+        return run(experiment, given.method or experiment.plan.methods, given.stage, given.limit, runs)
     except RecompactError as error:
         print(f"{given.name}: {error}", file=sys.stderr)
         return 1
