@@ -71,7 +71,7 @@ class Experiment:
 
     def training(self, method: str) -> Config:
         """The config with this method and its options."""
-        options = self.plan.options.get(method, {})
+        options = dict(self.plan.options.get(method, {}))
         return replace(self.config, adapt=replace(self.config.adapt, method=method, options=options))
 
     def testing(self, limit: int | None = None) -> Config:
@@ -116,7 +116,8 @@ def read_plan(path: Path) -> Plan:
     known = {field.name for field in fields(Plan)}
     if unknown := data.keys() - known:
         raise InputError(f"{path}: {', '.join(sorted(unknown))} is no part of a plan: {', '.join(sorted(known))} are")
-    return Plan(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})
+    given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+    return Plan(**given)
 
 
 def names() -> list[str]:

@@ -7,8 +7,8 @@ which.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from experiment import Experiment
 from recompact.chat import Usage
@@ -138,16 +138,7 @@ def measured(experiment: Experiment) -> Habits | None:
     compacted = [row for row in rows if row.compactions]
     if len(compacted) < ENOUGH:
         return None
-    agent, compressor = (
-        Usage(
-            *(
-                round(fmean(getattr(row.usage.get(role, Usage()), key) for row in compacted))
-                for key in ("input", "output")
-            ),
-            calls=round(fmean(row.usage.get(role, Usage()).calls for row in compacted)),
-        )
-        for role in ("agent", "compressor")
-    )
+    agent, compressor = (_mean([row.usage.get(role, Usage()) for row in compacted]) for role in ("agent", "compressor"))
     return Habits(agent, compressor, f"{len(compacted)} trajectories of its run files")
 
 
@@ -160,6 +151,11 @@ def assumed(experiment: Experiment) -> Habits:
         Usage(2 * (budget + INSTRUCTIONS), 2 * budget // 2, calls=2),
         "assumptions (half the step limit, contexts of twice the budget, two compactions)",
     )
+
+
+def _mean(usages: Sequence[Usage]) -> Usage:
+    total = sum(usages, Usage())
+    return _times(total, 1 / len(usages))
 
 
 def _times(usage: Usage, number: float) -> Usage:

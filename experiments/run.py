@@ -18,7 +18,7 @@ from pathlib import Path
 
 from experiment import Experiment, load_experiment, names
 from forecast import forecast
-from recompact.adaptation.adapt import Adaptation, adapt
+from recompact.adaptation.adapt import STAGES, Adaptation, Stage, adapt
 from recompact.adaptation.result import write_result
 from recompact.cli.progress import watched
 from recompact.errors import RecompactError
@@ -27,16 +27,16 @@ from recompact.store.runs import open_run
 from recompact.study import open_study
 from recompact.tables import render
 
-STAGES = ("adapt", "evaluate", "all")
+PHASES = ("adapt", "evaluate", "all")
 
 
-async def adapt_by(experiment: Experiment, method: str) -> Adaptation:
+async def adapt_by(experiment: Experiment, method: str, until: Stage = "select") -> Adaptation:
     """Steps 1 to 4 by one method. Its template is written unless the optimizer gave nothing that could be used."""
     with open_run(experiment.adaptations) as store:
         async with open_study(experiment.training(method), store) as study:
             with watched(study, f"{experiment.name}: {method}") as shown:
-                adaptation = await adapt(shown)
-            if not adaptation.unusable:
+                adaptation = await adapt(shown, until)
+            if until == "select" and not adaptation.unusable:
                 day = datetime.now(UTC).date().isoformat()
                 write_result(study, adaptation, experiment.template(method), day)
     return adaptation
@@ -52,17 +52,24 @@ async def evaluate_arms(experiment: Experiment, limit: int | None, runs: int, *,
                 await evaluate(shown, arms, runs)
 
 
-def run(experiment: Experiment, methods: Sequence[str], stage: str, limit: int | None, runs: int) -> int:
+def run(
+    experiment: Experiment,
+    methods: Sequence[str],
+    stage: str,
+    limit: int | None,
+    runs: int,
+    until: Stage = "select",
+) -> int:
     """Do what is left of it. A method that came to nothing has no arm; the others go on."""
     failed = []
     if stage in ("adapt", "all"):
         for method in methods:
-            adaptation = asyncio.run(adapt_by(experiment, method))
+            adaptation = asyncio.run(adapt_by(experiment, method, until))
             if adaptation.unusable:
                 failed.append(method)
             statement = adaptation.selection.statement if adaptation.selection else adaptation.statement
-            print(f"{method}: {statement}", flush=True)
-    if stage in ("evaluate", "all"):
+            print(f"{method}: {statement or f'stopped after {until}, as asked.'}", flush=True)
+    if stage in ("evaluate", "all") and until == "select":
         for later in (False, True) if experiment.plan.later else (False,):
             asyncio.run(evaluate_arms(experiment, limit, runs, later=later))
     if failed:
@@ -75,7 +82,8 @@ def main() -> int:
     parser.add_argument("name", choices=names())
     parser.add_argument("--config", default="config", help="another config of the folder, such as hosted")
     parser.add_argument("--method", action="append", help="only this method of the plan; repeat it")
-    parser.add_argument("--stage", choices=STAGES, default="all")
+    parser.add_argument("--stage", choices=PHASES, default="all", help="only adapt, or only evaluate (default: all)")
+    parser.add_argument("--until", choices=STAGES, default="select", help="adapt only up to this step; then stop")
     parser.add_argument("--limit", type=int, help="only the first so many unseen tasks")
     parser.add_argument("--runs", type=int, help="runs of each unseen task and arm (default: the plan's)")
     parser.add_argument("--forecast", action="store_true", help="only say what it takes: calls, tokens and money")
@@ -88,7 +96,7 @@ def main() -> int:
             return 0
         experiment.place.mkdir(parents=True, exist_ok=True)
         runs = given.runs or experiment.plan.runs
-        return run(experiment, given.method or experiment.plan.methods, given.stage, given.limit, runs)
+        return run(experiment, given.method or experiment.plan.methods, given.stage, given.limit, runs, given.until)
     except RecompactError as error:
         print(f"{given.name}: {error}", file=sys.stderr)
         return 1
