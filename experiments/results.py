@@ -18,6 +18,7 @@ from recompact.attribution.findings import Finding, findings
 from recompact.attribution.statement import control_of, statement_of
 from recompact.candidate import ORIGINAL
 from recompact.config import DEFAULT_MODELS
+from recompact.embedded.simulation.notes import read_notes
 from recompact.errors import RecompactError
 from recompact.evaluation.arm_runs import ArmRuns, read_arms
 from recompact.evaluation.metrics import metric
@@ -25,7 +26,8 @@ from recompact.evaluation.paired import Comparison
 from recompact.evaluation.summary import Evaluation, arm_table, difference_table, evaluation, group_table
 from recompact.report.changes import prompt_change
 from recompact.store.adaptations import AdaptationRecord, read_adaptations, recorded_templates
-from recompact.store.runs import trajectories
+from recompact.store.records import read_boundary
+from recompact.store.runs import boundary_rows, trajectories
 from recompact.store.store import Store
 from recompact.tables import Cell, Number, Table, columns, markdown
 from recompact.texts import counted, markdown_text
@@ -76,6 +78,8 @@ def _boundaries(experiment: Experiment) -> Iterator[str]:
         yield " ".join(statement_of(judged, control_of(store)).sentences())
         yield ""
         yield markdown(_boundary_table(judged.boundaries))
+        if experiment.config.agent.model == DEFAULT_MODELS["agent"]:
+            yield markdown(understood_table(store))
 
 
 def _boundary_table(boundaries: Sequence[Finding]) -> Table:
@@ -94,6 +98,22 @@ def _boundary_table(boundaries: Sequence[Finding]) -> Table:
     if any(row[-1] for row in rows):
         return table
     return replace(table, columns=table.columns[:-1], rows=tuple(row[:-1] for row in rows))
+
+
+def understood_table(store: Store) -> Table:
+    """What the simulated agent reads in the summaries: it takes from them what it finds here, and nothing else."""
+    notes = []
+    for row in boundary_rows(store):
+        summary = read_boundary(store, row.unit, row.index).post.summary
+        notes.append(read_notes(summary.text if summary else ""))
+    kinds = {
+        "access tokens": [bool(each.tokens) for each in notes],
+        "passwords": [bool(each.passwords) for each in notes],
+        "signatures of APIs": [bool(each.signatures) for each in notes],
+        "retrieved records": [bool(each.results) for each in notes],
+    }
+    rows = tuple((kind, sum(found), len(found)) for kind, found in kinds.items())
+    return Table("What the simulated agent reads in the summaries", columns("kind", "summaries", "of"), rows)
 
 
 def _adaptations(experiment: Experiment) -> Iterator[str]:

@@ -152,6 +152,7 @@ def test_an_experiment_runs_goes_on_and_is_written_up(small: Experiment) -> None
     assert "by-hand" in text
     assert "*not shown* (2 tasks of at least 12" in text or "facts better than" not in text
     assert "Simulated models" in text
+    assert "| access tokens | " in text
 
 
 def test_a_method_without_a_template_has_no_arm(small: Experiment) -> None:
