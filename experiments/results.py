@@ -16,7 +16,6 @@ from experiment import Experiment, load_experiment, names
 from recompact.adaptation.fit_table import fit_table
 from recompact.attribution.findings import Finding, findings
 from recompact.attribution.statement import control_of, statement_of
-from recompact.candidate import ORIGINAL
 from recompact.config import DEFAULT_MODELS
 from recompact.embedded.simulation.notes import read_notes
 from recompact.errors import RecompactError
@@ -137,9 +136,7 @@ def _adaptations(experiment: Experiment) -> Iterator[str]:
             yield markdown_text(record.evidence.statement)
         if record.statement:
             yield markdown_text(record.statement)
-        for candidate in record.candidates:
-            if candidate.objections and candidate.template is None:
-                yield f"- {candidate.name} could not be used: {markdown_text('; '.join(candidate.objections))}"
+        yield from _candidates(record)
         if record.reasons:
             yield ""
             yield "What was seen at the boundaries:"
@@ -153,17 +150,30 @@ def _adaptations(experiment: Experiment) -> Iterator[str]:
         yield markdown(fit_table(record.selection))
         yield markdown_text(record.selection.statement)
         winner = next((c for c in record.candidates if c.name == record.selection.winner), None)
-        if winner and winner.template and original and record.selection.winner != ORIGINAL:
+        if winner and winner.template and original:
             yield ""
             change = prompt_change(("original", original), (winner.name, winner.template), winner.clauses)
             for part in change.parts:
                 for block in part.sections:
-                    yield f"In `{part.part}`, under *{markdown_text(block.title)}*:"
+                    yield f"In `{part.part}`, under *{markdown_text(block.title.lstrip('# '))}*:"
                     yield ""
                     yield "```diff"
                     yield from (f"{line.sign}{line.text}" for line in block.lines if line.sign.strip())
                     yield "```"
                     yield ""
+
+
+def _candidates(record: AdaptationRecord) -> Iterator[str]:
+    """Every candidate with its clauses, and why drafts were refused."""
+    for candidate in record.candidates:
+        refused = "; ".join(dict.fromkeys(candidate.objections))
+        yield ""
+        if candidate.template is None:
+            yield f"{candidate.name} could not be used: {markdown_text(refused)}"
+            continue
+        yield f"{candidate.name}" + (f" (drafts were refused: {markdown_text(refused)})" if refused else "") + ":"
+        yield ""
+        yield from (f"- under *{markdown_text(c.section)}*: {markdown_text(c.text)}" for c in candidate.clauses)
 
 
 def _unseen(experiment: Experiment) -> Iterator[str]:
