@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from recompact.adaptation import observation
 from recompact.adaptation.candidates import without_usable
-from recompact.adaptation.diagnosis import SCHEMA, Diagnosis, cited, diagnose
+from recompact.adaptation.diagnosis import FORM, PROMPT, SCHEMA, Diagnosis, cited, diagnose
 from recompact.adaptation.evidence import BoundaryEvidence
 from recompact.adaptation.optimizer import SAME, Optimizer
 from recompact.adaptation.pair import counted
@@ -88,6 +90,17 @@ def test_a_weak_model_that_names_the_kind_and_misquotes_the_same_way_four_times_
     assert not diagnosis.failed
     assert counted([diagnosis]).uncited == 1
     assert diagnosis.lesson()["findings"][0]["kind"] == "access tokens"
+
+
+@pytest.mark.parametrize("question", [PROMPT, observation.PROMPT])
+def test_what_the_question_gives_as_an_example_cites_nothing(question: str) -> None:
+    """A small model copies the labels of the question: no evidence may have such lines."""
+    asked = question.format(evidence="", mechanisms="", labels=FORM)
+    labels, unknown = cited(json.loads(FORM), {f"{letter}{n}": "a line" for letter in "TAPSNLF" for n in range(1, 99)})
+    assert FORM in asked
+    assert not re.search(r"\b[TAPSNLFC][1-9]", asked)
+    assert labels == ()
+    assert unknown == tuple(json.loads(FORM))
 
 
 def test_a_finding_that_does_not_hold_falls_alone() -> None:

@@ -15,9 +15,11 @@ from acon_support import Changed, edited, refusal, study_run
 from recompact.adaptation.adapt import adapt
 from recompact.adaptation.evidence import gather
 from recompact.adaptation.instances import instances_in, names
-from recompact.adaptation.lock import unusable
+from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.optimizer import SAME, read_json
+from recompact.adaptation.placement import with_clauses_in_place
 from recompact.adaptation.registry import load_method
+from recompact.adaptation.revision import IN_PLACE
 from recompact.candidate import ORIGINAL, Candidate, Proposal
 from recompact.chat import Reply, Request
 from recompact.models.failures import ContextOverflow, Refused
@@ -91,8 +93,9 @@ LOCK: dict[str, tuple[Fault, str]] = {
     "a lost tag": (lambda text: part(text, "</conversation>", ""), "tags must stay"),
     "a lost form": (lambda text: part(text, "- [x]", "-"), "must keep its form"),
 }
+IN_ITS_PLACE = [fault for fault in {**TEMPLATE, **LOCK} if fault != "rules of another form"]
 REVISIONS = [
-    *(("pair", fault) for fault in ({**ANY, **TEMPLATE, **LOCK})),
+    *(("pair", fault) for fault in ({**ANY, **TEMPLATE, **LOCK}) if fault not in IN_ITS_PLACE),
     *(("acon-ut-locked", fault) for fault in ({**ANY, **TEMPLATE, **LOCK})),
     *(("acon-ut", fault) for fault in ({**ANY, **TEMPLATE})),
 ]
@@ -128,6 +131,23 @@ def test_a_bad_revision_is_redrawn_then_reported(verified: Path, tmp_path: Path,
     assert told(requests, reason)
 
 
+@pytest.mark.parametrize("fault", IN_ITS_PLACE)
+def test_clauses_are_put_in_their_places_where_no_draft_keeps_the_form(
+    verified: Path, tmp_path: Path, fault: str
+) -> None:
+    spoil, reason = {**TEMPLATE, **LOCK}[fault]
+    candidates, requests, _ = drawn(
+        verified, tmp_path, "pair", lambda request, text: spoil(text) if asks_for_a_template(request) else text
+    )
+    assert told(requests, reason)
+    for candidate in candidates:
+        assert objected(candidate.objections[:-1], reason), candidate.objections
+        assert candidate.objections[-1] == IN_PLACE
+        assert candidate.template is not None
+        assert candidate.template == with_clauses_in_place(default_template(), candidate.clauses)
+        assert broken_rules(default_template(), candidate.template) == ()
+
+
 def an_instance(path: Path, method: str) -> str:
     """An address that stands in a method's evidence."""
     with Store.read(path) as store:
@@ -150,7 +170,8 @@ def test_instances_of_the_evidence_are_refused(verified: Path, tmp_path: Path, m
     )
     assert len(candidates) == 3
     for candidate in candidates:
-        assert candidate.template is None
+        assert (candidate.template is None) == (method != "pair")
+        assert candidate.template is None or literal not in "".join(candidate.template.parts().values())
         assert f"names {literal!r}, which belongs to one task only" in candidate.objections[0]
     assert told(requests, literal)
 
@@ -167,7 +188,7 @@ def test_what_only_a_continuation_showed_belongs_to_one_task_too(verified: Path,
         "pair",
         lambda request, text: part(text, "## Goal\n", f"## Goal\nMind {literal}.\n") if '"first"' in text else text,
     )
-    assert [candidate.template for candidate in candidates] == [None] * 3
+    assert all(literal not in "".join(c.template.parts().values()) for c in candidates if c.template)
     assert f"names {literal!r}, which belongs to one task only" in candidates[0].objections[0]
 
 

@@ -45,8 +45,8 @@ This is the prompt, in two parts: one for the first summary, one for later ones.
 - What you write serves all tasks of this family, also those that you have not seen.
 - List the clauses that are new, each with the section that it stands in and the entries that it goes back to.
 
-Answer with one JSON object: {{"rules": [{{"clause": …, "section": …, "entries": […]}}, …], "first": "the whole new
-part", "update": "the whole new part"}}"""
+Answer with one JSON object: {{"rules": [{{"clause": …, "section": …, "entries": […]}}, …], "first": …, "update": …}},
+where first and update are the two parts, each in full, with your clauses in their places."""
 
 UTILITY = """\
 Rewrite both parts so that runs like these succeed. Take up the remedies that would have helped most often, and put them

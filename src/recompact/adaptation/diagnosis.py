@@ -26,6 +26,9 @@ MECHANISMS = (
     "reopened work",
 )
 
+FORM = '["S0", "N0", "C0.0"]'
+"""How labels look. Lines are counted from 1, so these cite nothing: small models copy them, and would be believed."""
+
 PROMPT = """\
 An agent was in the middle of a task when its history was compacted: a compressor read the segment (and the previous
 summary, if there was one) and wrote the summary that replaced them; the last turn stayed as it was. From that moment
@@ -34,7 +37,8 @@ last turn) and with the context after it (POST: summary, last turn). All else wa
 there is one, lists what PRE continuations used and nothing after the compaction shows any more.
 
 Every line begins with a label: T for the task, A for the agent's prefix, P for the previous summary, S for the segment,
-N for the summary, L for the last turn, F for missing facts, C2.7 for line 7 of continuation 2.
+N for the summary, L for the last turn, F for missing facts, each with the number of the line; C for a continuation,
+with its number and that of the line.
 
 {evidence}
 
@@ -42,8 +46,9 @@ Find out what the two arms did differently, and which statement or gap of the su
 that. Rank what you find, the most likely cause first; leave out what no continuation acted on. For each finding give
 - mechanism: one of {mechanisms}
 - kind: in a few words, what kind of information it concerns (for example access tokens, task conditions, pages read)
-- lines: the labels of the lines that show it, such as ["S12", "N3", "C4.9"]: where the information stood, what the
-  summary made of it, what a continuation did without it. Give labels only, do not copy the lines.
+- lines: the labels of the lines that show it, in the form of {labels}, with numbers that stand above: where the
+  information stood, what the summary made of it, what a continuation did without it. Give labels only, do not copy
+  the lines.
 - explanation: what the continuations did because of it, in one or two sentences
 
 If the summary does not explain the difference (it kept what was needed, and the arms differ by chance or by something
@@ -152,7 +157,7 @@ class Diagnosis:
 
 async def diagnose(optimizer: Optimizer, evidence: BoundaryEvidence, question: str = PROMPT) -> Diagnosis:
     """One boundary's diagnosis."""
-    prompt = question.format(evidence=evidence.text, mechanisms=", ".join(MECHANISMS))
+    prompt = question.format(evidence=evidence.text, mechanisms=", ".join(MECHANISMS), labels=FORM)
 
     def check(value: Any) -> Diagnosis:
         return checked(value, evidence)
@@ -185,7 +190,10 @@ def checked(value: Any, evidence: BoundaryEvidence) -> Diagnosis:
         raise ValueError("; ".join(losses) or "it has no findings: name the most likely cause, or say why you abstain")
     diagnosis = Diagnosis(evidence.id, evidence.channel, tuple(causes), losses=tuple(losses))
     if not any(cause.lines for cause in causes):
-        raise Weak("no finding cites a line that is there: give labels such as S12, N3 or C2.7", diagnosis)
+        raise Weak(
+            f"no finding cites a line that is there: give labels in the form of {FORM}, with numbers of the evidence",
+            diagnosis,
+        )
     return diagnosis
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from recompact.adaptation.missing_facts import AGAIN, Kind
-from recompact.template import Section, Template, parse_sections, render_sections
+from recompact.adaptation.placement import leaves, with_lines
+from recompact.template import Section, Template, parse_sections
 
 CLAUSES: Mapping[Kind, str] = {
     "secret": (
@@ -59,40 +59,14 @@ def section_of(kind: Kind, text: str) -> str:
 
 def with_clauses(template: Template, clauses: Sequence[tuple[Kind, str]]) -> Template:
     """The template with each clause as a line of its section, in both parts, in the order given."""
-    parts = {part: _added(template.part(part), clauses) for part in ("first", "update")}
-    return replace(template, first=parts["first"], update=parts["update"], provenance={})
-
-
-def _added(text: str, clauses: Sequence[tuple[Kind, str]]) -> str:
-    sections = list(parse_sections(text))
-    places: dict[int, list[str]] = {}
-    for kind, clause in clauses:
-        places.setdefault(_place(kind, sections), []).append(clause)
-    for at, lines in places.items():
-        sections[at] = _under(sections[at], lines)
-    return render_sections(tuple(sections))
-
-
-def _under(section: Section, lines: Sequence[str]) -> Section:
-    """A section with lines below its heading, or at the end of what has no heading."""
-    end = "\r\n" if "\r\n" in section.text else "\n"
-    listed = "".join(f"- {line}{end}" for line in lines)
-    if not section.level:
-        gap = "" if not section.guidance or section.guidance.endswith("\n") else end
-        return replace(section, guidance=f"{section.guidance}{gap}{listed}")
-    gap = "" if section.heading.endswith(("\n", "\r")) else end
-    return replace(section, heading=section.heading + gap, guidance=listed + section.guidance)
+    return with_lines(template, lambda sections: [(_place(kind, sections), clause) for kind, clause in clauses])
 
 
 def _place(kind: Kind, sections: Sequence[Section]) -> int:
     """Which section: the first whose title says so, among those that hold text; or else the last."""
-    leaves = [
-        at
-        for at, section in enumerate(sections)
-        if section.level and (at + 1 == len(sections) or sections[at + 1].level <= section.level)
-    ]
+    holding = leaves(sections)
     for words in _PLACES.get(kind, (_KEEPING,)):
-        for at in leaves:
+        for at in holding:
             if re.search(rf"(?i)\b(?:{words})", sections[at].title):
                 return at
-    return leaves[-1] if leaves else len(sections) - 1
+    return holding[-1] if holding else len(sections) - 1

@@ -57,7 +57,7 @@ continued without the compaction: what you see is one course of events, and read
 piece of work needs.
 
 Every line begins with a label: T for what the user last asked, S for the calls before, N for the summary, F for facts
-that were used afterwards and that the summary lacks, C1.7 for line 7 of the calls after.
+that were used afterwards and that the summary lacks, C with two numbers for the calls after.
 
 {evidence}
 
@@ -65,7 +65,8 @@ Find out which statement or gap of the summary would make the agent act as it di
 most likely cause first; leave out what the calls after the compaction do not show. For each finding give
 - mechanism: one of {mechanisms}
 - kind: in a few words, what kind of information it concerns (for example file paths, build commands, decisions)
-- lines: the labels of the lines that show it, such as ["S12", "N3", "C1.9"]. Give labels only, do not copy the lines.
+- lines: the labels of the lines that show it, in the form of {labels}, with numbers that stand above. Give labels only,
+  do not copy the lines.
 - explanation: what the agent did because of it, in one or two sentences
 
 If the summary does not explain what followed (it kept what was needed, or the next piece of work needed reading

@@ -1,6 +1,7 @@
 """Step 3, second half: from diagnoses to candidates, each a revision of the guidance inside the fixed sections.
 
-A draft that breaks the section lock is redrawn with the reason, then reported as invalid.
+A draft that breaks the section lock is redrawn with the reason. If no draft keeps it, the clauses that the last one
+lists are put under their sections; where those break a rule as well, the candidate is reported as invalid.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any
 
 from recompact.adaptation.diagnosis import Diagnosis
 from recompact.adaptation.lock import broken_rules, unusable
-from recompact.adaptation.optimizer import Optimizer, ask
+from recompact.adaptation.optimizer import Optimizer, Weak, ask
+from recompact.adaptation.placement import with_clauses_in_place
 from recompact.candidate import Candidate, Clause
 from recompact.chat import assistant, user
 from recompact.template import Template
@@ -52,8 +54,10 @@ Rules:
 - Every clause that you add answers at least one diagnosed boundary; list it with the boundaries it answers.
 - Prefer few clear clauses to many. Keeping everything is impossible: the summary has a limit.
 
-Answer with one JSON object: {{"rules": [{{"clause": …, "section": …, "boundaries": […]}}, …], "first": "the whole new
-part", "update": "the whole new part"}}"""
+Answer with one JSON object: {{"rules": [{{"clause": …, "section": …, "boundaries": […]}}, …], "first": …,
+"update": …}}, where first and update are the two parts, each in full, with your clauses in their places."""
+
+IN_PLACE = "no draft kept the form, so its clauses were put under their sections"
 
 GROUPS_SCHEMA = {
     "title": "groups",
@@ -99,23 +103,39 @@ async def revise(
     before = (user(grouping), assistant(json.dumps({"groups": grouping_answer.value or []}, ensure_ascii=False)))
     prompt = REVISION.format(diagnoses=lines, first=original.first, update=original.update)
 
-    def check(value: Any) -> tuple[Template, tuple[Clause, ...]]:
-        revised = replace(original, first=whole_part(value, "first"), update=whole_part(value, "update"), provenance={})
+    def check(value: Any) -> tuple[Template, tuple[Clause, ...], str]:
         clauses = tuple(_clause(entry, cited) for entry in value["rules"])
-        if revised == original:
-            raise ValueError("nothing was changed")
         if not clauses:
             raise ValueError("rules is empty: list every clause that you added with the boundaries it answers")
-        if broken := (*unusable(revised), *broken_rules(original, revised, instances)):
-            raise ValueError("; ".join(broken[:5]))
-        return revised, clauses
+        try:
+            return _rewritten(value, original, instances), clauses, ""
+        except (ValueError, KeyError) as error:
+            completed = with_clauses_in_place(original, clauses)
+            if _broken(completed, original, instances):
+                raise
+            reason = f"the answer lacks {error}" if isinstance(error, KeyError) else str(error)
+            raise Weak(reason, (completed, clauses, IN_PLACE)) from None
 
     answer = await ask(optimizer, prompt, SCHEMA, check, before)
     objections = (*(f"grouping: {reason}" for reason in grouping_answer.objections), *answer.objections)
     if answer.value is None:
         return Candidate(name, None, (), objections)
-    template, clauses = answer.value
-    return Candidate(name, template, clauses, objections)
+    template, clauses, note = answer.value
+    return Candidate(name, template, clauses, (*objections, note) if note else objections)
+
+
+def _rewritten(value: Any, original: Template, instances: frozenset[str]) -> Template:
+    """The template as the optimizer wrote it; raises ValueError where it broke a rule."""
+    revised = replace(original, first=whole_part(value, "first"), update=whole_part(value, "update"), provenance={})
+    if revised == original:
+        raise ValueError("nothing was changed")
+    if broken := _broken(revised, original, instances):
+        raise ValueError("; ".join(broken[:5]))
+    return revised
+
+
+def _broken(revised: Template, original: Template, instances: frozenset[str]) -> tuple[str, ...]:
+    return (*unusable(revised), *broken_rules(original, revised, instances))
 
 
 def whole_part(value: Any, name: str) -> str:

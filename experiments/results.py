@@ -1,0 +1,276 @@
+"""Write what an experiment came to, from its run files alone: figures with intervals, guidance, and what failed.
+
+python experiments/results.py all-real              # prints it
+python experiments/results.py all-real --write      # into the folder of the experiment
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from experiment import Experiment, load_experiment, names
+from recompact.adaptation.fit_table import fit_table
+from recompact.attribution.findings import Finding, findings
+from recompact.attribution.statement import control_of, statement_of
+from recompact.config import DEFAULT_MODELS
+from recompact.embedded.simulation.notes import read_notes
+from recompact.errors import RecompactError
+from recompact.evaluation.arm_runs import ArmRuns, read_arms
+from recompact.evaluation.metrics import metric
+from recompact.evaluation.paired import Comparison
+from recompact.evaluation.summary import Evaluation, arm_table, difference_table, evaluation, group_table
+from recompact.report.changes import prompt_change
+from recompact.store.adaptations import AdaptationRecord, read_adaptations, recorded_templates
+from recompact.store.records import read_boundary
+from recompact.store.runs import boundary_rows, trajectories
+from recompact.store.store import Store
+from recompact.tables import Cell, Number, Table, columns, markdown
+from recompact.texts import counted, markdown_text
+
+MIXED = "The agent is simulated and the compressor is real: the figures say nothing about a real agent."
+
+
+def page(experiment: Experiment) -> str:
+    """The whole page."""
+    lines = [f"# What came out of {experiment.name}", "", *_head(experiment)]
+    for title, section in (("Boundaries", _boundaries), ("Adaptations", _adaptations), ("Unseen tasks", _unseen)):
+        lines += ["", f"## {title}", *section(experiment)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _head(experiment: Experiment) -> Iterator[str]:
+    """What this is, and how much of it is done."""
+    yield f"Made from the run files by `python experiments/results.py {experiment.arguments} --write`. What is"
+    yield "compared, and what would count as a success, stands in [protocol.md](protocol.md)."
+    yield ""
+    collected = adapted = 0
+    if experiment.adaptations.is_file():
+        with Store.read(experiment.adaptations) as store:
+            collected = len(trajectories(store))
+            adapted = sum(record.selection is not None or bool(record.statement) for record in read_adaptations(store))
+    evaluated = sum(len(arm.rows) for arm in _arms(experiment))
+    yield f"- Training tasks collected: {collected} of {len(experiment.config.suite.tasks)}."
+    yield f"- Methods that have come to an end: {adapted} of {len(experiment.plan.methods)}."
+    yield f"- Trajectories on unseen tasks: {evaluated} of {experiment.planned} (fewer if a method keeps the original)."
+    yield f"- To go on: `python experiments/run.py {experiment.arguments}`."
+
+
+def _boundaries(experiment: Experiment) -> Iterator[str]:
+    """Which compactions of the training tasks hurt."""
+    yield ""
+    if not experiment.adaptations.is_file():
+        yield "Nothing has been collected yet."
+        return
+    with Store.read(experiment.adaptations) as store:
+        rows = trajectories(store)
+        solved = sum(row.success for row in rows)
+        yield f"Of {counted(len(rows), 'training task')}, {solved} {'was' if solved == 1 else 'were'} solved with the"
+        yield f"original template, with {counted(sum(row.compactions for row in rows), 'compaction')}."
+        if store.metadata.verified is None:
+            yield "They have not been verified yet."
+            return
+        judged = findings(store)
+        yield " ".join(statement_of(judged, control_of(store)).sentences())
+        yield ""
+        yield markdown(_boundary_table(judged.boundaries))
+        if experiment.config.agent.model == DEFAULT_MODELS["agent"]:
+            yield markdown(understood_table(store))
+
+
+def _boundary_table(boundaries: Sequence[Finding]) -> Table:
+    rows = tuple(
+        (
+            f"{each.row.task}#{each.row.index}",
+            "yes" if each.retained else "no",
+            Number(each.effect.hazard, 2) if each.effect else None,
+            Number(each.effect.burden, 1) if each.effect else None,
+            f"{len(each.outcomes.pre)}+{len(each.outcomes.post)}",
+            each.left_out or None,
+        )
+        for each in boundaries
+    )
+    table = Table("", columns("boundary", "retained", "H", "B", "draws", "left out"), rows)
+    if any(row[-1] for row in rows):
+        return table
+    return replace(table, columns=table.columns[:-1], rows=tuple(row[:-1] for row in rows))
+
+
+def understood_table(store: Store) -> Table:
+    """What the simulated agent reads in the summaries: it takes from them what it finds here, and nothing else."""
+    notes = []
+    for row in boundary_rows(store):
+        summary = read_boundary(store, row.unit, row.index).post.summary
+        notes.append(read_notes(summary.text if summary else ""))
+    kinds = {
+        "access tokens": [bool(each.tokens) for each in notes],
+        "passwords": [bool(each.passwords) for each in notes],
+        "signatures of APIs": [bool(each.signatures) for each in notes],
+        "retrieved records": [bool(each.results) for each in notes],
+    }
+    rows = tuple((kind, sum(found), len(found)) for kind, found in kinds.items())
+    return Table("What the simulated agent reads in the summaries", columns("kind", "summaries", "of"), rows)
+
+
+def _adaptations(experiment: Experiment) -> Iterator[str]:
+    """What each method made of them."""
+    records: dict[str, AdaptationRecord] = {}
+    original = None
+    if experiment.adaptations.is_file():
+        with Store.read(experiment.adaptations) as store:
+            records = {record.method: record for record in read_adaptations(store)}
+            templates = recorded_templates(store)
+            original = next((templates.get(record.original) for record in records.values()), None)
+    for method in experiment.plan.methods:
+        yield ""
+        yield f"### {method}"
+        yield ""
+        record = records.get(method)
+        if record is None:
+            yield "Not begun."
+            continue
+        if record.evidence:
+            yield markdown_text(record.evidence.statement)
+        if record.statement:
+            yield markdown_text(record.statement)
+        yield from _candidates(record)
+        if record.reasons:
+            yield ""
+            yield "What was seen at the boundaries:"
+            yield ""
+            yield from (f"- {name}: {markdown_text(' '.join(text.split()))}" for name, text in record.reasons.items())
+        if record.selection is None:
+            if not record.statement:
+                yield "Its candidates have not been selected from yet."
+            continue
+        yield ""
+        yield markdown(fit_table(record.selection))
+        yield markdown_text(record.selection.statement)
+        winner = next((c for c in record.candidates if c.name == record.selection.winner), None)
+        if winner and winner.template and original:
+            yield ""
+            change = prompt_change(("original", original), (winner.name, winner.template), winner.clauses)
+            for part in change.parts:
+                for block in part.sections:
+                    yield f"In `{part.part}`, under *{markdown_text(block.title.lstrip('# '))}*:"
+                    yield ""
+                    yield "```diff"
+                    yield from (f"{line.sign}{line.text}" for line in block.lines if line.sign.strip())
+                    yield "```"
+                    yield ""
+
+
+def _candidates(record: AdaptationRecord) -> Iterator[str]:
+    """Every candidate with its clauses, and why drafts were refused."""
+    for candidate in record.candidates:
+        refused = "; ".join(dict.fromkeys(candidate.objections))
+        yield ""
+        if candidate.template is None:
+            yield f"{candidate.name} could not be used: {markdown_text(refused)}"
+            continue
+        yield f"{candidate.name}" + (f" (drafts were refused: {markdown_text(refused)})" if refused else "") + ":"
+        yield ""
+        yield from (f"- under *{markdown_text(c.section)}*: {markdown_text(c.text)}" for c in candidate.clauses)
+
+
+def _unseen(experiment: Experiment) -> Iterator[str]:
+    """All arms on the tasks that no method saw."""
+    arms = _arms(experiment)
+    main = [arm for arm in arms if arm.name in {text.partition("=")[0] for text in experiment.plan.arms}]
+    whole = evaluation("Arms", main) if main else None
+    yield ""
+    if whole is None or not whole.shared.tasks:
+        yield "No unseen task has been finished in every arm yet."
+        return
+    yield from _figures(experiment, whole)
+    if len(arms) > len(main) and (every := evaluation("With the arms that were added later", arms)).shared.tasks:
+        yield ""
+        yield markdown(arm_table(every))
+        if differences := difference_table(every):
+            yield markdown(differences[0])
+
+
+def _figures(experiment: Experiment, whole: Evaluation) -> Iterator[str]:
+    if experiment.config.agent.model == DEFAULT_MODELS["agent"]:
+        yield MIXED
+        yield ""
+    yield markdown(arm_table(whole))
+    differences = difference_table(whole)
+    if differences:
+        yield markdown(differences[0])
+    for group in experiment.plan.by:
+        yield markdown(group_table(whole, group))
+    yield markdown(task_table(whole))
+    for comparison in differences[1] if differences else ():
+        if comparison.first.partition("/")[0] in experiment.plan.methods:
+            yield f"- {verdict(comparison, experiment)}"
+
+
+def task_table(whole: Evaluation) -> Table:
+    """Every task in every arm: solved or not, and in how many steps."""
+    by_arm = [arm.by_task() for arm in whole.arms]
+    rows: list[tuple[Cell, ...]] = []
+    for task in whole.shared.tasks:
+        cells = []
+        for tasks in by_arm:
+            runs = [tasks[task][run] for run in range(whole.shared.runs)]
+            solved = sum(run.success for run in runs)
+            mark = ("yes" if solved else "no") if len(runs) == 1 else f"{solved} of {len(runs)}"
+            cells.append(f"{mark}, {sum(run.steps for run in runs) / len(runs):.3g}")
+        rows.append((task, *cells))
+    heads = columns("task", *(arm.label for arm in whole.arms))
+    return Table("Solved, and steps, task by task", heads, tuple(rows))
+
+
+def verdict(comparison: Comparison, experiment: Experiment) -> str:
+    """Whether the protocol's criterion is met; everything but a clear yes is *not shown*."""
+    key, fewest = experiment.plan.outcome, experiment.plan.fewest
+    chosen, success = comparison.of(key), comparison.of("acc")
+    better = chosen.low > 0 if metric(key).better == "more" else chosen.high < 0
+    reasons = []
+    if comparison.tasks < fewest:
+        reasons.append(f"{counted(comparison.tasks, 'task')} of at least {fewest}")
+    if not better:
+        reasons.append(f"the interval of {metric(key).title} does not exclude zero in its favour")
+    if key == "acc" and comparison.wins <= comparison.losses:
+        reasons.append(f"{counted(comparison.wins, 'task')} won, {comparison.losses} lost")
+    if key != "acc" and success.delta < 0:
+        reasons.append("its success is lower")
+    first, second = comparison.first, comparison.second
+    return f"{first} better than {second}: " + (f"*not shown* ({'; '.join(reasons)})." if reasons else "**shown**.")
+
+
+def _arms(experiment: Experiment) -> tuple[ArmRuns, ...]:
+    if not experiment.evaluation.is_file():
+        return ()
+    with Store.read(experiment.evaluation) as store:
+        return read_arms(store)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=names())
+    parser.add_argument("--config", default="config", help="another config of the folder, such as hosted")
+    parser.add_argument(
+        "--out", type=Path, help="where the run files are (default: ~/.cache/recompact-experiments/NAME)"
+    )
+    parser.add_argument("--write", action="store_true", help="write results.md (or results-CONFIG.md) into the folder")
+    given = parser.parse_args()
+    try:
+        experiment = load_experiment(given.name, given.config, given.out)
+        text = page(experiment)
+    except RecompactError as error:
+        print(f"{given.name}: {error}", file=sys.stderr)
+        return 1
+    if given.write:
+        experiment.page.write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

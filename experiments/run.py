@@ -1,0 +1,109 @@
+"""Run an experiment, or go on with it: collect, verify, adapt by each method, evaluate all arms on unseen tasks.
+
+    python experiments/run.py all-real
+    python experiments/run.py all-real --limit 12       # only the first twelve unseen tasks
+    python experiments/run.py all-real --config hosted --forecast
+
+Stop it as you like (Ctrl-C, or kill it): the same command goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from experiment import Experiment, load_experiment, names
+from forecast import forecast
+from recompact.adaptation.adapt import STAGES, Adaptation, Stage, adapt
+from recompact.adaptation.result import write_result
+from recompact.cli.progress import watched
+from recompact.errors import RecompactError
+from recompact.evaluation.evaluate import evaluate, open_evaluation
+from recompact.store.runs import open_run
+from recompact.study import open_study
+from recompact.tables import render
+
+PHASES = ("adapt", "evaluate", "all")
+
+
+async def adapt_by(experiment: Experiment, method: str, until: Stage = "select") -> Adaptation:
+    """Steps 1 to 4 by one method. Its template is written unless the optimizer gave nothing that could be used."""
+    with open_run(experiment.adaptations) as store:
+        async with open_study(experiment.training(method), store) as study:
+            with watched(study, f"{experiment.name}: {method}") as shown:
+                adaptation = await adapt(shown, until)
+            if until == "select" and not adaptation.unusable:
+                day = datetime.now(UTC).date().isoformat()
+                write_result(study, adaptation, experiment.template(method), day)
+    return adaptation
+
+
+async def evaluate_arms(experiment: Experiment, limit: int | None, runs: int, *, later: bool) -> None:
+    """All arms that are ready on the unseen tasks."""
+    config = experiment.testing(limit)
+    arms = experiment.arms(later=later)
+    with open_run(experiment.evaluation) as store:
+        async with open_evaluation(config, store) as study:
+            with watched(study, f"{experiment.name}: evaluate") as shown:
+                await evaluate(shown, arms, runs)
+
+
+def run(
+    experiment: Experiment,
+    methods: Sequence[str],
+    stage: str,
+    limit: int | None,
+    runs: int,
+    until: Stage = "select",
+) -> int:
+    """Do what is left of it. A method that came to nothing has no arm; the others go on."""
+    failed = []
+    if stage in ("adapt", "all"):
+        for method in methods:
+            adaptation = asyncio.run(adapt_by(experiment, method, until))
+            if adaptation.unusable:
+                failed.append(method)
+            statement = adaptation.selection.statement if adaptation.selection else adaptation.statement
+            print(f"{method}: {statement or f'stopped after {until}, as asked.'}", flush=True)
+    if stage in ("evaluate", "all") and until == "select":
+        for later in (False, True) if experiment.plan.later else (False,):
+            asyncio.run(evaluate_arms(experiment, limit, runs, later=later))
+    if failed:
+        print(f"The optimizer gave nothing usable for {', '.join(failed)}: the same command asks it again.")
+    return 2 if failed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=names())
+    parser.add_argument("--config", default="config", help="another config of the folder, such as hosted")
+    parser.add_argument("--method", action="append", help="only this method of the plan; repeat it")
+    parser.add_argument("--stage", choices=PHASES, default="all", help="only adapt, or only evaluate (default: all)")
+    parser.add_argument("--until", choices=STAGES, default="select", help="adapt only up to this step; then stop")
+    parser.add_argument("--limit", type=int, help="only the first so many unseen tasks")
+    parser.add_argument("--runs", type=int, help="runs of each unseen task and arm (default: the plan's)")
+    parser.add_argument("--forecast", action="store_true", help="only say what it takes: calls, tokens and money")
+    parser.add_argument("--out", type=Path, help="where run files go (default: ~/.cache/recompact-experiments/NAME)")
+    given = parser.parse_args()
+    try:
+        experiment = load_experiment(given.name, given.config, given.out)
+        if given.forecast:
+            print(render(forecast(experiment, given.runs), "terminal"))
+            return 0
+        experiment.place.mkdir(parents=True, exist_ok=True)
+        runs = given.runs or experiment.plan.runs
+        return run(experiment, given.method or experiment.plan.methods, given.stage, given.limit, runs, given.until)
+    except RecompactError as error:
+        print(f"{given.name}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"Stopped. The same command goes on: python {' '.join(sys.argv)}", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+"""The experiments: configs and plans hold together, a small simulated one runs, and its page says what it shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from commands import recompact
+from officebench_support import TREE
+
+import experiment
+from experiment import Experiment, load_experiment, names, read_plan
+from forecast import amounts, assumed, forecast
+from recompact.adaptation.registry import METHODS
+from recompact.embedded.pocket import PocketSuite
+from recompact.errors import InputError
+from recompact.evaluation.metrics import metric
+from recompact.evaluation.paired import Comparison, Difference
+from recompact.tables import render
+from results import page, verdict
+from run import run
+
+CONFIGS = [(name, config) for name in names() for config in ("config", "hosted")]
+
+SMALL = """\
+[suite]
+use = "pocket"
+split = "train"
+tasks = ["pocket-train-001", "pocket-train-002", "pocket-train-004", "pocket-train-005"]
+[compressor]
+budget = 600
+[verify]
+allocation = "uniform:1"
+[adapt]
+candidates = 2
+fit_tasks = 2
+"""
+PLAN = """\
+methods = ["facts", "pair"]
+arms = ["none", "prompting", "facts", "pair"]
+later = ["by-hand=by-hand"]
+tasks = ["pocket-test-001", "pocket-test-002"]
+by = ["family"]
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """A whole experiment with simulated models."""
+    folder = tmp_path / "experiments" / "small"
+    (folder / "by-hand").mkdir(parents=True)
+    (folder / "config.toml").write_text(SMALL)
+    (folder / "plan.toml").write_text(PLAN)
+    shipped = Path(experiment.__file__).parent / "all-real" / "by-hand"
+    for part in shipped.glob("*.md"):
+        (folder / "by-hand" / part.name).write_text(part.read_text())
+    monkeypatch.setattr(experiment, "HERE", folder.parent)
+    monkeypatch.setenv("RECOMPACT_EXPERIMENTS", str(tmp_path / "runs"))
+    loaded = load_experiment("small")
+    loaded.place.mkdir(parents=True)
+    return loaded
+
+
+def test_there_are_the_experiments_that_the_readme_lists() -> None:
+    readme = (experiment.HERE / "README.md").read_text()
+    assert names() == ["all-real", "officebench", "real-compressor"]
+    assert all(f"({name}/protocol.md)" in readme for name in names())
+    assert all((experiment.HERE / name / "protocol.md").is_file() for name in names())
+
+
+@pytest.mark.parametrize(("name", "config"), CONFIGS)
+def test_a_plan_fits_its_config(name: str, config: str) -> None:
+    loaded = load_experiment(name, config)
+    plan = loaded.plan
+    assert set(plan.methods) <= set(METHODS.names())
+    assert set(plan.methods) <= set(plan.arms)
+    assert {"none", "prompting"} <= set(plan.arms)
+    assert plan.options.keys() <= set(plan.methods)
+    assert metric(plan.outcome).better in ("more", "less")
+    assert len(set(plan.tasks)) == len(plan.tasks)
+    assert not set(plan.tasks) & set(loaded.config.suite.tasks)
+    assert loaded.config.suite.split == "train"
+    assert plan.split == "test"
+
+
+@pytest.mark.parametrize("name", ["all-real", "real-compressor"])
+def test_all_test_tasks_of_the_easy_families_are_there(name: str) -> None:
+    families = {"contact_detail", "event_time", "bill_total"}
+    easy = {task.id for task in PocketSuite().tasks("test") if task.groups["family"] in families}
+    assert set(load_experiment(name).plan.tasks) == easy
+
+
+def test_broken_tasks_of_officebench_are_left_out() -> None:
+    if not (TREE / "tasks").is_dir():
+        pytest.skip("no OfficeBench task tree")
+    plan, config = load_experiment("officebench").plan, load_experiment("officebench", "hosted").config
+    text = (experiment.HERE.parent / "docs" / "officebench.md").read_text()
+    broken = text.split("Some tasks are broken in the data")[1].split("Nothing is repaired here.")[0]
+    assert not [task for task in (*plan.tasks, *config.suite.tasks) if f" {task}" in broken.replace("\n", " ")]
+    assert all(task.startswith("1-") for task in (*plan.tasks, *config.suite.tasks))
+
+
+@pytest.mark.parametrize(("name", "config"), CONFIGS)
+def test_check_needs_nothing_but_a_key(name: str, config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "officebench" and not (TREE / "tasks").is_dir():
+        pytest.skip("no OfficeBench task tree")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("RECOMPACT_OFFICEBENCH", str(TREE))
+    file = experiment.HERE / name / f"{config}.toml"
+    done = recompact("check", str(file))
+    if config == "config":
+        assert done.returncode == 0, done.stderr
+    else:
+        (problem,) = done.stderr.strip().splitlines()
+        assert "needs its key in the environment variable OPENAI_API_KEY" in problem
+        monkeypatch.setenv("OPENAI_API_KEY", "a-word-of-the-test")
+        with_key = recompact("check", str(file))
+        assert with_key.returncode == 0, with_key.stderr
+
+
+@pytest.mark.parametrize(("name", "config"), CONFIGS)
+def test_the_forecast_needs_no_key(name: str, config: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    text = render(forecast(load_experiment(name, config, tmp_path)), "terminal")
+    assert "calls" in text
+    assert ("by the prices of the config" in text) == (config == "hosted")
+
+
+def test_a_forecast_counts_what_the_run_makes(small: Experiment) -> None:
+    whole, continuations, _ = amounts(small, assumed(small), runs=1)
+    assert whole == 4 + 2 + 2 * 2 * 2 + 5 * 2  # collected, the original and candidates on fit tasks, arms
+    assert continuations == 2 * 4 * 2
+    before = render(forecast(small), "terminal")
+    assert "assumptions" in before
+
+
+def test_an_experiment_runs_goes_on_and_is_written_up(small: Experiment) -> None:
+    assert "Nothing has been collected yet." in page(small)
+    assert run(small, ["facts"], "adapt", None, 1) in (0, 2)
+    halfway = page(small)
+    assert "Training tasks collected: 4 of 4." in halfway
+    assert "### pair\n\nNot begun." in halfway
+    assert run(small, small.plan.methods, "all", 1, 1) in (0, 2)
+    assert "1 task" in page(small)
+    assert run(small, small.plan.methods, "all", None, 1) in (0, 2)
+    text = page(small)
+    assert text == page(small)
+    assert "boundaries were retained" in text
+    assert "pocket-test-002 | " in text
+    assert "Paired differences" in text
+    assert "by-hand" in text
+    assert "*not shown* (2 tasks of at least 12" in text or "facts better than" not in text
+    assert "Simulated models" in text
+    assert "| access tokens | " in text
+
+
+def test_a_method_without_a_template_has_no_arm(small: Experiment) -> None:
+    assert [arm.name for arm in small.arms()] == ["none", "prompting"]
+    assert [arm.name for arm in small.arms(later=True)] == ["none", "prompting", "by-hand"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "delta", "tasks", "shown"),
+    [
+        ("acc", (0.3, 0.1, 0.5), 12, True),
+        ("acc", (0.3, 0.1, 0.5), 11, False),
+        ("acc", (0.3, 0.0, 0.5), 12, False),
+        ("acc", (-0.3, -0.5, -0.1), 34, False),
+        ("steps", (-2.0, -3.0, -1.0), 12, True),
+        ("steps", (2.0, 1.0, 3.0), 12, False),
+    ],
+)
+def test_only_what_meets_the_criterion_is_shown(
+    small: Experiment, outcome: str, delta: tuple[float, float, float], tasks: int, shown: bool
+) -> None:
+    chosen = Difference(outcome, 0.0, 0.0, *delta)
+    success = () if outcome == "acc" else (Difference("acc", 0.0, 0.0, 0.0, 0.0, 0.0),)
+    wins, losses = (4, 0) if delta[0] > 0 else (0, 4)
+    comparison = Comparison("facts/history", "prompting/history", tasks, 1, (chosen, *success), wins, losses, 0.1)
+    judged = verdict(comparison, replace(small, plan=replace(small.plan, outcome=outcome)))
+    assert ("**shown**" in judged) == shown
+    assert ("*not shown*" in judged) != shown
+
+
+def test_fewer_steps_at_lower_success_are_not_shown(small: Experiment) -> None:
+    differences = (Difference("steps", 5.0, 9.0, -4.0, -5.0, -3.0), Difference("acc", 0.5, 0.6, -0.1, -0.2, 0.0))
+    comparison = Comparison("facts/history", "prompting/history", 34, 1, differences, 0, 3, 0.25)
+    judged = verdict(comparison, replace(small, plan=replace(small.plan, outcome="steps")))
+    assert "its success is lower" in judged
+
+
+def test_mistakes_are_named(small: Experiment) -> None:
+    with pytest.raises(InputError, match="there is no experiment 'large': there are small"):
+        load_experiment("large")
+    with pytest.raises(InputError, match="small has no config 'hosted': it has config"):
+        load_experiment("small", "hosted")
+    (small.folder / "plan.toml").write_text(PLAN + "arm = []\n")
+    with pytest.raises(InputError, match="arm is no part of a plan"):
+        read_plan(small.folder / "plan.toml")
