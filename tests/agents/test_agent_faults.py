@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from agent_support import TASK, agent_config, collected, models, verified, write_notes
+from processes import limited_only
 from workspace_support import needs_bubblewrap, write_task
 
 from recompact.chat import Request
@@ -140,6 +141,7 @@ EVIL = TASK.replace("Read the", "You are evil. Read the")
         ("silent@evil", "its first request took longer than 5 s"),
         ("crash@evil", "it ended with exit code 3"),
         ("many@evil", "it had more than 64 processes"),
+        pytest.param("bomb@evil", "it had more than 64 processes", marks=limited_only),
         ("disk@evil", "it wrote more than 20,000,000 bytes"),
     ],
 )

@@ -14,10 +14,11 @@ import pytest
 from processes import gone, linux_only
 
 from recompact.config import ConfigError, parse_config
-from recompact.environments import sandbox
+from recompact.environments import protection
 from recompact.environments.hosted import HostedEpisode, HostedSuite
+from recompact.environments.protection import describe
 from recompact.environments.protocol import EnvironmentFailed, Task
-from recompact.environments.sandbox import HostLimits, Walls, describe, enclosed, find_bubblewrap
+from recompact.environments.sandbox import HostLimits, Walls, enclosed, find_bubblewrap
 from recompact.errors import InputError
 from recompact.study import open_suite
 from recompact.trajectory import Action
@@ -229,10 +230,9 @@ async def test_limits_hold(place: Path, mode: str) -> None:
 
 def test_a_machine_without_bubblewrap_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recompact.environments.lodging.find_bubblewrap", lambda: (None, "bwrap is not installed"))
-    monkeypatch.setattr(sandbox, "find_bubblewrap", lambda: (None, "bwrap is not installed"))
-    assert (
-        describe() == "hosts are not shut in, they run with your rights, without your variables: bwrap is not installed"
-    )
+    monkeypatch.setattr(protection, "find_bubblewrap", lambda: (None, "bwrap is not installed"))
+    problem = "hosts are not shut in, they run with your rights, without your variables: bwrap is not installed"
+    assert describe().startswith(f"{problem}; ")
     with pytest.raises(InputError, match='sandbox = "require", but bwrap is not installed'):
         hosted(place, sandbox="require")
     config = parse_config('[suite]\nuse = "shell.py:Suite"\nhost = true\nsandbox = "require"', place / "c.toml")
@@ -245,8 +245,8 @@ def test_the_protection_in_force_is_one_line() -> None:
     assert "\n" not in describe()
     assert describe("off").startswith("hosts are not shut in")
     if PROGRAM:
-        assert describe() == "hosts are shut in by bubblewrap, without network"
-        assert describe("require", network=True) == "hosts are shut in by bubblewrap, with network"
+        assert describe().startswith("hosts are shut in by bubblewrap, without network; ")
+        assert describe("require", network=True).startswith("hosts are shut in by bubblewrap, with network; ")
 
 
 def test_no_environment_gets_the_key_of_a_model() -> None:

@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from recompact.environments.protection import ProcessLimit, process_limit
+
+limited_only = pytest.mark.skipif(
+    process_limit() == ProcessLimit(), reason="the kernel limits no processes here: a bomb would go off"
+)
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="snapshots by fork need Linux")
 
 

@@ -6,6 +6,7 @@ It has one tool, `shell`, runs what it is told to run, and ends when its model s
 """
 
 # mypy: ignore-errors
+import contextlib
 import json
 import os
 import subprocess
@@ -168,6 +169,9 @@ def main():
     if TRICK == "many":
         for _ in range(300):
             subprocess.Popen(["sleep", "3600"])
+    while TRICK == "bomb":
+        with contextlib.suppress(OSError):
+            os.fork()
     if TRICK == "disk":
         for n in range(30):
             with open(f"{os.environ['HOME']}/fill{n}", "wb") as file:

@@ -30,9 +30,11 @@ from recompact.agents.settings import (
     server_variables,
     variables_of,
 )
+from recompact.environments.control_groups import ControlGroup
 from recompact.environments.files import empty, size_of
 from recompact.environments.lodging import excess, interpreter_places, own_directory, remove_tree
-from recompact.environments.process_tree import descendants, kill_all
+from recompact.environments.process_tree import descendants, kill_all, stop_tree
+from recompact.environments.protection import limit_inside, new_group
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.sandbox import HostLimits, Walls, enclosed, find_bubblewrap, is_private
 from recompact.errors import InputError
@@ -102,8 +104,14 @@ def disk_excess(directory: Path | None, limits: HostLimits) -> str:
 class AgentProcess:
     """An agent that runs. `listener` is the socket on which it will ask for its model."""
 
-    def __init__(self, process: asyncio.subprocess.Process, listener: socket.socket, settings: AgentSettings) -> None:
-        self._process, self._settings = process, settings
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        listener: socket.socket,
+        settings: AgentSettings,
+        group: ControlGroup,
+    ) -> None:
+        self._process, self._settings, self._group = process, settings, group
         self.listener = listener
         self.ended = asyncio.ensure_future(process.wait())
         self.printed, self.complained = b"", b""
@@ -129,8 +137,10 @@ class AgentProcess:
             path = os.environ.get("PATH", path)
             variables = variables_of(settings, places, task, str(quarters.temporary), path)
             arguments = [_PYTHON, "-I", "-S", launcher.__file__, "-", "0", _limits(settings.limits, False)]
-            process = await _spawn([*arguments, found, *command[1:]], quarters.workspace, variables)
-            return AgentProcess(process, listener, settings)
+            arguments += [found, *command[1:]]
+            with new_group(settings.limits.processes).kept_on_success() as group:
+                process = await _spawn(group.entered(arguments), quarters.workspace, variables)
+            return AgentProcess(process, listener, settings, group)
         variables = variables_of(settings, places, task, TEMPORARY, path)
         return await _enclosed(program, (found, *command[1:]), settings, quarters, variables)
 
@@ -142,7 +152,7 @@ class AgentProcess:
     def excess(self, directory: Path | None) -> str:
         """What it uses too much of, or nothing. The size of a directory is looked at where one is given."""
         limits = self._settings.limits
-        if reason := excess(descendants(self._process.pid), limits):
+        if reason := excess(self._group.pids() or descendants(self._process.pid), limits):
             return reason.replace("[suite.limits]", "[agent.limits]")
         return disk_excess(directory, limits)
 
@@ -156,9 +166,10 @@ class AgentProcess:
                 await asyncio.gather(*self._readers, return_exceptions=True)
         for reader in self._readers:
             reader.cancel()
+        await asyncio.to_thread(self._group.remove)
 
     def _kill(self) -> None:
-        pids = descendants(self._process.pid)
+        pids = stop_tree(self._process.pid)
         handles = [handle for pid in pids if (handle := _handle(pid)) is not None]
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -201,7 +212,7 @@ async def _in_place(settings: AgentSettings, directory: Path, listener: socket.s
     own = {name: places.fill(value, "") for name, value in settings.variables.items()}
     variables = {**os.environ, **server_variables(places), **own}
     process = await _spawn([_program(command[0], settings), *command[1:]], directory, variables)
-    return AgentProcess(process, listener, settings)
+    return AgentProcess(process, listener, settings, ControlGroup())
 
 
 async def _enclosed(
@@ -213,9 +224,10 @@ async def _enclosed(
     arguments = enclosed(program, [*inner, _limits(settings.limits, True), *command], walls)
     process = None
     try:
-        with theirs:
-            process = await _spawn(arguments, Path("/"), {}, theirs.fileno())
-        listener = await _handed_over(ours)
+        with new_group(settings.limits.processes).kept_on_success() as group:
+            with theirs:
+                process = await _spawn(group.entered(arguments), Path("/"), {}, theirs.fileno())
+            listener = await _handed_over(ours)
     except BaseException as error:
         complaint = ""
         if process is not None:
@@ -229,7 +241,7 @@ async def _enclosed(
         raise EnvironmentFailed(f"the agent's sandbox did not come up: {complaint or error!r}") from error
     finally:
         ours.close()
-    return AgentProcess(process, listener, settings)
+    return AgentProcess(process, listener, settings, group)
 
 
 async def _spawn(
@@ -269,7 +281,8 @@ async def _handed_over(channel: socket.socket) -> socket.socket:
 
 def _limits(limits: HostLimits, shut_in: bool) -> str:
     kernel = {"CORE": 0, "CPU": limits.cpu_seconds, "FSIZE": limits.file, "NOFILE": 4096}
-    return json.dumps(kernel | ({"NPROC": limits.processes} if shut_in else {}))
+    tasks = limit_inside(limits.processes) if shut_in else None
+    return json.dumps(kernel | ({"NPROC": tasks} if tasks else {}))
 
 
 def _program(name: str, settings: AgentSettings) -> str:

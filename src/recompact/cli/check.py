@@ -70,7 +70,7 @@ def _problems(config: Config, notes: list[str], incomplete: bool) -> list[str]:
     from recompact.adaptation.registry import method_in
     from recompact.attribution.determinism import decoding_note
     from recompact.config import unknown_models
-    from recompact.environments.sandbox import describe
+    from recompact.environments.protection import describe
     from recompact.study import compressor_in
 
     problems = list(unknown_models(config))
@@ -163,20 +163,15 @@ async def _suite_problems(config: Config, notes: list[str]) -> list[str]:
 
 def _isolation(config: Config) -> str:
     """Which protection is in force against what an environment does."""
-    from importlib import import_module
+    from recompact.environments.protection import describe, describe_limit
 
     if config.agent.external:
-        unsafe = config.agent.sandbox == "off"
-        shut_in = "the agent runs with your rights" if unsafe else "the agent is shut in by bubblewrap, without network"
-        return f"isolation: {shut_in}"
+        shut_in = config.agent.sandbox != "off"
+        walls = "are shut in by bubblewrap, without network" if shut_in else "run with your rights"
+        return f"isolation: agents {walls}; {describe_limit(shut_in)}"
     if not config.suite.host:
         return "isolation: none, environments run inside this process ([suite] host = true gives each its own)"
-    try:
-        sandbox = import_module("recompact.environments.sandbox")
-    except ModuleNotFoundError:
-        return "isolation: each environment has a process of its own, which runs with your rights"
-    mode, network = getattr(config.suite, "sandbox", "auto"), getattr(config.suite, "network", False)
-    return f"isolation: {sandbox.describe(mode, network)}"
+    return f"isolation: {describe(config.suite.sandbox, config.suite.network)}"
 
 
 async def _play(config: Config, notes: list[str]) -> list[str]:

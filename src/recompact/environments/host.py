@@ -194,7 +194,7 @@ def limit_use(limits: Mapping[str, Any]) -> None:
     except ImportError:  # not a Unix
         return
     wanted = {"CORE": 0, "CPU": limits["cpu_seconds"], "DATA": limits["memory"], "FSIZE": limits["file"]}
-    wanted |= {"NOFILE": limits["files"]} | ({"NPROC": limits["processes"]} if limits["enclosed"] else {})
+    wanted |= {"NOFILE": limits["files"]} | ({"NPROC": limits["tasks"]} if limits["tasks"] else {})
     for name, value in wanted.items():
         with contextlib.suppress(ValueError, OSError, AttributeError):
             kind = getattr(resource, f"RLIMIT_{name}")

@@ -28,7 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from recompact.environments import host
-from recompact.environments.process_tree import children_of, descendants, kill_all, proportional, resident
+from recompact.environments.control_groups import ControlGroup
+from recompact.environments.process_tree import children_of, descendants, kill_all, proportional, resident, stop_tree
+from recompact.environments.protection import limit_inside, new_group
 from recompact.environments.sandbox import HostLimits, SandboxMode, Walls, enclosed, find_bubblewrap, is_private
 from recompact.errors import InputError
 
@@ -75,9 +77,12 @@ def bubblewrap_for(settings: HostSettings) -> str | None:
 class Lodging:
     """The processes of one host and of what was forked from it. The first one is ended with all that it started."""
 
-    def __init__(self, process: subprocess.Popen[bytes], private: Path, status: int | None) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], private: Path, status: int | None, group: ControlGroup
+    ) -> None:
         self.process = process
         self.private = private
+        self._group = group
         self._status = status  # a pipe on which the exit code of a host in a sandbox comes
         self._episodes = 0
         self._holders: set[int] = set()
@@ -116,6 +121,10 @@ class Lodging:
         """A process and what it started, but for holders and what goes on from them."""
         return descendants(pid, without=self._holders - {pid})
 
+    def stop(self, pid: int) -> list[int]:
+        """Stop those, to be killed, so that they start no others meanwhile."""
+        return stop_tree(pid, without=self._holders - {pid})
+
     def exit_code(self) -> int | None:
         """Of the host, once it has ended by itself."""
         if self._status is None:
@@ -129,13 +138,12 @@ class Lodging:
     def kill_host(self, host_pid: int | None) -> None:
         """End the host with all that it started; holders stay, and what goes on from them."""
         if not self.enclosed:
-            pids = self.pids()
+            kill_all(self.stop(self.pid))
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
-            kill_all(pids)
             self.process.wait()
         elif self._holders and host_pid is not None:
-            kill_all(self.below(host_pid))
+            kill_all(self.stop(host_pid))
 
     def _end_if_empty(self) -> None:
         if self._episodes or self._ended:
@@ -153,6 +161,7 @@ class Lodging:
             os.close(first)
         if self._status is not None:
             os.close(self._status)
+        self._group.remove()
         remove_tree(self.private)
 
     def _sweep(self) -> None:
@@ -168,28 +177,31 @@ def lodge(settings: HostSettings, channel: int, log: int, lifeline: int) -> Lodg
     program = bubblewrap_for(settings)
     private = Path(tempfile.mkdtemp(dir=own_directory(os.getpid())))
     try:
-        return _lodge(settings, program, private, channel, log, lifeline)
+        with new_group(settings.limits.processes).kept_on_success() as group:
+            return _lodge(settings, program, private, group, (channel, log, lifeline))
     except BaseException:
         remove_tree(private)
         raise
 
 
 def _lodge(
-    settings: HostSettings, program: str | None, private: Path, channel: int, log: int, lifeline: int
+    settings: HostSettings, program: str | None, private: Path, group: ControlGroup, files: tuple[int, int, int]
 ) -> Lodging:
+    channel, log, lifeline = files
     home, temporary = private / "home", private / "tmp"
     home.mkdir()
     temporary.mkdir()
     directory = settings.directory.resolve()
     python = _python(settings)
-    limits = asdict(settings.limits) | {"files": _FILES, "enclosed": program is not None}
+    tasks = None if program is None else limit_inside(settings.limits.processes)
+    limits = asdict(settings.limits) | {"files": _FILES, "tasks": tasks}
     command = [python, host.__file__, "--suite", settings.spec, "--options", json.dumps(dict(settings.options))]
     command += ["--directory", str(directory), "--parent", str(os.getpid()), "--lifeline", str(lifeline)]
     command += ["--channel", str(channel), "--limits", json.dumps(limits)]
     if program is None:
         variables = host_variables(settings, str(home), str(temporary))
         process = subprocess.Popen(
-            command,
+            group.entered(command),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -198,12 +210,13 @@ def _lodge(
             pass_fds=(channel, lifeline),
             env=variables,
         )
-        return Lodging(process, private, None)
+        return Lodging(process, private, None, group)
     walls = _walls(settings, directory, python, private)
+    shut_in = enclosed(program, [*command, "--stay"], walls)
     status, writing = os.pipe()
     try:
         process = subprocess.Popen(
-            enclosed(program, [*command, "--stay"], walls),
+            group.entered(shut_in),
             stdin=subprocess.DEVNULL,
             stdout=writing,
             stderr=log,
@@ -217,7 +230,7 @@ def _lodge(
         raise
     finally:
         os.close(writing)
-    return Lodging(process, private, status)
+    return Lodging(process, private, status, group)
 
 
 def host_variables(settings: HostSettings, home: str, temporary: str) -> dict[str, str]:

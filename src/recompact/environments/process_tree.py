@@ -54,12 +54,26 @@ def seen_from_outside(top: int, inner: int) -> int | None:
     return None
 
 
+def stop_tree(pid: int, without: Collection[int] = ()) -> list[int]:
+    """Stop a process and all below it but for `without`, to be killed: one that is stopped starts nothing any more, and
+    still leads to its children."""
+    stopped: list[int] = []
+    while new := set(descendants(pid, without)).difference(stopped):
+        signal_all(new, signal.SIGSTOP)
+        stopped += new
+    return stopped
+
+
 def kill_all(pids: Collection[int]) -> None:
+    signal_all(pids, signal.SIGKILL)
+
+
+def signal_all(pids: Collection[int], number: signal.Signals) -> None:
     """Each by a handle that was opened first, so that a number that is used again is not mistaken for it."""
     for pid in pids:
         with contextlib.suppress(OSError):
             handle = os.pidfd_open(pid)
             try:
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                signal.pidfd_send_signal(handle, number)
             finally:
                 os.close(handle)

@@ -99,16 +99,6 @@ def find_bubblewrap() -> tuple[str | None, str]:
     return program, ""
 
 
-def describe(mode: SandboxMode = "auto", network: bool = False) -> str:
-    """Which protection hosts have here, in a line."""
-    program, problem = find_bubblewrap()
-    if mode == "off":
-        return 'hosts are not shut in ([suite] sandbox = "off"): they run with your rights, without your variables'
-    if program is None:
-        return f"hosts are not shut in, they run with your rights, without your variables: {problem}"
-    return f"hosts are shut in by bubblewrap, {'with' if network else 'without'} network"
-
-
 def _arguments(program: str, walls: Walls) -> Iterator[str]:
     yield from _UNSHARED
     if not walls.network:

@@ -1,8 +1,8 @@
 """Shell commands of an agent, shut in: the walls of every sandbox, limits on what they use, and an eye on the whole.
 
 A command sees the system's programs, the directory of its episode and one for temporary files; it has no network and no
-variables of ours, and everything it started ends with it. Limits of the kernel hold for one process; processes, memory
-and disk of all together are watched from outside, and the command is killed when they are too many.
+variables of ours, and everything it started ends with it. Limits of the kernel hold for one process and, where they can
+be had, for how many there are; processes, memory and disk of all together are watched from outside.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recompact.environments.action_error import ActionError
+from recompact.environments.control_groups import ControlGroup
 from recompact.environments.files import size_of
-from recompact.environments.process_tree import descendants, resident
+from recompact.environments.process_tree import descendants, kill_all, resident, stop_tree
+from recompact.environments.protection import limit_inside, new_group, setting
 from recompact.environments.sandbox import Walls, enclosed, find_bubblewrap
 
 TEMPORARY = "tmp"
@@ -85,7 +87,8 @@ class Shell:
             raise ActionError("the shell is not available on this machine")
         temporary = directory.parent / TEMPORARY
         temporary.mkdir(exist_ok=True)
-        limited = _limited(command, self.limits)
+        tasks = None if self.bubblewrap is None else limit_inside(self.limits.processes)
+        limited = _limited(command, self.limits, tasks)
         variables = _VARIABLES | dict(self.variables)
         if self.bubblewrap is None:
             own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(temporary), "TMPDIR": str(temporary)}
@@ -103,14 +106,15 @@ class Shell:
         return _watched(arguments, directory, _VARIABLES, self.limits, sandboxed=True)
 
 
-def _limited(command: str, limits: Limits) -> list[str]:
-    """The command, run by a shell that first gives up what it does not need."""
+def _limited(command: str, limits: Limits, tasks: int | None) -> list[str]:
+    """The command, run by a shell that first gives up what it does not need; `tasks` are all that it may have."""
     given_up = [
         "ulimit -c 0",
         f"ulimit -t {limits.cpu}",
         f"ulimit -d {limits.memory // 1024}",
         f"ulimit -f {limits.file // 512}",
         "ulimit -n 256",
+        *([] if tasks is None else [setting(tasks)]),
     ]
     program = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
     return ["/bin/sh", "-c", f'{{ {"; ".join(given_up)}; }} 2>/dev/null; exec "$0" -c "$1"', program, command]
@@ -121,25 +125,30 @@ def _watched(
 ) -> Outcome:
     output = bytearray()
     reason = ""
-    with _started(arguments, directory, variables, sandboxed) as process, selectors.DefaultSelector() as selector:
+    with (
+        _started(arguments, directory, variables, limits, sandboxed) as (process, group),
+        selectors.DefaultSelector() as selector,
+    ):
         assert process.stdout is not None
         os.set_blocking(process.stdout.fileno(), False)
         selector.register(process.stdout, selectors.EVENT_READ)
-        reason = _follow(process, selector, output, directory.parent, limits)
+        reason = _follow(process, group, selector, output, directory.parent, limits)
     return Outcome(output[: limits.output].decode(errors="replace"), process.returncode, reason)
 
 
 @contextlib.contextmanager
 def _started(
-    arguments: Sequence[str], directory: Path, variables: Mapping[str, str], sandboxed: bool
-) -> Iterator[subprocess.Popen[bytes]]:
-    """The process while it is watched. Afterwards neither it nor anything that it started is alive."""
+    arguments: Sequence[str], directory: Path, variables: Mapping[str, str], limits: Limits, sandboxed: bool
+) -> Iterator[tuple[subprocess.Popen[bytes], ControlGroup]]:
+    """The process while it is watched, and its group. Afterwards neither it nor anything that it started is alive."""
+    group = new_group(limits.processes)
     reader, writer = os.pipe()
     if sandboxed:
         arguments = [arguments[0], "--info-fd", str(writer), *arguments[1:]]
+    arguments = ["nice", "-n", "10", *arguments]  # whoever watches must get its turn
     try:
         process = subprocess.Popen(
-            ["nice", "-n", "10", *arguments],  # whoever watches must get its turn
+            group.entered(arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -150,16 +159,18 @@ def _started(
         )
     except BaseException:
         os.close(reader)
+        group.remove()
         raise
     finally:
         os.close(writer)
     first = _first_inside(reader)
     try:
-        yield process
+        yield process, group
     finally:
         _end(process, first)
         assert process.stdout is not None
         process.stdout.close()
+        group.remove()
 
 
 def _first_inside(reader: int) -> int | None:
@@ -170,12 +181,14 @@ def _first_inside(reader: int) -> int | None:
 
 
 def _end(process: subprocess.Popen[bytes], first: int | None) -> None:
-    """Kill it and wait until all of it is gone. Outside a sandbox the process group has to do."""
+    """Kill it and wait until all of it is gone. Outside a sandbox that is what can be found below it."""
     if first is not None:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(first, signal.SIGKILL)
         select.select([first], [], [], _PATIENCE)  # until the kernel has ended every process inside
         os.close(first)
+    elif process.poll() is None:
+        kill_all(stop_tree(process.pid))
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -183,6 +196,7 @@ def _end(process: subprocess.Popen[bytes], first: int | None) -> None:
 
 def _follow(
     process: subprocess.Popen[bytes],
+    group: ControlGroup,
     selector: selectors.BaseSelector,
     output: bytearray,
     directory: Path,
@@ -206,15 +220,14 @@ def _follow(
         if now > end:
             return f"it took longer than {limits.seconds:g} s"
         if now > look:
-            if reason := _excess(process.pid, directory, limits):
+            if reason := _excess(group.pids() or descendants(process.pid, most=limits.processes), directory, limits):
                 return reason
             after = time.monotonic()
             look = after + max(_POLL, after - now)  # at most half of the time
     return ""
 
 
-def _excess(pid: int, directory: Path, limits: Limits) -> str:
-    processes = descendants(pid, most=limits.processes)
+def _excess(processes: Sequence[int], directory: Path, limits: Limits) -> str:
     if len(processes) > limits.processes:
         return f"it started more than {limits.processes} processes"
     if sum(map(resident, processes)) > limits.memory:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from officebench_support import TREE, Player, needs_bubblewrap, needs_tree, playing
+from processes import limited_only
 
 from recompact.environments.shell import Limits, Shell
 
@@ -59,7 +60,7 @@ def test_too_many_processes_are_stopped_and_leave_nothing(player: Player) -> Non
     assert player.ok("shell.command", command="echo alive").startswith("alive")
 
 
-@pytest.mark.slow  # where root watches on a busy machine, it can grow to thousands of processes before it is noticed
+@limited_only
 def test_a_fork_bomb_is_stopped_and_leaves_nothing(player: Player) -> None:
     mark = f"bomb-{os.getpid()}"
     text = player.refused("shell.command", command=f"{{ bomb() {{ bomb | bomb & }}; bomb; }}; sleep 60; : {mark}")

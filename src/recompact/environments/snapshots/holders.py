@@ -97,6 +97,10 @@ class Lodging(Protocol):
         """A process and what it started, but for holders and what goes on from them."""
         ...
 
+    def stop(self, pid: int) -> list[int]:
+        """Stop those, to be killed, so that they start no others meanwhile."""
+        ...
+
 
 class Holder:
     """One frozen process, as the harness sees it. It lives until it is retired and its last branch has ended."""
@@ -188,7 +192,7 @@ class Branch:
 
     async def end(self) -> int | None:
         code = None
-        pids = self.pids()
+        pids = self.lodging.stop(self.pid)
         self.holder.kill(self._inner)
         try:
             async with asyncio.timeout(_END_PATIENCE):

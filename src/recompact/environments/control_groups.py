@@ -1,0 +1,155 @@
+"""Control groups of Linux: a bound on how many processes a command has at once, which the kernel itself enforces.
+
+For where a limit inside a sandbox is not enforced, as it is not for root. Needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from recompact.environments.process_tree import kill_all
+
+_log = logging.getLogger(__name__)
+
+_MEMBERS = "cgroup.procs"
+_NAME = re.compile(r"recompact-(\d+)-\d+")
+_NUMBERS = itertools.count()
+_ENTER = 'echo 0 > "$0" && exec "$@"'  # 0 is whoever writes it
+_PATIENCE = 10.0  # seconds for the kernel to end what was killed
+_POLL = 0.005
+
+
+@dataclass(frozen=True)
+class ControlGroup:
+    """A group of processes: whatever is started by one that is in it is in it too. Without a place it is none, and
+    commands run as they are."""
+
+    place: Path | None = None
+
+    @staticmethod
+    def new(parent: Path, tasks: int) -> ControlGroup:
+        """A group with room for so many tasks, threads included. Raises OSError where none can be made."""
+        _remove_left_behind(parent, os.getpid())
+        while True:
+            place = parent / f"recompact-{os.getpid()}-{next(_NUMBERS)}"
+            with contextlib.suppress(FileExistsError):  # of a process that had our number before, or elsewhere
+                place.mkdir()
+                break
+        with ControlGroup(place).kept_on_success() as group:
+            (place / "pids.max").write_text(str(tasks))
+        return group
+
+    def entered(self, arguments: Sequence[str]) -> list[str]:
+        """The command line that runs another one in this group."""
+        if self.place is None:
+            return list(arguments)
+        return ["/bin/sh", "-c", _ENTER, str(self.place / _MEMBERS), *arguments]
+
+    def pids(self) -> list[int]:
+        """All processes in it, also those whose parents have ended."""
+        return [] if self.place is None else list(_members(self.place))
+
+    @contextlib.contextmanager
+    def kept_on_success(self) -> Iterator[ControlGroup]:
+        """The group, which is removed where what is done here fails."""
+        try:
+            yield self
+        except BaseException:
+            self.remove()
+            raise
+
+    def remove(self) -> None:
+        """End whatever is still in it, and remove it with the groups that were made inside."""
+        if self.place is None:
+            return
+        end = time.monotonic() + _PATIENCE
+        while True:
+            pids = self.pids()
+            kill_all(pids)  # what they have started meanwhile is seen the next time
+            _remove(self.place)
+            if not self.place.exists():
+                return
+            if time.monotonic() > end:
+                _log.warning("the control group %s is still there: %d processes are in it", self.place, len(pids))
+                return
+            time.sleep(_POLL)
+
+
+def parents_of_groups(
+    membership: Path = Path("/proc/self/cgroup"), mounts: Path = Path("/proc/self/mountinfo")
+) -> Iterator[Path]:
+    """The directories in which groups with a limit may be possible, the nearest to this process first.
+
+    In version 2 a group limits tasks only where the one above it hands the controller down, which a group with
+    processes in it cannot do.
+    """
+    if not membership.exists():
+        return
+    places = dict(_mounted(mounts.read_text()))
+    for line in membership.read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "pids" in controllers.split(",") and "pids" in places:
+            yield _seen(path, *places["pids"])
+        elif not controllers and "" in places:
+            own, top = _seen(path, *places[""]), places[""][0]
+            for place in (own, *own.parents):
+                handed_down = place / "cgroup.subtree_control"
+                if place.is_relative_to(top) and handed_down.is_file() and "pids" in handed_down.read_text().split():
+                    yield place
+
+
+def _mounted(mounts: str) -> Iterator[tuple[str, tuple[Path, str]]]:
+    """Where the hierarchy of the controller `pids` is mounted, and (as "") that of version 2; with what is its root."""
+    for line in mounts.splitlines():
+        head, _, tail = line.partition(" - ")
+        (root, place), (kind, _, options) = head.split()[3:5], tail.split()[:3]
+        if kind == "cgroup2":
+            yield "", (Path(place), root)
+        elif kind == "cgroup" and "pids" in options.split(","):
+            yield "pids", (Path(place), root)
+
+
+def _seen(path: str, place: Path, root: str) -> Path:
+    """A group as the mount at `place` shows it, which shows only what is below `root`."""
+    with contextlib.suppress(ValueError):
+        return place / Path(path).relative_to(root)
+    return place
+
+
+def _members(place: Path) -> Iterator[int]:
+    for inner in _groups_in(place):
+        yield from _members(inner)
+    with contextlib.suppress(OSError):  # it is gone
+        yield from map(int, (place / _MEMBERS).read_text().split())
+
+
+def _remove(place: Path) -> None:
+    """Where it is empty, and what is inside it is."""
+    for inner in _groups_in(place):
+        _remove(inner)
+    with contextlib.suppress(OSError):
+        place.rmdir()
+
+
+def _groups_in(parent: Path) -> list[Path]:
+    with contextlib.suppress(OSError):
+        return [place for place in parent.iterdir() if _NAME.fullmatch(place.name)]
+    return []
+
+
+@cache
+def _remove_left_behind(parent: Path, _pid: int) -> None:
+    """The empty groups of processes that have ended, such as those of a harness that was killed."""
+    for place in _groups_in(parent):
+        name = _NAME.fullmatch(place.name)
+        if name and not Path(f"/proc/{name[1]}").exists():
+            _remove(place)

@@ -1,0 +1,113 @@
+"""Which protection this machine has: whether hosts are shut in, and who limits how many processes a command starts.
+
+A command that doubles itself outruns whoever watches it, so the kernel has to stop it: inside the namespace of a
+sandbox, or in a control group. What works is found out by trying; where nothing does, processes are only watched.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from recompact.environments.control_groups import ControlGroup, parents_of_groups
+from recompact.environments.sandbox import SandboxMode, Walls, enclosed, find_bubblewrap
+
+_OWN_TASKS = 16  # of the sandbox itself, at most
+_ROOM = 16  # tasks in a trial that is to succeed
+_FORK = ("timeout", "5", "true")  # a program that starts another one, and fails at once where it cannot
+_TRIAL = 30  # seconds
+
+
+@dataclass(frozen=True)
+class ProcessLimit:
+    """How the kernel limits processes here: by a limit that is set `inside` a sandbox, or by control groups that are
+    made in the directory `groups`. With neither they are only watched."""
+
+    inside: bool = False
+    groups: Path | None = None
+
+
+@cache
+def process_limit() -> ProcessLimit:
+    """What works on this machine."""
+    program, _ = find_bubblewrap()
+    if program is not None and _holds_inside(program):
+        return ProcessLimit(inside=True)
+    return ProcessLimit(groups=next(filter(_holds_in_groups, parents_of_groups()), None))
+
+
+def most_tasks(processes: int) -> int:
+    """Where the kernel stops a command that may have so many processes: later than whoever watches, so that it is seen
+    and said that there are too many. Threads, which the kernel counts too, need room as well."""
+    return 2 * processes + _OWN_TASKS
+
+
+def limit_inside(processes: int) -> int | None:
+    """What to set as RLIMIT_NPROC in a sandbox; None where it does not hold, or would count what is outside too.
+
+    For root there is no such limit; before Linux 5.14 it counts all processes of a user.
+    """
+    return most_tasks(processes) if process_limit().inside else None
+
+
+def setting(tasks: int) -> str:
+    """The words of a shell that set this limit: not all shells call it the same."""
+    return f"{{ ulimit -u {tasks} || ulimit -p {tasks}; }} 2>/dev/null"
+
+
+def new_group(processes: int) -> ControlGroup:
+    """A control group for a command that may have so many processes, where it is such groups that limit them here."""
+    groups = process_limit().groups
+    return ControlGroup() if groups is None else ControlGroup.new(groups, most_tasks(processes))
+
+
+def describe(mode: SandboxMode = "auto", network: bool = False) -> str:
+    """Which protection hosts have here, in a line."""
+    program, problem = find_bubblewrap()
+    if mode == "off":
+        walls = 'hosts are not shut in ([suite] sandbox = "off"): they run with your rights, without your variables'
+    elif program is None:
+        walls = f"hosts are not shut in, they run with your rights, without your variables: {problem}"
+    else:
+        walls = f"hosts are shut in by bubblewrap, {'with' if network else 'without'} network"
+    return f"{walls}; {describe_limit(shut_in=mode != 'off' and program is not None)}"
+
+
+def describe_limit(shut_in: bool) -> str:
+    """Who limits how many processes are started, in a few words."""
+    limit = process_limit()
+    if limit.groups is not None or (limit.inside and shut_in):
+        return "the kernel limits how many processes they start"
+    return "how many processes they start is watched, but not limited by the kernel"
+
+
+def _holds_inside(program: str) -> bool:
+    def forks(tasks: int) -> bool:
+        command = ["/bin/sh", "-c", f'{setting(tasks)}; exec "$0" "$@"', *_FORK]
+        return _succeeds(enclosed(program, command, Walls("/", variables={"PATH": "/usr/bin:/bin"})))
+
+    return not forks(1) and forks(_ROOM)
+
+
+def _holds_in_groups(parent: Path) -> bool:
+    def forks(tasks: int) -> bool:
+        group = ControlGroup.new(parent, tasks)
+        try:
+            return _succeeds(group.entered(_FORK))
+        finally:
+            group.remove()
+
+    try:
+        return forks(_ROOM) and not forks(1)
+    except OSError:  # this process may not make any
+        return False
+
+
+def _succeeds(command: Sequence[str]) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, timeout=_TRIAL, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
