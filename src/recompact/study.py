@@ -137,6 +137,12 @@ class Study:
         return Agent(calls.bound(self.models[self.config.agent.model], "agent"), self._agent_decoding)
 
     @property
+    def agent_calls(self) -> int | None:
+        """How many calls the agent's model takes at once, where the config says."""
+        settings = self.config.models.get(self.config.agent.model)
+        return settings.concurrency if settings else None
+
+    @property
     def _agent_decoding(self) -> Decoding:
         c = self.config.agent
         return Decoding(c.max_output_tokens, c.temperature, c.top_p, c.reasoning_effort, stop=c.stop)

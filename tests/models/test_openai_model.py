@@ -26,13 +26,13 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required":
 def test_chat_round_trip() -> None:
     reply, seen = asyncio.run(ask(CONVERSATION))
     assert seen.digest == CONVERSATION.digest
-    assert reply == Reply(ANSWER.message, Usage(100, 20, 80, 5, calls=1), "stop", "sim")
+    assert reply == Reply(ANSWER.message, Usage(100, 20, 80, 5, calls=1, cache_reported=100), "stop", "sim")
 
 
 def test_responses_round_trip_has_no_seed_and_no_stop() -> None:
     reply, seen = asyncio.run(ask(CONVERSATION, api="responses"))
     assert seen == replace(CONVERSATION, decoding=replace(CONVERSATION.decoding, seed=None, stop=()))
-    assert reply == Reply(ANSWER.message, Usage(100, 20, 80, 5, calls=1), "stop", "sim")
+    assert reply == Reply(ANSWER.message, Usage(100, 20, 80, 5, calls=1, cache_reported=100), "stop", "sim")
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])

@@ -119,6 +119,7 @@ async def make_further_draws(
         unit_of=lambda draw: _unit(study, purpose, tasks[draw.boundary.unit], boundary(draw.boundary), draw),
         outcome_of=outcome_of,
         concurrency=study.config.run.concurrency,
+        calls=study.agent_calls,
         progress=study.progress,
         finished=finished,
     )

@@ -77,6 +77,7 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
         outcome_of=outcome_of,
         concurrency=study.config.run.concurrency,
         order=_order(rows, chosen),
+        calls=study.agent_calls,
         progress=study.progress,
         finished=finished,
     )

@@ -161,13 +161,21 @@ def _clean(content: Any) -> str:
 
 def _usage(usage: Any, input_name: str, output_name: str) -> Usage:
     usage = usage if isinstance(usage, dict) else {}
+    details = usage.get(f"{input_name}_tokens_details")
+    tokens = count_of(usage, f"{input_name}_tokens")
     return Usage(
-        input=count_of(usage, f"{input_name}_tokens"),
+        input=tokens,
         output=count_of(usage, f"{output_name}_tokens"),
-        cached=count_of(usage.get(f"{input_name}_tokens_details"), "cached_tokens"),
+        cached=count_of(details, "cached_tokens"),
         reasoning=count_of(usage.get(f"{output_name}_tokens_details"), "reasoning_tokens"),
         calls=1,
+        cache_reported=tokens if has_count(details, "cached_tokens") else 0,
     )
+
+
+def has_count(counts: Any, name: str) -> bool:
+    """Whether the server said anything under this name."""
+    return isinstance(counts, dict) and counts.get(name) is not None
 
 
 def count_of(counts: Any, name: str) -> int:

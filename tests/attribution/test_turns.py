@@ -1,0 +1,178 @@
+"""Whose turn it is: nothing is lost, no place stays empty, and a prompt cache has more of what is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+from execution_support import HERE
+from hypothesis import given, settings, strategies as st
+
+from recompact.attribution.agenda import DrawAgenda
+from recompact.attribution.allocation import Allocation
+from recompact.attribution.halving import Halving
+from recompact.attribution.racing import Racing
+from recompact.attribution.turns import Key, Turns, turn
+from recompact.attribution.uniform import Uniform
+from recompact.execution.executor import Unit
+from recompact.execution.scheduler import run_agenda
+from recompact.models.journal import UnitCalls
+from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
+
+PRESSING = st.integers(0, 2)
+CONTEXT = st.integers(0, 5)
+
+
+@given(
+    st.integers(1, 6),
+    st.lists(st.tuples(st.sampled_from(["add", "pop", "end"]), PRESSING, st.integers(-3, 3), CONTEXT), max_size=60),
+)
+@settings(max_examples=200, deadline=None)
+def test_what_is_next_is_the_smallest_turn_of_all_that_waits_and_nothing_is_lost(
+    calls: int, events: list[tuple[str, int, int, int]]
+) -> None:
+    turns: Turns[tuple[Key, int]] = Turns(calls)
+    waiting: list[tuple[Key, int]] = []
+    running: list[int] = []
+    idle: list[int] = []
+    added = popped = 0
+    for number, (event, pressing, length, context) in enumerate(events):
+        if event == "add":
+            place = (pressing, length, number)
+            waiting.append((place, context))
+            turns.add(place, context, (place, context))
+            added += 1
+        elif event == "pop" and waiting:
+            kept = idle[::-1][: max(0, calls - len(running))]
+
+            def key(entry: tuple[Key, int], kept: list[int] = kept) -> Key:
+                place, context = entry
+                idle_for = kept.index(context) if context in kept else None
+                crowded = len(set(running)) >= calls
+                return turn(place, idle_for=idle_for, running=context in running, crowded=crowded)
+
+            expected = min(waiting, key=key)
+            assert turns.pop() == expected
+            turns.begin(expected[1])
+            waiting.remove(expected)
+            running.append(expected[1])
+            idle = [c for c in idle if c != expected[1]]
+            popped += 1
+        elif event == "end" and running:
+            ended = running.pop(length % len(running))
+            turns.end(ended)
+            if ended not in running:
+                idle = [*idle, ended][-calls:]
+        assert len(turns) == len(waiting) == added - popped
+    rest = [turns.pop() for _ in range(len(turns))]
+    assert sorted(rest) == sorted(waiting)
+
+
+def test_what_is_pressing_comes_before_what_is_cached_and_that_before_the_rest() -> None:
+    cached = turn((1, 5), idle_for=0, running=False, crowded=False)
+    assert turn((0, 9), idle_for=None, running=True, crowded=False) < cached
+    assert cached < turn((1, 0), idle_for=1, running=False, crowded=False)
+    fresh, shared = (turn((1, 0), idle_for=None, running=running, crowded=False) for running in (False, True))
+    assert cached < fresh < shared
+    fresh, shared = (turn((1, 0), idle_for=None, running=running, crowded=True) for running in (False, True))
+    assert cached < shared < fresh
+
+
+def boundaries(count: int) -> dict[BoundaryId, Outcomes]:
+    return {BoundaryId(f"collect/task-{n:04d}", 1): Outcomes() for n in range(count)}
+
+
+def outcome(draw: Draw) -> Outcome:
+    chance = Random(str(draw))
+    return Outcome(float(chance.random() < 0.7), chance.randint(1, 9))
+
+
+async def played(
+    allocation: Allocation, count: int, concurrency: int, calls: int | None, seed: int
+) -> tuple[list[Draw], dict[BoundaryId, Outcomes], list[int]]:
+    """The draws in the order in which they began, what came out, and how many of those that were due waited each time a
+    place stayed empty."""
+    started: list[Draw] = []
+    chance = Random(seed)
+    empty: list[int] = []
+
+    def unit(draw: Draw) -> Unit[Outcome]:
+        async def play(unit_calls: UnitCalls) -> Outcome:
+            started.append(draw)
+            for _ in range(chance.randint(0, 7)):
+                await asyncio.sleep(0)
+            return outcome(draw)
+
+        return Unit(str(draw), play, lambda value, seconds: None)
+
+    class Watched(DrawAgenda[Outcome]):
+        def next(self, running: int) -> Unit[Outcome] | None:
+            found = super().next(running)
+            if found is None:
+                begun = {*started, *self._draws.values()}
+                empty.append(sum(draw not in begun for draw in self.allocation.due(self.outcomes)))
+            return found
+
+    agenda = Watched(
+        allocation,
+        boundaries(count),
+        unit,
+        lambda draw, value: value,
+        concurrency,
+        order=lambda boundary, first, outcomes: (first, -len(str(boundary))),
+        calls=calls,
+    )
+    await run_agenda(agenda, HERE, concurrency)
+    return started, agenda.outcomes, empty
+
+
+@given(
+    st.sampled_from([Uniform(1), Uniform(3), Halving(), Racing()]),
+    st.integers(0, 12),
+    st.sampled_from([1, 2, 5, 64]),
+    st.sampled_from([None, 1, 2, 100]),
+    st.integers(0, 99),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_draw_is_made_once_no_place_stays_empty_and_the_result_is_the_same(
+    allocation: Allocation, count: int, concurrency: int, calls: int | None, seed: int
+) -> None:
+    started, outcomes, empty = asyncio.run(played(allocation, count, concurrency, calls, seed))
+    assert not [draw for draw, times in Counter(started).items() if times > 1]
+    assert sum(len(own.pre) + len(own.post) for own in outcomes.values()) == len(started)
+    assert not any(empty)
+    _, one_by_one, _ = asyncio.run(played(allocation, count, 1, 1, 0))
+    assert outcomes == one_by_one
+    assert allocation.retained(outcomes) == allocation.retained(one_by_one)
+
+
+async def test_the_order_is_the_same_every_time() -> None:
+    first, second = [await played(Uniform(3), 12, 5, None, seed=3) for _ in range(2)]
+    assert first == second
+
+
+def contexts(started: list[Draw]) -> list[tuple[Any, ...]]:
+    return [(draw.boundary, draw.arm) for draw in started]
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 8])
+async def test_a_place_goes_on_with_its_context_and_each_is_begun_by_one_draw(concurrency: int) -> None:
+    started, _, _ = await played(Uniform(3), 12, concurrency, None, seed=1)
+    assert len(set(contexts(started[:concurrency]))) == concurrency
+    # As many contexts are under way at a time as there are places: none is left and taken up again later.
+    begun_at: dict[tuple[Any, ...], list[int]] = {}
+    for n, context in enumerate(contexts(started)):
+        begun_at.setdefault(context, []).append(n)
+    waits = [later - earlier for numbers in begun_at.values() for earlier, later in pairwise(numbers)]
+    assert max(waits) <= 3 * concurrency
+
+
+async def test_more_draws_than_the_server_takes_calls_share_their_contexts() -> None:
+    started, _, _ = await played(Uniform(3), 12, 6, 2, seed=1)
+    assert len(set(contexts(started[:6]))) == 2
+    started, _, _ = await played(Uniform(3), 12, 6, 6, seed=1)
+    assert len(set(contexts(started[:6]))) == 6
