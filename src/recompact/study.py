@@ -137,10 +137,11 @@ class Study:
         return Agent(calls.bound(self.models[self.config.agent.model], "agent"), self._agent_decoding)
 
     @property
-    def agent_calls(self) -> int | None:
-        """How many calls the agent's model takes at once, where the config says."""
+    def agent_calls(self) -> int:
+        """How many calls of the agent run at once, at most."""
         settings = self.config.models.get(self.config.agent.model)
-        return settings.concurrency if settings else None
+        concurrency = self.config.run.concurrency
+        return min(settings.concurrency, concurrency) if settings else concurrency
 
     @property
     def _agent_decoding(self) -> Decoding:

@@ -16,12 +16,13 @@ from recompact.attribution.agenda import DrawAgenda
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.halving import Halving
 from recompact.attribution.racing import Racing
-from recompact.attribution.turns import Key, Turns, turn
+from recompact.attribution.turns import Key, Turns, draws_at_once, turn
 from recompact.attribution.uniform import Uniform
 from recompact.execution.executor import Unit
 from recompact.execution.scheduler import run_agenda
 from recompact.models.journal import UnitCalls
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.store.calls import Pace
 
 PRESSING = st.integers(0, 2)
 CONTEXT = st.integers(0, 5)
@@ -176,3 +177,19 @@ async def test_more_draws_than_the_server_takes_calls_share_their_contexts() -> 
     assert len(set(contexts(started[:6]))) == 2
     started, _, _ = await played(Uniform(3), 12, 6, 6, seed=1)
     assert len(set(contexts(started[:6]))) == 6
+
+
+@given(st.integers(1, 64), st.integers(1, 64), st.floats(0, 100), st.floats(0, 100))
+def test_as_many_draws_at_once_as_keep_the_server_busy(concurrency: int, calls: int, call: float, pause: float) -> None:
+    at_once = draws_at_once(concurrency, calls, Pace(call, pause))
+    assert min(calls, concurrency) <= at_once <= concurrency
+    if calls >= concurrency or not call:
+        assert at_once == concurrency
+
+
+@pytest.mark.parametrize(("call", "pause"), [(5.0, 0.01), (5.0, 1.0), (5.0, 5.0), (1.0, 10.0)])
+@pytest.mark.parametrize("calls", [1, 2, 4])
+def test_calls_that_had_to_wait_are_not_taken_for_slow_ones(calls: int, call: float, pause: float) -> None:
+    """Sixteen at once make calls wait for a place; what is measured then leads to the number without the wait."""
+    waiting = max(call, 16 * call / calls - pause)
+    assert draws_at_once(16, calls, Pace(waiting, pause)) == min(16, int(calls * (1 + pause / call) + 0.5))

@@ -8,7 +8,7 @@ import pytest
 
 from recompact.chat import Reply, Usage, assistant
 from recompact.context import Context
-from recompact.store.calls import first_agent_inputs, journaled_calls, tokens_by_phase
+from recompact.store.calls import Pace, first_agent_inputs, journaled_calls, pace_of, tokens_by_phase
 from recompact.store.records import write_trajectory
 from recompact.store.runs import trajectories, trajectory_row
 from recompact.store.store import Store
@@ -55,3 +55,16 @@ def test_a_trajectory_is_found_by_its_unit_in_any_phase(store: Store) -> None:
     assert trajectories(store, phase="replay") == [row]
     with pytest.raises(LookupError, match="no trajectory replay/u"):
         trajectory_row(store, "replay/u")
+
+
+def test_the_pace_is_that_of_collected_trajectories_without_their_compressor(store: Store) -> None:
+    assert pace_of(store, "model") == Pace(0.0, 0.0)
+    trajectory = Trajectory("t", (), (), "finished", Score.of(True), Context(()))
+    for unit, seconds in (("collect/a", 1.0), ("collect/b", 0.5), ("continue/a", 9.0)):
+        phase = unit.split("/")[0]
+        write_trajectory(store, unit, trajectory, phase=phase, run=0, groups={}, seconds=seconds)
+    store.journal("collect/a", 2, "compressor", "other", "00" * 32, Reply(assistant("yes")), 0.2)
+    store.journal("collect/a", 3, "user", "third", "00" * 32, Reply(assistant("yes")), 0.3)
+    pace = pace_of(store, "model")  # four calls of 0.1 s; of 1.5 s, 0.6 s are calls to it or to a compressor
+    assert (round(pace.call, 9), round(pace.pause, 9)) == (0.1, 0.225)
+    assert pace_of(store, "nobody") == Pace(0.0, 0.0)

@@ -15,6 +15,7 @@ from recompact.attribution.agenda import DrawAgenda
 from recompact.attribution.allocation import Allocation, in_turn
 from recompact.attribution.chained import Chained
 from recompact.attribution.continuations import continue_from, recompressed
+from recompact.attribution.turns import draws_at_once
 from recompact.attribution.verify import RunOutcomes, outcome_of
 from recompact.chat import Usage
 from recompact.collection import unit_of as collected_unit
@@ -27,6 +28,7 @@ from recompact.execution.scheduler import run_agenda
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
 from recompact.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
+from recompact.store.calls import pace_of
 from recompact.store.records import read_boundary, read_trajectory, write_trajectory
 from recompact.store.runs import boundary_rows, trajectories
 from recompact.store.store import Store
@@ -113,17 +115,20 @@ async def make_further_draws(
 
     finished = sum(len(own.pre) + len(own.post) for own in outcomes.values())
     study.progress.stage(purpose, None, finished)
+    at_once = draws_at_once(
+        study.config.run.concurrency, study.agent_calls, pace_of(study.store, study.config.agent.model)
+    )
     agenda = DrawAgenda(
         allocation,
         outcomes,
         unit_of=lambda draw: _unit(study, purpose, tasks[draw.boundary.unit], boundary(draw.boundary), draw),
         outcome_of=outcome_of,
-        concurrency=study.config.run.concurrency,
+        concurrency=at_once,
         calls=study.agent_calls,
         progress=study.progress,
         finished=finished,
     )
-    await run_agenda(agenda, study.executor, study.config.run.concurrency, study.progress)
+    await run_agenda(agenda, study.executor, at_once, study.progress)
     return RunOutcomes(agenda.outcomes, agenda.left_out)
 
 

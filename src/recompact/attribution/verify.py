@@ -16,6 +16,7 @@ from recompact.attribution.agenda import DrawAgenda, LeftOut, Order
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.allocation_parser import allocation_of, cap_of
 from recompact.attribution.continuations import continuation_unit, continue_from
+from recompact.attribution.turns import draws_at_once
 from recompact.collection import unit_of
 from recompact.config import VerifyConfig
 from recompact.environments.protocol import EnvironmentFailed, Task
@@ -25,6 +26,7 @@ from recompact.execution.executor import Unit
 from recompact.execution.scheduler import run_agenda
 from recompact.models.journal import UnitCalls
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.store.calls import pace_of
 from recompact.store.records import read_boundary, write_continuation
 from recompact.store.runs import BoundaryRow, ContinuationRow, boundary_rows, continuation_rows, phase_digest
 from recompact.store.store import Store
@@ -70,18 +72,21 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
 
     finished = sum(len(outcomes.pre) + len(outcomes.post) for outcomes in before.outcomes.values())
     study.progress.stage("verify", None, finished)
+    at_once = draws_at_once(
+        study.config.run.concurrency, study.agent_calls, pace_of(study.store, study.config.agent.model)
+    )
     agenda = DrawAgenda(
         chosen,
         dict(before.outcomes),
         unit_of=lambda draw: _unit(study, tasks[draw.boundary.unit], boundary(draw.boundary), draw),
         outcome_of=outcome_of,
-        concurrency=study.config.run.concurrency,
+        concurrency=at_once,
         order=_order(rows, chosen),
         calls=study.agent_calls,
         progress=study.progress,
         finished=finished,
     )
-    await run_agenda(agenda, study.executor, study.config.run.concurrency, study.progress)
+    await run_agenda(agenda, study.executor, at_once, study.progress)
     if allocation is None:
         study.store.set_metadata(replace(study.store.metadata, verified=asdict(study.config.verify)))
     retained = tuple(chosen.retained(agenda.outcomes))

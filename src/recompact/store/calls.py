@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from recompact.chat import Usage
 from recompact.store.store import USAGE, Store
 
@@ -49,3 +51,30 @@ def usage_by_unit(store: Store) -> dict[str, Usage]:
 def tokens_by_unit(store: Store) -> dict[str, int]:
     """Tokens of the journaled calls of each unit."""
     return {unit: usage.total for unit, usage in usage_by_unit(store).items()}
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds that a call to a model took on average, and those from its reply to the next call of the same unit."""
+
+    call: float
+    pause: float
+
+
+def pace_of(store: Store, configured: str) -> Pace:
+    """The pace of the collected trajectories by this model. What other models took is part of the pause, except for
+    compressors, whom continuations do not ask. All is 0 where nothing was collected with it."""
+    rows = store._rows(
+        "SELECT coalesce(sum(CASE WHEN configured = ?1 THEN 1 END), 0) AS calls,"
+        " coalesce(sum(CASE WHEN configured = ?1 THEN seconds END), 0) AS asking,"
+        " coalesce(sum(CASE WHEN configured = ?1 OR role = 'compressor' THEN seconds END), 0) AS apart"
+        " FROM calls WHERE unit IN (SELECT unit FROM trajectories WHERE phase = 'collect')",
+        (configured,),
+    )
+    calls, asking, apart = rows[0]["calls"], rows[0]["asking"], rows[0]["apart"]
+    playing = store._rows(
+        "SELECT coalesce(sum(seconds), 0) AS seconds FROM units"
+        " WHERE name IN (SELECT unit FROM trajectories WHERE phase = 'collect')"
+    )[0]["seconds"]
+    # A unit that was resumed took less than its calls, some of which came from the journal.
+    return Pace(asking / calls, max(0.0, playing - apart) / calls) if calls else Pace(0.0, 0.0)
