@@ -36,6 +36,7 @@ from unittest import mock
 from recompact.attribution.agenda import DrawAgenda
 from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.cached_input import cached_input, share_text
+from recompact.attribution.turns import draws_at_once
 from recompact.attribution.verify import outcomes_in, verify
 from recompact.chat import Reply, Request, Usage, canonical
 from recompact.collection import collect
@@ -78,14 +79,14 @@ concurrency = {calls}
 [agent]
 model = "local"
 temperature = 0.7
-max_output_tokens = 96
+max_output_tokens = 64
 [compressor]
 model = "local"
-budget = 700
-max_output_tokens = 250
+budget = 450
+max_output_tokens = 150
 temperature = 0
 [run]
-step_limit = 8
+step_limit = 6
 concurrency = {concurrency}
 """
 
@@ -232,17 +233,16 @@ ORDERS = ("as due", "side by side", "by context")
 
 
 @contextmanager
-def ordered(order: str, simulated: bool) -> Iterator[None]:
+def ordered(order: str, concurrency: int, places: int) -> Iterator[None]:
     """While this lasts, draws begin in this order. Where every draw has a context of its own, none is preferred."""
 
     def apart(draw: Draw) -> Hashable:
         return draw
 
     with ExitStack() as stack:
-        if simulated:  # on whose clock nothing but replies takes time
-            stack.enter_context(mock.patch("recompact.attribution.verify.pace_of", return_value=Pace(1.0, 0.0)))
+        at_once = places if order == "by context" else concurrency
+        stack.enter_context(mock.patch("recompact.attribution.verify.places", return_value=at_once))
         if order != "by context":
-            stack.enter_context(mock.patch("recompact.attribution.verify.draws_at_once", lambda all, *_: all))
             stack.enter_context(mock.patch("recompact.attribution.agenda.context_of", apart))
         if order == "as due":
             stack.enter_context(mock.patch("recompact.attribution.verify.DrawAgenda", AsDue))
@@ -309,8 +309,10 @@ SETTINGS = tuple(
 def measure(path: Path, config: Config, setting: Setting, order: str, simulated: bool) -> dict[str, Any]:
     copy = path.with_suffix(".copy.db")
     copy.write_bytes(path.read_bytes())
+    # Nothing but replies takes time on the simulated clock; a real one is sent as many calls as draws run.
+    places = draws_at_once(setting.concurrency, setting.calls, Pace(1.0, 0.0))
     with (
-        ordered(order, simulated),
+        ordered(order, setting.concurrency, places),
         mock.patch("recompact.study.Study.agent_calls", setting.calls),
         asyncio.Runner(loop_factory=SimulatedClock if simulated else None) as runner,
     ):
@@ -325,7 +327,7 @@ def measure(path: Path, config: Config, setting: Setting, order: str, simulated:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--tasks", type=int, help="how many tasks are collected (default: 30, or 3 of a real server)")
+    parser.add_argument("--tasks", type=int, help="how many tasks are collected (default: 4, or 2 of a real server)")
     parser.add_argument("--url", help="a real server, OpenAI-compatible; /v1 included")
     parser.add_argument("--id", default="0.5b", help="its model (default: %(default)s)")
     parser.add_argument("--draws", type=int, default=3, help="in each arm, of a real server (default: %(default)s)")
@@ -360,7 +362,7 @@ def main() -> None:
 def config_of(args: argparse.Namespace, concurrency: int) -> Config:
     values = {"concurrency": concurrency, "calls": concurrency, "url": args.url, "id": args.id}
     text = LOCAL if args.url else SIMULATED
-    return parse_config(text.format(tasks=args.tasks or (3 if args.url else 30), **values), Path("prompt_cache.toml"))
+    return parse_config(text.format(tasks=args.tasks or (2 if args.url else 4), **values), Path("prompt_cache.toml"))
 
 
 def show(figures: dict[str, Any], first: bool) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,11 +20,18 @@ from recompact.attribution.halving import Halving
 from recompact.attribution.racing import Racing
 from recompact.attribution.turns import Key, Turns, draws_at_once, turn
 from recompact.attribution.uniform import Uniform
+from recompact.attribution.verify import places
+from recompact.chat import Reply, assistant
+from recompact.config import parse_config
+from recompact.context import Context
 from recompact.execution.executor import Unit
 from recompact.execution.scheduler import run_agenda
 from recompact.models.journal import UnitCalls
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
 from recompact.store.calls import Pace
+from recompact.store.records import write_trajectory
+from recompact.store.store import Store
+from recompact.trajectory import Score, Trajectory
 
 PRESSING = st.integers(0, 2)
 CONTEXT = st.integers(0, 5)
@@ -193,3 +202,21 @@ def test_calls_that_had_to_wait_are_not_taken_for_slow_ones(calls: int, call: fl
     """Sixteen at once make calls wait for a place; what is measured then leads to the number without the wait."""
     waiting = max(call, 16 * call / calls - pause)
     assert draws_at_once(16, calls, Pace(waiting, pause)) == min(16, int(calls * (1 + pause / call) + 0.5))
+
+
+@pytest.mark.parametrize(
+    ("address", "calls", "expected"),
+    [("http://127.0.0.1:9/v1", 1, 1), ("http://127.0.0.1:9/v1", 16, 8), ("https://models.example/v1", 1, 8)],
+)
+def test_a_server_on_this_machine_gets_no_more_draws_than_keep_it_busy(
+    tmp_path: Path, address: str, calls: int, expected: int
+) -> None:
+    models = f'[models.m]\nid = "m"\nbase_url = "{address}"\nconcurrency = {calls}\n'
+    config = parse_config(f'{models}[agent]\nmodel = "m"\n[run]\nconcurrency = 8\n', tmp_path / "c.toml")
+    with Store.open(tmp_path / "run.db") as store:
+        study: Any = SimpleNamespace(config=config, store=store, agent_calls=min(calls, 8))
+        assert places(study) == 8  # nothing is known of its pace
+        trajectory = Trajectory("t", (), (), "finished", Score.of(True), Context(()))
+        write_trajectory(store, "collect/t", trajectory, phase="collect", run=0, groups={}, seconds=1.0)
+        store.journal("collect/t", 0, "agent", "m", "00" * 32, Reply(assistant("yes")), 0.99)
+        assert places(study) == expected

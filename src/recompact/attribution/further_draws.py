@@ -15,8 +15,7 @@ from recompact.attribution.agenda import DrawAgenda
 from recompact.attribution.allocation import Allocation, in_turn
 from recompact.attribution.chained import Chained
 from recompact.attribution.continuations import continue_from, recompressed
-from recompact.attribution.turns import draws_at_once
-from recompact.attribution.verify import RunOutcomes, outcome_of
+from recompact.attribution.verify import RunOutcomes, outcome_of, places
 from recompact.chat import Usage
 from recompact.collection import unit_of as collected_unit
 from recompact.compressors.protocol import CompactionFailed
@@ -28,7 +27,6 @@ from recompact.execution.scheduler import run_agenda
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
 from recompact.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
-from recompact.store.calls import pace_of
 from recompact.store.records import read_boundary, read_trajectory, write_trajectory
 from recompact.store.runs import boundary_rows, trajectories
 from recompact.store.store import Store
@@ -115,9 +113,7 @@ async def make_further_draws(
 
     finished = sum(len(own.pre) + len(own.post) for own in outcomes.values())
     study.progress.stage(purpose, None, finished)
-    at_once = draws_at_once(
-        study.config.run.concurrency, study.agent_calls, pace_of(study.store, study.config.agent.model)
-    )
+    at_once = places(study)
     agenda = DrawAgenda(
         allocation,
         outcomes,

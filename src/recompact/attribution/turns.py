@@ -47,7 +47,7 @@ def draws_at_once(concurrency: int, calls: int, pace: Pace) -> int:
         return concurrency
     # Calls that waited for a place seemed to take longer. With all places in use, one comes back every call / calls.
     call = min(pace.call, calls * (pace.call + pace.pause) / concurrency)
-    return min(concurrency, max(calls, math.floor(calls * (1 + pace.pause / call) + 0.5)))
+    return max(calls, math.floor(min(concurrency, calls * (1 + pace.pause / call)) + 0.5))
 
 
 @dataclass

@@ -72,9 +72,7 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
 
     finished = sum(len(outcomes.pre) + len(outcomes.post) for outcomes in before.outcomes.values())
     study.progress.stage("verify", None, finished)
-    at_once = draws_at_once(
-        study.config.run.concurrency, study.agent_calls, pace_of(study.store, study.config.agent.model)
-    )
+    at_once = places(study)
     agenda = DrawAgenda(
         chosen,
         dict(before.outcomes),
@@ -91,6 +89,16 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
         study.store.set_metadata(replace(study.store.metadata, verified=asdict(study.config.verify)))
     retained = tuple(chosen.retained(agenda.outcomes))
     return Verification(agenda.outcomes, {**before.left_out, **agenda.left_out}, retained)
+
+
+def places(study: Study) -> int:
+    """How many draws run at once: as many as the config says, but at a server on this machine, which keeps few prompts,
+    no more than keep it busy."""
+    concurrency, model = study.config.run.concurrency, study.config.agent.model
+    settings = study.config.models.get(model)
+    if settings is None or not settings.loopback:
+        return concurrency
+    return draws_at_once(concurrency, study.agent_calls, pace_of(study.store, model))
 
 
 def _order(rows: Mapping[BoundaryId, BoundaryRow], allocation: Allocation) -> Order:

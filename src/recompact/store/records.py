@@ -104,8 +104,7 @@ def _reading(store: Store, what: str) -> Iterator[None]:
 def read_trajectory(store: Store, unit: str) -> Trajectory:
     data = store.result(unit)
     with _reading(store, unit):
-        trajectory = _trajectory(store, data)
-        return replace(trajectory, usage={**trajectory.usage, **_recorded_usage(store, unit)})
+        return _with_recorded_usage(store, unit, _trajectory(store, data))
 
 
 def _trajectory(store: Store, data: Mapping[str, Any]) -> Trajectory:
@@ -142,7 +141,7 @@ def stream_trajectory(store: Store, unit: str) -> tuple[Trajectory, Iterator[Tur
             if number < len(data["turns"]):
                 yield _turn(_messages(store), data["turns"][number])
 
-    return _trajectory(store, head), parts()
+    return _with_recorded_usage(store, unit, _trajectory(store, head)), parts()
 
 
 def read_boundary(store: Store, unit: str, index: int) -> Boundary:
@@ -174,13 +173,14 @@ def _usage_document(usage: Mapping[str, Usage]) -> dict[str, list[int]]:
     return {role: usage[role].to_json() for role in sorted(usage)}
 
 
-def _recorded_usage(store: Store, unit: str) -> dict[str, Usage]:
-    """The usage of a trajectory or continuation with what was cached, which its document leaves out."""
+def _with_recorded_usage(store: Store, unit: str, trajectory: Trajectory) -> Trajectory:
+    """With what was cached, which the document leaves out and the row beside it has."""
     rows = store._rows(
         "SELECT usage FROM trajectories WHERE unit = ?1 UNION ALL SELECT usage FROM continuations WHERE name = ?1",
         (unit,),
     )
-    return {role: Usage(*counts) for role, counts in json.loads(rows[0]["usage"]).items()} if rows else {}
+    usage = {role: Usage(*counts) for row in rows for role, counts in json.loads(row["usage"]).items()}
+    return replace(trajectory, usage={**trajectory.usage, **usage})
 
 
 _Messages = Callable[[str], Message]
