@@ -13,7 +13,7 @@ import pytest
 import recompact
 
 # What goes on while something is played, kept nowhere.
-STATE = ("_Course", "_State", "Bridge", "DrawAgenda", "Notices", "Search")
+STATE = ("_Course", "_State", "Bridge", "DrawAgenda", "Notices", "Search", "Turns")
 PACKAGES = ("attribution", "adaptation", "compressors", "evaluation", "template")
 
 

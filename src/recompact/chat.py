@@ -174,6 +174,8 @@ class Usage:
     """Tokens of one or more calls, as the provider counted them. `cached` is part of `input`.
 
     `estimated` is for how many of the calls our own count stands in for one that the provider did not give.
+    `cache_reported` is the input of the calls for which the provider said how much was cached: nothing cached and
+    nothing said are two things.
     """
 
     input: int = 0
@@ -182,6 +184,7 @@ class Usage:
     reasoning: int = 0
     calls: int = 0
     estimated: int = 0
+    cache_reported: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -191,14 +194,23 @@ class Usage:
             self.reasoning + other.reasoning,
             self.calls + other.calls,
             self.estimated + other.estimated,
+            self.cache_reported + other.cache_reported,
         )
 
     @property
     def total(self) -> int:
         return self.input + self.output
 
+    @property
+    def cached_share(self) -> float | None:
+        """The share of the input that was cached, or None where no provider said."""
+        return self.cached / self.cache_reported if self.cache_reported else None
+
     def to_json(self) -> list[int]:
+        """The counts in order, without the last ones where those are 0."""
         counts = [self.input, self.output, self.cached, self.reasoning, self.calls]
+        if self.cache_reported:
+            return [*counts, self.estimated, self.cache_reported]
         return [*counts, self.estimated] if self.estimated else counts
 
 

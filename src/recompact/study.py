@@ -138,6 +138,13 @@ class Study:
         return Agent(calls.bound(self.models[self.config.agent.model], "agent"), self._agent_decoding)
 
     @property
+    def agent_calls(self) -> int:
+        """How many calls of the agent run at once, at most."""
+        settings = self.config.models.get(self.config.agent.model)
+        concurrency = self.config.run.concurrency
+        return min(settings.concurrency, concurrency) if settings else concurrency
+
+    @property
     def _agent_decoding(self) -> Decoding:
         c = self.config.agent
         return Decoding(c.max_output_tokens, c.temperature, c.top_p, c.reasoning_effort, stop=c.stop)

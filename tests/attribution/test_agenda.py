@@ -18,7 +18,7 @@ from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform
 from recompact.execution.executor import Unit
 from recompact.execution.scheduler import Unfinished, run_agenda
-from recompact.models.failures import AuthenticationFailed, Overloaded
+from recompact.models.failures import AuthenticationFailed, MalformedReply, Overloaded
 from recompact.models.journal import UnitCalls
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
 from recompact.progress import SILENT, Progress
@@ -92,9 +92,9 @@ async def test_the_result_does_not_depend_on_concurrency_or_order(allocation: Al
     assert not allocation.due(found[0].outcomes)
 
 
-async def test_draws_of_one_boundary_begin_side_by_side() -> None:
+async def test_one_place_finishes_an_arm_before_it_turns_to_another() -> None:
     started: list[Draw] = []
-    await drawn(Uniform(3), 30, 4, started=started)
+    await drawn(Uniform(3), 30, 1, started=started)
     for n in range(0, len(started), 6):
         assert len({draw.boundary for draw in started[n : n + 6]}) == 1
         assert [draw.arm for draw in started[n : n + 6]] == ["PRE"] * 3 + ["POST"] * 3
@@ -103,6 +103,21 @@ async def test_draws_of_one_boundary_begin_side_by_side() -> None:
         await drawn(Halving(), 30, 4, seed, started, order=lambda boundary, first, outcomes: (first,))
         for pre, post in zip(started[:60:2], started[1:60:2], strict=True):
             assert (pre.boundary, pre.arm, post.arm) == (post.boundary, "PRE", "POST")
+
+
+async def test_a_draw_that_fails_leaves_its_context_to_others() -> None:
+    """Contexts of failed draws do not stay in use: the place goes on with the same arm."""
+    started: list[Draw] = []
+
+    async def fails_at_first(wanted: Draw) -> Outcome:
+        started.append(wanted)
+        if wanted.number == 0:
+            raise MalformedReply("odd")
+        return outcome(wanted)
+
+    with pytest.raises(Unfinished):
+        await finished(agenda_of(Uniform(3), 10, fails_at_first, 1))
+    assert [draw.number for draw in started] == [0, 1, 2] * 20
 
 
 async def test_no_round_waits_for_the_end_of_the_round_before() -> None:

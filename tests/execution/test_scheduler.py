@@ -144,6 +144,8 @@ async def test_an_agenda_is_asked_again_whenever_something_came_back() -> None:
             if len(unit.name) < 4:
                 self.waiting += [f"{unit.name}l", f"{unit.name}r"]
 
+        def fail(self, unit: Unit[str]) -> None: ...
+
     async with asyncio.timeout(5):
         await run_agenda(Tree(), HERE, 3)
     assert len(board.recorded) == len(set(board.recorded)) == 1 + 2 + 4 + 8

@@ -41,7 +41,7 @@ def test_round_trip() -> None:
     assert reply.message == replace(
         ANSWER.message, calls=(replace(ANSWER.message.calls[0], arguments='{"answer": "42"}'),)
     )
-    assert (reply.usage, reply.finish, reply.model) == (Usage(100, 20, 80, 0, 1), "stop", "sim")
+    assert (reply.usage, reply.finish, reply.model) == (Usage(100, 20, 80, 0, 1, 0, 100), "stop", "sim")
 
 
 def test_a_schema_is_a_call_that_must_be_made() -> None:
@@ -76,7 +76,7 @@ def test_the_end_of_system_prompt_and_request_are_marked_for_the_cache() -> None
 def test_thinking_stays_with_its_turn_through_the_door() -> None:
     data = {"content": [THINKING, {"type": "tool_use", "id": "t1", "name": "finish", "input": {}}], "usage": USAGE}
     reply = shaped(read_messages(data, 1), HELLO)
-    assert reply.usage == Usage(100, 20, 85, 0, 1)
+    assert reply.usage == Usage(100, 20, 85, 0, 1, 0, 100)
     kept = Message.from_json(json.loads(reply.message.text))
     request = Request((user("x"), kept, Message("tool", "ok", (), "t1")), (CALL_API,))
     turns = messages_body(ENDPOINT, request)["messages"]

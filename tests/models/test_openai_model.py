@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from models_support import ANSWER, CALL_API, CONVERSATION, HELLO, Scripted, ask, client, says
 
-from recompact.chat import Decoding, Message, Reply, Request, ToolCall, Usage, assistant, user
+from recompact.chat import Decoding, Message, Reply, Request, ToolCall, Usage, assistant, system, user
 from recompact.embedded.simulation.server import serve
 from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint
@@ -26,13 +26,13 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required":
 def test_chat_round_trip() -> None:
     reply, seen = asyncio.run(ask(CONVERSATION))
     assert seen.digest == CONVERSATION.digest
-    assert reply == Reply(ANSWER.message, Usage(100, 20, 80, 5, calls=1), "stop", "sim")
+    assert reply == Reply(ANSWER.message, Usage(100, 20, 80, 5, calls=1, cache_reported=100), "stop", "sim")
 
 
 def test_responses_round_trip_has_no_seed_and_no_stop() -> None:
     reply, seen = asyncio.run(ask(CONVERSATION, api="responses"))
     assert seen == replace(CONVERSATION, decoding=replace(CONVERSATION.decoding, seed=None, stop=()))
-    assert reply == Reply(ANSWER.message, Usage(100, 20, 80, 5, calls=1), "stop", "sim")
+    assert reply == Reply(ANSWER.message, Usage(100, 20, 80, 5, calls=1, cache_reported=100), "stop", "sim")
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
@@ -101,6 +101,22 @@ def test_chat_body() -> None:
     assert chat_body(Endpoint("m", "http://127.0.0.1:1/v1"), CONVERSATION)["max_tokens"] == 64
     forced = Endpoint("m", "http://127.0.0.1:1/v1", max_tokens_field="max_completion_tokens")
     assert chat_body(forced, CONVERSATION)["max_completion_tokens"] == 64
+
+
+def test_calls_about_one_task_have_a_key_of_their_own_at_openai_itself() -> None:
+    def key(*messages: Message, **endpoint: Any) -> Any:
+        where = Endpoint("m", **endpoint)
+        bodies = [body(where, Request(messages)) for body in (chat_body, responses_body)]
+        assert bodies[0].get("prompt_cache_key") == bodies[1].get("prompt_cache_key")
+        return bodies[0].get("prompt_cache_key")
+
+    task = (system("You are an agent."), user("Pay the bill."))
+    assert key(*task) == key(*task, assistant("I will."), user("Go on.")) != key(task[0], user("Call Ann."))
+    assert len(key(*task)) == len(key(*task[:1])) == 32
+    assert (
+        key(*task, base_url="http://127.0.0.1:1/v1") is key(*task, base_url="https://openai.com.example.net/v1") is None
+    )
+    assert key(*task, extra_body={"prompt_cache_key": "mine"}) == "mine"
 
 
 def test_responses_body() -> None:

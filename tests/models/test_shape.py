@@ -243,7 +243,13 @@ OWN = request_tokens(HELLO, COUNT)
 @pytest.mark.parametrize(
     ("given_usage", "expected"),
     [
-        (Usage(30, 10, 5, 2, 1), Usage(30, 10, 5, 2, 1)),
+        (Usage(30, 10, 5, 2, 1), Usage(30, 10, 5, 2, 1, 0, 30)),
+        (Usage(30, 10, 0, 2, 1), Usage(30, 10, 0, 2, 1)),  # nothing said of a cache
+        (Usage(30, 10, 0, 2, 1, 0, 30), Usage(30, 10, 0, 2, 1, 0, 30)),  # nothing cached, and that was said
+        (Usage(30, 10, 5, 2, 1, 0, 7), Usage(30, 10, 5, 2, 1, 0, 30)),  # of part of a call nobody can say it
+        (Usage(30, 10, 5, 2, 1, 0, -7), Usage(30, 10, 5, 2, 1, 0, 30)),
+        (Usage(30, 10, 0, 2, 1, 0, "x"), Usage(30, 10, 0, 2, 1)),  # type: ignore[arg-type]
+        (Usage(-30, 10, 0, 0, 1, 0, -30), Usage(OWN, 10, 0, 0, 1, 1)),
         (Usage(), Usage(OWN, 6, 0, 0, 1, 1)),  # absent
         (Usage(-30, 10, 0, 0, 1), Usage(OWN, 10, 0, 0, 1, 1)),
         (Usage(30, -1, 0, 0, 1), Usage(30, 6, 0, 0, 1, 1)),
@@ -259,7 +265,7 @@ def test_usage_that_cannot_be_is_replaced_by_our_own_count_and_marked(given_usag
     reply = shaped(Reply(assistant("Good day"), given_usage), HELLO, COUNT)
     assert reply.usage == expected
     assert reply.usage.to_json() == [*expected.to_json()]
-    assert len(reply.usage.to_json()) == 5 + bool(expected.estimated)
+    assert len(reply.usage.to_json()) == (7 if expected.cache_reported else 5 + bool(expected.estimated))
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])

@@ -8,9 +8,9 @@ import pytest
 
 from recompact.chat import Reply, Usage, assistant
 from recompact.context import Context
-from recompact.store.calls import first_agent_inputs, journaled_calls, tokens_by_phase
-from recompact.store.records import write_trajectory
-from recompact.store.runs import trajectories, trajectory_row
+from recompact.store.calls import Pace, first_agent_inputs, journaled_calls, pace_of, tokens_by_phase
+from recompact.store.records import read_trajectory, write_continuation, write_trajectory
+from recompact.store.runs import continuation_rows, trajectories, trajectory_row
 from recompact.store.store import Store
 from recompact.trajectory import Score, Trajectory
 
@@ -55,3 +55,31 @@ def test_a_trajectory_is_found_by_its_unit_in_any_phase(store: Store) -> None:
     assert trajectories(store, phase="replay") == [row]
     with pytest.raises(LookupError, match="no trajectory replay/u"):
         trajectory_row(store, "replay/u")
+
+
+def test_the_pace_is_that_of_collected_trajectories_without_their_compressor(store: Store) -> None:
+    assert pace_of(store, "model") == Pace(0.0, 0.0)
+    trajectory = Trajectory("t", (), (), "finished", Score.of(True), Context(()))
+    for unit, seconds in (("collect/a", 1.0), ("collect/b", 0.5), ("continue/a", 9.0)):
+        phase = unit.split("/")[0]
+        write_trajectory(store, unit, trajectory, phase=phase, run=0, groups={}, seconds=seconds)
+    store.journal("collect/a", 2, "compressor", "other", "00" * 32, Reply(assistant("yes")), 0.2)
+    store.journal("collect/a", 3, "user", "third", "00" * 32, Reply(assistant("yes")), 0.3)
+    pace = pace_of(store, "model")  # four calls of 0.1 s; of 1.5 s, 0.6 s are calls to it or to a compressor
+    assert (round(pace.call, 9), round(pace.pause, 9)) == (0.1, 0.225)
+    assert pace_of(store, "nobody") == Pace(0.0, 0.0)
+
+
+def test_what_was_cached_is_read_again_but_no_part_of_the_digest(tmp_path: Path) -> None:
+    """Another order of work finds other things in a server's cache; what came out is the same."""
+    digests = set()
+    for cached, reported in ((0, 0), (0, 90), (60, 90)):
+        usage = {"agent": Usage(90, 9, cached, 1, 1, 0, reported)}
+        trajectory = Trajectory("t", (), (), "finished", Score.of(True), Context(()), usage)
+        with Store.open(tmp_path / f"{cached}-{reported}.db") as store:
+            write_trajectory(store, "collect/t", trajectory, phase="collect", run=0, groups={}, seconds=0.1)
+            write_continuation(store, "continue/t/1/PRE/0", "collect/t", 1, "PRE", 0, trajectory, seconds=0.1)
+            assert read_trajectory(store, "collect/t") == read_trajectory(store, "continue/t/1/PRE/0") == trajectory
+            assert trajectories(store)[0].usage == continuation_rows(store)[0].usage == usage
+            digests.add(store.digest())
+    assert len(digests) == 1

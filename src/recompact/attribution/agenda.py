@@ -5,13 +5,13 @@ There is no barrier between rounds: a draw begins as soon as the allocation is c
 
 from __future__ import annotations
 
-import heapq
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from recompact.attribution.allocation import Allocation
+from recompact.attribution.turns import Turns
 from recompact.execution.executor import Unit
 from recompact.outcome import ARMS, BoundaryId, Draw, Outcome, Outcomes
 from recompact.progress import SILENT, Progress
@@ -20,7 +20,12 @@ RESPITE = 50  # times as long as asking took, before it is asked again without n
 
 Order = Callable[[BoundaryId, int, Outcomes], tuple[float, ...]]
 """The place of a boundary's draws among all that wait, the smallest first, from the lowest number among them and from
-the outcomes of the boundary."""
+the outcomes of the boundary. Its first number counts more than what a prompt cache saves, the others less."""
+
+
+def context_of(draw: Draw) -> Hashable:
+    """What draws have in common that begin with the same context."""
+    return draw.boundary, draw.arm
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,9 @@ T = TypeVar("T")
 class DrawAgenda(Generic[T]):
     """The agenda of a verification: outcomes so far, and the draws that wait for a place.
 
-    `outcome_of` reads the outcome of a draw off the value that its unit gave. `order` says what to begin first; what
-    comes out depends neither on it nor on the concurrency.
+    `outcome_of` reads the outcome of a draw off the value that its unit gave. `order` says what to begin first, and
+    `calls` how many calls the server of the agent takes at once, which decides what its prompt cache is likely to have
+    (see `turns`); what comes out depends neither on them nor on the concurrency.
     """
 
     allocation: Allocation
@@ -47,23 +53,28 @@ class DrawAgenda(Generic[T]):
     outcome_of: Callable[[Draw, T], Outcome | LeftOut]
     concurrency: int
     order: Order = lambda boundary, first, outcomes: ()
+    calls: int | None = None  # None: as many as draws run at once
     progress: Progress = SILENT
     finished: int = 0  # draws that the run has
     left_out: dict[BoundaryId, str] = field(default_factory=dict)
-    _waiting: list[tuple[tuple[float, ...], BoundaryId, int, int, Draw]] = field(default_factory=list)
+    _waiting: Turns[Draw] = field(init=False)
     _draws: dict[str, Draw] = field(default_factory=dict)  # by the name of the unit
     _asked: set[Draw] = field(default_factory=set)
     _changed: bool = True
     _asked_at: float = 0.0
     _answered_at: float = 0.0
 
+    def __post_init__(self) -> None:
+        self._waiting = Turns(min(self.calls or self.concurrency, self.concurrency))
+
     def next(self, running: int) -> Unit[T] | None:
         if self._wants_to_ask:
             self._ask()
             self.progress.expect(self.finished + len(self._waiting) + running)
         while self._waiting:
-            draw = heapq.heappop(self._waiting)[-1]
+            draw = self._waiting.pop()
             if draw.boundary in self.outcomes:  # it may have been left out meanwhile
+                self._waiting.begin(context_of(draw))
                 unit = self.unit_of(draw)
                 self._draws[unit.name] = draw
                 return unit
@@ -71,6 +82,7 @@ class DrawAgenda(Generic[T]):
 
     def take(self, unit: Unit[T], value: T) -> None:
         draw = self._draws.pop(unit.name)
+        self._waiting.end(context_of(draw))
         self.finished += 1
         self._changed = True
         outcome = self.outcome_of(draw, value)
@@ -80,6 +92,9 @@ class DrawAgenda(Generic[T]):
         elif draw.boundary in self.outcomes:
             self.outcomes[draw.boundary] = with_outcome(self.outcomes[draw.boundary], draw, outcome)
 
+    def fail(self, unit: Unit[T]) -> None:
+        self._waiting.end(context_of(self._draws.pop(unit.name)))
+
     @property
     def _wants_to_ask(self) -> bool:
         """Whenever places might stay empty. Otherwise so that what is most pressing is known soon, yet little time goes
@@ -88,11 +103,7 @@ class DrawAgenda(Generic[T]):
         return self._changed and (len(self._waiting) < self.concurrency or rested)
 
     def _ask(self) -> None:
-        """Take in what has become due.
-
-        The draws of one boundary and arm that fall due together stand side by side, and its arms too, whatever their
-        order among others: a server's prompt cache then still has what they share.
-        """
+        """Take in what has become due. What is equally pressing goes by boundary, arm and number."""
         self._changed = False
         self._asked_at = time.monotonic()
         new = [draw for draw in self.allocation.due(self.outcomes) if draw not in self._asked]
@@ -101,8 +112,9 @@ class DrawAgenda(Generic[T]):
             first[draw.boundary] = min(draw.number, first.get(draw.boundary, draw.number))
         for draw in new:
             self._asked.add(draw)
-            place = self.order(draw.boundary, first[draw.boundary], self.outcomes[draw.boundary])
-            heapq.heappush(self._waiting, (place, draw.boundary, ARMS.index(draw.arm), draw.number, draw))
+            place = self.order(draw.boundary, first[draw.boundary], self.outcomes[draw.boundary]) or (0.0,)
+            tie = (draw.boundary, ARMS.index(draw.arm), draw.number)
+            self._waiting.add((*place, *tie), context_of(draw), draw)
         self._answered_at = time.monotonic()
 
 

@@ -16,7 +16,7 @@ from recompact.attribution.allocation import Allocation, in_turn
 from recompact.attribution.allocation_parser import most_draws
 from recompact.attribution.chained import Chained
 from recompact.attribution.continuations import continue_from, recompressed
-from recompact.attribution.verify import RunOutcomes, outcome_of
+from recompact.attribution.verify import RunOutcomes, outcome_of, places
 from recompact.chat import Usage
 from recompact.collection import unit_of as collected_unit
 from recompact.compressors.protocol import CompactionFailed
@@ -117,16 +117,18 @@ async def make_further_draws(
     study.progress.stage(purpose, None, finished)
     own = len(outcomes) * allocation.draws if isinstance(allocation, PostOnly) else None
     bound_stage(study.progress, most_draws(allocation, outcomes) if own is None else own)
+    at_once = places(study)
     agenda = DrawAgenda(
         allocation,
         outcomes,
         unit_of=lambda draw: _unit(study, purpose, tasks[draw.boundary.unit], boundary(draw.boundary), draw),
         outcome_of=outcome_of,
-        concurrency=study.config.run.concurrency,
+        concurrency=at_once,
+        calls=study.agent_calls,
         progress=study.progress,
         finished=finished,
     )
-    await run_agenda(agenda, study.executor, study.config.run.concurrency, study.progress)
+    await run_agenda(agenda, study.executor, at_once, study.progress)
     return RunOutcomes(agenda.outcomes, agenda.left_out)
 
 

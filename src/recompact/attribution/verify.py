@@ -16,6 +16,7 @@ from recompact.attribution.agenda import DrawAgenda, LeftOut, Order
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.allocation_parser import allocation_of, cap_of, most_draws
 from recompact.attribution.continuations import continuation_unit, continue_from
+from recompact.attribution.turns import draws_at_once
 from recompact.collection import unit_of
 from recompact.config import VerifyConfig
 from recompact.environments.protocol import EnvironmentFailed, Task
@@ -25,6 +26,7 @@ from recompact.execution.executor import Unit
 from recompact.execution.scheduler import run_agenda
 from recompact.models.journal import UnitCalls
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.store.calls import pace_of
 from recompact.store.plan import bound_stage
 from recompact.store.records import read_boundary, write_continuation
 from recompact.store.runs import BoundaryRow, ContinuationRow, boundary_rows, continuation_rows, phase_digest
@@ -72,21 +74,33 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
     finished = sum(len(outcomes.pre) + len(outcomes.post) for outcomes in before.outcomes.values())
     study.progress.stage("verify", None, finished)
     bound_stage(study.progress, most_draws(chosen, before.outcomes))
+    at_once = places(study)
     agenda = DrawAgenda(
         chosen,
         dict(before.outcomes),
         unit_of=lambda draw: _unit(study, tasks[draw.boundary.unit], boundary(draw.boundary), draw),
         outcome_of=outcome_of,
-        concurrency=study.config.run.concurrency,
+        concurrency=at_once,
         order=_order(rows, chosen),
+        calls=study.agent_calls,
         progress=study.progress,
         finished=finished,
     )
-    await run_agenda(agenda, study.executor, study.config.run.concurrency, study.progress)
+    await run_agenda(agenda, study.executor, at_once, study.progress)
     if allocation is None:
         study.store.set_metadata(replace(study.store.metadata, verified=asdict(study.config.verify)))
     retained = tuple(chosen.retained(agenda.outcomes))
     return Verification(agenda.outcomes, {**before.left_out, **agenda.left_out}, retained)
+
+
+def places(study: Study) -> int:
+    """How many draws run at once: as many as the config says, but at a server on this machine, which keeps few prompts,
+    no more than keep it busy."""
+    concurrency, model = study.config.run.concurrency, study.config.agent.model
+    settings = study.config.models.get(model)
+    if settings is None or not settings.loopback:
+        return concurrency
+    return draws_at_once(concurrency, study.agent_calls, pace_of(study.store, model))
 
 
 def _order(rows: Mapping[BoundaryId, BoundaryRow], allocation: Allocation) -> Order:

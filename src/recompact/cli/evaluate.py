@@ -185,9 +185,10 @@ def _report(
     by: tuple[str, ...],
     details: bool,
 ) -> None:
+    from recompact.attribution.cached_input import cache_sentence, cached_input
     from recompact.cli.running import report_skipped, report_unfinished
     from recompact.evaluation.arm_runs import read_arms
-    from recompact.evaluation.evaluate import digest as digest_of
+    from recompact.evaluation.evaluate import PHASE, digest as digest_of
     from recompact.evaluation.summary import evaluation
 
     recorded = {arm.label: arm for arm in read_arms(store)}
@@ -196,13 +197,17 @@ def _report(
     shown = evaluation(str(suite), [recorded[arm.label] for arm in plan.arms], tasks, runs)
     digest = None if unfinished else digest_of(store, plan.units)
     skipped = list(store.metadata.skipped)
+    cache = cached_input(store)
     more = {
         "run": str(store.path),
+        "cached_input": cache.to_json(),
         "skipped": skipped,
         "unfinished": [unit.to_json() for unit in unfinished],
         "digest": digest,
     }
     print_evaluation(shown, form, against=against, by=by, details=details, more=more)
+    if form == "terminal" and not shown.simulated and (sentence := cache_sentence(cache, PHASE)):
+        say(sentence)
     report_skipped(store)
     report_unfinished(unfinished, "trajectories", again)
     if form == "terminal" and not unfinished and len(shown.arms) > 1:

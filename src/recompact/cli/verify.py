@@ -16,6 +16,7 @@ from recompact.cli.running import skip_option
 from recompact.texts import counted
 
 if TYPE_CHECKING:
+    from recompact.attribution.cached_input import CachedInput
     from recompact.attribution.forecast import Forecast
     from recompact.config import Config
     from recompact.execution.scheduler import UnfinishedUnit
@@ -160,6 +161,7 @@ def _report(
     as_json: bool,
 ) -> bool:
     """Say what came out. False where no boundary could be verified although there are some."""
+    from recompact.attribution.cached_input import cached_input
     from recompact.attribution.findings import findings
     from recompact.attribution.further_draws import further_draws
     from recompact.attribution.statement import control_of, statement_of
@@ -176,10 +178,12 @@ def _report(
     summary = {**_summary(known.outcomes, config), "simulated": overview(store).simulated}
     summary["skipped"] = list(store.metadata.skipped)
     summary["further"] = further_draws(store)
+    cache = cached_input(store)
     if as_json:
         print_json(
             {
                 **summary,
+                "cached_input": cache.to_json(),
                 "statement": statement.to_json(),
                 "retained": [finding.to_json() for finding in retained],
                 "left_out": {str(id): reason for id, reason in known.left_out.items()},
@@ -193,7 +197,7 @@ def _report(
         if done:
             for sentence in statement.sentences():
                 say(sentence)
-            _print_summary(summary, store)
+            _print_summary(summary, store, cache)
         for id, reason in sorted(known.left_out.items()):
             say(f"left out: {id}: {reason}", err=True)
         if known.left_out:
@@ -219,7 +223,9 @@ def _summary(outcomes: Mapping[BoundaryId, Outcomes], config: Config) -> dict[st
     }
 
 
-def _print_summary(summary: dict[str, Any], store: Store) -> None:
+def _print_summary(summary: dict[str, Any], store: Store, cache: CachedInput) -> None:
+    from recompact.attribution.cached_input import cache_sentence
+
     if not summary["boundaries"]:
         return
     click.echo(
@@ -231,6 +237,8 @@ def _print_summary(summary: dict[str, Any], store: Store) -> None:
     further = [f"{counted(draws, 'draw')} {kinds[purpose]}" for purpose, draws in summary["further"].items() if draws]
     if further:
         click.echo(f"Beside it, the run has {', '.join(further)}.")
+    if not summary["simulated"]:  # there is no server that could have a cache
+        say(cache_sentence(cache, "continue", "control", "confirm", "resample"))
     click.echo(f"Look at them: recompact boundaries {shlex.quote(str(store.path))}")
 
 

@@ -55,6 +55,9 @@ class Agenda(Protocol[T]):
     def take(self, unit: Unit[T], value: T) -> None:
         """A unit came back with this value, which is recorded already."""
 
+    def fail(self, unit: Unit[T]) -> None:
+        """A unit could not be finished; it is not begun again."""
+
 
 async def run_agenda(agenda: Agenda[T], executor: Executor, concurrency: int, progress: Progress = SILENT) -> None:
     """Play and record what the agenda asks for, at most `concurrency` units at once.
@@ -92,6 +95,7 @@ async def run_agenda(agenda: Agenda[T], executor: Executor, concurrency: int, pr
                 running -= 1
                 if error is not None:
                     failures.take(unit, error)
+                    agenda.fail(unit)
                 else:
                     failures.clear()
                     agenda.take(unit, value)  # type: ignore[arg-type]
@@ -159,6 +163,8 @@ class _InOrder:
         return next(self._units, None)
 
     def take(self, unit: Unit[Any], value: Any) -> None: ...
+
+    def fail(self, unit: Unit[Any]) -> None: ...
 
 
 @dataclass

@@ -12,7 +12,7 @@ from typing import Any
 
 from recompact.chat import Finish, Message, Reply, Request, ToolCall, Usage, whole
 from recompact.models.endpoint import Endpoint
-from recompact.models.openai_wire import count_of
+from recompact.models.openai_wire import count_of, has_count
 
 _OUTPUT_TOKENS = 8192  # the API wants a limit, and gets this one where nobody says another
 _SCHEMA_TOOL = "reply"  # the call in which a reply with a schema comes
@@ -132,5 +132,6 @@ def _usage(usage: Any) -> Usage:
     counts: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
     cached = count_of(counts, "cache_read_input_tokens")
     fresh, written = count_of(counts, "input_tokens"), count_of(counts, "cache_creation_input_tokens")
-    valid = min(cached, fresh, written) >= 0
-    return Usage(fresh + written + cached if valid else -1, count_of(counts, "output_tokens"), max(cached, 0), calls=1)
+    tokens = fresh + written + cached if min(cached, fresh, written) >= 0 else -1
+    reported = tokens if has_count(counts, "cache_read_input_tokens") else 0
+    return Usage(tokens, count_of(counts, "output_tokens"), max(cached, 0), calls=1, cache_reported=reported)

@@ -70,6 +70,11 @@ class Endpoint:
         hosted = (urlsplit(self.url).hostname or "").endswith((".openai.com", ".openai.azure.com"))
         return "max_completion_tokens" if hosted else "max_tokens"
 
+    @property
+    def routes_by_key(self) -> bool:
+        """Whether the provider takes a key by which calls that begin alike find the same machine, and its cache."""
+        return self.api != "anthropic" and (urlsplit(self.url).hostname or "").endswith(".openai.com")
+
     def check(self) -> None:
         if not names_variable(self.key_env):
             raise InputError(f"key_env of model {self.id}: {NO_VARIABLE}")

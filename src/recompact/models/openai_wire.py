@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from recompact.chat import Decoding, Finish, Message, Reply, Request, ToolCall, Usage, whole
+from recompact.chat import Finish, Message, Reply, Request, ToolCall, Usage, chain_digest, whole
 from recompact.models.endpoint import Endpoint
 
 
@@ -24,12 +24,22 @@ def chat_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
         "stop": list(decoding.stop) or None,
         "response_format": {"type": "json_schema", "json_schema": _format(schema)} if schema else None,
     }
-    return _given(body, decoding, endpoint)
+    return _given(body, request, endpoint)
 
 
-def _given(body: dict[str, Any], decoding: Decoding, endpoint: Endpoint) -> dict[str, Any]:
-    body |= {"temperature": decoding.temperature, "top_p": decoding.top_p}
+def _given(body: dict[str, Any], request: Request, endpoint: Endpoint) -> dict[str, Any]:
+    body |= {"temperature": request.decoding.temperature, "top_p": request.decoding.top_p}
+    if endpoint.routes_by_key:
+        body["prompt_cache_key"] = _cache_key(request.messages)
     return {key: value for key, value in body.items() if value is not None} | dict(endpoint.extra_body)
+
+
+def _cache_key(messages: tuple[Message, ...]) -> str:
+    """The same for all calls about one task, and another for each task: calls with the same key go to the same machine,
+    which has their beginning cached. Without a key they go by the first words alone, which all tasks of a suite share,
+    and are too many for one machine."""
+    first = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
+    return chain_digest("", messages[: first + 1])[:32]
 
 
 def _chat_message(message: Message) -> dict[str, Any]:
@@ -96,7 +106,7 @@ def responses_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
         "reasoning": {"effort": decoding.reasoning_effort} if decoding.reasoning_effort else None,
         "text": {"format": {"type": "json_schema", **_format(schema)}} if schema else None,
     }
-    return _given(body, decoding, endpoint)
+    return _given(body, request, endpoint)
 
 
 def _items(message: Message) -> list[dict[str, Any]]:
@@ -161,13 +171,21 @@ def _clean(content: Any) -> str:
 
 def _usage(usage: Any, input_name: str, output_name: str) -> Usage:
     usage = usage if isinstance(usage, dict) else {}
+    details = usage.get(f"{input_name}_tokens_details")
+    tokens = count_of(usage, f"{input_name}_tokens")
     return Usage(
-        input=count_of(usage, f"{input_name}_tokens"),
+        input=tokens,
         output=count_of(usage, f"{output_name}_tokens"),
-        cached=count_of(usage.get(f"{input_name}_tokens_details"), "cached_tokens"),
+        cached=count_of(details, "cached_tokens"),
         reasoning=count_of(usage.get(f"{output_name}_tokens_details"), "reasoning_tokens"),
         calls=1,
+        cache_reported=tokens if has_count(details, "cached_tokens") else 0,
     )
+
+
+def has_count(counts: Any, name: str) -> bool:
+    """Whether the server said anything under this name."""
+    return isinstance(counts, dict) and counts.get(name) is not None
 
 
 def count_of(counts: Any, name: str) -> int:

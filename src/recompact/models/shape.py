@@ -202,19 +202,22 @@ def _usage(usage: object, request: Request, message: Message, count: TokenCounte
     """What the server counted where that can be, and our own count where it cannot."""
     given = usage if isinstance(usage, Usage) else Usage()
     cached, reasoning = _whole_number(given.cached), _whole_number(given.reasoning)
+    reported = _whole_number(given.cache_reported)
     calls = min(_whole_number(given.calls) or 1, MOST_CALLS)
     tokens_in, tokens_out = _whole_number(given.input), _whole_number(given.output)
     estimated = 0
     most_input = 4 * _characters(request) + SERVER_TOKENS  # a token is a byte at least
     # Some count cached input, or reasoning, beside the rest: then neither number can be trusted.
     if not tokens_in or tokens_in > calls * most_input or cached is None or cached > tokens_in:
-        tokens_in, cached, estimated = request_tokens(request, count or counter()), 0, 1
+        tokens_in, cached, reported, estimated = request_tokens(request, count or counter()), 0, 0, 1
+    if cached or reported:  # whoever counts what was cached counts all of it
+        reported = tokens_in
     if reasoning is None or reasoning > MOST_OUTPUT:
         reasoning, estimated = 0, 1
     silent = not tokens_out and bool(message.content or message.calls)
     if tokens_out is None or silent or tokens_out > calls * MOST_OUTPUT or reasoning > tokens_out:
         tokens_out, estimated = _message_tokens(message, count or counter()) + reasoning, 1
-    result = Usage(tokens_in, tokens_out, cached, reasoning, calls)
+    result = Usage(tokens_in, tokens_out, cached, reasoning, calls, cache_reported=reported or 0)
     if (already := _whole_number(given.estimated)) or estimated:
         result = replace(result, estimated=max(estimated, already or 0))
     return result

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recompact.store.store import Store
+from recompact.chat import Usage
+from recompact.store.store import USAGE, Store
+
+_SUMS = ", ".join(f"sum({name})" for name in USAGE)
 
 
 def journaled_calls(store: Store, prefix: str = "") -> list[tuple[str, int]]:
@@ -21,23 +24,33 @@ def first_agent_inputs(store: Store) -> dict[str, int]:
     return {row["unit"]: row["input"] for row in rows}
 
 
-def tokens_by_phase(store: Store) -> dict[str, dict[str, int]]:
-    """Tokens that were paid for, by phase of the work and role. The phase is the first word of a unit's name."""
+def usage_by_phase(store: Store) -> dict[str, dict[str, Usage]]:
+    """All that was paid for, by phase of the work and role. The phase is the first word of a unit's name."""
+    columns = ", ".join(USAGE)
     rows = store._rows(
-        "SELECT phase, role, sum(input + output) AS tokens FROM (SELECT substr(unit, 1, instr(unit, '/') - 1) AS phase,"
-        " role, input, output FROM calls UNION ALL SELECT phase, role, input, output FROM dropped)"
-        " GROUP BY phase, role ORDER BY phase, role"
+        f"SELECT phase, role, {_SUMS} FROM (SELECT substr(unit, 1, instr(unit, '/') - 1) AS phase, role, {columns}"
+        f" FROM calls UNION ALL SELECT phase, role, {columns} FROM dropped) GROUP BY phase, role ORDER BY phase, role"
     )
-    tokens: dict[str, dict[str, int]] = {}
+    usage: dict[str, dict[str, Usage]] = {}
     for row in rows:
-        tokens.setdefault(row["phase"], {})[row["role"]] = row["tokens"]
-    return tokens
+        usage.setdefault(row["phase"], {})[row["role"]] = Usage(*row[2:])
+    return usage
+
+
+def tokens_by_phase(store: Store) -> dict[str, dict[str, int]]:
+    """Tokens that were paid for, by phase of the work and role."""
+    return {phase: {role: u.total for role, u in roles.items()} for phase, roles in usage_by_phase(store).items()}
+
+
+def usage_by_unit(store: Store) -> dict[str, Usage]:
+    """What the journaled calls of each unit used."""
+    rows = store._rows(f"SELECT unit, {_SUMS} FROM calls GROUP BY unit")
+    return {row["unit"]: Usage(*row[1:]) for row in rows}
 
 
 def tokens_by_unit(store: Store) -> dict[str, int]:
     """Tokens of the journaled calls of each unit."""
-    rows = store._rows("SELECT unit, sum(input + output) AS tokens FROM calls GROUP BY unit")
-    return {row["unit"]: row["tokens"] for row in rows}
+    return {unit: usage.total for unit, usage in usage_by_unit(store).items()}
 
 
 @dataclass(frozen=True)
@@ -86,3 +99,30 @@ def compressor_calls(store: Store, unit: str, step: int) -> tuple[int, ...]:
         if row["role"] == "compressor" and steps == step:
             ordinals.append(row["ordinal"])
     return tuple(ordinals)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds that a call to a model took on average, and those from its reply to the next call of the same unit."""
+
+    call: float
+    pause: float
+
+
+def pace_of(store: Store, configured: str) -> Pace:
+    """The pace of the collected trajectories by this model. What other models took is part of the pause, except for
+    compressors, whom continuations do not ask. All is 0 where nothing was collected with it."""
+    rows = store._rows(
+        "SELECT coalesce(sum(CASE WHEN configured = ?1 THEN 1 END), 0) AS calls,"
+        " coalesce(sum(CASE WHEN configured = ?1 THEN seconds END), 0) AS asking,"
+        " coalesce(sum(CASE WHEN configured = ?1 OR role = 'compressor' THEN seconds END), 0) AS apart"
+        " FROM calls WHERE unit IN (SELECT unit FROM trajectories WHERE phase = 'collect')",
+        (configured,),
+    )
+    calls, asking, apart = rows[0]["calls"], rows[0]["asking"], rows[0]["apart"]
+    playing = store._rows(
+        "SELECT coalesce(sum(seconds), 0) AS seconds FROM units"
+        " WHERE name IN (SELECT unit FROM trajectories WHERE phase = 'collect')"
+    )[0]["seconds"]
+    # A unit that was resumed took less than its calls, some of which came from the journal.
+    return Pace(asking / calls, max(0.0, playing - apart) / calls) if calls else Pace(0.0, 0.0)

@@ -6,8 +6,10 @@ a trajectory and reading it back gives an equal value.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -46,7 +48,7 @@ def write_trajectory(
                 "compactions": len(trajectory.boundaries),
                 "peak": trajectory.peak,
                 "peak_reported": trajectory.peak_reported,
-                "usage": canonical(document["usage"]),
+                "usage": canonical(_usage_document(trajectory.usage)),
                 "incidents": len(trajectory.incidents),
             },
         )
@@ -83,7 +85,7 @@ def write_continuation(
                 "value": continuation.score.value,
                 "ending": continuation.ending,
                 "steps": continuation.steps,
-                "usage": canonical(document["usage"]),
+                "usage": canonical(_usage_document(continuation.usage)),
                 "error": continuation.error,
             },
         )
@@ -102,7 +104,7 @@ def _reading(store: Store, what: str) -> Iterator[None]:
 def read_trajectory(store: Store, unit: str) -> Trajectory:
     data = store.result(unit)
     with _reading(store, unit):
-        return _trajectory(store, data)
+        return _with_recorded_usage(store, unit, _trajectory(store, data))
 
 
 def _trajectory(store: Store, data: Mapping[str, Any]) -> Trajectory:
@@ -139,7 +141,7 @@ def stream_trajectory(store: Store, unit: str) -> tuple[Trajectory, Iterator[Tur
             if number < len(data["turns"]):
                 yield _turn(_messages(store), data["turns"][number])
 
-    return _trajectory(store, head), parts()
+    return _with_recorded_usage(store, unit, _trajectory(store, head)), parts()
 
 
 def read_boundary(store: Store, unit: str, index: int) -> Boundary:
@@ -158,12 +160,27 @@ def _trajectory_document(store: Store, trajectory: Trajectory, boundaries: Seque
         "ending": trajectory.ending,
         "score": [trajectory.score.success, trajectory.score.value, dict(trajectory.score.details)],
         "context": _context_document(store, trajectory.context),
-        "usage": {role: usage.to_json() for role, usage in sorted(trajectory.usage.items())},
+        # What a server had cached depends on what it was asked before: like timings, it is no part of what came out.
+        "usage": _usage_document({r: replace(u, cached=0, cache_reported=0) for r, u in trajectory.usage.items()}),
         "peak": trajectory.peak,
         "peak_reported": trajectory.peak_reported,
         "incidents": [[i.step, i.kind, i.text] for i in trajectory.incidents],
         "error": trajectory.error,
     }
+
+
+def _usage_document(usage: Mapping[str, Usage]) -> dict[str, list[int]]:
+    return {role: usage[role].to_json() for role in sorted(usage)}
+
+
+def _with_recorded_usage(store: Store, unit: str, trajectory: Trajectory) -> Trajectory:
+    """With what was cached, which the document leaves out and the row beside it has."""
+    rows = store._rows(
+        "SELECT usage FROM trajectories WHERE unit = ?1 UNION ALL SELECT usage FROM continuations WHERE name = ?1",
+        (unit,),
+    )
+    usage = {role: Usage(*counts) for row in rows for role, counts in json.loads(row["usage"]).items()}
+    return replace(trajectory, usage={**trajectory.usage, **usage})
 
 
 _Messages = Callable[[str], Message]

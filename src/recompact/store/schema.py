@@ -92,4 +92,16 @@ MIGRATIONS = (
         INSERT OR REPLACE INTO harms SELECT old.unit, max(hazard), max(burden) FROM effects WHERE unit = old.unit;
     END;
     """,
+    """
+    -- The input of those of a row's calls for which the server said how much was cached. Until now nothing cached and
+    -- nothing said looked alike: a model that ever had something cached is taken to have said so every time.
+    ALTER TABLE calls ADD COLUMN cache_reported INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE dropped ADD COLUMN cache_reported INTEGER NOT NULL DEFAULT 0;
+    UPDATE calls SET cache_reported = input WHERE estimated = 0 AND configured IN (
+        SELECT configured FROM calls WHERE cached > 0 UNION SELECT configured FROM dropped WHERE cached > 0
+    );
+    UPDATE dropped SET cache_reported = input WHERE estimated = 0 AND configured IN (
+        SELECT configured FROM calls WHERE cached > 0 UNION SELECT configured FROM dropped WHERE cached > 0
+    );
+    """,
 )

@@ -31,6 +31,9 @@ __all__ = ["Store", "StoreError"]
 
 T = TypeVar("T")
 
+USAGE = ("input", "output", "cached", "reasoning", "calls", "estimated", "cache_reported")
+"""The columns that make up a `Usage`, in its order."""
+
 
 class Store:
     """An open run file: `Store.open` to write, `Store.read` to read."""
@@ -184,7 +187,7 @@ class Store:
         if reason := self._db.execute("SELECT reason FROM set_aside WHERE unit = ?", (unit,)).fetchone():
             raise SetAside(str(reason[0]))
         rows = self._db.execute(
-            "SELECT ordinal, request, message, finish, model, notes, input, output, cached, reasoning, calls, estimated"
+            f"SELECT ordinal, request, message, finish, model, notes, {', '.join(USAGE)}"
             " FROM calls WHERE unit = ? ORDER BY ordinal",
             (unit,),
         ).fetchall()
@@ -228,15 +231,20 @@ class Store:
     ) -> None:
         """Record a reply before it is used, with the digest of its request and, where it is given, what was asked."""
         with self.transaction():
-            message = self.put(reply.message.text)
-            kept = pack_request(asked, self.put) if asked else None
-            self._db.execute(
-                "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *(unit, ordinal, role, bytes.fromhex(request), message, reply.finish, reply.model, configured),
-                    *(*reply.usage.to_json()[:5], seconds, reply.usage.estimated, canonical(list(reply.notes)), kept),
-                ),
-            )
+            call = {
+                "unit": unit,
+                "ordinal": ordinal,
+                "role": role,
+                "request": bytes.fromhex(request),
+                "message": self.put(reply.message.text),
+                "finish": reply.finish,
+                "model": reply.model,
+                "configured": configured,
+                "seconds": seconds,
+                "notes": canonical(list(reply.notes)),
+                "asked": pack_request(asked, self.put) if asked else None,
+            }
+            self.insert("calls", {**call, **{name: getattr(reply.usage, name) for name in USAGE}})
 
     def forget(self, unit: str, ordinal: int) -> None:
         """Drop the journal of a unit from this call on, because its replay took another path."""
@@ -245,13 +253,12 @@ class Store:
 
     def _drop_calls(self, condition: str, parameters: Sequence[Any]) -> None:
         """Take calls out of the journal but not what they cost. Call within a transaction."""
+        sums = ", ".join(f"sum({name})" for name in USAGE)
+        added = ", ".join(f"{name} = {name} + excluded.{name}" for name in USAGE)
         self._db.execute(
-            "INSERT INTO dropped SELECT substr(unit, 1, instr(unit || '/', '/') - 1), configured, role, sum(input),"
-            " sum(output), sum(cached), sum(reasoning), sum(calls), sum(estimated)"
-            f" FROM calls WHERE {condition} GROUP BY 1, 2, 3"
-            " ON CONFLICT DO UPDATE SET input = input + excluded.input, output = output + excluded.output,"
-            " cached = cached + excluded.cached, reasoning = reasoning + excluded.reasoning,"
-            " calls = calls + excluded.calls, estimated = estimated + excluded.estimated",
+            f"INSERT INTO dropped (phase, configured, role, {', '.join(USAGE)})"
+            f" SELECT substr(unit, 1, instr(unit || '/', '/') - 1), configured, role, {sums}"
+            f" FROM calls WHERE {condition} GROUP BY 1, 2, 3 ON CONFLICT DO UPDATE SET {added}",
             parameters,
         )
         self._db.execute(f"DELETE FROM calls WHERE {condition}", parameters)
@@ -280,10 +287,9 @@ class Store:
     def spent(self) -> dict[tuple[str, str], Usage]:
         """Tokens of all calls that were ever journaled, by (configured model, role)."""
         rows = self._db.execute(
-            "SELECT configured, role, sum(input), sum(output), sum(cached), sum(reasoning), sum(calls), sum(estimated)"
-            " FROM (SELECT configured, role, input, output, cached, reasoning, calls, estimated FROM calls UNION ALL"
-            " SELECT configured, role, input, output, cached, reasoning, calls, estimated FROM dropped)"
-            " GROUP BY configured, role"
+            f"SELECT configured, role, {', '.join(f'sum({name})' for name in USAGE)}"
+            f" FROM (SELECT configured, role, {', '.join(USAGE)} FROM calls"
+            f" UNION ALL SELECT configured, role, {', '.join(USAGE)} FROM dropped) GROUP BY configured, role"
         )
         return {(row[0], row[1]): Usage(*row[2:]) for row in rows}
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from recompact.attribution.cached_input import cache_text, cached_input
 from recompact.attribution.findings import Findings
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.metrics import group_keys
@@ -103,9 +104,12 @@ def _models(store: Store, identity: Mapping[str, Any]) -> list[str]:
 
 
 def _spent(store: Store) -> tuple[tuple[str, str], ...]:
-    tokens = overview(store).tokens
-    spent = ", ".join(f"{role} {count:,}" for role, count in tokens.items())
-    return (("Tokens spent", spent),) if spent else ()
+    run = overview(store)
+    spent = ", ".join(f"{role} {count:,}" for role, count in run.tokens.items())
+    if not spent:
+        return ()
+    facts = (("Tokens spent", spent),)
+    return facts if run.simulated else (*facts, ("Cached input", cache_text(cached_input(store))))
 
 
 def _arm(arm: ArmRuns) -> str:
