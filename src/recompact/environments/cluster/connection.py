@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import secrets
 import shutil
 import tempfile
 from collections import OrderedDict
@@ -28,6 +29,7 @@ from recompact.version import __version__
 _INLINE = 100_000  # bytes that go with a call; more go through the object store, once to each node
 _CONCURRENCY = 100_000  # calls at once in an actor: its environments bound them
 _CLIENT = "ray://"
+_VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_raylet_start_wait_time_s": "300"}  # a busy machine takes its time
 
 
 def missing() -> str | None:
@@ -40,7 +42,8 @@ def missing() -> str | None:
 def _ray() -> Any:
     if problem := missing():
         raise InputError(problem)
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    for name, value in _VARIABLES.items():
+        os.environ.setdefault(name, value)
     return importlib.import_module("ray")
 
 
@@ -115,7 +118,9 @@ class Connection:
             if address is not None:
                 ray.init(address, runtime_env=dict(self.runtime_env), **quiet)
             else:
-                self._files = tempfile.mkdtemp(prefix="recompact-ray-")
+                self._files = tempfile.mkdtemp(prefix="recompact-ray-", dir=_short_place())
+                if "RAY_AUTH_MODE" not in os.environ:  # or Ray would leave a token of its own in the home directory
+                    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
                 ray.init(
                     "local",
                     runtime_env=dict(self.runtime_env),
@@ -123,7 +128,7 @@ class Connection:
                     _temp_dir=self._files,
                     **quiet,
                 )
-        except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
+        except Exception as error:  # Ray raises plain ones too
             self._remove_files()
             place = f"at {address}" if address else "on this machine"
             raise InputError(f"there is no Ray cluster {place}: {_line(error)}") from None
@@ -216,6 +221,11 @@ class Connection:
         if self._files is not None:
             shutil.rmtree(self._files, ignore_errors=True)
             self._files = None
+
+
+def _short_place() -> str | None:
+    """Where Ray's sockets can be: the name of one has 107 bytes at the most, of which Ray itself takes about 75."""
+    return None if len(os.fsencode(tempfile.gettempdir())) < 20 else "/tmp"
 
 
 def _line(error: object) -> str:

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from math import ceil
-from typing import Any
+from typing import Any, Protocol
 
 from recompact.chat import Request, Usage
 from recompact.environments.cluster.actor import HostedThere, Outcome, Whereabouts
-from recompact.environments.cluster.connection import Connection, missing
+from recompact.environments.cluster.connection import Connection, Node, missing
 from recompact.environments.cluster.placement import marks
 from recompact.environments.cluster.pool import Pool, Remote, Tenancy
 from recompact.environments.cluster.settings import ClusterSettings, directory_there, runtime_env_of
@@ -45,6 +45,28 @@ def open_cluster(hosted: HostedSuite, settings: ClusterSettings, *, own_python: 
     return ClusterSuite(hosted, settings, own_python=own_python, runs=runs, most=settings.hosts or most)
 
 
+class Cluster(Protocol):
+    """Where actors live. `Connection` is one; whoever has another passes it to a `ClusterSuite`."""
+
+    def open(self) -> None: ...
+
+    async def start_actor(self, hosted: HostedThere, node: str | None = None) -> tuple[Remote, Whereabouts]:
+        """One more actor, here or there; it may wait for room."""
+        ...
+
+    def send(self, data: bytes) -> Any:
+        """Bytes as an argument of a call."""
+        ...
+
+    def nodes(self) -> Sequence[Node]: ...
+
+    def free(self) -> str:
+        """What an actor takes and what is left, in words."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class ClusterSuite:
     """Tasks are listed on this machine, by a host as ever; episodes are played on the cluster."""
 
@@ -56,10 +78,11 @@ class ClusterSuite:
         own_python: bool = False,
         runs: str = "runs",
         most: int = 16,
+        connection: Cluster | None = None,
     ) -> None:
         self.near = near
         self.settings = settings
-        self.connection = Connection(settings, runtime_env_of(settings, near.directory, runs))
+        self.connection: Cluster = connection or Connection(settings, runtime_env_of(settings, near.directory, runs))
         here = {each.name: getattr(near, each.name) for each in fields(HostSettings)}
         there = HostSettings(**here | {"directory": directory_there(settings, near.directory)})
         grader = near.grader.options if near.grader is not None else None
