@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import InstantModel
+from recompact.environments.cluster.connection import VARIABLES
 from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.cluster.suite import ClusterSuite
 from recompact.environments.hosted import HostedSuite
@@ -306,7 +307,7 @@ def some_cluster(address: str | None) -> Iterator[str]:
     if address is not None:
         yield address
         return
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_raylet_start_wait_time_s": "300"}  # read at the import
+    os.environ |= VARIABLES  # before Ray is imported
     ray = importlib.import_module("ray")
     utilities = importlib.import_module("ray.cluster_utils")
     started = time.perf_counter()
@@ -343,9 +344,9 @@ def main() -> None:
         measured = asyncio.run(loads(address, args.agents, (0.0, *COSTS), steps=100))
     costs = fitted(measured)
     if args.json:
-        report = {"steps": steps, "starts": starts, "loads": measured}
-        data = {name: [asdict(each) for each in values] for name, values in report.items()}
-        print(json.dumps({**data, "costs": asdict(costs), "load_average": os.getloadavg()}, indent=2))
+        data = {"steps": list(map(asdict, steps)), "starts": list(map(asdict, starts))}
+        data |= {"loads": list(map(asdict, measured)), "costs": [asdict(costs)]}
+        print(json.dumps({**data, "load_average": os.getloadavg()}, indent=2))
         return
     show_loads(measured, costs)
     show_model(costs, args.node_cores, args.thinking)

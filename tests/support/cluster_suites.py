@@ -24,13 +24,14 @@ TOOLS = tuple(
 class Safe:
     """A house with desks and a safe. What was done lies in a directory, or in memory with the other strategies."""
 
-    def __init__(self, task: Task, snapshots: Strategy, seconds: float, ballast: int) -> None:
+    def __init__(self, task: Task, snapshots: Strategy, seconds: float, ballast: int, asks: bool) -> None:
         self.task = task
         self.snapshots = snapshots
         self.directory = Path(tempfile.mkdtemp())
         self._seconds = seconds
         self._opened = False
-        self.ask: Callable[[str, Request], Reply] | None = None
+        if asks:
+            self.ask: Callable[[str, Request], Reply] | None = None
         (self.directory / "ballast").write_bytes(bytes(range(256)) * (ballast // 256))
 
     def start(self) -> Opening:
@@ -69,12 +70,15 @@ class Safe:
 
 
 class Safes:
-    """`seconds` is what a step takes, `ballast` the bytes that a snapshot of a directory has besides."""
+    """`seconds` is what a step takes, `ballast` the bytes that a snapshot of a directory has besides; those that ask a
+    model need a host."""
 
     name = "safes"
 
-    def __init__(self, snapshots: Strategy = "directory", seconds: float = 0.0, ballast: int = 0) -> None:
-        self._settings = (snapshots, seconds, ballast)
+    def __init__(
+        self, snapshots: Strategy = "directory", seconds: float = 0.0, ballast: int = 0, asks: bool = False
+    ) -> None:
+        self._settings = (snapshots, seconds, ballast, asks)
 
     def splits(self) -> tuple[str, ...]:
         return ("train",)

@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 from recompact.environments.cluster.actor import HostActor, HostedThere, Whereabouts
-from recompact.environments.cluster.connection import Node
+from recompact.environments.cluster.connection import VARIABLES, Node
 from recompact.environments.protocol import EpisodeLost
 
-os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_raylet_start_wait_time_s": "300"}  # read when Ray is imported
+os.environ |= VARIABLES  # before Ray is imported
 
 NODES = 3
 STORE = 80_000_000  # bytes of the object store of a node, which is about the least that Ray takes

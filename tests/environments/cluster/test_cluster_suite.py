@@ -35,7 +35,7 @@ def clustered(cluster: NearCluster, most: int = 4, per_actor: int = 1, **options
 
 
 async def test_the_verbs_work_and_an_environment_asks_its_model() -> None:
-    suite = clustered(NearCluster())
+    suite = clustered(NearCluster(), asks=True)
     (task, *_) = await suite.tasks("train")
     questions: list[str] = []
 
@@ -64,7 +64,7 @@ async def test_the_verbs_work_and_an_environment_asks_its_model() -> None:
 
 
 async def test_a_question_that_cannot_be_answered_ends_the_verb_and_nothing_hangs() -> None:
-    suite = clustered(NearCluster(), most=1)
+    suite = clustered(NearCluster(), most=1, asks=True)
     (task, *_) = await suite.tasks("train")
 
     async def ask(role: str, request: Request) -> Reply:

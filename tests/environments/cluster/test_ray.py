@@ -38,7 +38,7 @@ POCKET = """
 [suite]
 use = "pocket"
 host = {host}
-limit = 3
+limit = 6
 [compressor]
 budget = 1200
 [run]
@@ -46,6 +46,8 @@ concurrency = 6
 [adapt]
 candidates = 2
 fit_tasks = 2
+[verify]
+allocation = "uniform:1"
 """
 
 

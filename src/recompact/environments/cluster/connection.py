@@ -14,6 +14,7 @@ import importlib.util
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -29,7 +30,12 @@ from recompact.version import __version__
 _INLINE = 100_000  # bytes that go with a call; more go through the object store, once to each node
 _CONCURRENCY = 100_000  # calls at once in an actor: its environments bound them
 _CLIENT = "ray://"
-_VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_raylet_start_wait_time_s": "300"}  # a busy machine takes its time
+VARIABLES = {  # of Ray, read when it is imported: no telemetry, and patience, since a busy machine takes its time
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_raylet_start_wait_time_s": "300",
+    "RAY_agent_register_timeout_ms": "300000",
+    "RAY_worker_register_timeout_seconds": "300",
+}
 
 
 def missing() -> str | None:
@@ -42,7 +48,7 @@ def missing() -> str | None:
 def _ray() -> Any:
     if problem := missing():
         raise InputError(problem)
-    for name, value in _VARIABLES.items():
+    for name, value in VARIABLES.items():
         os.environ.setdefault(name, value)
     return importlib.import_module("ray")
 
@@ -97,6 +103,9 @@ class Connection:
 
     def open(self) -> None:
         """Connect, or start a cluster here. Raises InputError where there is none."""
+        if self.settings.address is None and "ray" not in sys.modules and "RAY_AUTH_MODE" not in os.environ:
+            # Read when Ray is imported. Without it Ray would leave a token of its own in the home directory.
+            os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         ray = _ray()
         if self._room:
             return
@@ -119,8 +128,6 @@ class Connection:
                 ray.init(address, runtime_env=dict(self.runtime_env), **quiet)
             else:
                 self._files = tempfile.mkdtemp(prefix="recompact-ray-", dir=_short_place())
-                if "RAY_AUTH_MODE" not in os.environ:  # or Ray would leave a token of its own in the home directory
-                    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
                 ray.init(
                     "local",
                     runtime_env=dict(self.runtime_env),
