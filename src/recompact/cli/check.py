@@ -78,7 +78,7 @@ def _problems(config: Config, notes: list[str], incomplete: bool) -> list[str]:
         problems += _template_problems(config, notes)
     with _noting(problems, "[suite] use: "):
         problems += asyncio.run(_suite_problems(config, notes))
-        if config.suite.host:
+        if config.suite.host is True:
             notes.append(describe(config.suite.sandbox, config.suite.network))
     if not incomplete and config.suite.use != "pocket" and "agent" not in _tables(config):
         problems.append(
@@ -176,7 +176,9 @@ def _isolation(config: Config) -> str:
     except ModuleNotFoundError:
         return "isolation: each environment has a process of its own, which runs with your rights"
     mode, network = getattr(config.suite, "sandbox", "auto"), getattr(config.suite, "network", False)
-    return f"isolation: {sandbox.describe(mode, network)}"
+    elsewhere = "on this machine " if isinstance(config.suite.host, str) else ""
+    more = "; --connect says what holds on each node" if elsewhere else ""
+    return f"isolation: {elsewhere}{sandbox.describe(mode, network)}{more}"
 
 
 async def _play(config: Config, notes: list[str]) -> list[str]:
