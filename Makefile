@@ -9,7 +9,7 @@ RECOMPACT_TEST_MODEL ?= http://127.0.0.1:18150/v1
 RECOMPACT_TEST_MODEL_ID ?= 1.5b
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit test-slow test-harnesses test-agents test-llmlingua test-model test-benchmarks mutants \
+.PHONY: help demo test check unit test-slow test-harnesses test-agents test-llmlingua test-ray test-model test-benchmarks mutants \
 	browser sandbox bench clean
 
 help: ## list the targets
@@ -46,6 +46,12 @@ test-llmlingua: ## install llmlingua and torch and run the LLMLingua-2 compresso
 	test -d $(VENV)-llmlingua || $(PYTHON) -m venv $(VENV)-llmlingua
 	$(VENV)-llmlingua/bin/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' -e '.[llmlingua,server]' pytest hypothesis
 	$(VENV)-llmlingua/bin/pytest tests/compressors/test_llmlingua2.py tests/compressors/test_llmlingua2_model.py
+
+# Ray is large too, and its clusters take a while to start.
+test-ray: ## install Ray and run environments on a cluster of three nodes on this machine, which are killed at times
+	test -d $(VENV)-ray || $(PYTHON) -m venv $(VENV)-ray
+	$(VENV)-ray/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray,server]' pytest hypothesis
+	$(VENV)-ray/bin/pytest -m 'slow or not slow' tests/environments/cluster
 
 # pi needs a newer Node than many systems have: the package `node` brings one.
 AGENTS ?= .agents
@@ -105,4 +111,4 @@ bench: $(READY) ## measure the engine beside inspect-ai
 	$(VENV)-bench/bin/python benchmarks/engine.py
 
 clean: ## remove the virtual environments
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-llmlingua $(VENV)-benchmarks
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-llmlingua $(VENV)-ray $(VENV)-benchmarks

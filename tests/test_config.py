@@ -43,6 +43,14 @@ def test_the_defaults_are_the_papers() -> None:
         ("[compressor]\nrendering = 'appended'", 'set scope = "prefix"'),
         ("[models.sim-agent]\nid = 'x'", "has the name of a built-in model: choose another"),
         ("[suite]\nmodels = {user = 'sim-agent'}", "set host = true"),
+        ("[suite]\nhost = 3", 'line 2: [suite] host must be true, false or "ray", not 3'),
+        ("[suite]\nhost = 'rey'", 'line 2: [suite] host must be true, false or "ray", not "rey"'),
+        ("[cluster]\ncpus = 2", 'line 1: [cluster] is for hosts that live on one: set [suite] host = "ray"'),
+        (
+            "[suite]\nhost = 'ray'\n[cluster]\nplacement = 'pak'",
+            "line 4: [cluster] placement must be 'spread' or 'pack'",
+        ),
+        ("[suite]\nhost = 'ray'\n[cluster]\ncpu = 2", "line 4: [cluster] has no key 'cpu'; did you mean 'cpus'?"),
         ("[adapt]\nsamples = 5", "line 2: [adapt] has no key 'samples'"),
         ("[run\n", "is not valid TOML"),
     ],
@@ -109,6 +117,13 @@ def test_what_decides_results_is_the_identity_and_nothing_else() -> None:
     assert reference not in {config_hash(parse_config(text, PATH)) for text in other}
     a, b = (parse_config(text, PATH).identity() for text in (base, other[2]))
     assert differences(a, b) == ["compressor.budget: 4096 -> 10"]
+
+
+def test_where_hosts_live_decides_no_result() -> None:
+    near = parse_config("[suite]\nhost = true", PATH)
+    far = parse_config("[suite]\nhost = 'ray'\n[cluster]\naddress = 'auto'\nresources = {office = 1}", PATH)
+    assert far.cluster.resources == {"office": 1.0}
+    assert config_hash(near) == config_hash(far) != config_hash(parse_config("", PATH))
 
 
 def test_a_simulated_agent_has_a_simulated_compressor() -> None:

@@ -20,6 +20,8 @@ from recompact.agents.profiles import PROFILES, Profile, profile_named
 from recompact.agents.settings import IGNORED, AgentSettings
 from recompact.chat import canonical, sha256
 from recompact.compressors.protocol import Rendering, Scope
+from recompact.environments.cluster.settings import ClusterSettings
+from recompact.environments.loading import HOSTS
 from recompact.environments.sandbox import HostLimits, SandboxMode
 from recompact.errors import InputError
 from recompact.models.endpoint import NO_VARIABLE, Endpoint, Seconds
@@ -49,7 +51,7 @@ class SuiteConfig:
     tasks: tuple[str, ...] = ()  # only these ids
     limit: Count | None = None  # only the first so many
     options: dict[str, Any] = field(default_factory=dict)
-    host: bool = False  # each environment in a process of its own
+    host: bool | str = False  # each environment in a process of its own; or where, such as "ray"
     python: str | None = None  # the interpreter of that process
     timeout: Seconds = 120.0  # for one verb of a hosted environment
     sandbox: SandboxMode = "auto"  # whether a host is shut in: where it can be, always, or never
@@ -219,6 +221,7 @@ class Config:
     agent: AgentConfig = field(default_factory=AgentConfig)
     compressor: CompressorConfig = field(default_factory=CompressorConfig)
     run: RunConfig = field(default_factory=RunConfig)
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
     ceiling: CeilingConfig = field(default_factory=CeilingConfig)
     verify: VerifyConfig = field(default_factory=VerifyConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
@@ -250,12 +253,13 @@ class Config:
         So may [verify]: it chooses among draws and judges them, but no draw depends on it.
         """
         data = asdict(self)
-        for key in ("ceiling", "verify", "optimizer", "adapt", "file", "text"):
+        for key in ("cluster", "ceiling", "verify", "optimizer", "adapt", "file", "text"):
             del data[key]
         for key in ("concurrency", "directory"):
             del data["run"][key]
         for key in ("timeout", "python", "sandbox", "network", "env", "readable", "limits"):
             del data["suite"][key]
+        data["suite"]["host"] = bool(self.suite.host)  # where hosts live decides nothing
         for key in ("readable", "timeout", "sandbox", "limits", *(() if self.agent.external else _OF_PROGRAMS)):
             del data["agent"][key]
         if self.run.observation_tokens == OBSERVATION_TOKENS:
@@ -326,7 +330,7 @@ def parse_config(text: str, path: Path) -> Config:
     problems = [problem for _, problem in unknown]
     _drop(data, [at for at, _ in unknown])
     config, invalid = _validated(data)
-    problems += [_said(error, text) for error in invalid]
+    problems += dict.fromkeys(_said(error, text) for error in invalid)
     if config is None:  # one mistake must not hide another: go on without it
         _drop(data, [tuple(map(str, error["loc"])) for error in invalid])
         config, _ = _validated(data)
@@ -418,6 +422,9 @@ def _unknown_keys(
 
 def _said(error: Any, text: str) -> str:
     at = tuple(str(part) for part in error["loc"])
+    if at[:2] == ("suite", "host"):
+        kinds = " or ".join(json.dumps(name) for name in HOSTS.names())
+        return f"{_line(text, at[:2])}[suite] host must be true, false or {kinds}, not {json.dumps(error['input'])}"
     table, key = ".".join(at[:-1]) or "top level", at[-1] if at else ""
     if error["type"] == "missing":
         return f"{_line(text, at[:-1])}[{table}] needs {key!r}"
@@ -451,6 +458,13 @@ def _contradictions(config: Config, text: str) -> list[str]:
         out.append(f"{at}[agent] command never learns its task: {{task}} must stand in it, or in variables or files")
     if config.suite.models and not config.suite.host:
         out.append(f"{_line(text, ('suite', 'models'))}[suite] models are for hosted environments: set host = true")
+    if isinstance(config.suite.host, str) and ":" not in config.suite.host and config.suite.host not in HOSTS.names():
+        kinds = " or ".join(json.dumps(name) for name in HOSTS.names())
+        at = _line(text, ("suite", "host"))
+        out.append(f"{at}[suite] host must be true, false or {kinds}, not {json.dumps(config.suite.host)}")
+    if config.cluster != ClusterSettings() and not isinstance(config.suite.host, str):
+        name = json.dumps(HOSTS.names()[0])
+        out.append(f"{_line(text, ('cluster',))}[cluster] is for hosts that live on one: set [suite] host = {name}")
     keys = {model.key_env for model in config.models.values() if model.key_env}
     if secret := sorted(keys & set(config.suite.env)):
         at = _line(text, ("suite", "env"))

@@ -24,7 +24,7 @@ from recompact.config import Config, ConfigError, ModelConfig, config_hash, diff
 from recompact.environments.fingerprint import fingerprint
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
-from recompact.environments.loading import host_needs, load_suite
+from recompact.environments.loading import HOSTS, host_needs, load_suite
 from recompact.environments.protocol import AsyncAsk, Episodes, Opening, Suite, Task
 from recompact.environments.workspace.suite import WorkspaceSuite
 from recompact.errors import InputError, OptionError
@@ -233,6 +233,8 @@ async def open_study(
     async with AsyncExitStack() as stack:
         store = run if isinstance(run, Store) else stack.enter_context(open_run(_run_file(config, run)))
         episodes = open_suite(config, _run_places(store.path)) if suite is None else _episodes(suite)
+        if (close := getattr(episodes, "aclose", None)) is not None:
+            stack.push_async_callback(close)
         notices = Notices(progress)
         needed = config.used_models if method is None or method.asks_optimizer else config.deciding_models
         clients = await stack.enter_async_context(open_clients(config, models or {}, needed, notices=notices))
@@ -352,14 +354,26 @@ def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
                 hidden=(config.directory / config.run.directory, *hidden),
                 limits=suite.limits,
             )
-            return hosted.graded_by(needs.grader) if needs and needs.grader else hosted
+            hosted = hosted.graded_by(needs.grader) if needs and needs.grader else hosted
         except InputError as error:
             raise config.error(str(error), "suite", "sandbox") from None
+        return hosted if suite.host is True else _elsewhere(config, hosted, own_python=bool(needs or suite.python))
     loaded = _loaded(config)
     try:
         return InProcessSuite(loaded)
     except InputError as error:
         raise config.error(str(error), "suite", "use") from None
+
+
+def _elsewhere(config: Config, hosted: HostedSuite, own_python: bool) -> Episodes:
+    """The same suite with its hosts where the config wants them."""
+    try:
+        opened: Episodes = HOSTS.find(str(config.suite.host), config.directory)(
+            hosted, config.cluster, own_python=own_python, runs=config.run.directory, most=config.run.concurrency
+        )
+        return opened
+    except InputError as error:
+        raise config.error(str(error), "suite", "host") from None
 
 
 def _agent_suite(config: Config) -> Episodes:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
 import fakes
 import pytest
 from commands import recompact
+
+from recompact.environments.cluster import suite
 
 
 def check(tmp_path: Path, text: str, *options: str) -> tuple[int, list[str], list[str]]:
@@ -80,6 +83,21 @@ def test_what_is_in_force_is_said(tmp_path: Path) -> None:
     assert "suite pocket, split train: 90 tasks" in notes
     _, _, hosted = check(tmp_path, "[suite]\nhost = true")
     assert any(note.startswith("isolation: ") and "this process" not in note for note in hosted)
+
+
+def test_a_cluster_is_asked_only_with_connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    code, problems, _ = check(tmp_path, "[suite]\nhost = 'ray'")
+    assert code == 2
+    assert problems == [
+        "line 2: [suite] host: host = \"ray\" needs Ray, which is not installed: pip install 'recompact[ray]'"
+    ]
+    monkeypatch.undo()
+    monkeypatch.setattr(suite, "missing", lambda: None)
+    code, _, notes = check(tmp_path, "[suite]\nhost = 'ray'")
+    assert code == 0
+    assert any(note.startswith("isolation: on this machine hosts are ") for note in notes)
+    assert "suite pocket, split train: 90 tasks" in notes
 
 
 def test_one_task_is_played_and_its_environment_brought_back(tmp_path: Path) -> None:

@@ -51,6 +51,15 @@ def test_a_log_tells_the_stage_its_units_and_what_was_spent() -> None:
 
 
 @pytest.mark.usefixtures("impatient")
+def test_hosts_on_other_machines_are_shown() -> None:
+    out = io.StringIO()
+    bar = Bar("start", Spending(), None, Console(file=out, width=200), hosts=lambda: "hosts: a 3, b 2")
+    bar.stage("collect", 3)
+    bar.step()
+    assert out.getvalue() == "collect: 0 of 3, 1 step, hosts: a 3, b 2\n"
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_forecast_stands_in_for_what_is_not_due_yet() -> None:
     log = Log(floor=10)
     log.bar.stage("verify", None, 2)

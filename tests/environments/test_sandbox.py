@@ -408,3 +408,18 @@ def test_what_is_hidden_stays_hidden_under_another_name(tmp_path: Path) -> None:
     command = ["/bin/sh", "-c", "cat /elsewhere/note.txt; cat /elsewhere/answers/key.txt; ls /elsewhere/answers"]
     shown = subprocess.run(enclosed(PROGRAM, command, walls), capture_output=True, text=True, check=False)
     assert shown.stdout == "seen"
+
+
+@shut_in_only
+def test_a_directory_and_what_lies_in_it_can_both_be_hidden(tmp_path: Path) -> None:
+    """As the runs of a study are, and the run that is under way among them."""
+    runs = tmp_path / "study" / "runs"
+    runs.mkdir(parents=True)
+    (runs / "mine.db").write_text("secret")
+    assert PROGRAM
+    for hidden in ([runs, runs / "mine.db"], [runs / "mine.db", runs]):
+        walls = Walls("/", readable=[(runs.parent, "/study")], hidden=hidden)
+        command = ["/bin/sh", "-c", "cat /study/runs/mine.db; ls -A /study/runs"]
+        shown = subprocess.run(enclosed(PROGRAM, command, walls), capture_output=True, text=True, check=False)
+        assert shown.stdout == "", shown.stderr
+        assert "bwrap" not in shown.stderr

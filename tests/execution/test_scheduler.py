@@ -12,7 +12,8 @@ from execution_support import HERE
 from hypothesis import given, strategies as st
 from progress_support import Heard
 
-from recompact.chat import canonical
+from recompact.chat import Reply, Request, assistant, canonical, user
+from recompact.environments.protocol import EpisodeLost
 from recompact.errors import InputError
 from recompact.execution.executor import InProcess, Unit
 from recompact.execution.scheduler import Unfinished, run_agenda, run_units
@@ -377,3 +378,41 @@ async def test_a_failure_after_others_is_the_one_that_is_raised() -> None:
     failures: dict[str, BaseException] = {"u1": Overloaded("busy"), "u8": AuthenticationFailed("wrong key")}
     with pytest.raises(ModelFailure, match="wrong key"):
         await failing(failures).run(names(20), 2)
+
+
+async def test_a_unit_whose_episode_was_lost_begins_again_from_its_journal(tmp_path: Path) -> None:
+    """No call is sent again, and the others do not wait."""
+    sent: list[int | None] = []
+
+    class Oracle:
+        name = "oracle"
+
+        async def reply(self, request: Request) -> Reply:
+            sent.append(request.decoding.seed)
+            return Reply(assistant(f"answer {len(sent)}"))
+
+    losses = 3
+    values: list[str] = []
+
+    async def play(calls: UnitCalls) -> str:
+        nonlocal losses
+        model = calls.bound(Oracle(), "agent")
+        answers = []
+        for _ in range(5):
+            answers.append((await model.reply(Request((user("And now?"),)))).message.content)
+            if len(answers) == 4 - losses and losses:
+                losses -= 1
+                raise EpisodeLost("its node is gone")
+        return " ".join(answers)
+
+    with Store.open(tmp_path / "run.db") as store:
+        await run_units([Unit("u", play, lambda value, seconds: values.append(value))], InProcess(store), 2)
+    assert values == ["answer 1 answer 2 answer 3 answer 4 answer 5"]
+    assert len(sent) == len(set(sent)) == 5
+
+
+async def test_a_unit_that_is_lost_again_and_again_is_left_for_the_next_command() -> None:
+    board = failing({"u1": EpisodeLost("its node is gone")})
+    with pytest.raises(Unfinished, match="its episode was lost 10 times, at last: its node is gone"):
+        await board.run(names(4), 2)
+    assert sorted(board.recorded) == ["u0", "u2", "u3"]

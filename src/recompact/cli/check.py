@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command(name="check")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--connect", is_flag=True, help="Also ask each model for one word.")
+@click.option("--connect", is_flag=True, help="Also ask each model for one word, and a cluster what it has.")
 @click.option("--play", is_flag=True, help="Also play one task and check that its environment can be brought back.")
 @json_option
 def command(config: Path, connect: bool, play: bool, as_json: bool) -> None:
@@ -48,7 +48,7 @@ def command(config: Path, connect: bool, play: bool, as_json: bool) -> None:
     if loaded is not None:
         problems += [problem for problem in _problems(loaded, notes, bool(problems)) if problem not in problems]
         if connect and not problems:
-            problems = asyncio.run(_connect(loaded, notes))
+            problems = asyncio.run(_connect(loaded, notes)) + asyncio.run(_survey(loaded, notes))
         if play and not problems:
             problems = asyncio.run(_play(loaded, notes))
     if as_json:
@@ -78,7 +78,7 @@ def _problems(config: Config, notes: list[str], incomplete: bool) -> list[str]:
         problems += _template_problems(config, notes)
     with _noting(problems, "[suite] use: "):
         problems += asyncio.run(_suite_problems(config, notes))
-        if config.suite.host:
+        if config.suite.host is True:
             notes.append(describe(config.suite.sandbox, config.suite.network))
     if not incomplete and config.suite.use != "pocket" and "agent" not in _tables(config):
         problems.append(
@@ -171,7 +171,9 @@ def _isolation(config: Config) -> str:
         return f"isolation: agents {walls}; {describe_limit(shut_in)}"
     if not config.suite.host:
         return "isolation: none, environments run inside this process ([suite] host = true gives each its own)"
-    return f"isolation: {describe(config.suite.sandbox, config.suite.network)}"
+    elsewhere = "on this machine " if isinstance(config.suite.host, str) else ""
+    more = "; --connect says what holds on each node" if elsewhere else ""
+    return f"isolation: {elsewhere}{describe(config.suite.sandbox, config.suite.network)}{more}"
 
 
 async def _play(config: Config, notes: list[str]) -> list[str]:
@@ -296,6 +298,25 @@ async def _connect(config: Config, notes: list[str]) -> list[str]:
             except ModelFailure as failure:
                 problems.append(f"[models.{name}] {failure}")
     return problems
+
+
+async def _survey(config: Config, notes: list[str]) -> list[str]:
+    """What the cluster has and whether the suite loads there, where hosts live on one."""
+    from recompact.errors import InputError
+    from recompact.study import open_suite
+
+    episodes = open_suite(config)
+    survey = getattr(episodes, "survey", None)
+    if survey is None:
+        return []
+    try:
+        found, problems = await survey(config.suite.split)
+        notes.extend(found)
+        return list(problems)
+    except InputError as error:
+        return [f"[cluster] address: {error}"]
+    finally:
+        await episodes.aclose()  # type: ignore[attr-defined]
 
 
 def _local(base_url: str | None) -> bool:

@@ -33,7 +33,9 @@ class Bar:
         log: Console | None,
         floor: int = 0,
         warn: float | None = None,
+        hosts: Callable[[], str] = lambda: "",
     ) -> None:
+        self._hosts = hosts
         self._title, self._spending, self._drawn, self._log, self._floor = title, spending, drawn, log, floor
         self._total = self._done = self._steps = 0
         self._warn = warn
@@ -97,21 +99,29 @@ class Bar:
         amounts = [counted(self._steps, "step")] * bool(self._steps)
         amounts += [f"{self._spending.tokens:,} tokens"] * bool(self._spending.tokens)
         amounts += [f"{self._spending.money:.2f} spent"] * bool(self._spending.money)
+        if hosts := self._hosts():
+            amounts.append(hosts)
         return ", ".join(amounts)
 
 
 @contextmanager
 def open_bar(
-    title: str, spending: Spending, *, quiet: bool = False, floor: int = 0, warn: float | None = None
+    title: str,
+    spending: Spending,
+    *,
+    quiet: bool = False,
+    floor: int = 0,
+    warn: float | None = None,
+    hosts: Callable[[], str] = lambda: "",
 ) -> Iterator[Bar]:
     """A bar while the work goes on. `floor` is how many units are expected at least; where more than `warn` money is
-    forecast to be spent, it says so."""
+    forecast to be spent, it says so; `hosts` tells where environments live, if there is more than one place."""
     console = Console(stderr=True, highlight=False)
     if quiet:
         yield Bar(title, spending, None, None, floor)
         return
     if not console.is_terminal:
-        bar = Bar(title, spending, None, console, floor, warn)
+        bar = Bar(title, spending, None, console, floor, warn, hosts)
         with _beating(bar.beat):  # also while nothing is finished, as when very many boundaries are read
             yield bar
         return
@@ -123,7 +133,7 @@ def open_bar(
         TimeRemainingColumn(),
     )
     with rich.progress.Progress(*columns, console=console, refresh_per_second=5) as drawn:
-        yield Bar(title, spending, (drawn, drawn.add_task(title, total=None, amounts="")), None, floor, warn)
+        yield Bar(title, spending, (drawn, drawn.add_task(title, total=None, amounts="")), None, floor, warn, hosts)
 
 
 @contextmanager
@@ -162,5 +172,7 @@ def _beating(beat: Callable[[], None]) -> Iterator[None]:
 def watched(study: Study, title: str, *, quiet: bool = False, floor: int = 0) -> Iterator[Study]:
     """The study with a bar as its progress."""
     warn = study.config.ceiling.warn
-    with open_bar(title, study.spending, quiet=quiet, floor=floor, warn=warn) as bar, study.watched_by(bar) as shown:
+    hosts = getattr(study.episodes, "whereabouts", lambda: "")
+    bar = open_bar(title, study.spending, quiet=quiet, floor=floor, warn=warn, hosts=hosts)
+    with bar as drawn, study.watched_by(drawn) as shown:
         yield shown

@@ -25,6 +25,12 @@ SUITES = Registry(
     },
 )
 
+HOSTS = Registry(  # where hosts live if not on this machine; each is called with a hosted suite and the settings
+    "kind of host",
+    "recompact.hosts",
+    {"ray": "recompact.environments.cluster.suite:open_cluster"},
+)
+
 _MISSING = {  # suites that need more than recompact: a function that says what is missing, None if nothing is
     "officebench": "recompact.environments.officebench.suite:missing",
     "qa": "recompact.environments.qa.suite:missing",

@@ -164,5 +164,10 @@ class EnvironmentFailed(RecompactError):
     """This episode is broken: its host crashed, hung or raised. No other episode is affected."""
 
 
+class EpisodeLost(RecompactError):
+    """The machine that this episode lived on is gone, or as good as gone. That says nothing about the episode: its unit
+    of work is played again from the journal, elsewhere."""
+
+
 class SuiteFailed(EnvironmentFailed, InputError):
     """The suite itself cannot be used: it has no name, or no list of tasks that names each of them once."""

@@ -117,9 +117,11 @@ def _arguments(program: str, walls: Walls) -> Iterator[str]:
         yield from ("--bind", str(place_outside), inside)
     for place_outside, inside in walls.readable:
         yield from ("--ro-bind", str(place_outside), inside)
+    emptied: list[Path] = []  # nothing is left in them to be hidden, and nothing can be laid over it
     for hidden in walls.hidden:
         for place in _places_inside(hidden, walls):
-            if not _is_needed(place, walls):
+            if not _is_needed(place, walls) and not any(place.is_relative_to(other) for other in emptied):
+                emptied += [place] if hidden.is_dir() else []
                 empty = ("--tmpfs", str(place), "--remount-ro", str(place))
                 yield from empty if hidden.is_dir() else ("--ro-bind", "/dev/null", str(place))
     yield from ("--remount-ro", "/", "--chdir", walls.directory, "--clearenv")

@@ -6,9 +6,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from recompact.environments.protocol import EpisodeLost
+from recompact.models.failures import ModelFailure
 from recompact.models.journal import Journal, UnitCalls
 
 T = TypeVar("T")
+
+_LIVES = 10  # times that a unit loses its episode before it is left for the next command
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,19 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class InProcess:
-    """Plays units in the driver itself."""
+    """Plays units in the driver itself. One whose episode was lost with its machine begins again from the journal."""
 
     journal: Journal
     seed: int = 0
 
     async def submit(self, unit: Unit[T]) -> T:
-        return await unit.play(UnitCalls(self.journal, unit.name, self.seed))
+        for life in range(1, _LIVES + 1):
+            try:
+                return await unit.play(UnitCalls(self.journal, unit.name, self.seed))
+            except EpisodeLost as lost:
+                if life == _LIVES:
+                    raise ModelFailure(f"its episode was lost {_LIVES} times, at last: {lost}") from None
+        raise AssertionError("the last life returns or raises")
 
     def set_aside(self, unit: str, reason: str) -> None:
         self.journal.set_aside(unit, reason)

@@ -1,0 +1,1 @@
+"""Hosts on the machines of a Ray cluster. The journal, the store and the limits of models stay with the driver."""

@@ -1,0 +1,175 @@
+"""The inside of an actor: on its node it is to its hosts what the harness is on one machine.
+
+Each environment has a process of its own there, shut in as it would be here, with the kill timer beside it. Calls for a
+model are answered to the driver as questions, so that they are journaled, limited and counted where all others are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from recompact.chat import Reply, Request, Usage
+from recompact.environments.hosted import HostedSuite
+from recompact.environments.lodging import HostSettings
+from recompact.environments.protocol import EnvironmentFailed, Episode, Task
+from recompact.environments.sandbox import describe
+from recompact.environments.snapshots.holders import Holders
+from recompact.errors import InputError
+from recompact.trajectory import Snapshot
+from recompact.version import __version__
+
+HELD = 64  # frozen processes on a node, as on one machine; its actors share them out
+
+
+@dataclass(frozen=True)
+class HostedThere:
+    """What an actor needs to know of a suite. A relative directory is seen from where the actor starts."""
+
+    settings: HostSettings
+    own_python: bool  # hosts run under the interpreter that the settings name, and not under the actor's
+    grader: Mapping[str, Any] | None = None  # options of the suite that grades
+    share: float = 1.0  # of the node that this actor has, for its frozen processes
+
+    def suite(self) -> HostedSuite:
+        here = vars(self.settings) | {"directory": Path.cwd() / self.settings.directory}
+        if not self.own_python:
+            here["python"] = sys.executable
+        whole = Holders()
+        holders = Holders(max(1, int(HELD * self.share)), int(whole.memory * self.share))
+        suite = HostedSuite(**here, holders=holders)
+        return suite if self.grader is None else suite.graded_by(self.grader)
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Where an actor came to live, and with what."""
+
+    node: str
+    machine: str
+    pid: int
+    version: str
+    python: str
+    protection: str  # of its hosts
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a verb: a value, a failure of the environment, or a question that has to be answered first."""
+
+    kind: Literal["value", "failed", "question"]
+    value: Any = None
+    usage: Mapping[str, Usage] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
+
+
+class HostActor:
+    """Has environments, each under a number that the driver gives it. None holds up another: all of it is awaited."""
+
+    def __init__(self, hosted: HostedThere, node: str) -> None:
+        self._suite = hosted.suite()
+        self._node = node
+        self._guests: dict[int, _Guest] = {}
+
+    async def ready(self) -> Whereabouts:
+        protection = describe(self._suite.sandbox, self._suite.network)
+        place = (self._node or _node_id(), socket.gethostname(), os.getpid())
+        return Whereabouts(*place, __version__, sys.version.split()[0], protection)
+
+    async def tasks(self, split: str) -> Outcome:
+        """The ids that the suite has here."""
+        try:
+            return Outcome("value", [task.id for task in await self._suite.tasks(split)])
+        except EnvironmentFailed as failure:
+            return Outcome("failed", str(failure))
+
+    async def start(self, number: int, task: Task, asks: bool) -> Outcome:
+        guest = self._guests[number] = _Guest(self._suite, task, asks)
+        return await guest.do("start")
+
+    async def do(self, number: int, verb: str, *values: Any) -> Outcome:
+        return await self._guests[number].do(verb, *values)
+
+    async def restore(self, number: int, snapshot: Snapshot, data: bytes | None = None) -> Outcome:
+        """Bring an environment back; the bytes of a large snapshot come apart from it."""
+        snapshot = snapshot if data is None else replace(snapshot, data=data)
+        return await self._guests[number].do("restore", snapshot)
+
+    async def answer(self, number: int, reply: Reply | None, mistake: str = "") -> Outcome:
+        return await self._guests[number].answer(reply, mistake)
+
+    async def close(self, number: int) -> Outcome:
+        guest = self._guests.pop(number, None)
+        return await guest.close() if guest is not None else Outcome("value")
+
+    async def end(self) -> None:
+        """Leave nothing behind on this node."""
+        await asyncio.gather(*(self.close(number) for number in list(self._guests)), return_exceptions=True)
+        for suite in (self._suite, self._suite.grader):
+            if suite is not None:
+                suite.holders.close()
+
+
+class _Guest:
+    """One environment, and the verb of it that is under way."""
+
+    def __init__(self, suite: HostedSuite, task: Task, asks: bool) -> None:
+        self._episode: Episode = suite.episode(task, self._ask if asks else None)
+        self._work: asyncio.Task[Any] | None = None
+        self._question: asyncio.Future[tuple[str, Request]] | None = None
+        self._reply: asyncio.Future[Reply] | None = None
+
+    async def do(self, verb: str, *values: Any) -> Outcome:
+        self._work = asyncio.ensure_future(getattr(self._episode, verb)(*values))
+        return await self._outcome()
+
+    async def answer(self, reply: Reply | None, mistake: str) -> Outcome:
+        assert self._reply is not None
+        if reply is None:
+            self._reply.set_exception(InputError(mistake))
+        else:
+            self._reply.set_result(reply)
+        return await self._outcome()
+
+    async def _outcome(self) -> Outcome:
+        """The end of the verb under way, or the question that it asks before."""
+        assert self._work is not None
+        self._question = asyncio.get_running_loop().create_future()
+        await asyncio.wait({self._work, self._question}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._work.done():
+            return Outcome("question", self._question.result())
+        self._question.cancel()
+        try:
+            return self._told("value", self._work.result())
+        except EnvironmentFailed as failure:
+            return self._told("failed", str(failure))
+
+    def _told(self, kind: Literal["value", "failed"], value: Any) -> Outcome:
+        return Outcome(kind, value, dict(self._episode.usage), dict(self._episode.changes))
+
+    async def _ask(self, role: str, request: Request) -> Reply:
+        assert self._question is not None
+        self._reply = asyncio.get_running_loop().create_future()
+        self._question.set_result((role, request))
+        return await self._reply
+
+    async def close(self) -> Outcome:
+        if self._work is not None and not self._work.done():
+            self._work.cancel()
+            with contextlib.suppress(asyncio.CancelledError, EnvironmentFailed):
+                await self._work
+        await self._episode.close()
+        return self._told("value", None)
+
+
+def _node_id() -> str:
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())

@@ -1,0 +1,196 @@
+"""The actors of a run: started when an environment waits for a place, kept for the next one, forgotten when they die.
+
+A waiting environment takes the first place that is free, so a slow node takes fewer of them and holds up no other.
+There are never more environments than places, and each has one call under way, which bounds the driver's memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from recompact.environments.cluster.actor import Whereabouts
+from recompact.environments.cluster.placement import Room, choose
+from recompact.environments.cluster.settings import Placement
+from recompact.environments.protocol import EpisodeLost
+from recompact.errors import InputError, RecompactError
+
+_log = logging.getLogger(__name__)
+
+_TRIES = 5  # actors that fail to start in a row, before the cluster is given up
+_PAUSE = 1.0  # seconds between two of them
+_WARNING = 30.0  # seconds for an actor to start, before it is said that one waits
+_FAREWELL = 10.0  # seconds for an actor to end its hosts
+
+
+class Remote(Protocol):
+    """A handle on an actor."""
+
+    async def call(self, method: str, *values: Any, patience: float | None = None) -> Any:
+        """What a method gives. Raises `EpisodeLost` where the actor is gone or does not answer in time."""
+        ...
+
+    def kill(self) -> None: ...
+
+
+@dataclass
+class Tenancy:
+    """An actor that lives, as the driver knows it."""
+
+    id: int
+    remote: Remote
+    where: Whereabouts
+    places: int
+    used: int = 0
+    lost: bool = False
+
+    def room(self) -> Room:
+        return Room(self.id, self.where.node, self.places, self.used)
+
+
+@dataclass(eq=False)
+class _Waiting:
+    holding: Sequence[str]
+    place: asyncio.Future[Tenancy]
+
+
+@dataclass
+class Pool:
+    """`start` asks the cluster for one more actor; `actors` is how many there may be."""
+
+    start: Callable[[], Awaitable[tuple[Remote, Whereabouts]]]
+    actors: int
+    places: int = 1
+    placement: Placement = "spread"
+    need: Callable[[], str] = lambda: ""  # what one actor needs and what the cluster has, in words
+    losses: int = 0  # episodes that were lost with their actors
+    _tenancies: dict[int, Tenancy] = field(default_factory=dict)
+    _waiting: list[_Waiting] = field(default_factory=list)
+    _starting: set[asyncio.Task[None]] = field(default_factory=set)
+    _held: dict[str, int] = field(default_factory=dict)  # mark of a frozen process -> its actor
+    _numbers: Any = field(default_factory=lambda: itertools.count(1))
+    _failures: int = 0
+    _closed: bool = False
+
+    @property
+    def hosts(self) -> Mapping[Whereabouts, int]:
+        """Environments by node."""
+        hosts: Counter[str] = Counter()
+        where = {tenancy.where.node: tenancy.where for tenancy in self._tenancies.values()}
+        for tenancy in self._tenancies.values():
+            hosts[tenancy.where.node] += tenancy.used
+        return {where[node]: count for node, count in hosts.items()}
+
+    async def take(self, holding: Sequence[str] = ()) -> Tenancy:
+        """A place. `holding` are marks of frozen processes that the environment may go on from, the best first."""
+        waiting = _Waiting(holding, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._serve()
+        self._grow()
+        try:
+            return await waiting.place
+        except asyncio.CancelledError:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
+            elif waiting.place.done() and not waiting.place.cancelled() and waiting.place.exception() is None:
+                self.give_back(waiting.place.result())
+            raise
+
+    def give_back(self, tenancy: Tenancy) -> None:
+        tenancy.used -= 1
+        self._serve()
+
+    def note_holder(self, mark: str, tenancy: Tenancy) -> None:
+        """A frozen process of this mark lives in that actor; it may be dropped there, which does no harm."""
+        self._held[mark] = tenancy.id
+
+    def lose(self, tenancy: Tenancy) -> None:
+        """An actor is gone, or as good as gone."""
+        self.losses += 1
+        if tenancy.lost:
+            return
+        tenancy.lost = True
+        self._tenancies.pop(tenancy.id, None)
+        self._held = {mark: id for mark, id in self._held.items() if id != tenancy.id}
+        tenancy.remote.kill()
+        self._grow()
+
+    def _serve(self) -> None:
+        while self._waiting:
+            waiting = self._waiting[0]
+            if waiting.place.done():  # nobody waits for it any more
+                self._waiting.pop(0)
+                continue
+            holding = [self._held[mark] for mark in waiting.holding if mark in self._held]
+            rooms = [tenancy.room() for tenancy in self._tenancies.values()]
+            if (id := choose(rooms, holding, self.placement)) is None:
+                return
+            self._waiting.pop(0)
+            self._tenancies[id].used += 1
+            waiting.place.set_result(self._tenancies[id])
+
+    def _grow(self) -> None:
+        """Ask for as many actors as are waited for."""
+        while not self._closed and (
+            len(self._starting) * self.places < len(self._waiting)
+            and len(self._tenancies) + len(self._starting) < self.actors
+        ):
+            task = asyncio.create_task(self._add())
+            self._starting.add(task)
+            task.add_done_callback(self._started)
+
+    def _started(self, task: asyncio.Task[None]) -> None:
+        self._starting.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._refuse(error)
+        self._serve()
+        self._grow()
+
+    async def _add(self) -> None:
+        patience = asyncio.get_running_loop().call_later(_WARNING, self._warn)
+        try:
+            remote, where = await self.start()
+        except (EpisodeLost, OSError) as error:  # its node went while it started: another one may do
+            self._failures += 1
+            if self._failures >= _TRIES:
+                raise InputError(f"no actor could be started on the cluster, {self._failures} times: {error}") from None
+            await asyncio.sleep(_PAUSE)
+            return
+        finally:
+            patience.cancel()
+        self._failures = 0
+        tenancy = Tenancy(next(self._numbers), remote, where, self.places)
+        self._tenancies[tenancy.id] = tenancy
+
+    def _warn(self) -> None:
+        if not self._tenancies:
+            _log.warning("no environment has a place on the cluster yet: %s", self.need())
+
+    def _refuse(self, error: BaseException) -> None:
+        """What kept an actor from starting would keep the others as well: whoever waits is told."""
+        waiting, self._waiting = self._waiting, []
+        reason = error if isinstance(error, RecompactError) else InputError(f"{type(error).__name__}: {error}")
+        for each in waiting:
+            if not each.place.done():
+                each.place.set_exception(reason)
+
+    async def close(self) -> None:
+        """End every actor with its hosts."""
+        self._closed = True
+        starting = list(self._starting)
+        for task in starting:
+            task.cancel()
+        await asyncio.gather(*starting, return_exceptions=True)
+        tenancies, self._tenancies = list(self._tenancies.values()), {}
+        await asyncio.gather(*(self._end(tenancy) for tenancy in tenancies))
+
+    async def _end(self, tenancy: Tenancy) -> None:
+        with contextlib.suppress(EpisodeLost):
+            await tenancy.remote.call("end", patience=_FAREWELL)
+        tenancy.remote.kill()

@@ -1,0 +1,282 @@
+"""A suite whose environments live on a cluster. To a rollout they are episodes like any others."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from math import ceil
+from typing import Any, Protocol
+
+from recompact.chat import Request, Usage
+from recompact.environments.cluster.actor import HostedThere, Outcome, Whereabouts
+from recompact.environments.cluster.connection import Connection, Node, missing
+from recompact.environments.cluster.placement import marks
+from recompact.environments.cluster.pool import Pool, Remote, Tenancy
+from recompact.environments.cluster.settings import ClusterSettings, directory_there, runtime_env_of
+from recompact.environments.hosted import HostedSuite
+from recompact.environments.lodging import HostSettings
+from recompact.environments.protocol import (
+    AsyncAsk,
+    Behaviour,
+    EnvironmentFailed,
+    Episode,
+    EpisodeLost,
+    Literals,
+    Observation,
+    Opening,
+    Task,
+)
+from recompact.environments.snapshots.replay import log_of
+from recompact.environments.snapshots.strategy import FORK
+from recompact.errors import InputError
+from recompact.texts import counted
+from recompact.trajectory import Action, Score, Snapshot
+
+_GRACE = 60.0  # seconds beyond the kill timer of a verb, which runs on the node, before the node is given up
+_NODES = 4  # that progress names one by one
+
+
+def open_cluster(hosted: HostedSuite, settings: ClusterSettings, *, own_python: bool, runs: str, most: int) -> Any:
+    """The hosted suite with its hosts on a cluster: at most `most` of them, unless the settings say otherwise."""
+    if problem := missing():
+        raise InputError(problem)
+    return ClusterSuite(hosted, settings, own_python=own_python, runs=runs, most=settings.hosts or most)
+
+
+class Cluster(Protocol):
+    """Where actors live. `Connection` is one; whoever has another passes it to a `ClusterSuite`."""
+
+    def open(self) -> None: ...
+
+    async def start_actor(self, hosted: HostedThere, node: str | None = None) -> tuple[Remote, Whereabouts]:
+        """One more actor, here or there; it may wait for room."""
+        ...
+
+    def send(self, data: bytes) -> Any:
+        """Bytes as an argument of a call."""
+        ...
+
+    def nodes(self) -> Sequence[Node]: ...
+
+    def free(self) -> str:
+        """What an actor takes and what is left, in words."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class ClusterSuite:
+    """Tasks are listed on this machine, by a host as ever; episodes are played on the cluster."""
+
+    def __init__(
+        self,
+        near: HostedSuite,
+        settings: ClusterSettings,
+        *,
+        own_python: bool = False,
+        runs: str = "runs",
+        most: int = 16,
+        connection: Cluster | None = None,
+    ) -> None:
+        self.near = near
+        self.settings = settings
+        self.connection: Cluster = connection or Connection(settings, runtime_env_of(settings, near.directory, runs))
+        here = {each.name: getattr(near, each.name) for each in fields(HostSettings)}
+        there = HostSettings(**here | {"directory": directory_there(settings, near.directory)})
+        grader = near.grader.options if near.grader is not None else None
+        per_actor = min(settings.per_actor, most)
+        self.hosted = HostedThere(there, own_python, grader, share=per_actor / max(most, 1))
+        self.pool = Pool(
+            lambda: self.connection.start_actor(self.hosted),
+            actors=ceil(most / per_actor),
+            places=per_actor,
+            placement=settings.placement,
+            need=self.connection.free,
+        )
+        self.numbers = itertools.count(1)
+
+    @property
+    def name(self) -> str:
+        return self.near.name
+
+    async def tasks(self, split: str) -> Sequence[Task]:
+        return await self.near.tasks(split)
+
+    async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
+        return await self.near.behaviours(actions)
+
+    async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
+        return await self.near.literals(texts)
+
+    def episode(self, task: Task, ask: AsyncAsk | None = None) -> Episode:
+        return ClusterEpisode(self, task, ask)
+
+    def whereabouts(self) -> str:
+        """How many hosts each node has now, and how many were lost with theirs."""
+        return describe_hosts(self.pool.hosts, self.pool.losses)
+
+    async def survey(self, split: str) -> tuple[list[str], list[str]]:
+        """What the cluster has, and on which of its nodes the suite cannot be used: notes and problems."""
+        self.connection.open()
+        nodes = self.connection.nodes()
+        cpus, memory = sum(node.cpus for node in nodes), sum(node.memory for node in nodes)
+        notes = [f"cluster: {counted(len(nodes), 'node')}, {cpus:g} CPUs, {memory / 2**30:,.1f} GiB of memory"]
+        expected = [task.id for task in await self.tasks(split)]
+        problems: list[str] = []
+        for node in nodes:
+            if node.cpus < self.settings.cpus * self.pool.places:
+                notes.append(f"node {node.machine}: {node.cpus:g} CPUs, which is no room for an environment")
+                continue
+            try:
+                actor, where = await self.connection.start_actor(self.hosted, node.id)
+            except (InputError, EpisodeLost) as error:
+                problems.append(f"[cluster] node {node.machine}: {error}")
+                continue
+            try:
+                problem = await _compare(actor, split, expected)
+            finally:
+                actor.kill()
+            if problem:
+                problems.append(f"[suite] use: node {node.machine}: {problem}")
+            else:
+                loads = f"the suite loads with its {counted(len(expected), 'task')}"
+                notes.append(f"node {node.machine}: {node.cpus:g} CPUs, {loads}; {where.protection}")
+        return notes, problems
+
+    async def aclose(self) -> None:
+        """End every host on the cluster, and the cluster if it was started here."""
+        try:
+            await self.pool.close()
+        finally:
+            self.connection.close()
+
+
+async def _compare(actor: Remote, split: str, expected: Sequence[str]) -> str:
+    """What is wrong with the suite on a node, or nothing."""
+    outcome: Outcome = await actor.call("tasks", split)
+    if outcome.kind == "failed":
+        return str(outcome.value)
+    if list(outcome.value) != list(expected):
+        return f"it has {len(outcome.value)} tasks there, and {len(expected)} here: is it the same version?"
+    return ""
+
+
+class ClusterEpisode:
+    """One environment on a node. If that goes, `EpisodeLost` is raised, and its unit of work begins again elsewhere."""
+
+    def __init__(self, suite: ClusterSuite, task: Task, ask: AsyncAsk | None) -> None:
+        self._suite = suite
+        self._task = task
+        self._ask = ask
+        self._number = next(suite.numbers)
+        self._holding: Sequence[str] = ()
+        self._tenancy: Tenancy | None = None
+        self.usage: Mapping[str, Usage] = {}
+        self.changes: Counter[str] = Counter()
+
+    def expect(self, snapshot: Snapshot) -> None:
+        """Where it begins depends on what it will be brought to: a frozen process stays on its node."""
+        if snapshot.strategy == FORK:
+            self._holding = marks(self._task.id, log_of(snapshot))
+
+    async def start(self) -> Opening:
+        if self._tenancy is None:
+            self._tenancy = await self._suite.pool.take(self._holding)
+        opening: Opening = await self._call("start", self._task, self._ask is not None)
+        return opening
+
+    async def step(self, action: Action) -> Observation:
+        observation: Observation = await self._call("do", "step", action)
+        return observation
+
+    async def score(self) -> Score:
+        score: Score = await self._call("do", "score")
+        return score
+
+    async def snapshot(self) -> Snapshot:
+        snapshot: Snapshot = await self._call("do", "snapshot")
+        self._note_holder(snapshot)
+        return snapshot
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        if snapshot.strategy == FORK:
+            verbs = 2 + len(log_of(snapshot))
+            await self._call("restore", snapshot, verbs=verbs)
+            self._note_holder(snapshot)
+            return
+        verbs = 2 + (len(log_of(snapshot)) if snapshot.strategy == "replay" else 0)
+        data = self._suite.connection.send(snapshot.data)
+        await self._call("restore", replace(snapshot, data=b""), data, verbs=verbs)
+
+    async def close(self) -> None:
+        tenancy, self._tenancy = self._tenancy, None
+        if tenancy is None:
+            return
+        try:
+            if not tenancy.lost:
+                outcome: Outcome = await tenancy.remote.call("close", self._number, patience=_GRACE)
+                self.changes = Counter(outcome.changes) or self.changes
+        except EpisodeLost:  # nothing depends on a closed environment; the next one finds out
+            self._suite.pool.lose(tenancy)
+        finally:
+            self._suite.pool.give_back(tenancy)
+
+    def _note_holder(self, snapshot: Snapshot) -> None:
+        if snapshot.strategy == FORK and self._tenancy is not None:
+            self._suite.pool.note_holder(marks(self._task.id, log_of(snapshot))[0], self._tenancy)
+
+    async def _call(self, method: str, *values: Any, verbs: int = 1) -> Any:
+        """What a verb gives, after every question of the environment is answered."""
+        if self._tenancy is None:
+            raise EnvironmentFailed(f"suite {self._suite.name}, task {self._task.id}: it is not started")
+        outcome = await self._told(method, *values, verbs=verbs)
+        while outcome.kind == "question":
+            outcome = await self._told("answer", *await self._answer(*outcome.value), verbs=verbs)
+        self.usage, self.changes = outcome.usage, Counter(outcome.changes)
+        if outcome.kind == "failed":
+            raise EnvironmentFailed(outcome.value)
+        return outcome.value
+
+    async def _answer(self, role: str, request: Request) -> tuple[Any, ...]:
+        assert self._ask is not None
+        try:
+            return (await self._ask(role, request),)
+        except InputError as error:  # a role that the config does not have is this environment's mistake
+            return (None, str(error))
+
+    async def _told(self, method: str, *values: Any, verbs: int) -> Outcome:
+        tenancy = self._tenancy
+        assert tenancy is not None
+        if tenancy.lost:
+            self._suite.pool.lose(tenancy)
+            raise EpisodeLost(f"task {self._task.id}: its actor is gone")
+        patience = verbs * self._suite.near.timeout + _GRACE
+        try:
+            outcome: Outcome = await tenancy.remote.call(method, self._number, *values, patience=patience)
+        except EpisodeLost as lost:
+            self._suite.pool.lose(tenancy)
+            raise EpisodeLost(f"task {self._task.id} on {tenancy.where.machine}: {lost}") from None
+        return outcome
+
+
+def describe_hosts(hosts: Mapping[Whereabouts, int], losses: int = 0) -> str:
+    """
+    >>> a, b = (Whereabouts(f"{name}1", name, 1, "", "", "") for name in "ab")
+    >>> describe_hosts({a: 3, b: 2}), describe_hosts({a: 1}, losses=2)
+    ('hosts: a 3, b 2', 'hosts: a 1; 2 episodes were begun again elsewhere')
+    """
+    machines = Counter(where.machine for where in hosts)
+    names = {
+        where: where.machine if machines[where.machine] == 1 else f"{where.machine}/{where.node[:4]}" for where in hosts
+    }
+    if len(hosts) > _NODES:
+        counts = hosts.values()
+        text = f"hosts: {sum(counts)} on {len(hosts)} nodes, {min(counts)} to {max(counts)} each"
+    else:
+        text = f"hosts: {', '.join(f'{names[where]} {count}' for where, count in hosts.items())}" if hosts else ""
+    if losses:
+        more = f"{counted(losses, 'episode')} {'was' if losses == 1 else 'were'} begun again elsewhere"
+        text = f"{text}; {more}" if text else more
+    return text

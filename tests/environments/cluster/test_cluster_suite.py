@@ -1,0 +1,227 @@
+"""Episodes on a cluster that needs no Ray: the same verbs, the same digest, whichever nodes die."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import cluster_suites
+import pytest
+from cluster_suites import CountingBurglar, safes_config
+from cluster_support import NearCluster
+from processes import linux_only
+
+from recompact.adaptation.adapt import adapt
+from recompact.chat import Reply, Request, Usage, assistant
+from recompact.config import parse_config
+from recompact.environments.cluster.settings import ClusterSettings
+from recompact.environments.cluster.suite import ClusterSuite
+from recompact.environments.hosted import HostedSuite
+from recompact.environments.protocol import EnvironmentFailed, EpisodeLost, Strategy
+from recompact.errors import InputError
+from recompact.study import open_study
+from recompact.trajectory import Action, Snapshot
+
+SPEC = f"{Path(cluster_suites.__file__)}:Safes"
+VISITS = [Action("visit", {"house": 1, "desk": desk}) for desk in range(1, 5)]
+OPEN = Action("unlock", {"house": 1, "code": "zx-4748"})
+
+
+def clustered(cluster: NearCluster, most: int = 4, per_actor: int = 1, **options: object) -> ClusterSuite:
+    near = HostedSuite(SPEC, options, timeout=20)
+    return ClusterSuite(near, ClusterSettings(per_actor=per_actor), most=most, connection=cluster)
+
+
+async def test_the_verbs_work_and_an_environment_asks_its_model() -> None:
+    suite = clustered(NearCluster(), asks=True)
+    (task, *_) = await suite.tasks("train")
+    questions: list[str] = []
+
+    async def ask(role: str, request: Request) -> Reply:
+        questions.append(f"{role}: {request.messages[0].content}")
+        if len(questions) == 2:
+            raise InputError("there is no such role")
+        return Reply(assistant("zx-4748"), Usage(input=3, output=2, calls=1))
+
+    episode = suite.episode(task, ask)
+    opening = await episode.start()
+    assert [tool.name for tool in opening.tools][:2] == ["visit", "unlock"]
+    assert (await episode.step(Action("ask"))).text == "zx-4748"
+    assert episode.usage["oracle"].calls == 1
+    with pytest.raises(EnvironmentFailed, match="there is no such role"):
+        await episode.step(Action("ask"))
+    assert (await episode.step(OPEN)).text == "It opens."
+    assert (await episode.score()).success
+    with pytest.raises(EnvironmentFailed, match="step raised RuntimeError: this environment is broken"):
+        await episode.step(Action("fail"))
+    assert (await episode.step(VISITS[0])).text.startswith("Desk 1")  # it failed that once, and is there still
+    assert suite.whereabouts() == "hosts: a 1"
+    await episode.close()
+    assert questions == ["oracle: Which code?"] * 2
+    await suite.aclose()
+
+
+async def test_a_question_that_cannot_be_answered_ends_the_verb_and_nothing_hangs() -> None:
+    suite = clustered(NearCluster(), most=1, asks=True)
+    (task, *_) = await suite.tasks("train")
+
+    async def ask(role: str, request: Request) -> Reply:
+        raise KeyError("the ceiling, for example")
+
+    episode = suite.episode(task, ask)
+    await episode.start()
+    with pytest.raises(KeyError):
+        await episode.step(Action("ask"))
+    await asyncio.wait_for(episode.close(), 10)
+    again = suite.episode(task)
+    await asyncio.wait_for(again.start(), 10)  # its place was given back
+    await again.close()
+    await suite.aclose()
+
+
+@pytest.mark.parametrize("snapshots", ["state", "directory", "replay", pytest.param("fork", marks=linux_only)])
+async def test_environments_come_back_as_they_were_in_another_actor(snapshots: Strategy) -> None:
+    cluster = NearCluster()
+    suite = clustered(cluster, snapshots=snapshots, ballast=300_000)
+    (task, *_) = await suite.tasks("train")
+    first, second = suite.episode(task), suite.episode(task)
+    await first.start()
+    await first.step(OPEN)
+    snapshot = await first.snapshot()
+    assert snapshot is not None
+    assert snapshot.strategy == snapshots
+    await second.start()
+    assert not (await second.score()).success
+    await second.restore(snapshot)
+    assert (await second.score()).success
+    assert suite.whereabouts() == "hosts: a 1, b 1"
+    assert cluster.sent == ([] if snapshots == "fork" else [snapshot.data])  # by reference where it is large
+    for episode in (first, second):
+        await episode.close()
+    await suite.aclose()
+
+
+@linux_only
+async def test_continuations_go_on_from_a_forked_process_on_its_node_and_are_replayed_when_it_is_gone() -> None:
+    cluster = NearCluster()
+    suite = clustered(cluster, snapshots="fork")
+    (task, *_) = await suite.tasks("train")
+    first, other = suite.episode(task), suite.episode(task)
+    await first.start()
+    await other.start()
+    for action in (*VISITS[:2], OPEN):
+        await first.step(action)
+    taken = await first.snapshot()
+    assert taken is not None
+    stored = Snapshot(taken.strategy, taken.data)  # as it is read from a run, without the name of its process
+    holder, idle = cluster.actors
+    for episode in (first, other):
+        await episode.close()
+
+    async def continued() -> str:
+        episode = suite.episode(task)
+        episode.expect(stored)  # type: ignore[attr-defined]
+        await episode.start()
+        await episode.restore(stored)
+        assert (await episode.score()).success
+        where = suite.whereabouts()
+        await episode.close()
+        return where
+
+    assert await continued() == f"hosts: {holder.node} 1, {idle.node} 0"
+    assert await continued() == f"hosts: {holder.node} 1, {idle.node} 0"
+    cluster.kill_node(holder.node)
+    with pytest.raises(EpisodeLost, match="is gone"):
+        await continued()  # which finds out
+    assert await continued() == f"hosts: {idle.node} 1; 1 episode was begun again elsewhere"
+    assert await continued() == f"hosts: {idle.node} 1; 1 episode was begun again elsewhere"
+    assert idle.calls["restore"] == 2
+    await suite.aclose()
+
+
+async def test_an_actor_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    from recompact.environments.cluster import suite as suites
+
+    monkeypatch.setattr(suites, "_GRACE", 0.2)
+    cluster = NearCluster()
+    suite = clustered(cluster, seconds=30)
+    suite = ClusterSuite(replace(suite.near, timeout=0.3), suite.settings, connection=cluster)
+    suite.hosted = replace(
+        suite.hosted, settings=replace(suite.hosted.settings, timeout=60)
+    )  # no kill timer over there
+    (task, *_) = await clustered(cluster).tasks("train")
+    episode = suite.episode(task)
+    suite.near = replace(suite.near, timeout=20)
+    await episode.start()
+    suite.near = replace(suite.near, timeout=0.3)
+    with pytest.raises(EpisodeLost, match="task safe-1 on a: node a is gone"):
+        await episode.step(VISITS[0])
+    await asyncio.wait_for(episode.close(), 10)
+    await suite.aclose()
+
+
+async def test_the_survey_says_what_there_is_and_where_the_suite_does_not_load(tmp_path: Path) -> None:
+    cluster = NearCluster()
+    suite = clustered(cluster)
+    notes, problems = await suite.survey("train")
+    assert notes[0] == "cluster: 3 nodes, 12 CPUs, 3.0 GiB of memory"
+    assert [note.partition(";")[0] for note in notes[1:]] == [
+        f"node {name}: 4 CPUs, the suite loads with its 6 tasks" for name in "abc"
+    ]
+    assert not problems
+    cluster.refusals = [InputError("recompact 0.0 is installed on a")]
+    missing = replace(suite.hosted.settings, spec=f"{tmp_path}/none.py:Suite")
+    suite.hosted = replace(suite.hosted, settings=missing)
+    notes, problems = await suite.survey("train")
+    assert len(notes) == 1
+    assert problems[0] == "[cluster] node a: recompact 0.0 is installed on a"
+    assert "node b" in problems[1]
+    assert "none.py" in problems[1]
+    greedy = ClusterSuite(suite.near, ClusterSettings(cpus=5), connection=cluster)
+    notes, problems = await greedy.survey("train")
+    assert notes[1] == "node a: 4 CPUs, which is no room for an environment"
+    await suite.aclose()
+
+
+async def digest_of(path: Path, text: str, model: CountingBurglar, cluster: NearCluster | None, kills: int = 0) -> str:
+    """Collect, verify and adapt, while nodes are killed at random moments."""
+    config = parse_config(text, path.with_suffix(".toml"))
+    suite = None
+    if cluster is not None:
+        near = HostedSuite(SPEC, config.suite.options, timeout=60)
+        suite = ClusterSuite(near, config.cluster, most=6, connection=cluster)
+    async with open_study(config, path, models={"burglar": model}, suite=suite) as study:
+
+        async def disturb() -> None:
+            chance = Random(path.name)
+            for _ in range(kills):
+                await asyncio.sleep(chance.uniform(0.05, 0.3))
+                assert cluster is not None
+                cluster.kill_node(chance.choice(cluster.names))
+
+        disturbance = asyncio.create_task(disturb())
+        adapted = await adapt(study)
+        assert adapted.selection is not None
+        digest = study.store.digest()
+        assert disturbance.done() or not kills, "the work was over before all nodes were killed"
+        await disturbance
+        if suite is not None:
+            await suite.aclose()
+        return digest
+
+
+@pytest.mark.parametrize("snapshots", ["directory", pytest.param("fork", marks=[linux_only, pytest.mark.slow])])
+async def test_twenty_nodes_die_and_the_digest_is_that_of_an_undisturbed_run(
+    tmp_path: Path, snapshots: Strategy
+) -> None:
+    calm = CountingBurglar()
+    near = safes_config(tmp_path, "true", snapshots=snapshots)
+    whole = await digest_of(tmp_path / "near.db", near, calm, None)
+    disturbed = CountingBurglar(seconds=0.05)
+    cluster = NearCluster()
+    assert await digest_of(tmp_path / "killed.db", near, disturbed, cluster, kills=20) == whole
+    assert sorted(map(str, disturbed.seeds)) == sorted(map(str, calm.seeds))  # the same calls, each of them once
+    assert len(set(disturbed.seeds)) == len(disturbed.seeds)
+    assert cluster.started > 6

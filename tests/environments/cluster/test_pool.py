@@ -1,0 +1,164 @@
+"""The actors of a run: how many there are, who gets a place, and what happens when one dies or none can be started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from recompact.environments.cluster import pool as pools
+from recompact.environments.cluster.actor import Whereabouts
+from recompact.environments.cluster.pool import Pool, Tenancy
+from recompact.environments.protocol import EpisodeLost
+from recompact.errors import InputError
+
+
+class Puppet:
+    """An actor that does nothing."""
+
+    def __init__(self) -> None:
+        self.ended = self.killed = 0
+
+    async def call(self, method: str, *values: Any, patience: float | None = None) -> Any:
+        assert method == "end"
+        self.ended += 1
+
+    def kill(self) -> None:
+        self.killed += 1
+
+
+class Stage:
+    """Starts puppets on nodes in turn; `refusals` are what the next starts raise."""
+
+    def __init__(self, *refusals: Exception) -> None:
+        self.puppets: list[Puppet] = []
+        self.refusals = list(refusals)
+        self.pending = 0
+
+    async def start(self) -> tuple[Puppet, Whereabouts]:
+        self.pending += 1
+        await asyncio.sleep(0)
+        self.pending -= 1
+        if self.refusals:
+            raise self.refusals.pop(0)
+        self.puppets.append(Puppet())
+        node = "abc"[len(self.puppets) % 3]
+        return self.puppets[-1], Whereabouts(node, node, 0, "", "", "")
+
+
+@given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 30), st.lists(st.integers(0, 3), min_size=30, max_size=30))
+@settings(max_examples=50, deadline=None)
+def test_there_are_never_more_environments_than_places(
+    actors: int, places: int, episodes: int, durations: Sequence[int]
+) -> None:
+    async def main() -> None:
+        stage = Stage()
+        pool = Pool(stage.start, actors, places)
+        running: Counter[int] = Counter()
+
+        async def play(duration: int) -> None:
+            tenancy = await pool.take()
+            running[tenancy.id] += 1
+            assert running[tenancy.id] <= places
+            assert running.total() <= actors * places
+            for _ in range(duration):
+                await asyncio.sleep(0)
+            running[tenancy.id] -= 1
+            pool.give_back(tenancy)
+
+        await asyncio.gather(*(play(duration) for duration in durations[:episodes]))
+        assert len(stage.puppets) <= min(actors, episodes)  # they are used again
+        await pool.close()
+        assert all(puppet.ended == 1 and puppet.killed for puppet in stage.puppets)
+
+    asyncio.run(main())
+
+
+async def test_who_waits_first_is_served_first_and_a_slow_actor_holds_up_nobody() -> None:
+    pool = Pool(Stage().start, actors=2)
+    slow, quick = await pool.take(), await pool.take()
+    order: list[int] = []
+
+    async def play(number: int) -> None:
+        tenancy = await pool.take()
+        order.append(number)
+        assert tenancy.id == quick.id
+        await asyncio.sleep(0)
+        pool.give_back(tenancy)
+
+    waiting = [asyncio.create_task(play(number)) for number in range(10)]
+    await asyncio.sleep(0)
+    pool.give_back(quick)
+    await asyncio.gather(*waiting)
+    assert order == list(range(10))
+    pool.give_back(slow)
+
+
+async def test_one_that_forks_goes_back_to_its_actor_while_that_lives() -> None:
+    pool = Pool(Stage().start, actors=3)
+    first, second = await pool.take(), await pool.take()
+    pool.note_holder("mark", second)
+    for tenancy in (first, second):
+        pool.give_back(tenancy)
+    back = await pool.take(["unknown", "mark"])
+    assert back.id == second.id
+    elsewhere = await pool.take(["mark"])  # its place is taken: nobody waits for it
+    assert elsewhere.id != second.id
+    pool.lose(back)
+    pool.give_back(back)
+    pool.give_back(elsewhere)
+    third = await pool.take(["mark"])
+    assert third.id not in (second.id,)
+    assert pool.losses == 1
+
+
+async def test_an_actor_that_dies_is_replaced_for_those_who_wait() -> None:
+    stage = Stage()
+    pool = Pool(stage.start, actors=1)
+    dying = await pool.take()
+    waiting = [asyncio.create_task(pool.take()) for _ in range(2)]
+    await asyncio.sleep(0)
+    pool.lose(dying)
+    pool.give_back(dying)
+    first = await asyncio.wait_for(waiting[0], 5)
+    assert first.id != dying.id
+    assert stage.puppets[0].killed
+    pool.give_back(first)
+    assert (await asyncio.wait_for(waiting[1], 5)).id == first.id
+
+
+async def test_nodes_that_die_while_an_actor_starts_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "_PAUSE", 0.0)
+    pool = Pool(Stage(EpisodeLost("gone"), EpisodeLost("gone")).start, actors=2)
+    assert isinstance(await asyncio.wait_for(pool.take(), 5), Tenancy)
+    hopeless = Pool(Stage(*(EpisodeLost("gone") for _ in range(20))).start, actors=1)
+    with pytest.raises(InputError, match="no actor could be started on the cluster, 5 times: gone"):
+        await asyncio.wait_for(hopeless.take(), 5)
+
+
+async def test_what_would_keep_every_actor_from_starting_is_told_to_all_who_wait() -> None:
+    pool = Pool(Stage(*(InputError("no such package") for _ in range(9))).start, actors=3)
+    answers = await asyncio.gather(*(pool.take() for _ in range(5)), return_exceptions=True)
+    assert {str(answer) for answer in answers} == {"no such package"}
+
+
+async def test_who_stops_waiting_loses_no_place() -> None:
+    pool = Pool(Stage().start, actors=1)
+    only = await pool.take()
+    quitter, patient = asyncio.create_task(pool.take()), asyncio.create_task(pool.take())
+    await asyncio.sleep(0)
+    quitter.cancel()
+    pool.give_back(only)
+    await asyncio.gather(quitter, return_exceptions=True)
+    assert (await asyncio.wait_for(patient, 5)).id == only.id
+    late = asyncio.create_task(pool.take())
+    await asyncio.sleep(0)
+    pool.give_back(only)  # it has its place now, and is stopped before it learns so
+    late.cancel()
+    await asyncio.gather(late, return_exceptions=True)
+    assert (await asyncio.wait_for(pool.take(), 5)).used == 1
+    await pool.close()
