@@ -63,9 +63,9 @@ STRAYS = ("test_neighbours.py", "test_observation_cap.py")  # about values and t
 SILENT = ("test_docs.py", "test_plugins.py", "test_resilience.py", "test_verify_resilience.py")
 """They start other processes, or run for minutes."""
 ALWAYS = ("tests/test_values.py",)  # about all modules
-MOST = 25.0  # seconds of tests that a mutant meets in its own package, and again in the others
-LONGEST = 15.0  # seconds of a test that may be asked; longer ones are about kills and load
-RECORDED = 20.0  # seconds of a file of tests; the others in it are not asked
+MOST = 12.0  # seconds of tests that a mutant meets in its own package, and again in the others
+LONGEST = 6.0  # seconds of a test that may be asked; longer ones are about kills and load
+RECORDED = 12.0  # seconds of a file of tests; the others in it are not asked
 PATIENCE = 30  # times the seconds that tests take of the processor may they take by the clock: others use the machine
 OWN = "its own tests"
 WIDER = "the tests of others"
@@ -665,6 +665,7 @@ def verdicts(sample: Sequence[Mutant], workers: int) -> list[Verdict]:
         if record := killed.get(_key(mutant)):
             done[mutant] = Verdict(mutant, *record)
     waiting = [mutant for mutant in sample if mutant not in done]
+    Random(len(sample)).shuffle(waiting)  # so that those that were judged are a sample too, wherever it is stopped
     print(f"{len(sample)} mutants, {len(done)} of them killed before", flush=True)
     if not waiting:
         return [done[mutant] for mutant in sample]

@@ -125,13 +125,24 @@ def section_changes(before: Template, after: Template, part: str) -> list[str]:
     if headings(before.part(part)) != headings(after.part(part)):
         names = [", ".join(f"“{name}”" for name in headings(t.part(part))) for t in (before, after)]
         out += [f"The headings were {names[0]}; now they are {names[1]}.", ""]
-    for old, new in zip(before.sections(part), after.sections(part), strict=False):
-        removed = [line for line in old.guidance.splitlines() if line.strip() and line not in new.guidance.splitlines()]
-        added = [line for line in new.guidance.splitlines() if line.strip() and line not in old.guidance.splitlines()]
+    old, new = _guidance(before, part), _guidance(after, part)
+    for title, number in dict.fromkeys([*new, *old]):
+        was, now = old.get((title, number), []), new.get((title, number), [])
+        removed = [line for line in was if line not in now]
+        added = [line for line in now if line not in was]
         if removed or added:
-            out.append(f"### {new.title or 'before the first heading'}")
+            out.append(f"### {title or 'before the first heading'}")
             out += ["", "```diff", *(f"- {line}" for line in removed), *(f"+ {line}" for line in added), "```", ""]
     return out or ["Nothing.", ""]
+
+
+def _guidance(template: Template, part: str) -> dict[tuple[str, int], list[str]]:
+    """The lines of each section, by its title and its number among those of the same title."""
+    lines: dict[tuple[str, int], list[str]] = {}
+    for section in template.sections(part):
+        number = sum(title == section.title for title, _ in lines)
+        lines[section.title, number] = [line for line in section.guidance.splitlines() if line.strip()]
+    return lines
 
 
 def _unusable(adaptation: Adaptation) -> list[str]:
