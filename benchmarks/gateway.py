@@ -1,6 +1,8 @@
-"""What the gateway costs: milliseconds that it adds to a call, and replayed calls per second of a small agent.
+"""What the gateway costs: milliseconds that it adds to a call, and the time to restore a small agent, and pi.
 
-.venv/bin/python benchmarks/gateway.py [--calls 300] [--steps 50]
+.venv/bin/python benchmarks/gateway.py [--calls 300] [--steps 50] [--agents .agents]
+
+`--agents` is where `make test-agents` has installed pi; without it, pi is left out.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from recompact.agents.episode import AgentSuite
 from recompact.agents.server import Exchange, Gateway
 from recompact.agents.settings import AgentSettings
 from recompact.chat import ToolCall, assistant
+from recompact.config import AgentConfig
 from recompact.environments.workspace.suite import WorkspaceSuite
 from recompact.trajectory import Action
 
@@ -93,24 +97,37 @@ async def overhead(calls: int) -> None:
     await gateway.close()
 
 
-def suite_in(directory: str) -> AgentSuite:
+def suite_in(directory: str, settings: AgentSettings) -> AgentSuite:
     folder = Path(directory, "task")
     folder.mkdir()
     (folder / "task.toml").write_text('instruction = "Count."\n[check]\ncommand = "true"\n')
+    return AgentSuite(WorkspaceSuite(directory), settings)
+
+
+def small_agent() -> AgentSettings:
     command = (os.path.realpath(sys.executable), "{home}/agent.py", "{task}")
-    return AgentSuite(WorkspaceSuite(directory), AgentSettings(command, files={"agent.py": AGENT}))
+    return AgentSettings(command, files={"agent.py": AGENT})
 
 
-async def replays(steps: int) -> None:
-    """The time to bring a small agent to call `steps`, its start and its tools included."""
+def pi_in(place: Path) -> AgentSettings:
+    """pi as its profile starts it, with the Node that is installed beside it."""
+    program = place.resolve() / "npm" / "node_modules" / ".bin" / "pi"
+    if not program.exists():
+        sys.exit(f"{program} is not there: make test-agents installs it")
+    settings = AgentConfig(profile="pi", readable=(str(place.resolve()),)).settings(Path())
+    return replace(settings, command=(str(program), *settings.command[1:]))
+
+
+async def replays(name: str, settings: AgentSettings, tool: str, steps: int) -> None:
+    """The time to bring an agent to call `steps`, its start and its tools included."""
     with tempfile.TemporaryDirectory() as scratch:
-        suite = suite_in(scratch)
+        suite = suite_in(scratch, settings)
         (task,) = await suite.tasks("train")
         one, other = suite.episode(task), suite.episode(task)
         try:
             await one.start()
             for n in range(steps):
-                await one.step(Action("shell", {"command": f"echo {n} | tee -a count.txt"}))
+                await one.step(Action(tool, {"command": f"echo {n} | tee -a count.txt"}))
             snapshot = await one.snapshot()
             started = time.perf_counter()
             await other.start()
@@ -120,17 +137,22 @@ async def replays(steps: int) -> None:
         finally:
             await one.close()
             await other.close()
-    print(f"restore of call {steps}: {ended - started:.2f} s, of which {begun - started:.2f} s to start;")
-    print(f"{steps / (ended - begun):.0f} replayed calls per second")
+    print(f"{name}: restore of call {steps} in {ended - started:.2f} s, of which {begun - started:.2f} s to start;")
+    print(f"{name}: {steps / (ended - begun):.0f} replayed calls per second")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--calls", type=int, default=300)
     parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--agents", type=Path)
     arguments = parser.parse_args()
+    load = os.getloadavg()[0]
+    print(f"load {load:.1f} on {os.cpu_count()} processors" + (": too busy for figures" if load > 1 else ""))
     asyncio.run(overhead(arguments.calls))
-    asyncio.run(replays(arguments.steps))
+    asyncio.run(replays("small agent", small_agent(), "shell", arguments.steps))
+    if arguments.agents is not None:
+        asyncio.run(replays("pi", pi_in(arguments.agents), "bash", arguments.steps))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from recompact.config import parse_config
 
 ROOT = Path(__file__).parent.parent
 FRONT = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
-PAGES = [*FRONT, *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*FRONT, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:

@@ -201,6 +201,10 @@ def test_what_the_loop_asks_for_is_what_the_model_gets() -> None:
         assert (decoding.temperature, decoding.max_output_tokens, decoding.stop) == (0.25, 17, ("END",))
         with pytest.raises(openai.BadRequestError, match="one answer"):
             client.chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}], n=2)
+        with pytest.raises(openai.BadRequestError, match="chooses by itself"):
+            client.chat.completions.create(
+                model="m", messages=[{"role": "user", "content": "x"}], tools=[SHELL], tool_choice="required"
+            )
         with pytest.raises(openai.NotFoundError):
             client.synchronous.embeddings.create(model="m", input="x")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,3 +36,23 @@ def alive(pid: int) -> bool:
     else:
         state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
     return state[:1] not in ("", "Z", "X")
+
+
+def marked(mark: str) -> dict[int, str]:
+    """The processes of this machine that have the mark in their environment or among their arguments, with what they
+    are called. Whatever a marked process starts is marked too, unless it hides on purpose."""
+    names: dict[int, str] = {}
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        for file in ("environ", "cmdline"):
+            with contextlib.suppress(OSError):
+                if pid != os.getpid() and mark.encode() in Path(f"/proc/{pid}/{file}").read_bytes() and alive(pid):
+                    names[pid] = Path(f"/proc/{pid}/comm").read_text().strip()
+    return names
+
+
+async def nothing_marked(mark: str, seconds: float = 10.0) -> None:
+    """Wait until no marked process is alive; those that still are after so long are a failure."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while survivors := marked(mark):
+        assert asyncio.get_running_loop().time() < deadline, f"left running: {survivors}"
+        await asyncio.sleep(0.05)

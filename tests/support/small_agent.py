@@ -153,7 +153,7 @@ def spied(secret_place):
 
 
 def main():
-    if TRICK == "title":
+    if TRICK in ("title", "title-and-daemon"):
         title()
     if TRICK == "flood":
         import threading
@@ -177,8 +177,8 @@ def main():
             with open(f"{os.environ['HOME']}/fill{n}", "wb") as file:
                 file.write(b"x" * 1_000_000)
         time.sleep(3600)
-    if TRICK == "daemon":
-        subprocess.Popen(["sleep", "3600"], start_new_session=True)
+    if TRICK in ("daemon", "title-and-daemon"):  # its parent ends at once, so that it is nobody's child
+        subprocess.Popen(["sh", "-c", "sleep 3600 & exit"], start_new_session=True).wait()
     conversation = {"chat": Chat, "responses": Responses, "messages": Messages}[FORMAT]()
     steps = 0
     while True:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BASE_URL = "http://recompact.invalid/v1"
 """An address that leads nowhere: a client that does not use our transport fails at once."""
 
-_ONE_ANSWER = ("n", "best_of")
+_FREE = (None, "auto", {"type": "auto"})
 
 Answer = Callable[[Request, Mapping[str, str]], "Future[Reply]"]
 """Answers a request with its headers, from any thread."""
@@ -117,11 +117,17 @@ class _Asked:
             return
         try:
             self._body = json.loads(content)
-            if many := [key for key in _ONE_ANSWER if self._body.get(key) not in (None, 1)]:
-                raise ValueError(f"{many[0]} = {self._body[many[0]]}: there is one answer to a request")
             self.request = self._form.read(self._body)
+            self._check()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            self.problem = f"the request is not understood: {error!r:.300}"
+            self.request, self.problem = None, f"the request is not understood: {error!r:.300}"
+
+    def _check(self) -> None:
+        """Refuse what would be answered in another way than it asks for."""
+        if self._body.get("n") not in (None, 1):
+            raise ValueError(f"n = {self._body['n']}: there is one answer to a request")
+        if (choice := self._body.get("tool_choice")) not in _FREE:
+            raise ValueError(f"tool_choice = {choice}: a model behind recompact.gateway chooses by itself")
 
     def answered(self, reply: Reply) -> httpx2.Response:
         assert self._form is not None

@@ -78,7 +78,12 @@ def _blocks(message: Message) -> list[Block]:
         {"type": "tool_use", "id": _id(call.id), "name": call.name, "input": _input(call)} for call in message.calls
     ]
     text = [{"type": "text", "text": message.content}] if message.content.strip() else []
-    blocks = [*_thoughts(message), *text, *calls]
+    thoughts = _thoughts(message)
+    if spoken := [block for block in thoughts if block.get("type") == "text"]:  # said before a thought: in this order
+        if "".join(block["text"] for block in spoken) == message.content:
+            return [*thoughts, *calls]
+        thoughts = [block for block in thoughts if block not in spoken]
+    blocks = [*thoughts, *text, *calls]
     return blocks if text or calls else [*blocks, {"type": "text", "text": _EMPTY}]
 
 
@@ -99,21 +104,24 @@ def _thoughts(message: Message) -> list[Block]:
         blocks = json.loads(message.thoughts) if message.thoughts else []
     except ValueError:  # another provider's
         return []
-    return blocks if isinstance(blocks, list) else []
+    return [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
 
 
 def read_messages(data: Any, index: int) -> Reply:
     texts: list[str] = []
     calls: list[ToolCall] = []
     thoughts: list[Block] = []
+    spoken: list[Block] = []  # since the last thought
     for n, block in enumerate(data["content"]):
         if block["type"] == "text":
             texts.append(block["text"])
+            spoken.append({"type": "text", "text": block["text"]})
         elif block["type"] == "tool_use":
             written = json.dumps(block["input"], ensure_ascii=False)
             calls.append(ToolCall(block.get("id") or f"call_{index}_{n}", block["name"], whole(written)))
         elif block["type"] in ("thinking", "redacted_thinking"):
-            thoughts.append(block)
+            thoughts += [*spoken, block]  # what was said between thoughts is kept among them, to go back in its place
+            spoken = []
     if len(calls) == 1 and calls[0].name == _SCHEMA_TOOL:
         texts, calls = [calls[0].arguments], []
     ends: dict[str, Finish] = {
@@ -121,6 +129,8 @@ def read_messages(data: Any, index: int) -> Reply:
         "model_context_window_exceeded": "length",
         "refusal": "refusal",
     }
+    if any(block["type"] == "text" for block in thoughts):
+        thoughts += spoken
     kept = json.dumps(thoughts, ensure_ascii=False) if thoughts else ""
     message = Message("assistant", whole("".join(texts)), tuple(calls), thoughts=whole(kept))
     finish = ends.get(str(data.get("stop_reason")), "stop")
