@@ -202,7 +202,7 @@ def test_a_page_follows_a_run_that_is_written_and_then_killed(
             count = "return parseInt(document.querySelectorAll('.rows td.num')[0]?.textContent || '0')"
             seen = browser.ask(count)
             wait_for(lambda: browser.ask(count) > seen)
-            left = "return [...document.querySelectorAll('.rows td')].at(-1).textContent"
+            left = "return document.querySelector('.rows td.left').textContent"
             wait_for(lambda: re.search(r"about \d+ (s|min)\s+collect: \d+ of 60", browser.ask(left)))
         finally:
             os.kill(driver.pid, signal.SIGKILL)

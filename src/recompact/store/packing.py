@@ -112,7 +112,7 @@ def pack_request(asked: Asked, put: Put) -> bytes:
     shared = _shared(before.request.messages, request.messages) if before else 0
     reply = bool(before and request.messages[shared : shared + 1] == (before.reply,))
     decoding = replace(request.decoding, seed=None)
-    same = bool(before) and replace(before.request.decoding, seed=None) == decoding
+    same = before is not None and replace(before.request.decoding, seed=None) == decoding
     parts = b""
     flags = _REPLY * reply
     if not before or before.request.tools != request.tools:

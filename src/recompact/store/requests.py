@@ -59,7 +59,8 @@ def _request(store: Store, unit: str, ordinal: int, rows: Mapping[int, Any]) -> 
     wanted: int | None = None  # messages of the one at hand; None: all of them
     while at is not None:
         packed = unpack_request(rows[at]["asked"])
-        own = [*([rows[packed.base]["message"]] if packed.reply else []), *packed.messages]
+        replied = [rows[packed.base]["message"]] if packed.reply and packed.base is not None else []
+        own = [*replied, *packed.messages]
         messages[:0] = own if wanted is None else own[: max(0, wanted - packed.shared)]
         wanted = packed.shared if wanted is None else min(wanted, packed.shared)
         tools, decoding = tools or packed.tools, decoding or packed.decoding
