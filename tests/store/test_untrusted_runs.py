@@ -14,7 +14,7 @@ from fakes import pages_suite
 
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import EnvironmentFailed
-from recompact.store import store as store_module
+from recompact.store import packing, store as store_module
 from recompact.store.records import read_trajectory
 from recompact.store.store import Store, StoreError
 from recompact.trajectory import Action, Snapshot
@@ -47,6 +47,9 @@ def tamper(path: Path, codec: int, data: bytes) -> None:
         (1, zlib.compress(b"another text")),
         (1, b"no zlib at all"),
         (1, zlib.compress(b"text" * 100)[:-3]),
+        (2, b""),
+        (2, zlib.compress(b"text" * 100)),
+        (2, b"\x01" + b"8 bytes." + zlib.compress(b"text" * 100)),
         (7, b"text" * 100),
     ],
 )
@@ -61,7 +64,7 @@ def test_a_text_that_was_changed_is_an_error_that_names_the_run(tmp_path: Path, 
 
 
 def test_a_text_never_takes_more_memory_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "_MOST", 10_000_000)
+    monkeypatch.setattr(packing, "_MOST", 10_000_000)
     bomb = b"\0" * 50_000_000
     key = written(tmp_path / "run.db", bomb)
     asked: list[int] = []

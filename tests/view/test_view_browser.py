@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,8 +17,20 @@ from typing import Any
 
 import pytest
 from browsing import COLOURS, DESKTOP, PHONE, UNFOLD, Browser, contrast, needs_browser, open_browser
-from report_support import ALL_HOSTILE, SCRIPT, make_evaluation, make_verified
+from report_support import (
+    ALL_HOSTILE,
+    SCRIPT,
+    adapted_template,
+    make_evaluation,
+    make_verified,
+    note_adaptation,
+    selected,
+)
+from view_support import add_case
 
+from recompact.candidate import Candidate
+from recompact.store.adaptations import note_result
+from recompact.store.store import Store
 from recompact.view.server import serve
 
 pytestmark = needs_browser
@@ -29,6 +42,11 @@ PAGES = {
     "case": "run/verified/case?unit=collect%2Ftask+all+is+well&index=1",
     "hostile-case": f"run/verified/case?unit=collect%2Ftask+{SCRIPT.replace(' ', '+')}&index=1",
     "templates": "run/verified/templates",
+    "cited-case": "run/verified/case?unit=collect%2Ftask+cited&index=1",
+    "calls": "run/verified/calls?unit=collect%2Ftask+cited",
+    "call": "run/verified/call?unit=collect%2Ftask+cited&ordinal=7",
+    "hostile-call": f"run/verified/call?unit=collect%2Ftask+hostile+{SCRIPT.replace(' ', '+')}&ordinal=7",
+    "figures": "run/verified/figures?task=well",
     "compare": "run/evaluated/compare",
     "evaluation": "run/evaluated/",
 }
@@ -42,7 +60,7 @@ def served(directory: Path) -> Iterator[str]:
     end = asyncio.Event()
 
     async def run() -> None:
-        async with serve([], directory) as found:
+        async with serve([], directory, harnesses=("codex", "pi")) as found:
             address.append(found)
             await end.wait()
 
@@ -68,6 +86,13 @@ def wait_for(condition: Callable[[], Any], seconds: float = 30) -> Any:
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     home = tmp_path_factory.mktemp("runs")
     make_verified(home / "verified.db", ["all is well", SCRIPT, ALL_HOSTILE])
+    candidate = Candidate("candidate-1", adapted_template())
+    with Store.open(home / "verified.db") as store:
+        add_case(store, "cited")
+        add_case(store, f"hostile {SCRIPT}")
+        note_adaptation(store, candidate, selected(candidate))
+        (home / "adapted").mkdir()
+        note_result(store, adapted_template().hash, home / "adapted")
     make_evaluation(home / "evaluated.db", tasks=[f"task {SCRIPT}"])
     with served(home) as address, open_browser(address, tmp_path_factory.mktemp("chromium"), "view") as opened:
         yield opened
@@ -177,11 +202,14 @@ def test_a_page_follows_a_run_that_is_written_and_then_killed(
             count = "return parseInt(document.querySelectorAll('.rows td.num')[0]?.textContent || '0')"
             seen = browser.ask(count)
             wait_for(lambda: browser.ask(count) > seen)
+            left = "return document.querySelector('.rows td.left').textContent"
+            wait_for(lambda: re.search(r"about \d+ (s|min)\s+collect: \d+ of 60", browser.ask(left)))
         finally:
             os.kill(driver.pid, signal.SIGKILL)
             driver.wait()
         wait_for(lambda: "being written" not in browser.ask("return document.querySelector('main').textContent"))
         assert browser.ask(count) > 0
+        assert re.search(r"stopped\s+collect: \d+ of 60", browser.ask(left))
 
 
 def test_reading_needs_no_script(browser: Browser) -> None:
@@ -191,3 +219,64 @@ def test_reading_needs_no_script(browser: Browser) -> None:
         assert "What was replaced" in browser.driver.page_source
     finally:
         browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+TARGET = """const line = document.querySelector('.numbered li:target'); if (!line) return null;
+const box = line.getBoundingClientRect(), other = document.querySelector('.numbered li:not(:target):not(.cited)');
+return [line.id, box.top >= 0 && box.bottom <= innerHeight,
+        getComputedStyle(line).backgroundColor !== getComputedStyle(other).backgroundColor]"""
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["with scripts", "without"])
+def test_a_citation_leads_to_its_line_and_marks_it(browser: Browser, script: bool) -> None:
+    from selenium.webdriver.common.by import By
+
+    browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not script})
+    try:
+        show(browser, "cited-case")
+        browser.driver.find_element(By.CSS_SELECTOR, '.cites a[href="#line-N2"]').click()
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert browser.ask(TARGET) == ["line-N2", True, True]
+    browser.shoot(f"cited-line-{script}")
+
+
+def test_figures_come_by_themselves_and_answer_to_the_filter(browser: Browser) -> None:
+    show(browser, "compare")
+    drawn = "return [...document.querySelectorAll('#figures figcaption')].map(e => e.textContent).join(' ')"
+    every = wait_for(lambda: browser.ask(drawn))
+    assert "9 tasks" in every
+    browser.shoot("compare-figures", whole=True)
+    home = browser.url
+    browser.driver.get(f"{home}run/evaluated/compare?group=family%3Doffice-3")
+    few = wait_for(lambda: browser.ask(drawn))
+    assert "1 task," in few
+    assert browser.ask("return document.querySelectorAll('#figures svg').length") >= 1
+
+
+def test_the_prompt_of_a_call_unfolds_and_all_of_it_is_a_link_away(browser: Browser) -> None:
+    from selenium.webdriver.common.by import By
+
+    show(browser, "calls")
+    summary = browser.driver.find_element(By.CSS_SELECTOR, ".calls details summary")
+    assert not browser.ask("return document.querySelector('.calls details').open")
+    summary.click()
+    assert browser.ask("return document.querySelector('.calls details').open")
+    browser.driver.find_element(By.CSS_SELECTOR, ".calls details a").click()
+    wait_for(lambda: "Word for word" in browser.ask("return document.querySelector('main').textContent"))
+    keys(browser, "n")
+    wait_for(lambda: "ordinal=2" in browser.driver.current_url)
+    keys(browser, "u")
+    wait_for(lambda: "/calls?" in browser.driver.current_url)
+
+
+def test_a_command_can_be_copied(browser: Browser) -> None:
+    from selenium.webdriver.common.by import By
+
+    show(browser, "templates")
+    command = browser.driver.find_element(By.CSS_SELECTOR, ".exports code.command")
+    assert re.fullmatch(r"recompact export \S*adapted --to codex", command.text)
+    browser.driver.find_element(By.CSS_SELECTOR, ".exports .copy").click()
+    wait_for(lambda: browser.driver.find_element(By.CSS_SELECTOR, ".exports .copy").text in ("copied", "not copied"))
+    browser.ask("getSelection().selectAllChildren(document.querySelector('.exports code.command'))")
+    assert browser.ask("return getSelection().toString()") == command.text

@@ -25,6 +25,7 @@ from report_support import (
     note_adaptation,
     selected,
 )
+from view_support import add_case, note_plan
 
 from recompact.candidate import Candidate, Clause
 from recompact.store.store import Store
@@ -42,6 +43,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     candidate = Candidate("candidate-1", adapted_template(), (clause,))
     with Store.open(home / "verified.db") as store:
         note_adaptation(store, candidate, selected(candidate))
+        add_case(store, f"cited {ALL_HOSTILE}")
+        note_plan(store, f"stage {ALL_HOSTILE}".replace("\ud800", ""))
     make_evaluation(home / "evaluated.db", names=[f"arm {SCRIPT}"[:30]], tasks=[f"task {SCRIPT}"])
     (home / "broken.db").write_bytes(b"no run at all")
     return home
@@ -91,7 +94,7 @@ def test_every_view_is_reached_and_hostile_text_stays_text(runs: Path) -> None:
 
     pages = asyncio.run(look())
     kinds = {re.sub(r"\?.*", "", address).rsplit("/", 1)[-1] for address in pages}
-    assert kinds == {"", "trajectory", "case", "templates", "compare"}
+    assert kinds == {"", "trajectory", "case", "calls", "call", "templates", "compare", "figures"}
     for address, (status, text) in pages.items():
         broken = "/run/broken/" in address
         assert status == (404 if broken else 200), address

@@ -22,6 +22,7 @@ _WINDOW = 32 * 1024  # bytes that zlib can look back
 _LONGEST = 1024 * 1024  # bytes of a text that others may lean on
 _SHORT = 8  # bytes of a hash that tell a text apart
 _NEIGHBOURS = 60
+_WORTH = 1_000  # characters of a message from which on it is worth looking for what it repeats
 
 Plain = Callable[[bytes], tuple[int, bytes] | None]
 """Codec and data of a text, by the beginning of its hash."""
@@ -112,7 +113,7 @@ def pack_request(asked: Asked, put: Put) -> bytes:
     shared = _shared(before.request.messages, request.messages) if before else 0
     reply = bool(before and request.messages[shared : shared + 1] == (before.reply,))
     decoding = replace(request.decoding, seed=None)
-    same = bool(before) and replace(before.request.decoding, seed=None) == decoding
+    same = before is not None and replace(before.request.decoding, seed=None) == decoding
     parts = b""
     flags = _REPLY * reply
     if not before or before.request.tools != request.tools:
@@ -121,8 +122,7 @@ def pack_request(asked: Asked, put: Put) -> bytes:
     if not same:
         flags |= _DECODING
         parts += put(decoding.text)
-    near = _near(asked.latest)
-    parts += b"".join(put(message.text, near) for message in request.messages[shared + reply :])
+    parts += b"".join(put(new.text, _near(new, asked.latest)) for new in request.messages[shared + reply :])
     return _HEAD.pack(before.ordinal if before else -1, shared, flags) + parts
 
 
@@ -146,8 +146,9 @@ def _shared(before: Sequence[Message], now: Sequence[Message]) -> int:
     return min(len(before), len(now))
 
 
-def _near(latest: Answered | None) -> list[bytes]:
-    """What a message may repeat: the conversation before it, and its answer."""
-    if latest is None:
+def _near(message: Message, latest: Answered | None) -> list[bytes]:
+    """What a message may repeat: the conversation before it, and its answer. Looking takes time, and only prompts and
+    summaries are worth it: what a tool returns is new."""
+    if latest is None or message.role not in ("system", "user") or len(message.content) < _WORTH:
         return []
-    return [bytes.fromhex(message.digest) for message in (*latest.request.messages, latest.reply)]
+    return [bytes.fromhex(each.digest) for each in (*latest.request.messages, latest.reply)]

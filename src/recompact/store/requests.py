@@ -44,10 +44,10 @@ def kept_request(store: Store, unit: str, ordinal: int) -> KeptRequest | None:
         request = _request(store, unit, ordinal, rows)
         sent = rows[ordinal]["request"].hex()
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise store.damaged(f"what call {ordinal + 1} of {unit} asked cannot be read ({error})") from error
+        raise store.damaged(f"what was asked cannot be read ({error}) in call {ordinal + 1} of {unit}") from error
     chain = chain_digests("", (key.hex() for key in request.messages))
     if Request((), request.tools, request.decoding, chain).digest != sent:
-        raise store.damaged(f"what is kept of call {ordinal + 1} of {unit} is not what was sent")
+        raise store.damaged(f"what is kept is not what was sent in call {ordinal + 1} of {unit}")
     return request
 
 
@@ -59,7 +59,8 @@ def _request(store: Store, unit: str, ordinal: int, rows: Mapping[int, Any]) -> 
     wanted: int | None = None  # messages of the one at hand; None: all of them
     while at is not None:
         packed = unpack_request(rows[at]["asked"])
-        own = [*([rows[packed.base]["message"]] if packed.reply else []), *packed.messages]
+        replied = [rows[packed.base]["message"]] if packed.reply and packed.base is not None else []
+        own = [*replied, *packed.messages]
         messages[:0] = own if wanted is None else own[: max(0, wanted - packed.shared)]
         wanted = packed.shared if wanted is None else min(wanted, packed.shared)
         tools, decoding = tools or packed.tools, decoding or packed.decoding

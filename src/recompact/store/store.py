@@ -108,6 +108,17 @@ class Store:
             self._roll_back()
             raise
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All that is read in here is of one moment, whatever a driver writes meanwhile."""
+        try:
+            self._db.execute("BEGIN")
+            yield
+        except sqlite3.Error as error:
+            raise store_error(error, self.path) from error
+        finally:
+            self._roll_back()
+
     def _roll_back(self) -> None:
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,12 +13,10 @@ from recompact.evaluation.evaluate import unit_of
 from recompact.evaluation.metrics import grouped
 from recompact.evaluation.summary import Evaluation
 from recompact.report.content.runs import EvaluationReport, evaluated_run
-from recompact.report.figures.sets import evaluation_set
 from recompact.store.pages import group_values
 from recompact.store.runs import last_change
 from recompact.store.store import Store
-from recompact.view.figures import Drawings, drawings
-from recompact.view.runs import RunLine, phase_of
+from recompact.view.runs import RunLine, opened, phase_of
 
 LISTED = 200  # tasks in which two arms differ
 OUTCOMES = {
@@ -59,7 +57,6 @@ class ComparePage:
     groups: tuple[str, ...]
     report: EvaluationReport | None = None
     problem: str = ""  # why there is no report
-    drawings: Drawings = field(default_factory=Drawings)
     arms: tuple[str, ...] = ()
     differing: tuple[TaskOutcome, ...] = ()
     hidden: int = 0
@@ -74,7 +71,7 @@ def compare_page(store: Store, line: RunLine, query: CompareQuery) -> ComparePag
     labels = tuple(store.metadata.arm_order)
     query = _known(query, groups, labels)
     try:
-        report, drawn = _compared(str(store.path), last_change(store.path), line.place.name, query)
+        report = compared(str(store.path), last_change(store.path), line.place.name, query)
     except InputError as error:
         return ComparePage(line, query, groups, problem=str(error), arms=labels)
     arms = {arm.label: arm for arm in report.evaluation.arms}
@@ -86,12 +83,16 @@ def compare_page(store: Store, line: RunLine, query: CompareQuery) -> ComparePag
         query,
         groups,
         report,
-        drawings=drawn,
         arms=labels,
         differing=tuple(differing[:LISTED]),
         hidden=max(0, len(differing) - LISTED),
         equal=len(every) - len(differing),
     )
+
+
+def known_query(store: Store, query: CompareQuery) -> CompareQuery:
+    """The query as far as it is about something that the evaluation has."""
+    return _known(query, group_values(store, phase_of(store)), store.metadata.arm_order)
 
 
 def _known(query: CompareQuery, groups: Sequence[str], labels: Sequence[str]) -> CompareQuery:
@@ -105,8 +106,8 @@ def _known(query: CompareQuery, groups: Sequence[str], labels: Sequence[str]) ->
 
 
 @lru_cache(maxsize=16)
-def _compared(path: str, changed: float, name: str, query: CompareQuery) -> tuple[EvaluationReport, Drawings]:
-    """The report about the tasks of a query, with its figures, worked out again only when the file has changed."""
+def compared(path: str, changed: float, name: str, query: CompareQuery) -> EvaluationReport:
+    """The report about the tasks of a query, worked out again only when the file has changed."""
 
     def choose(evaluation: Evaluation) -> tuple[str, Sequence[str]]:
         words, tasks = _chosen(evaluation, query)
@@ -114,9 +115,8 @@ def _compared(path: str, changed: float, name: str, query: CompareQuery) -> tupl
             raise InputError(f"no task that every arm has finished is like that: {words}")
         return words, tasks
 
-    with Store.read(Path(path)) as store:
-        report = evaluated_run(store, name, False, choose)
-    return report, drawings(lambda: evaluation_set(path, report.evaluation, report.estimates))
+    with opened(Path(path)) as store:
+        return evaluated_run(store, name, False, choose)
 
 
 def _chosen(evaluation: Evaluation, query: CompareQuery) -> tuple[str, Sequence[str]]:

@@ -1,9 +1,12 @@
-"""The report's figures as a view, for the tasks or boundaries that a filter leaves."""
+"""The report's figures as a view, for the tasks or the trajectories that a filter leaves.
+
+Drawing takes its time, so pages link here and, where scripts run, fetch the figures when everything else is there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -11,13 +14,15 @@ from threading import Lock
 from markupsafe import Markup
 
 from recompact.report.figures.figure import available
-from recompact.report.figures.sets import FigureSet, boundary_set
+from recompact.report.figures.sets import FigureSet, boundary_set, evaluation_set
 from recompact.report.html.page import drawn_figures, figure_gaps
 from recompact.store.pages import TrajectoryQuery, matching_units
 from recompact.store.runs import last_change
 from recompact.store.store import Store
+from recompact.texts import counted
+from recompact.view.compare import CompareQuery, compared, known_query
 from recompact.view.run import judged
-from recompact.view.runs import JUDGED, RunLine, phase_of
+from recompact.view.runs import JUDGED, RunLine, opened, phase_of
 
 _DRAWING = Lock()  # matplotlib's settings belong to the whole process, and pages are made in threads
 
@@ -31,39 +36,51 @@ class Drawings:
     drawable: bool = True  # false without matplotlib
 
 
-def drawings(figure_set: Callable[[], FigureSet]) -> Drawings:
-    """The figures of a set, drawn."""
-    with _DRAWING:
-        sets = (("", figure_set()),)
-        return Drawings(tuple(drawn_figures(sets)), tuple(figure_gaps(sets)), available())
-
-
 @dataclass(frozen=True)
 class FiguresPage:
-    """What the compactions of some trajectories did."""
+    """Figures, and in words what of."""
 
     line: RunLine
-    query: TrajectoryQuery
-    drawings: Drawings
-    boundaries: int
+    subject: str
+    drawings: Drawings = field(default_factory=Drawings)
     problem: str = ""
+    by_outcome: bool = False  # tasks were chosen by how they came out
 
 
-def figures_page(store: Store, line: RunLine, query: TrajectoryQuery) -> FiguresPage:
-    """The figures of the boundaries whose trajectories a query asks for."""
-    boundaries = line.counts.boundaries if line.counts else 0
-    if line.evaluation or boundaries > JUDGED:
-        few = f"with {boundaries:,} boundaries, draw them with `recompact figures`"
-        why = "those of an evaluation stand beside its arms" if line.evaluation else few
-        return FiguresPage(line, query, Drawings(), 0, f"There are no figures here: {why}.")
-    query = replace(query, phase=phase_of(store))
-    count, drawn = _boundary_drawings(str(store.path), last_change(store.path), query, line.simulated)
-    return FiguresPage(line, query, drawn, count)
+def arm_figures(store: Store, line: RunLine, query: CompareQuery) -> FiguresPage:
+    """The figures of an evaluation, for the tasks that a query asks for."""
+    query = known_query(store, query)
+    title, drawn = _of_arms(str(store.path), last_change(store.path), line.place.name, query)
+    return FiguresPage(line, title, drawn, by_outcome=bool(query.outcome))
 
 
 @lru_cache(maxsize=8)
-def _boundary_drawings(path: str, changed: float, query: TrajectoryQuery, simulated: bool) -> tuple[int, Drawings]:
-    with Store.read(Path(path)) as store:
+def _of_arms(path: str, changed: float, name: str, query: CompareQuery) -> tuple[str, Drawings]:
+    report = compared(path, changed, name, query)
+    return report.evaluation.title, _drawn(lambda: evaluation_set(path, report.evaluation, report.estimates))
+
+
+def boundary_figures(store: Store, line: RunLine, query: TrajectoryQuery) -> FiguresPage:
+    """The figures of the boundaries whose trajectories a query asks for."""
+    count = line.counts.boundaries if line.counts else 0
+    if count > JUDGED:
+        return FiguresPage(line, "", problem=f"With {count:,} boundaries, draw the figures with `recompact figures`.")
+    query = replace(query, phase=phase_of(store))
+    chosen, drawn = _of_boundaries(str(store.path), last_change(store.path), query, line.simulated)
+    words = [counted(chosen, "boundary"), query.task and f"task like {query.task!r}", query.group]
+    words.append(query.outcome and f"trajectory with {query.outcome}")
+    return FiguresPage(line, ", ".join(filter(None, words)), drawn)
+
+
+@lru_cache(maxsize=8)
+def _of_boundaries(path: str, changed: float, query: TrajectoryQuery, simulated: bool) -> tuple[int, Drawings]:
+    with opened(Path(path)) as store:
         every, units = judged(store), matching_units(store, query)
     chosen = tuple(finding for finding in every.boundaries if finding.id.unit in units)
-    return len(chosen), drawings(lambda: boundary_set(path, replace(every, boundaries=chosen), simulated))
+    return len(chosen), _drawn(lambda: boundary_set(path, replace(every, boundaries=chosen), simulated))
+
+
+def _drawn(figure_set: Callable[[], FigureSet]) -> Drawings:
+    with _DRAWING:
+        sets = (("", figure_set()),)
+        return Drawings(tuple(drawn_figures(sets)), tuple(figure_gaps(sets)), available())

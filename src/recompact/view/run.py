@@ -16,7 +16,7 @@ from recompact.report.content.harm import harm_claim, harm_of
 from recompact.store.pages import BoundaryPoint, ListedTrajectory, TrajectoryQuery, group_values, trajectory_page
 from recompact.store.runs import TrajectoryRow, last_change, trajectories
 from recompact.store.store import Store
-from recompact.view.runs import JUDGED, RunLine, phase_of, thresholds_of
+from recompact.view.runs import JUDGED, RunLine, opened, phase_of, thresholds_of
 
 
 @dataclass(frozen=True)
@@ -126,5 +126,5 @@ def judged(store: Store) -> Findings:
 
 @lru_cache(maxsize=4)
 def _judged(path: str, changed: float) -> Findings:
-    with Store.read(Path(path)) as store:
+    with opened(Path(path)) as store:
         return findings(store)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,10 +93,17 @@ def list_of_runs(places: Iterable[Place]) -> list[RunLine]:
     return sorted(map(line_of, places), key=lambda line: (-line.changed, line.place.name))
 
 
+@contextmanager
+def opened(path: Path) -> Iterator[Store]:
+    """A run as it is at this moment."""
+    with Store.read(path) as store, store.snapshot():
+        yield store
+
+
 def line_of(place: Place) -> RunLine:
     """What the list shows of a run."""
     try:
-        with Store.read(place.path) as store:
+        with opened(place.path) as store:
             return _line(store, place)
     except InputError as error:
         return RunLine(place, problem=str(error))

@@ -18,9 +18,8 @@ from urllib.parse import quote, urlencode
 
 from recompact.errors import InputError, RecompactError
 from recompact.report.html.page import page_environment
-from recompact.store.store import Store
 from recompact.version import __version__
-from recompact.view.runs import Place, line_of, list_of_runs, places_of
+from recompact.view.runs import Place, line_of, list_of_runs, opened, places_of
 from recompact.view.views import Parameters, View, views_of
 from recompact.view.watch import file_state
 
@@ -160,7 +159,7 @@ def _page_text(viewer: Viewer, view: View | None, name: str | None, parameters: 
     line = line_of(places[name])
     if line.problem:
         raise InputError(line.problem)
-    with Store.read(line.place.path) as store:
+    with opened(line.place.path) as store:
         template, values = view(store, line, parameters)
         return _render(viewer, template, line=line, **values)
 

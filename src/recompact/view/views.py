@@ -14,7 +14,7 @@ from recompact.store.store import Store
 from recompact.view.calls import call_page, calls_page
 from recompact.view.case import case_page
 from recompact.view.compare import OUTCOMES as COMPARED, CompareQuery, compare_page
-from recompact.view.figures import figures_page
+from recompact.view.figures import arm_figures, boundary_figures
 from recompact.view.run import run_page
 from recompact.view.runs import RunLine
 from recompact.view.templates import templates_page
@@ -24,6 +24,10 @@ Parameters = Mapping[str, str]
 View = Callable[[Store, RunLine, Parameters], tuple[str, dict[str, Any]]]
 
 OUTCOMES = ("success", "failure")
+BY_OUTCOME = (
+    "These tasks were chosen by how they came out. What is shown holds for them alone and says nothing about the arms,"
+    " so differences are not judged here."
+)
 LONGEST = 300  # characters of a filter
 
 
@@ -42,10 +46,21 @@ def _filter(parameters: Parameters) -> TrajectoryQuery:
 
 
 def _figures(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
-    query = _filter(parameters)
-    values = {"task": query.task, "outcome": query.outcome, "group": query.group}
-    address = f"?{urlencode({key: value for key, value in values.items() if value})}" if any(values.values()) else ""
-    return "figures.html.jinja", {"page": figures_page(store, line, query), "address": address}
+    """Of what the list that links here shows, so its address has the same filter."""
+    page = (
+        arm_figures(store, line, _compared(parameters))
+        if line.evaluation
+        else boundary_figures(store, line, _filter(parameters))
+    )
+    back = _address("compare" if line.evaluation else "./", parameters)
+    return "figures.html.jinja", {"page": page, "back": back, "chosen_by_outcome": BY_OUTCOME}
+
+
+def _address(view: str, parameters: Parameters) -> str:
+    """Another view of the same run with the same filter."""
+    keys = ("task", "arm", "outcome", "group", "first", "second")
+    query = urlencode({key: text for key in keys if (text := _text(parameters, key))})
+    return f"{view}?{query}" if query else view
 
 
 def _trajectory(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
@@ -75,9 +90,13 @@ def _templates(
 
 
 def _compare(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
-    keys = ("group", "task", "outcome", "first", "second")
-    query = CompareQuery(*(_text(parameters, key) for key in keys))
-    return "compare.html.jinja", {"page": compare_page(store, line, query), "outcomes": COMPARED}
+    page = compare_page(store, line, _compared(parameters))
+    more = {"outcomes": COMPARED, "figures": _address("figures", parameters), "chosen_by_outcome": BY_OUTCOME}
+    return "compare.html.jinja", {"page": page, **more}
+
+
+def _compared(parameters: Parameters) -> CompareQuery:
+    return CompareQuery(*(_text(parameters, key) for key in ("group", "task", "outcome", "first", "second")))
 
 
 def _text(parameters: Parameters, key: str) -> str:

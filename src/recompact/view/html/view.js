@@ -53,6 +53,19 @@ function offerCopies() {
     command.after(button);
   }
 }
+// Figures are drawn when the rest is there. Without this a link leads to them.
+async function fetchFigures() {
+  const place = document.querySelector("[data-figures]");
+  if (!place) return;
+  place.setAttribute("aria-busy", "true");
+  const answer = await fetch(place.dataset.figures);
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const figures = page.getElementById("figures");
+  if (answer.ok && figures && place.isConnected) place.replaceChildren(...figures.childNodes);
+  place.removeAttribute("aria-busy");
+}
+fetchFigures();
+
 let shown = document.querySelector("main").innerHTML;
 offerCopies();
 
@@ -68,6 +81,7 @@ async function refresh() {
   const typed = [...now.querySelectorAll("input")].map((each) => each.value);
   now.replaceChildren(...next.childNodes);
   offerCopies();
+  fetchFigures();
   now.querySelectorAll("details").forEach((each, n) => { if (n < open.length) each.open = open[n]; });
   now.querySelectorAll("input").forEach((each, n) => { if (n < typed.length) each.value = typed[n]; });
   if (focused) [...now.querySelectorAll("a")].find((each) => each.getAttribute("href") === focused)?.focus({ preventScroll: true });
