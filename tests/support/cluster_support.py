@@ -11,6 +11,7 @@ import importlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -113,6 +114,7 @@ class RayNodes:
     def __init__(self, cluster: Any, cpus: int) -> None:
         self._cluster = cluster
         self._cpus = cpus
+        self._thread = ThreadPoolExecutor(1)  # nodes end with the thread that started them
         self.workers = [self._add() for _ in range(NODES)]
 
     @property
@@ -122,8 +124,11 @@ class RayNodes:
     def _add(self) -> Any:
         return self._cluster.add_node(num_cpus=self._cpus, object_store_memory=STORE, wait=False)
 
-    def kill(self, number: int) -> None:
-        """End a node as a power cut does, and put another in its place."""
+    async def kill(self, number: int) -> None:
+        """End a node as a power cut does, and put another in its place, while everything else goes on."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._replace, number)
+
+    def _replace(self, number: int) -> None:
         self._cluster.remove_node(self.workers[number], allow_graceful=False)
         self.workers[number] = self._add()
 
@@ -133,7 +138,8 @@ def cluster_of_nodes(cpus: int = 4) -> Iterator[RayNodes]:
     ray = importlib.import_module("ray")
     utilities = importlib.import_module("ray.cluster_utils")
     head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False}
-    cluster = utilities.Cluster(initialize_head=True, head_node_args=head)
+    # Without handlers of signals, which only the main thread may set.
+    cluster = utilities.Cluster(initialize_head=True, head_node_args=head, shutdown_at_exit=False)
     try:
         nodes = RayNodes(cluster, cpus)
         cluster.wait_for_nodes(timeout=180)

@@ -113,7 +113,6 @@ async def test_one_that_forks_goes_back_to_its_actor_while_that_lives() -> None:
     pool.give_back(elsewhere)
     third = await pool.take(["mark"])
     assert third.id not in (second.id,)
-    assert pool.losses == 1
 
 
 async def test_an_actor_that_dies_is_replaced_for_those_who_wait() -> None:
@@ -129,6 +128,21 @@ async def test_an_actor_that_dies_is_replaced_for_those_who_wait() -> None:
     assert stage.puppets[0].killed
     pool.give_back(first)
     assert (await asyncio.wait_for(waiting[1], 5)).id == first.id
+
+
+async def test_with_an_actor_the_idle_ones_of_its_node_are_let_go() -> None:
+    """Or an environment would meet one dead actor after another."""
+    stage = Stage()
+    pool = Pool(stage.start, actors=6)
+    tenancies = [await pool.take() for _ in range(6)]  # two on each node
+    busy, idle = (each for each in tenancies if each.where.node == "b")
+    others = [each for each in tenancies if each.where.node != "b"]
+    pool.give_back(idle)
+    pool.lose(busy)
+    assert (busy.lost, idle.lost) == (True, True)
+    assert not any(each.lost for each in others)
+    pool.give_back(busy)
+    assert (await pool.take()).id not in (busy.id, idle.id)
 
 
 async def test_nodes_that_die_while_an_actor_starts_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -250,12 +250,13 @@ class ClusterEpisode:
         tenancy = self._tenancy
         assert tenancy is not None
         if tenancy.lost:
-            self._suite.pool.lose(tenancy)
+            self._suite.pool.losses += 1
             raise EpisodeLost(f"task {self._task.id}: its actor is gone")
         patience = verbs * self._suite.near.timeout + _GRACE
         try:
             outcome: Outcome = await tenancy.remote.call(method, self._number, *values, patience=patience)
         except EpisodeLost as lost:
+            self._suite.pool.losses += 1
             self._suite.pool.lose(tenancy)
             raise EpisodeLost(f"task {self._task.id} on {tenancy.where.machine}: {lost}") from None
         return outcome
