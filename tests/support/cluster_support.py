@@ -19,9 +19,10 @@ from recompact.environments.cluster.actor import HostActor, HostedThere, Whereab
 from recompact.environments.cluster.connection import VARIABLES, Node
 from recompact.environments.protocol import EpisodeLost
 
-os.environ |= VARIABLES  # before Ray is imported
+os.environ |= VARIABLES | {"RAY_raylet_start_wait_time_s": "40"}  # before Ray is imported
 
 NODES = 3
+TRIES = 8
 STORE = 80_000_000  # bytes of the object store of a node, which is about the least that Ray takes
 
 
@@ -122,6 +123,13 @@ class RayNodes:
         return str(self._cluster.address)
 
     def _add(self) -> Any:
+        """On a busy machine Ray gives up a node that takes too long to start: then another one is tried."""
+        for _ in range(TRIES - 1):
+            with contextlib.suppress(Exception):
+                return self._start()
+        return self._start()
+
+    def _start(self) -> Any:
         return self._cluster.add_node(num_cpus=self._cpus, object_store_memory=STORE, wait=False)
 
     async def kill(self, number: int) -> None:
