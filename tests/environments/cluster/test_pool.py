@@ -176,3 +176,24 @@ async def test_who_stops_waiting_loses_no_place() -> None:
     await asyncio.gather(late, return_exceptions=True)
     assert (await asyncio.wait_for(pool.take(), 5)).used == 1
     await pool.close()
+
+
+async def test_a_cluster_without_room_is_waited_for_and_that_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pools, "_WARNING", 0.01)
+    room = asyncio.Event()
+    stage = Stage()
+
+    async def start() -> tuple[Puppet, Whereabouts]:
+        await room.wait()
+        return await stage.start()
+
+    pool = Pool(start, actors=3, need=lambda: "one actor takes 2 of 0 free CPUs")
+    waiting = [asyncio.create_task(pool.take()) for _ in range(3)]
+    await asyncio.sleep(0.1)
+    assert [record.getMessage() for record in caplog.records] == [
+        "no environment has a place on the cluster yet: one actor takes 2 of 0 free CPUs"
+    ]
+    room.set()
+    assert len({tenancy.id for tenancy in await asyncio.gather(*waiting)}) == 3

@@ -76,6 +76,7 @@ class Pool:
     _held: dict[str, int] = field(default_factory=dict)  # mark of a frozen process -> its actor
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
     _failures: int = 0
+    _warned: bool = False
     _closed: bool = False
 
     @property
@@ -171,7 +172,8 @@ class Pool:
         self._tenancies[tenancy.id] = tenancy
 
     def _warn(self) -> None:
-        if not self._tenancies:
+        if not self._tenancies and not self._warned:
+            self._warned = True
             _log.warning("no environment has a place on the cluster yet: %s", self.need())
 
     def _refuse(self, error: BaseException) -> None:
