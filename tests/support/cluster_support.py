@@ -10,7 +10,8 @@ import contextlib
 import importlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +19,10 @@ from recompact.environments.cluster.actor import HostActor, HostedThere, Whereab
 from recompact.environments.cluster.connection import VARIABLES, Node
 from recompact.environments.protocol import EpisodeLost
 
-os.environ |= VARIABLES  # before Ray is imported
+os.environ |= VARIABLES | {"RAY_raylet_start_wait_time_s": "40"}  # before Ray is imported
 
 NODES = 3
+TRIES = 8
 STORE = 80_000_000  # bytes of the object store of a node, which is about the least that Ray takes
 
 
@@ -107,23 +109,36 @@ class NearCluster:
     def close(self) -> None: ...
 
 
+def patiently(start: Callable[[], Any]) -> Any:
+    """On a busy machine Ray gives up a node that takes too long to start: then another one is tried."""
+    for _ in range(TRIES - 1):
+        with contextlib.suppress(Exception):
+            return start()
+    return start()
+
+
 class RayNodes:
     """The nodes of a `ray.cluster_utils.Cluster`. The head has no CPUs, so that no environment lives there."""
 
     def __init__(self, cluster: Any, cpus: int) -> None:
         self._cluster = cluster
         self._cpus = cpus
+        self._thread = ThreadPoolExecutor(1)  # nodes end with the thread that started them
         self.workers = [self._add() for _ in range(NODES)]
+        cluster._shutdown_at_exit = False  # later ones come without handlers of signals: only the main thread has those
 
     @property
     def address(self) -> str:
         return str(self._cluster.address)
 
     def _add(self) -> Any:
-        return self._cluster.add_node(num_cpus=self._cpus, object_store_memory=STORE, wait=False)
+        return patiently(lambda: self._cluster.add_node(num_cpus=self._cpus, object_store_memory=STORE, wait=False))
 
-    def kill(self, number: int) -> None:
-        """End a node as a power cut does, and put another in its place."""
+    async def kill(self, number: int) -> None:
+        """End a node as a power cut does, and put another in its place, while everything else goes on."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._replace, number)
+
+    def _replace(self, number: int) -> None:
         self._cluster.remove_node(self.workers[number], allow_graceful=False)
         self.workers[number] = self._add()
 
@@ -133,7 +148,7 @@ def cluster_of_nodes(cpus: int = 4) -> Iterator[RayNodes]:
     ray = importlib.import_module("ray")
     utilities = importlib.import_module("ray.cluster_utils")
     head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False}
-    cluster = utilities.Cluster(initialize_head=True, head_node_args=head)
+    cluster = patiently(lambda: utilities.Cluster(initialize_head=True, head_node_args=head))
     try:
         nodes = RayNodes(cluster, cpus)
         cluster.wait_for_nodes(timeout=180)

@@ -182,6 +182,7 @@ async def test_the_survey_says_what_there_is_and_where_the_suite_does_not_load(t
     greedy = ClusterSuite(suite.near, ClusterSettings(cpus=5), connection=cluster)
     notes, problems = await greedy.survey("train")
     assert notes[1] == "node a: 4 CPUs, which is no room for an environment"
+    assert problems == ["[cluster] cpus: no node has the 5 CPUs that an actor takes"]
     await suite.aclose()
 
 

@@ -113,7 +113,6 @@ async def test_one_that_forks_goes_back_to_its_actor_while_that_lives() -> None:
     pool.give_back(elsewhere)
     third = await pool.take(["mark"])
     assert third.id not in (second.id,)
-    assert pool.losses == 1
 
 
 async def test_an_actor_that_dies_is_replaced_for_those_who_wait() -> None:
@@ -129,6 +128,21 @@ async def test_an_actor_that_dies_is_replaced_for_those_who_wait() -> None:
     assert stage.puppets[0].killed
     pool.give_back(first)
     assert (await asyncio.wait_for(waiting[1], 5)).id == first.id
+
+
+async def test_with_an_actor_the_idle_ones_of_its_node_are_let_go() -> None:
+    """Or an environment would meet one dead actor after another."""
+    stage = Stage()
+    pool = Pool(stage.start, actors=6)
+    tenancies = [await pool.take() for _ in range(6)]  # two on each node
+    busy, idle = (each for each in tenancies if each.where.node == "b")
+    others = [each for each in tenancies if each.where.node != "b"]
+    pool.give_back(idle)
+    pool.lose(busy)
+    assert (busy.lost, idle.lost) == (True, True)
+    assert not any(each.lost for each in others)
+    pool.give_back(busy)
+    assert (await pool.take()).id not in (busy.id, idle.id)
 
 
 async def test_nodes_that_die_while_an_actor_starts_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,3 +176,24 @@ async def test_who_stops_waiting_loses_no_place() -> None:
     await asyncio.gather(late, return_exceptions=True)
     assert (await asyncio.wait_for(pool.take(), 5)).used == 1
     await pool.close()
+
+
+async def test_a_cluster_without_room_is_waited_for_and_that_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pools, "_WARNING", 0.01)
+    room = asyncio.Event()
+    stage = Stage()
+
+    async def start() -> tuple[Puppet, Whereabouts]:
+        await room.wait()
+        return await stage.start()
+
+    pool = Pool(start, actors=3, need=lambda: "one actor takes 2 of 0 free CPUs")
+    waiting = [asyncio.create_task(pool.take()) for _ in range(3)]
+    await asyncio.sleep(0.1)
+    assert [record.getMessage() for record in caplog.records] == [
+        "no environment has a place on the cluster yet: one actor takes 2 of 0 free CPUs"
+    ]
+    room.set()
+    assert len({tenancy.id for tenancy in await asyncio.gather(*waiting)}) == 3

@@ -110,7 +110,7 @@ async def test_nodes_die_at_twenty_random_moments(nodes: RayNodes, tmp_path: Pat
     for kill in range(KILLS):
         await asyncio.sleep(chance.uniform(0.0, 3.0))
         assert not work.done(), f"the work was over after {kill} kills"
-        await asyncio.to_thread(nodes.kill, chance.randrange(len(nodes.workers)))
+        await nodes.kill(chance.randrange(len(nodes.workers)))
     slow.slow = False
     there, where = await work
     assert there == here

@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -74,11 +75,16 @@ class HostActor:
     """Has environments, each under a number that the driver gives it. None holds up another: all of it is awaited."""
 
     def __init__(self, hosted: HostedThere, node: str) -> None:
-        self._suite = hosted.suite()
+        self._hosted = hosted
         self._node = node
         self._guests: dict[int, _Guest] = {}
 
+    @cached_property
+    def _suite(self) -> HostedSuite:
+        return self._hosted.suite()
+
     async def ready(self) -> Whereabouts:
+        """Where it is. Raises where hosts cannot be as the settings want them here."""
         protection = describe(self._suite.sandbox, self._suite.network)
         place = (self._node or _node_id(), socket.gethostname(), os.getpid())
         return Whereabouts(*place, __version__, sys.version.split()[0], protection)

@@ -46,8 +46,6 @@ def missing() -> str | None:
 
 
 def _ray() -> Any:
-    if problem := missing():
-        raise InputError(problem)
     for name, value in VARIABLES.items():
         os.environ.setdefault(name, value)
     return importlib.import_module("ray")
@@ -103,6 +101,8 @@ class Connection:
 
     def open(self) -> None:
         """Connect, or start a cluster here. Raises InputError where there is none."""
+        if problem := missing():
+            raise InputError(problem)
         if self.settings.address is None and "ray" not in sys.modules and "RAY_AUTH_MODE" not in os.environ:
             # Read when Ray is imported. Without it Ray would leave a token of its own in the home directory.
             os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}

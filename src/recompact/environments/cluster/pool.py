@@ -69,13 +69,14 @@ class Pool:
     places: int = 1
     placement: Placement = "spread"
     need: Callable[[], str] = lambda: ""  # what one actor needs and what the cluster has, in words
-    losses: int = 0  # episodes that were lost with their actors
+    losses: int = 0  # episodes that were lost with their actors, and begin again
     _tenancies: dict[int, Tenancy] = field(default_factory=dict)
     _waiting: list[_Waiting] = field(default_factory=list)
     _starting: set[asyncio.Task[None]] = field(default_factory=set)
     _held: dict[str, int] = field(default_factory=dict)  # mark of a frozen process -> its actor
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
     _failures: int = 0
+    _warned: bool = False
     _closed: bool = False
 
     @property
@@ -111,14 +112,16 @@ class Pool:
         self._held[mark] = tenancy.id
 
     def lose(self, tenancy: Tenancy) -> None:
-        """An actor is gone, or as good as gone."""
-        self.losses += 1
+        """An actor is gone, or as good as gone. Idle ones on its node are let go as well: most likely they are gone
+        too, and the next environments would find that out one by one."""
         if tenancy.lost:
             return
-        tenancy.lost = True
-        self._tenancies.pop(tenancy.id, None)
-        self._held = {mark: id for mark, id in self._held.items() if id != tenancy.id}
-        tenancy.remote.kill()
+        node = [each for each in self._tenancies.values() if each.where.node == tenancy.where.node]
+        for each in (tenancy, *(each for each in node if not each.used)):
+            each.lost = True
+            self._tenancies.pop(each.id, None)
+            each.remote.kill()
+        self._held = {mark: id for mark, id in self._held.items() if id in self._tenancies}
         self._grow()
 
     def _serve(self) -> None:
@@ -169,7 +172,8 @@ class Pool:
         self._tenancies[tenancy.id] = tenancy
 
     def _warn(self) -> None:
-        if not self._tenancies:
+        if not self._tenancies and not self._warned:
+            self._warned = True
             _log.warning("no environment has a place on the cluster yet: %s", self.need())
 
     def _refuse(self, error: BaseException) -> None:

@@ -80,18 +80,18 @@ class ClusterSuite:
         most: int = 16,
         connection: Cluster | None = None,
     ) -> None:
+        settings = replace(settings, per_actor=min(settings.per_actor, most))
         self.near = near
         self.settings = settings
         self.connection: Cluster = connection or Connection(settings, runtime_env_of(settings, near.directory, runs))
         here = {each.name: getattr(near, each.name) for each in fields(HostSettings)}
         there = HostSettings(**here | {"directory": directory_there(settings, near.directory)})
         grader = near.grader.options if near.grader is not None else None
-        per_actor = min(settings.per_actor, most)
-        self.hosted = HostedThere(there, own_python, grader, share=per_actor / max(most, 1))
+        self.hosted = HostedThere(there, own_python, grader, share=settings.per_actor / most)
         self.pool = Pool(
             lambda: self.connection.start_actor(self.hosted),
-            actors=ceil(most / per_actor),
-            places=per_actor,
+            actors=ceil(most / settings.per_actor),
+            places=settings.per_actor,
             placement=settings.placement,
             need=self.connection.free,
         )
@@ -125,25 +125,37 @@ class ClusterSuite:
         notes = [f"cluster: {counted(len(nodes), 'node')}, {cpus:g} CPUs, {memory / 2**30:,.1f} GiB of memory"]
         expected = [task.id for task in await self.tasks(split)]
         problems: list[str] = []
+        needed = self.settings.cpus * self.pool.places
+        if not any(node.cpus >= needed for node in nodes):
+            problems.append(f"[cluster] cpus: no node has the {needed:g} CPUs that an actor takes")
         for node in nodes:
-            if node.cpus < self.settings.cpus * self.pool.places:
-                notes.append(f"node {node.machine}: {node.cpus:g} CPUs, which is no room for an environment")
+            about = f"node {node.machine}: {node.cpus:g} CPUs"
+            if node.cpus < needed:
+                notes.append(f"{about}, which is no room for an environment")
                 continue
             try:
-                actor, where = await self.connection.start_actor(self.hosted, node.id)
-            except (InputError, EpisodeLost) as error:
-                problems.append(f"[cluster] node {node.machine}: {error}")
-                continue
-            try:
-                problem = await _compare(actor, split, expected)
-            finally:
-                actor.kill()
-            if problem:
-                problems.append(f"[suite] use: node {node.machine}: {problem}")
-            else:
+                where = await self._try(node, split, expected)
                 loads = f"the suite loads with its {counted(len(expected), 'task')}"
-                notes.append(f"node {node.machine}: {node.cpus:g} CPUs, {loads}; {where.protection}")
+                notes.append(f"{about}, {loads}; {where.protection}")
+            except (InputError, EnvironmentFailed, EpisodeLost) as error:
+                problems.append(f"[cluster] node {node.machine}: {error}")
         return notes, problems
+
+    async def _try(self, node: Node, split: str, expected: Sequence[str]) -> Whereabouts:
+        """Load the suite on a node. Raises where it does not load there, or has other tasks."""
+        actor, where = await self.connection.start_actor(self.hosted, node.id)
+        try:
+            outcome: Outcome = await actor.call("tasks", split)
+        finally:
+            actor.kill()
+        if outcome.kind == "failed":
+            raise EnvironmentFailed(outcome.value)
+        if list(outcome.value) != list(expected):
+            raise InputError(
+                f"the suite has {counted(len(outcome.value), 'task')} there, which are not the {len(expected)} here:"
+                " is it the same version?"
+            )
+        return where
 
     async def aclose(self) -> None:
         """End every host on the cluster, and the cluster if it was started here."""
@@ -151,16 +163,6 @@ class ClusterSuite:
             await self.pool.close()
         finally:
             self.connection.close()
-
-
-async def _compare(actor: Remote, split: str, expected: Sequence[str]) -> str:
-    """What is wrong with the suite on a node, or nothing."""
-    outcome: Outcome = await actor.call("tasks", split)
-    if outcome.kind == "failed":
-        return str(outcome.value)
-    if list(outcome.value) != list(expected):
-        return f"it has {len(outcome.value)} tasks there, and {len(expected)} here: is it the same version?"
-    return ""
 
 
 class ClusterEpisode:
@@ -250,12 +252,13 @@ class ClusterEpisode:
         tenancy = self._tenancy
         assert tenancy is not None
         if tenancy.lost:
-            self._suite.pool.lose(tenancy)
+            self._suite.pool.losses += 1
             raise EpisodeLost(f"task {self._task.id}: its actor is gone")
         patience = verbs * self._suite.near.timeout + _GRACE
         try:
             outcome: Outcome = await tenancy.remote.call(method, self._number, *values, patience=patience)
         except EpisodeLost as lost:
+            self._suite.pool.losses += 1
             self._suite.pool.lose(tenancy)
             raise EpisodeLost(f"task {self._task.id} on {tenancy.where.machine}: {lost}") from None
         return outcome
