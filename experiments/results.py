@@ -31,6 +31,7 @@ from recompact.store.store import Store
 from recompact.tables import Cell, Number, Table, columns, markdown
 from recompact.texts import counted, markdown_text
 
+REASON = 200  # characters of the reason why a draft was refused
 MIXED = "The agent is simulated and the compressor is real: the figures say nothing about a real agent."
 
 
@@ -166,14 +167,19 @@ def _adaptations(experiment: Experiment) -> Iterator[str]:
 def _candidates(record: AdaptationRecord) -> Iterator[str]:
     """Every candidate with its clauses, and why drafts were refused."""
     for candidate in record.candidates:
-        refused = "; ".join(dict.fromkeys(candidate.objections))
+        template = candidate.template
         yield ""
-        if candidate.template is None:
-            yield f"{candidate.name} could not be used: {markdown_text(refused)}"
-            continue
-        yield f"{candidate.name}" + (f" (drafts were refused: {markdown_text(refused)})" if refused else "") + ":"
+        yield f"{candidate.name}{'' if template else ' could not be used'}:"
         yield ""
-        yield from (f"- under *{markdown_text(c.section)}*: {markdown_text(c.text)}" for c in candidate.clauses)
+        for clause in candidate.clauses:
+            text = " ".join(f"{template.first} {template.update}".split()) if template else ""
+            absent = "" if " ".join(clause.text.split()) in text else " **(listed, but not in the template)**"
+            yield f"- under *{markdown_text(clause.section)}*: {markdown_text(clause.text)}{absent}"
+        yield from (f"- of its drafts: {markdown_text(_shortened(reason))}" for reason in candidate.objections)
+
+
+def _shortened(reason: str) -> str:
+    return reason if len(reason) <= REASON else f"{reason[:REASON]} … ({len(reason) - REASON} more characters)"
 
 
 def _unseen(experiment: Experiment) -> Iterator[str]:

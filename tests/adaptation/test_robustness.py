@@ -66,11 +66,17 @@ def part(text: str, old: str, new: str) -> str:
     return edited(text, first=json.loads(text)["first"].replace(old, new))
 
 
+def left_out(text: str) -> str:
+    """A draft that says which clauses it added, and has other words in their place."""
+    return edited(text, **{part: f"{default_template().part(part)}Be exact.\n" for part in ("first", "update")})
+
+
 def rules(text: str, key: str, value: list[str]) -> str:
     found = json.loads(text)["rules"]
     return edited(text, rules=[{**rule, key: value} for rule in found])
 
 
+PAIR_ONLY = "clauses that stand nowhere"
 ANY: dict[str, tuple[Fault, str]] = {
     "broken JSON": (lambda text: text[: len(text) // 2], "it is not valid JSON"),
     "prose": (lambda text: "The prompt is fine as it is.", "it contains no JSON object"),
@@ -85,6 +91,7 @@ TEMPLATE: dict[str, tuple[Fault, str]] = {
     "an empty part": (lambda text: edited(text, update="  \n"), "update is empty"),
     "no part": (lambda text: edited(text, first=None), "first is empty"),
     "rules of another form": (lambda text: edited(text, rules=[None]), "not the form that was asked for"),
+    PAIR_ONLY: (lambda text: left_out(text), "no clause of rules stands in first or update"),
     "no change": (lambda text: edited(text, **{p: default_template().part(p) for p in ("first", "update")}), "changed"),
 }
 LOCK: dict[str, tuple[Fault, str]] = {
@@ -96,8 +103,8 @@ LOCK: dict[str, tuple[Fault, str]] = {
 IN_ITS_PLACE = [fault for fault in {**TEMPLATE, **LOCK} if fault != "rules of another form"]
 REVISIONS = [
     *(("pair", fault) for fault in ({**ANY, **TEMPLATE, **LOCK}) if fault not in IN_ITS_PLACE),
-    *(("acon-ut-locked", fault) for fault in ({**ANY, **TEMPLATE, **LOCK})),
-    *(("acon-ut", fault) for fault in ({**ANY, **TEMPLATE})),
+    *(("acon-ut-locked", fault) for fault in ({**ANY, **TEMPLATE, **LOCK}) if fault != PAIR_ONLY),
+    *(("acon-ut", fault) for fault in ({**ANY, **TEMPLATE}) if fault != PAIR_ONLY),
 ]
 
 

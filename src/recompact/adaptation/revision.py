@@ -1,7 +1,8 @@
 """Step 3, second half: from diagnoses to candidates, each a revision of the guidance inside the fixed sections.
 
-A draft that breaks the section lock is redrawn with the reason. If no draft keeps it, the clauses that the last one
-lists are put under their sections; where those break a rule as well, the candidate is reported as invalid.
+A draft that breaks the section lock, or leaves its clauses out, is redrawn with the reason. If no draft can be used,
+the clauses of the last that listed some are put under their sections; where those break a rule as well, the candidate
+is reported as invalid.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ Rules:
 Answer with one JSON object: {{"rules": [{{"clause": …, "section": …, "boundaries": […]}}, …], "first": …,
 "update": …}}, where first and update are the two parts, each in full, with your clauses in their places."""
 
-IN_PLACE = "no draft kept the form, so its clauses were put under their sections"
+IN_PLACE = "no draft could be used, so its clauses were put under their sections"
 
 GROUPS_SCHEMA = {
     "title": "groups",
@@ -108,7 +109,7 @@ async def revise(
         if not clauses:
             raise ValueError("rules is empty: list every clause that you added with the boundaries it answers")
         try:
-            return _rewritten(value, original, instances), clauses, ""
+            return _rewritten(value, original, clauses, instances), clauses, ""
         except (ValueError, KeyError) as error:
             completed = with_clauses_in_place(original, clauses)
             if _broken(completed, original, instances):
@@ -124,13 +125,16 @@ async def revise(
     return Candidate(name, template, clauses, (*objections, note) if note else objections)
 
 
-def _rewritten(value: Any, original: Template, instances: frozenset[str]) -> Template:
-    """The template as the optimizer wrote it; raises ValueError where it broke a rule."""
+def _rewritten(value: Any, original: Template, clauses: Sequence[Clause], instances: frozenset[str]) -> Template:
+    """The template as the optimizer wrote it; raises ValueError where it broke a rule, or left all its clauses out."""
     revised = replace(original, first=whole_part(value, "first"), update=whole_part(value, "update"), provenance={})
     if revised == original:
         raise ValueError("nothing was changed")
     if broken := _broken(revised, original, instances):
         raise ValueError("; ".join(broken[:5]))
+    text = " ".join(f"{revised.first} {revised.update}".split())
+    if not any(" ".join(clause.text.split()) in text for clause in clauses):
+        raise ValueError("no clause of rules stands in first or update: put each in its place, in the same words")
     return revised
 
 
