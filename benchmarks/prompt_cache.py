@@ -313,7 +313,7 @@ def measure(path: Path, config: Config, setting: Setting, order: str, simulated:
     places = draws_at_once(setting.concurrency, setting.calls, Pace(1.0, 0.0))
     with (
         ordered(order, setting.concurrency, places),
-        mock.patch("recompact.study.Study.agent_calls", setting.calls),
+        mock.patch("recompact.study.Study.agent_slots", setting.slots if simulated else setting.calls),
         asyncio.Runner(loop_factory=SimulatedClock if simulated else None) as runner,
     ):
         server = setting.server if simulated else None

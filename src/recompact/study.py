@@ -138,11 +138,11 @@ class Study:
         return Agent(calls.bound(self.models[self.config.agent.model], "agent"), self._agent_decoding)
 
     @property
-    def agent_calls(self) -> int:
-        """How many calls of the agent run at once, at most."""
+    def agent_slots(self) -> int | None:
+        """How many prompts the agent's server keeps: as many as it takes calls at once where it is on this machine, and
+        many elsewhere (None)."""
         settings = self.config.models.get(self.config.agent.model)
-        concurrency = self.config.run.concurrency
-        return min(settings.concurrency, concurrency) if settings else concurrency
+        return settings.concurrency if settings and settings.loopback else None
 
     @property
     def _agent_decoding(self) -> Decoding:

@@ -18,7 +18,7 @@ from recompact.attribution.agenda import DrawAgenda
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.halving import Halving
 from recompact.attribution.racing import Racing
-from recompact.attribution.turns import Key, Turns, draws_at_once, turn
+from recompact.attribution.turns import Key, Turns, draws_at_once, standings
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import places
 from recompact.chat import Reply, assistant
@@ -31,6 +31,7 @@ from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
 from recompact.store.calls import Pace
 from recompact.store.records import write_trajectory
 from recompact.store.store import Store
+from recompact.study import Study
 from recompact.trajectory import Score, Trajectory
 
 PRESSING = st.integers(0, 2)
@@ -38,17 +39,21 @@ CONTEXT = st.integers(0, 5)
 
 
 @given(
-    st.integers(1, 6),
-    st.lists(st.tuples(st.sampled_from(["add", "pop", "end"]), PRESSING, st.integers(-3, 3), CONTEXT), max_size=60),
+    st.none() | st.integers(1, 6),
+    st.lists(
+        st.tuples(st.sampled_from(["add", "add", "pop", "end", "answer"]), PRESSING, st.integers(-3, 3), CONTEXT),
+        max_size=80,
+    ),
 )
 @settings(max_examples=200, deadline=None)
-def test_what_is_next_is_the_smallest_turn_of_all_that_waits_and_nothing_is_lost(
-    calls: int, events: list[tuple[str, int, int, int]]
+def test_what_is_next_has_the_smallest_turn_of_all_that_waits_and_nothing_is_lost(
+    slots: int | None, events: list[tuple[str, int, int, int]]
 ) -> None:
-    turns: Turns[tuple[Key, int]] = Turns(calls)
+    turns: Turns[tuple[Key, int]] = Turns(slots)
     waiting: list[tuple[Key, int]] = []
     running: list[int] = []
     idle: list[int] = []
+    answered: set[int] = set()
     added = popped = 0
     for number, (event, pressing, length, context) in enumerate(events):
         if event == "add":
@@ -57,39 +62,40 @@ def test_what_is_next_is_the_smallest_turn_of_all_that_waits_and_nothing_is_lost
             turns.add(place, context, (place, context))
             added += 1
         elif event == "pop" and waiting:
-            kept = idle[::-1][: max(0, calls - len(running))]
-
-            def key(entry: tuple[Key, int], kept: list[int] = kept) -> Key:
-                place, context = entry
-                idle_for = kept.index(context) if context in kept else None
-                crowded = len(set(running)) >= calls
-                return turn(place, idle_for=idle_for, running=context in running, crowded=crowded)
-
-            expected = min(waiting, key=key)
+            special, others = standings(slots, Counter(running), idle, set(running) - answered)
+            expected = min(waiting, key=lambda w: (w[0][0], special.get(w[1], others), w[0][1:]))
             assert turns.pop() == expected
             turns.begin(expected[1])
             waiting.remove(expected)
             running.append(expected[1])
             idle = [c for c in idle if c != expected[1]]
             popped += 1
+        elif event == "answer" and context in running:
+            turns.answer(context)
+            answered.add(context)
         elif event == "end" and running:
             ended = running.pop(length % len(running))
             turns.end(ended)
             if ended not in running:
-                idle = [*idle, ended][-calls:]
+                idle = [*idle, ended]
         assert len(turns) == len(waiting) == added - popped
     rest = [turns.pop() for _ in range(len(turns))]
     assert sorted(rest) == sorted(waiting)
 
 
-def test_what_is_pressing_comes_before_what_is_cached_and_that_before_the_rest() -> None:
-    cached = turn((1, 5), idle_for=0, running=False, crowded=False)
-    assert turn((0, 9), idle_for=None, running=True, crowded=False) < cached
-    assert cached < turn((1, 0), idle_for=1, running=False, crowded=False)
-    fresh, shared = (turn((1, 0), idle_for=None, running=running, crowded=False) for running in (False, True))
-    assert cached < fresh < shared
-    fresh, shared = (turn((1, 0), idle_for=None, running=running, crowded=True) for running in (False, True))
-    assert cached < shared < fresh
+def test_where_many_prompts_are_kept_only_what_is_being_read_waits() -> None:
+    special, others = standings(None, {"read": 1, "reading": 2}, ["before"], {"reading"})
+    assert special == {"reading": (1, 0)}
+    assert others < special["reading"]
+
+
+def test_with_slots_a_place_goes_on_with_its_context() -> None:
+    special, others = standings(3, {"a": 1}, ["long ago", "before", "just now"], {"a"})
+    assert list(special) == ["just now", "before", "a"]  # one slot is taken, two have what was there last
+    assert special["just now"] < special["before"] < others < special["a"]
+    special, others = standings(2, {"a": 1, "b": 2}, ["just now"], set())
+    assert list(special) == ["a", "b"]
+    assert special["a"] == special["b"] < others  # no slot is left for another context
 
 
 def boundaries(count: int) -> dict[BoundaryId, Outcomes]:
@@ -102,7 +108,7 @@ def outcome(draw: Draw) -> Outcome:
 
 
 async def played(
-    allocation: Allocation, count: int, concurrency: int, calls: int | None, seed: int
+    allocation: Allocation, count: int, concurrency: int, slots: int | None, seed: int
 ) -> tuple[list[Draw], dict[BoundaryId, Outcomes], list[int]]:
     """The draws in the order in which they began, what came out, and how many of those that were due waited each time a
     place stayed empty."""
@@ -113,8 +119,9 @@ async def played(
     def unit(draw: Draw) -> Unit[Outcome]:
         async def play(unit_calls: UnitCalls) -> Outcome:
             started.append(draw)
-            for _ in range(chance.randint(0, 7)):
+            for _ in range(chance.randint(1, 7)):
                 await asyncio.sleep(0)
+                agenda.answered(draw)
             return outcome(draw)
 
         return Unit(str(draw), play, lambda value, seconds: None)
@@ -134,7 +141,7 @@ async def played(
         lambda draw, value: value,
         concurrency,
         order=lambda boundary, first, outcomes: (first, -len(str(boundary))),
-        calls=calls,
+        slots=slots,
     )
     await run_agenda(agenda, HERE, concurrency)
     return started, agenda.outcomes, empty
@@ -149,9 +156,9 @@ async def played(
 )
 @settings(max_examples=60, deadline=None)
 def test_every_draw_is_made_once_no_place_stays_empty_and_the_result_is_the_same(
-    allocation: Allocation, count: int, concurrency: int, calls: int | None, seed: int
+    allocation: Allocation, count: int, concurrency: int, slots: int | None, seed: int
 ) -> None:
-    started, outcomes, empty = asyncio.run(played(allocation, count, concurrency, calls, seed))
+    started, outcomes, empty = asyncio.run(played(allocation, count, concurrency, slots, seed))
     assert not [draw for draw, times in Counter(started).items() if times > 1]
     assert sum(len(own.pre) + len(own.post) for own in outcomes.values()) == len(started)
     assert not any(empty)
@@ -171,7 +178,7 @@ def contexts(started: list[Draw]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("concurrency", [1, 2, 8])
 async def test_a_place_goes_on_with_its_context_and_each_is_begun_by_one_draw(concurrency: int) -> None:
-    started, _, _ = await played(Uniform(3), 12, concurrency, None, seed=1)
+    started, _, _ = await played(Uniform(3), 12, concurrency, concurrency, seed=1)
     assert len(set(contexts(started[:concurrency]))) == concurrency
     # As many contexts are under way at a time as there are places: none is left and taken up again later.
     begun_at: dict[tuple[Any, ...], list[int]] = {}
@@ -181,7 +188,12 @@ async def test_a_place_goes_on_with_its_context_and_each_is_begun_by_one_draw(co
     assert max(waits) <= 3 * concurrency
 
 
-async def test_more_draws_than_the_server_takes_calls_share_their_contexts() -> None:
+async def test_where_many_prompts_are_kept_a_context_is_begun_by_one_draw() -> None:
+    started, _, _ = await played(Uniform(3), 12, 8, None, seed=1)
+    assert len(set(contexts(started[:8]))) == 8
+
+
+async def test_more_draws_than_there_are_slots_share_their_contexts() -> None:
     started, _, _ = await played(Uniform(3), 12, 6, 2, seed=1)
     assert len(set(contexts(started[:6]))) == 2
     started, _, _ = await played(Uniform(3), 12, 6, 6, seed=1)
@@ -214,7 +226,8 @@ def test_a_server_on_this_machine_gets_no_more_draws_than_keep_it_busy(
     models = f'[models.m]\nid = "m"\nbase_url = "{address}"\nconcurrency = {calls}\n'
     config = parse_config(f'{models}[agent]\nmodel = "m"\n[run]\nconcurrency = 8\n', tmp_path / "c.toml")
     with Store.open(tmp_path / "run.db") as store:
-        study: Any = SimpleNamespace(config=config, store=store, agent_calls=min(calls, 8))
+        study: Any = SimpleNamespace(config=config, store=store)
+        study.agent_slots = Study.agent_slots.fget(study)  # type: ignore[attr-defined]
         assert places(study) == 8  # nothing is known of its pace
         trajectory = Trajectory("t", (), (), "finished", Score.of(True), Context(()))
         write_trajectory(store, "collect/t", trajectory, phase="collect", run=0, groups={}, seconds=1.0)

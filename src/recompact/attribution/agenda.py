@@ -43,8 +43,8 @@ class DrawAgenda(Generic[T]):
     """The agenda of a verification: outcomes so far, and the draws that wait for a place.
 
     `outcome_of` reads the outcome of a draw off the value that its unit gave. `order` says what to begin first, and
-    `calls` how many calls the server of the agent takes at once, which decides what its prompt cache is likely to have
-    (see `turns`); what comes out depends neither on them nor on the concurrency.
+    `slots` how many prompts the agent's server keeps, where those are few (see `turns`); what comes out depends neither
+    on them nor on the concurrency.
     """
 
     allocation: Allocation
@@ -53,7 +53,7 @@ class DrawAgenda(Generic[T]):
     outcome_of: Callable[[Draw, T], Outcome | LeftOut]
     concurrency: int
     order: Order = lambda boundary, first, outcomes: ()
-    calls: int | None = None  # None: as many as draws run at once
+    slots: int | None = None
     progress: Progress = SILENT
     finished: int = 0  # draws that the run has
     left_out: dict[BoundaryId, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class DrawAgenda(Generic[T]):
     _answered_at: float = 0.0
 
     def __post_init__(self) -> None:
-        self._waiting = Turns(min(self.calls or self.concurrency, self.concurrency))
+        self._waiting = Turns(self.slots)
 
     def next(self, running: int) -> Unit[T] | None:
         if self._wants_to_ask:
@@ -91,6 +91,10 @@ class DrawAgenda(Generic[T]):
             self.left_out.setdefault(draw.boundary, outcome.reason)
         elif draw.boundary in self.outcomes:
             self.outcomes[draw.boundary] = with_outcome(self.outcomes[draw.boundary], draw, outcome)
+
+    def answered(self, draw: Draw) -> None:
+        """The agent of a draw that runs had a reply: from now on its server has the context."""
+        self._waiting.answer(context_of(draw))
 
     def fail(self, unit: Unit[T]) -> None:
         self._waiting.end(context_of(self._draws.pop(unit.name)))

@@ -6,7 +6,7 @@ nothing is not recorded, and the same command tries it again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, get_args
@@ -16,7 +16,7 @@ from recompact.attribution.allocation import Allocation, in_turn
 from recompact.attribution.allocation_parser import most_draws
 from recompact.attribution.chained import Chained
 from recompact.attribution.continuations import continue_from, recompressed
-from recompact.attribution.verify import RunOutcomes, outcome_of, places
+from recompact.attribution.verify import RunOutcomes, outcome_of, places, telling
 from recompact.chat import Usage
 from recompact.collection import unit_of as collected_unit
 from recompact.compressors.protocol import CompactionFailed
@@ -121,10 +121,12 @@ async def make_further_draws(
     agenda = DrawAgenda(
         allocation,
         outcomes,
-        unit_of=lambda draw: _unit(study, purpose, tasks[draw.boundary.unit], boundary(draw.boundary), draw),
+        unit_of=lambda draw: _unit(
+            study, purpose, tasks[draw.boundary.unit], boundary(draw.boundary), draw, agenda.answered
+        ),
         outcome_of=outcome_of,
         concurrency=at_once,
-        calls=study.agent_calls,
+        slots=study.agent_slots,
         progress=study.progress,
         finished=finished,
     )
@@ -132,7 +134,9 @@ async def make_further_draws(
     return RunOutcomes(agenda.outcomes, agenda.left_out)
 
 
-def _unit(study: Study, purpose: Purpose, task: Task, boundary: Boundary, draw: Draw) -> Unit[Trajectory]:
+def _unit(
+    study: Study, purpose: Purpose, task: Task, boundary: Boundary, draw: Draw, answered: Callable[[Draw], None]
+) -> Unit[Trajectory]:
     name = further_unit(purpose, task.id, boundary.index, draw.arm, draw.number)
 
     async def play(calls: UnitCalls) -> Trajectory:
@@ -145,7 +149,7 @@ def _unit(study: Study, purpose: Purpose, task: Task, boundary: Boundary, draw: 
                 at,
                 "PRE" if purpose == "control" else draw.arm,
                 study.episodes.episode(task, study.ask(calls)),
-                study.agent(calls),
+                telling(study.agent(calls), lambda: answered(draw)),
                 count=study.count,
                 step_limit=study.config.run.step_limit,
                 observation_tokens=study.config.run.observation_tokens,

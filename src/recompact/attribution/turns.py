@@ -1,16 +1,15 @@
 """Whose turn it is: of the draws that wait, the one whose beginning a server's prompt cache is likely to have.
 
-Draws of one boundary and arm begin with the same context. A server that keeps few prompts (one in each slot) has it
-until something else is asked there; one that keeps many has it once the first of them was answered. So a place that
-falls free goes on with the context that it had; a context is read by one draw before others follow, as long as there is
-another to begin with; and where more draws run than the server takes calls, they share contexts.
+Draws of one boundary and arm begin with the same context. A server that keeps many prompts has it once the first of
+them was answered; those that begin together with it miss. A server with slots has it until something else is asked in
+the same slot.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -18,54 +17,65 @@ from recompact.store.calls import Pace
 
 T = TypeVar("T")
 Key = tuple[object, ...]
+Standing = tuple[int, int]
+"""The smallest first, among what is equally pressing."""
 
 
-def turn(place: Key, *, idle_for: int | None, running: bool, crowded: bool) -> Key:
-    """When a draw gets its turn among all that wait, the smallest first.
+def standings(
+    slots: int | None, running: Mapping[Hashable, int], idle: Sequence[Hashable], unanswered: Set[Hashable]
+) -> tuple[dict[Hashable, Standing], Standing]:
+    """How contexts stand, and all that are not named.
 
-    `place` is how pressing it is by itself: its first item counts more than what a cache saves, the others less.
-    `idle_for` is how many contexts fell idle after that of this draw, or None where the server hardly has it still;
-    `running`: a draw with the same context runs; `crowded`: as many contexts are in use as the server takes calls.
+    `running` has the number of draws by context, `idle` the contexts that were in use before, the latest last, and
+    `unanswered` those in use of which no call was answered yet. Without slots, only these had better wait. With slots,
+    a place goes on with the context that it had; else it begins one of its own, but where as many contexts are in use
+    as there are slots, draws share them.
     """
-    if idle_for is not None:
-        standing = (0, idle_for)
-    else:
-        standing = (1 if running == crowded else 2, 0)
-    return (*place[:1], standing, place[1:])
+    if slots is None:
+        return dict.fromkeys(unanswered, (1, 0)), (0, 0)
+    crowded = len(running) >= slots
+    kept = max(0, slots - sum(running.values()))
+    special = {context: (0, n) for n, context in enumerate(reversed(idle)) if n < kept}
+    return {**special, **dict.fromkeys(running, (1 if crowded else 2, 0))}, (2 if crowded else 1, 0)
 
 
-def draws_at_once(concurrency: int, calls: int, pace: Pace) -> int:
-    """How many draws to run side by side, at most `concurrency`, at a server that takes so many calls at once.
+def draws_at_once(concurrency: int, slots: int, pace: Pace) -> int:
+    """How many draws to run side by side, at most `concurrency`, at a server with so many slots.
 
     More than keep it busy only take each other's prompts out of its cache. While one draw is between two calls, another
-    can use its place: so it takes calls * (1 + pause / call), rounded.
+    can use its slot: so it takes slots * (1 + pause / call), rounded.
 
     >>> draws_at_once(16, 1, Pace(5.0, 0.01)), draws_at_once(16, 1, Pace(5.0, 5.0)), draws_at_once(2, 4, Pace(5.0, 5.0))
     (1, 2, 2)
     """
-    if calls >= concurrency or not pace.call:
+    if slots >= concurrency or not pace.call:
         return concurrency
-    # Calls that waited for a place seemed to take longer. With all places in use, one comes back every call / calls.
-    call = min(pace.call, calls * (pace.call + pace.pause) / concurrency)
-    return max(calls, math.floor(min(concurrency, calls * (1 + pace.pause / call)) + 0.5))
+    # Calls that waited for a slot seemed to take longer. With all slots in use, one comes back every call / slots.
+    call = min(pace.call, slots * (pace.call + pace.pause) / concurrency)
+    return max(slots, math.floor(min(concurrency, slots * (1 + pace.pause / call)) + 0.5))
 
 
 @dataclass
 class Turns(Generic[T]):
-    """What waits, by context, and which contexts a server is likely to have that takes so many calls at once."""
+    """What waits, by context, and what a server is likely to have of these contexts. `slots`: None where it keeps many.
 
-    calls: int
+    A place is how pressing something is by itself, the smallest first: its first item counts more than what a cache
+    saves, the others less. No two places are equal.
+    """
+
+    slots: int | None = None
     _waiting: dict[Hashable, list[tuple[Key, T]]] = field(default_factory=dict)  # a heap for each context
     _first: list[tuple[Key, Hashable]] = field(default_factory=list)  # a heap of their heads, outdated ones among them
     _running: dict[Hashable, int] = field(default_factory=dict)
-    _idle: dict[Hashable, None] = field(default_factory=dict)  # contexts that were in use, the latest last
+    _answered: set[Hashable] = field(default_factory=set)
+    _unanswered: set[Hashable] = field(default_factory=set)
+    _idle: dict[Hashable, None] = field(default_factory=dict)  # the latest last, and no more than there are slots
     _size: int = 0
 
     def __len__(self) -> int:
         return self._size
 
     def add(self, place: Key, context: Hashable, item: T) -> None:
-        """Something waits. No two places are equal."""
         heap = self._waiting.setdefault(context, [])
         heapq.heappush(heap, (place, item))
         self._size += 1
@@ -74,49 +84,56 @@ class Turns(Generic[T]):
 
     def pop(self) -> T:
         """Take out what is next."""
-        crowded, idle = len(self._running) >= self.calls, self._likely()
-        candidates = [*(c for c in (*idle, *self._running) if c in self._waiting), *self._fresh(idle)]
+        special, others = standings(self.slots, self._running, tuple(self._idle), self._unanswered)
+        candidates = [context for context in special if context in self._waiting]
+        if (first := self._first_beside(special)) is not None:
+            candidates.append(first)
 
-        def key(context: Hashable) -> Key:
+        def turn(context: Hashable) -> Key:
             place = self._waiting[context][0][0]
-            return turn(place, idle_for=idle.get(context), running=context in self._running, crowded=crowded)
+            return (*place[:1], special.get(context, others), place[1:])
 
-        return self._take(min(candidates, key=key))
+        return self._take(min(candidates, key=turn))
 
     def begin(self, context: Hashable) -> None:
-        """Something with this context runs from now on."""
+        """A draw with this context runs from now on."""
+        if context not in self._answered:
+            self._unanswered.add(context)
         self._running[context] = self._running.get(context, 0) + 1
         self._idle.pop(context, None)
 
+    def answer(self, context: Hashable) -> None:
+        """A call with this context was answered."""
+        self._answered.add(context)
+        self._unanswered.discard(context)
+
     def end(self, context: Hashable) -> None:
-        """And has come to its end."""
+        """A draw with this context has come to its end."""
         self._running[context] -= 1
-        if not self._running[context]:
-            del self._running[context]
-            self._idle[context] = None
-            while len(self._idle) > self.calls:
-                del self._idle[next(iter(self._idle))]
+        if self._running[context]:
+            return
+        del self._running[context]
+        self._unanswered.discard(context)
+        self._idle[context] = None
+        while len(self._idle) > (self.slots or 0):
+            del self._idle[next(iter(self._idle))]
 
-    def _likely(self) -> dict[Hashable, int]:
-        """The contexts that nobody uses and that nothing else has taken the place of, each with its `idle_for`."""
-        kept = max(0, self.calls - sum(self._running.values()))
-        return {context: n for n, context in enumerate(reversed(self._idle)) if n < kept}
-
-    def _fresh(self, idle: dict[Hashable, int]) -> Iterator[Hashable]:
-        """The most pressing context that is neither idle nor in use, if there is one."""
+    def _first_beside(self, special: Mapping[Hashable, Standing]) -> Hashable | None:
+        """The context of the most pressing of all that wait, without these contexts."""
         aside = []
-        while self._first:
+        found = None
+        while self._first and found is None:
             place, context = self._first[0]
             heap = self._waiting.get(context)
             if heap is None or heap[0][0] != place:
                 heapq.heappop(self._first)  # outdated
-            elif context in idle or context in self._running:
+            elif context in special:
                 aside.append(heapq.heappop(self._first))
             else:
-                yield context
-                break
+                found = context
         for entry in aside:
             heapq.heappush(self._first, entry)
+        return found
 
     def _take(self, context: Hashable) -> T:
         heap = self._waiting[context]

@@ -7,7 +7,7 @@ again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from statistics import fmean
@@ -17,6 +17,7 @@ from recompact.attribution.allocation import Allocation
 from recompact.attribution.allocation_parser import allocation_of, cap_of, most_draws
 from recompact.attribution.continuations import continuation_unit, continue_from
 from recompact.attribution.turns import draws_at_once
+from recompact.chat import Reply, Request
 from recompact.collection import unit_of
 from recompact.config import VerifyConfig
 from recompact.environments.protocol import EnvironmentFailed, Task
@@ -25,7 +26,9 @@ from recompact.execution.episodes import with_differences
 from recompact.execution.executor import Unit
 from recompact.execution.scheduler import run_agenda
 from recompact.models.journal import UnitCalls
+from recompact.models.protocol import ChatModel
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.rollout import Agent
 from recompact.store.calls import pace_of
 from recompact.store.plan import bound_stage
 from recompact.store.records import read_boundary, write_continuation
@@ -78,11 +81,11 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
     agenda = DrawAgenda(
         chosen,
         dict(before.outcomes),
-        unit_of=lambda draw: _unit(study, tasks[draw.boundary.unit], boundary(draw.boundary), draw),
+        unit_of=lambda draw: _unit(study, tasks[draw.boundary.unit], boundary(draw.boundary), draw, agenda.answered),
         outcome_of=outcome_of,
         concurrency=at_once,
         order=_order(rows, chosen),
-        calls=study.agent_calls,
+        slots=study.agent_slots,
         progress=study.progress,
         finished=finished,
     )
@@ -94,13 +97,32 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
 
 
 def places(study: Study) -> int:
-    """How many draws run at once: as many as the config says, but at a server on this machine, which keeps few prompts,
-    no more than keep it busy."""
-    concurrency, model = study.config.run.concurrency, study.config.agent.model
-    settings = study.config.models.get(model)
-    if settings is None or not settings.loopback:
+    """How many draws run at once: as many as the config says, but where the server keeps few prompts, no more than keep
+    it busy."""
+    concurrency = study.config.run.concurrency
+    if study.agent_slots is None:
         return concurrency
-    return draws_at_once(concurrency, study.agent_calls, pace_of(study.store, model))
+    return draws_at_once(concurrency, study.agent_slots, pace_of(study.store, study.config.agent.model))
+
+
+def telling(agent: Agent, answered: Callable[[], None]) -> Agent:
+    """The agent, whose replies are told of."""
+    return replace(agent, model=_Telling(agent.model, answered))
+
+
+@dataclass(frozen=True)
+class _Telling:
+    model: ChatModel
+    answered: Callable[[], None]
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    async def reply(self, request: Request) -> Reply:
+        reply = await self.model.reply(request)
+        self.answered()
+        return reply
 
 
 def _order(rows: Mapping[BoundaryId, BoundaryRow], allocation: Allocation) -> Order:
@@ -123,7 +145,9 @@ def _order(rows: Mapping[BoundaryId, BoundaryRow], allocation: Allocation) -> Or
     return order
 
 
-def _unit(study: Study, task: Task, boundary: Boundary, draw: Draw) -> Unit[Trajectory]:
+def _unit(
+    study: Study, task: Task, boundary: Boundary, draw: Draw, answered: Callable[[Draw], None]
+) -> Unit[Trajectory]:
     """One continuation."""
     at = draw.boundary
     name = continuation_unit(task.id, boundary.index, draw.arm, draw.number)
@@ -137,7 +161,7 @@ def _unit(study: Study, task: Task, boundary: Boundary, draw: Draw) -> Unit[Traj
                 boundary,
                 draw.arm,
                 study.episodes.episode(task, study.ask(calls)),
-                study.agent(calls),
+                telling(study.agent(calls), lambda: answered(draw)),
                 count=study.count,
                 step_limit=study.config.run.step_limit,
                 observation_tokens=study.config.run.observation_tokens,
