@@ -627,17 +627,17 @@ NOT_PUT = 3  # the exit code where functions could not be changed
 
 def _exit_code(mutant: Mutant, code: str, warm: WarmTests, names: Sequence[str], seconds: float) -> int | None:
     """What the tests come to on a mutant: 0 where all pass, None at the time limit."""
-    if in_function(mutant, warm.tree) and mutant.line not in warm.imported.get(mutant.module, ()):
-        exit_code = warm.judge(mutant, code, names, seconds)
-        if exit_code != NOT_PUT:
-            return exit_code
     file = warm.tree / mutant.module
     text = file.read_text()
     compiled = Path(importlib.util.cache_from_source(str(file)))  # is known by the second, which is too long here
     compiled.unlink(missing_ok=True)
     (warm.tree / "chosen-tests").write_text("\n".join(names))
     try:
-        file.write_text(code)
+        file.write_text(code)  # also for the processes that tests start
+        if in_function(mutant, warm.tree) and mutant.line not in warm.imported.get(mutant.module, ()):
+            exit_code = warm.judge(mutant, code, names, seconds)
+            if exit_code != NOT_PUT:
+                return exit_code
         return pytest_in(warm.tree, ["@chosen-tests"], seconds)
     finally:
         file.write_text(text)

@@ -84,6 +84,7 @@ def test_an_optimizer_of_no_use_is_reported_and_asked_again_next_time(home: Path
 
     told = json.loads(recompact("adapt", "mine.toml", "--json", cwd=home).stdout)  # asked again, in vain
     assert told["unusable"] is True
+    assert told["winner"] is None
     assert told["evidence"]["failed"] == asked
     with Store.read(home / "runs" / "mine.db") as store:
         assert len(store.finished("diagnosis")) == 2 * asked

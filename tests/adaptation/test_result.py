@@ -6,10 +6,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from hypothesis import given, strategies as st
 
 from recompact.adaptation.acon import reasons
+from recompact.adaptation.evidence import BoundaryEvidence
+from recompact.adaptation.observation import Plan
 from recompact.adaptation.result import section_changes
+from recompact.outcome import BoundaryId
 from recompact.store.store import Store
 from recompact.template import Template, default_template
 
@@ -70,3 +74,13 @@ def test_the_reasons_of_acons_clauses_are_what_was_observed() -> None:
         "b": "could do without pages, moods; needed nothing",
         "c": "could do without nothing; needed ids",
     }
+
+
+@pytest.mark.parametrize(("price", "cost"), [(0.0, None), (2.5, "0.01"), (1000.0, "5.00")])
+def test_what_a_diagnosis_will_cost_is_said_before_anything_is_sent(price: float, cost: str | None) -> None:
+    excerpts = tuple(BoundaryEvidence(BoundaryId("s", n), "none", "", 2_500, {}) for n in (1, 2))
+    statement = Plan("luna", "https://api.example.org", excerpts, 1, price).statement
+    assert statement.startswith("2 masked excerpts of about 5,000 tokens")
+    assert (f", about {cost} at the config's price will be sent to luna" in statement) == (cost is not None)
+    assert ("config's price" in statement) == (cost is not None)
+    assert "1 compaction whose summary is not readable cannot be diagnosed" in statement

@@ -115,6 +115,7 @@ def test_verify_and_adapt_and_evaluate_go_on_without_a_skipped_task(tmp_path: Pa
         adapted = recompact("adapt", config, "--until", "verify", "--json")
         assert adapted.returncode == 0, adapted.stderr
         assert json.loads(adapted.stdout)["skipped"] == ["book-001"]
+        assert json.loads(adapted.stdout)["winner"] is None  # it was not asked for one
         flags = ("--split", "train", "--runs", "1", "--arm", "fifo", "--arm", "none", "--json")
         evaluated = recompact("evaluate", config, *flags)
         assert evaluated.returncode == 1, evaluated.stderr

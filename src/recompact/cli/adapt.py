@@ -149,15 +149,15 @@ def _report(
     again: str,
     as_json: bool,
 ) -> None:
-    from recompact.candidate import ORIGINAL
     from recompact.cli.running import report_skipped, report_unfinished
 
     digest = store.digest(without="replay/") if adaptation else None
     selection = adaptation.selection if adaptation else None
+    decided = adaptation is not None and until == "select" and not adaptation.unusable
     if as_json:
         print_json(
             {
-                "winner": adaptation.winner if adaptation else ORIGINAL,
+                "winner": adaptation.winner if decided and adaptation else None,
                 "statement": selection.statement if selection else adaptation.statement if adaptation else None,
                 "unusable": adaptation.unusable if adaptation else False,
                 "evidence": adaptation.evidence.to_json() if adaptation and adaptation.evidence else None,
