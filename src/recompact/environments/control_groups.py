@@ -46,13 +46,14 @@ class ControlGroup:
                 break
         with ControlGroup(place).kept_on_success() as group:
             (place / "pids.max").write_text(str(tasks))
+            (place / place.name).mkdir()  # its processes are one below, where nothing that they may write limits them
         return group
 
     def entered(self, arguments: Sequence[str]) -> list[str]:
         """The command line that runs another one in this group."""
         if self.place is None:
             return list(arguments)
-        return ["/bin/sh", "-c", _ENTER, str(self.place / _MEMBERS), *arguments]
+        return ["/bin/sh", "-c", _ENTER, str(self.place / self.place.name / _MEMBERS), *arguments]
 
     def pids(self) -> list[int]:
         """All processes in it, also those whose parents have ended."""

@@ -28,13 +28,14 @@ from recompact.environments.protocol import (
     Opening,
     Task,
 )
+from recompact.environments.sandbox import remove_mount_points
 from recompact.environments.shell import Shell
 from recompact.environments.snapshots.mask import VOLATILE, excerpts, masker
 from recompact.environments.workspace.check import CheckFailed, judge
 from recompact.environments.workspace.folder import TaskFolder
 from recompact.environments.workspace.suite import WorkspaceSuite
 from recompact.gateway.manifest import Manifest, difference
-from recompact.gateway.process import AgentProcess, Quarters, sandbox_for
+from recompact.gateway.process import AgentProcess, Quarters, mount_points, sandbox_for
 from recompact.gateway.server import Exchange, Gateway
 from recompact.gateway.settings import SIDE_CALLS, AgentSettings
 from recompact.gateway.steadying import Steadying
@@ -212,6 +213,7 @@ class AgentEpisode:
         if self._quarters is None:
             self._quarters = Quarters.new()
         await asyncio.to_thread(self._ground.lay_out, self._quarters.workspace)
+        self._mount_points = await asyncio.to_thread(mount_points, self._settings, self._quarters)
         self._manifest = Manifest(self._quarters.workspace, self._settings.ignore)
         await asyncio.to_thread(self._manifest.change)
         self._steadying = Steadying(self._settings.replace, self._settings.ids)
@@ -247,6 +249,7 @@ class AgentEpisode:
             if gateway is not None:
                 await gateway.close()
             process.listener.close()
+            remove_mount_points(self._mount_points)
 
     async def _revive(self) -> None:
         """Bring an agent that was killed back to where it was."""
