@@ -214,7 +214,7 @@ def test_without_a_group_commands_run_as_they_are() -> None:
     ControlGroup().remove()
 
 
-MOUNTS_V1 = "39 31 0:36 {root} {place}/pids rw,relatime - cgroup cgroup rw,pids\n"
+MOUNTS_V1 = "30 1 0:5 / /empty rw - tmpfs  rw\n39 31 0:36 {root} {place}/pids rw,relatime - cgroup cgroup rw,pids\n"
 MOUNTS_V2 = "31 23 0:28 {root} {place} rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
 
 

@@ -112,10 +112,10 @@ def _mounted(mounts: str) -> Iterator[tuple[str, tuple[Path, str]]]:
     """Where the hierarchy of the controller `pids` is mounted, and (as "") that of version 2; with what is its root."""
     for line in mounts.splitlines():
         head, _, tail = line.partition(" - ")
-        (root, place), (kind, _, options) = head.split()[3:5], tail.split()[:3]
-        if kind == "cgroup2":
+        root, place = head.split()[3:5]
+        if tail.startswith("cgroup2 "):
             yield "", (Path(place), root)
-        elif kind == "cgroup" and "pids" in options.split(","):
+        elif tail.startswith("cgroup ") and "pids" in tail.split()[-1].split(","):
             yield "pids", (Path(place), root)
 
 

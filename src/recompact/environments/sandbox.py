@@ -86,7 +86,7 @@ def enclosed(program: str, command: Sequence[str], walls: Walls) -> list[str]:
 def make_mount_points(walls: Walls) -> list[Path]:
     """Make what `readable` places need to be mounted at within `writable` ones, where it is not there; gives what was
     made. Bubblewrap would make it as well, and an empty directory would be left in what is looked at afterwards."""
-    made: list[Path] = []
+    points: list[Path] = []
     for place, inside in walls.readable:
         mounts = [(outside, Path(mount)) for outside, mount in walls.writable if Path(inside).is_relative_to(mount)]
         if not mounts:
@@ -97,17 +97,15 @@ def make_mount_points(walls: Walls) -> list[Path]:
         for each in (*(above for above in reversed(point.parents) if above.is_relative_to(root)), point):
             if each.exists() or not _is_reached_directly(each):
                 continue
-            if each == point and not place.is_dir():
-                each.touch()
-            else:
-                each.mkdir()
-            made.append(each)
-    return made
+            with contextlib.suppress(OSError):  # bubblewrap will say why it cannot be made
+                each.mkdir() if each != point or place.is_dir() else each.touch()
+                points.append(each)
+    return points
 
 
-def remove_mount_points(made: Sequence[Path]) -> None:
+def remove_mount_points(points: Sequence[Path]) -> None:
     """To be called when the sandbox is gone. What something was put into stays."""
-    for place in filter(_is_reached_directly, reversed(made)):
+    for place in filter(_is_reached_directly, reversed(points)):
         with contextlib.suppress(OSError):
             if place.is_dir():
                 place.rmdir()

@@ -103,11 +103,11 @@ class Shell:
             variables=variables,
         )
         arguments = enclosed(self.bubblewrap, limited, walls)
-        made = make_mount_points(walls)
+        points = make_mount_points(walls)
         try:
             return _watched(arguments, directory, _VARIABLES, self.limits, sandboxed=True)
         finally:
-            remove_mount_points(made)
+            remove_mount_points(points)
 
 
 def _limited(command: str, limits: Limits, tasks: int | None) -> list[str]:
