@@ -9,6 +9,10 @@ import pytest
 from agent_support import NOTES, agent_config, collected, verified, write_notes
 from workspace_support import needs_bubblewrap
 
+from recompact.errors import InputError
+from recompact.gateway import episode, process
+from recompact.gateway.manifest import Manifest
+
 pytestmark = needs_bubblewrap
 EVERY = [(wire, mode) for wire in ("chat", "responses", "messages") for mode in ("plain", "stream")]
 
@@ -45,3 +49,41 @@ async def test_without_compaction_the_task_is_done(tmp_path: Path) -> None:
     free = replace(config, compressor=replace(config.compressor, budget=100_000))
     trajectories = await collected(free, tmp_path / "run.db")
     assert [(t.ending, t.score.success, t.steps) for t in trajectories] == [("finished", True, NOTES + 2)] * 3
+
+
+async def test_what_is_installed_where_agents_see_their_workspace_is_seen_by_no_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In containers, projects often lie in /workspace. A directory of the test's stands in for it."""
+    project = tmp_path / "project"
+    (project / "own" / "tools").mkdir(parents=True)
+    (project / "own" / "tools" / "tool").write_text("a tool")
+    monkeypatch.setattr(process, "WORKSPACE", str(project))
+    changes: list[dict[str, str]] = []
+
+    class Noting(Manifest):
+        def change(self) -> dict[str, str]:
+            change = super().change()
+            changes.append(change)
+            return change
+
+    monkeypatch.setattr(episode, "Manifest", Noting)
+    write_notes(tmp_path / "tasks")
+    toml = tmp_path / "tasks" / "notes" / "task.toml"
+    toml.write_text(toml.read_text().replace("grep", "test ! -e own && grep"))
+    config = agent_config(tmp_path / "tasks", agent=f"readable = ['{project}/own/tools']")
+    free = replace(config, compressor=replace(config.compressor, budget=100_000))
+    (trajectory,) = await collected(free, tmp_path / "run.db")
+    assert (trajectory.ending, trajectory.score.success) == ("finished", True), trajectory.error
+    assert [name for change in changes[1:] for name in change] == ["answer.txt"]  # the first is how it began
+
+
+async def test_a_place_that_would_hide_the_workspace_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.setattr(process, "WORKSPACE", str(tmp_path / "project"))
+    write_notes(tmp_path / "tasks")
+    config = agent_config(tmp_path / "tasks", agent=f"readable = ['{tmp_path}/project']")
+    with pytest.raises(InputError, match="cannot be shown in a sandbox"):
+        await collected(config, tmp_path / "run.db")

@@ -43,6 +43,9 @@ def test_a_config_has_the_settings_of_the_paper(name: str, scope: Scope, tmp_pat
         0.5,
         5,
     )
+    prices = [line for line in benchmark_config(name, scope).splitlines() if line.startswith("price")]
+    assert prices
+    assert all(line.endswith("# an example: fill in what yours costs") for line in prices)
     if name == "tau2-retail":
         assert config.models[config.suite.models["user"]].id == "gpt-4.1-2025-04-14"
 

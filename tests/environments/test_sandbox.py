@@ -19,6 +19,7 @@ from recompact.environments.hosted import HostedEpisode, HostedSuite
 from recompact.environments.protection import describe
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.environments.sandbox import HostLimits, Walls, enclosed, find_bubblewrap
+from recompact.environments.shell import Shell
 from recompact.errors import InputError
 from recompact.study import open_suite
 from recompact.trajectory import Action
@@ -423,3 +424,41 @@ def test_a_directory_and_what_lies_in_it_can_both_be_hidden(tmp_path: Path) -> N
         shown = subprocess.run(enclosed(PROGRAM, command, walls), capture_output=True, text=True, check=False)
         assert shown.stdout == "", shown.stderr
         assert "bwrap" not in shown.stderr
+
+
+@shut_in_only
+@pytest.mark.parametrize("kind", ["directory", "file"])
+def test_what_is_shown_within_a_directory_leaves_nothing_in_it(tmp_path: Path, kind: str) -> None:
+    tools, work = tmp_path / "tools", tmp_path / "episode" / "work"
+    tools.mkdir()
+    work.mkdir(parents=True)
+    (tools / "tool").write_text("a tool")
+    shown = (tools, "/work/own/tools") if kind == "directory" else (tools / "tool", "/work/own/tools/tool")
+    shell = Shell(PROGRAM, "/work", readable=(shown,))
+    assert shell.run("cat own/tools/tool; touch x", work).output == "a tool"
+    assert sorted(path.name for path in work.rglob("*")) == ["x"]
+    shell.run("mkdir -p own; echo mine > own/kept", work)
+    assert sorted(path.name for path in work.rglob("*")) == ["kept", "own", "x"]
+
+
+@shut_in_only
+def test_a_link_that_was_laid_where_something_is_shown_leads_nowhere(tmp_path: Path) -> None:
+    outside, tools, work = tmp_path / "outside", tmp_path / "tools", tmp_path / "episode" / "work"
+    for place in (outside / "empty", tools, work):
+        place.mkdir(parents=True)
+    before = sorted(outside.rglob("*"))
+    inner = ((tools, "/work/own/empty"), (tools, "/work/own/new"))
+    shell = Shell(PROGRAM, "/work", readable=inner)
+    shell.run(f"mv own other; ln -s {outside} own", work)
+    assert sorted(outside.rglob("*")) == before
+    (work / "own").unlink(missing_ok=True)
+    (work / "own").symlink_to(outside)
+    shell.run("true", work)
+    assert sorted(outside.rglob("*")) == before
+
+
+@shut_in_only
+@pytest.mark.parametrize("inside", ["/", "/work", "/tmp"])
+def test_nothing_is_shown_over_what_a_sandbox_has_for_itself(tmp_path: Path, inside: str) -> None:
+    with pytest.raises(InputError, match="which a sandbox has for itself"):
+        Shell(PROGRAM, "/work", readable=((tmp_path, inside),)).run("true", tmp_path)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from recompact.agents.manifest import Manifest, difference
-from recompact.agents.process import Quarters, sandbox_for
+from recompact.agents.process import Quarters, mount_points, sandbox_for
 from recompact.agents.running import Command, Door, Launch, RunningAgent
 from recompact.agents.server import Exchange
 from recompact.agents.settings import HOME, SIDE_CALLS, WORKSPACE, AgentSettings
@@ -36,6 +36,7 @@ from recompact.environments.protocol import (
     Opening,
     Task,
 )
+from recompact.environments.sandbox import remove_mount_points
 from recompact.environments.shell import Shell
 from recompact.environments.snapshots.mask import VOLATILE, excerpts, masker
 from recompact.environments.workspace.check import CheckFailed, judge
@@ -224,6 +225,7 @@ class AgentEpisode:
         if self._quarters is None:
             self._quarters = Quarters.new()
         await asyncio.to_thread(self._ground.lay_out, self._quarters.workspace)
+        self._mount_points = await asyncio.to_thread(mount_points, self._settings, self._quarters)
         self._manifest = Manifest(self._quarters.workspace, self._settings.ignore)
         await asyncio.to_thread(self._manifest.change)
         self._steadying = Steadying(self._settings.replace, self._settings.ids, self._places(self._quarters))
@@ -256,7 +258,10 @@ class AgentEpisode:
         for task in self._asking:
             task.cancel()
         await asyncio.gather(*self._asking, return_exceptions=True)
-        await agent.end()
+        try:
+            await agent.end()
+        finally:
+            remove_mount_points(self._mount_points)
 
     async def _revive(self) -> None:
         """Bring an agent that was killed back to where it was."""

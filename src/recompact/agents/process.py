@@ -36,7 +36,7 @@ from recompact.environments.lodging import excess, interpreter_places, own_direc
 from recompact.environments.process_tree import descendants, kill_all, stop_tree
 from recompact.environments.protection import limit_inside, new_group
 from recompact.environments.protocol import EnvironmentFailed
-from recompact.environments.sandbox import HostLimits, Walls, enclosed, find_bubblewrap, is_private
+from recompact.environments.sandbox import HostLimits, Walls, enclosed, find_bubblewrap, is_private, make_mount_points
 from recompact.errors import InputError
 
 _TAIL = 4000  # bytes of what an agent prints that are kept
@@ -45,6 +45,7 @@ _PAUSE = 0.05  # seconds between two bursts
 _START = 30.0  # seconds for a sandbox to come up
 _END = 10.0  # seconds for the kernel to end what was killed
 _PYTHON = os.path.realpath(sys.executable)  # without the packages of a virtual environment
+_LAUNCHER = "/run/recompact/launcher.py"  # as seen from inside: the package itself may lie where a workspace is seen
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -129,7 +130,7 @@ class AgentProcess:
         else:
             places = Places(f"http://127.0.0.1:{PORT}", HOME, WORKSPACE)
         command = tuple(places.fill(part, task) for part in settings.command)
-        found = _program(command[0], settings)
+        found = _program(command[0])
         for name, content in settings.files.items():
             _write(quarters.home, name, places.fill(content, task))
         path = ":".join(dict.fromkeys([str(Path(found).parent), *_SYSTEM_PATH.split(":")]))
@@ -211,7 +212,7 @@ async def _in_place(settings: AgentSettings, directory: Path, listener: socket.s
     command = [places.fill(part, "") for part in settings.command]
     own = {name: places.fill(value, "") for name, value in settings.variables.items()}
     variables = {**os.environ, **server_variables(places), **own}
-    process = await _spawn([_program(command[0], settings), *command[1:]], directory, variables)
+    process = await _spawn([_program(command[0]), *command[1:]], directory, variables)
     return AgentProcess(process, listener, settings, ControlGroup())
 
 
@@ -220,7 +221,7 @@ async def _enclosed(
 ) -> AgentProcess:
     ours, theirs = socket.socketpair()
     walls = _walls(settings, command[0], quarters, variables)
-    inner = [_PYTHON, "-I", "-S", launcher.__file__, str(theirs.fileno()), str(PORT)]
+    inner = [_PYTHON, "-I", "-S", _LAUNCHER, str(theirs.fileno()), str(PORT)]
     arguments = enclosed(program, [*inner, _limits(settings.limits, True), *command], walls)
     process = None
     try:
@@ -242,6 +243,14 @@ async def _enclosed(
     finally:
         ours.close()
     return AgentProcess(process, listener, settings, group)
+
+
+def mount_points(settings: AgentSettings, quarters: Quarters) -> list[Path]:
+    """Make what is mounted within the agent's own directories, such as itself where it is installed below /workspace;
+    gives what was made. To be removed when the agent has ended, so that no check sees it."""
+    if sandbox_for(settings) is None:
+        return []
+    return make_mount_points(_walls(settings, _program(settings.command[0]), quarters, {}))
 
 
 async def _spawn(
@@ -285,7 +294,7 @@ def _limits(limits: HostLimits, shut_in: bool) -> str:
     return json.dumps(kernel | ({"NPROC": tasks} if tasks else {}))
 
 
-def _program(name: str, settings: AgentSettings) -> str:
+def _program(name: str) -> str:
     """The program of a command, by the user's own PATH."""
     found = shutil.which(name)
     if found is None:
@@ -303,8 +312,9 @@ def _walls(settings: AgentSettings, program: str, quarters: Quarters, variables:
     etc.mkdir(exist_ok=True)
     for name, content in settled.items():
         (etc / name).write_text(content)
-    places = [*interpreter_places(_PYTHON), Path(launcher.__file__).resolve(), *_installed(program), *settings.readable]
+    places = [*interpreter_places(_PYTHON), *_installed(program), *settings.readable]
     readable = [(etc / name, f"/etc/{name}") for name in settled]
+    readable.append((Path(launcher.__file__).resolve(), _LAUNCHER))
     readable += [(place, str(place)) for place in dict.fromkeys(places) if place.exists()]
     return Walls(
         directory=WORKSPACE,
@@ -321,7 +331,8 @@ def _installed(program: str) -> list[Path]:
     for path in (Path(program), Path(program).resolve()):
         place = path.parent.parent if path.parent.name == "bin" else path.parent
         if not path.is_relative_to("/usr") and not path.is_relative_to("/bin"):
-            places.append(path if is_private(place) else place)
+            covers = any(Path(mount).is_relative_to(place) for mount in (HOME, WORKSPACE, TEMPORARY))
+            places.append(path if covers or is_private(place) else place)
     return places
 
 

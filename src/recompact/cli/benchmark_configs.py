@@ -13,22 +13,20 @@ class Benchmark:
 
     title: str
     page: str
-    train: str  # the split to adapt on, and what to say about it
-    test: str  # the split to evaluate on
+    tasks: int  # of the split "train", on which it is adapted
     budget: int
-    step_limit: int
     suite: str
     models: str = ""
+    test: str = "test"  # the split to evaluate on
+    step_limit: int = 50
 
 
 BENCHMARKS = {
     "officebench": Benchmark(
         title="OfficeBench",
         page="docs/officebench.md",
-        train='"train"                   # 97 tasks',
-        test="test",
+        tasks=97,
         budget=2048,
-        step_limit=50,
         suite="""\
 host = true
 sandbox = "off"                   # around the host: its shell has a sandbox of its own
@@ -39,10 +37,8 @@ env = ["RECOMPACT_OFFICEBENCH"]   # where the task tree is, unless you name it h
     "tau2-retail": Benchmark(
         title="tau2-bench retail",
         page="docs/tau2.md",
-        train='"train"                   # 74 tasks',
-        test="test",
+        tasks=74,
         budget=2048,
-        step_limit=50,
         suite="""\
 host = true
 
@@ -54,23 +50,21 @@ judge = "customer"                # asked only where a task has assertions in na
 [models.customer]
 id = "gpt-4.1-2025-04-14"
 key_env = "OPENAI_API_KEY"
-price = { input = 2.0, cached = 0.5, output = 8.0 }
+price = { input = 2.0, cached = 0.5, output = 8.0 }    # an example: fill in what yours costs
 """,
     ),
     "appworld": Benchmark(
         title="AppWorld",
         page="docs/appworld.md",
-        train='"train"                   # 90 tasks',
+        tasks=90,
         test="test_normal",
         budget=4096,
-        step_limit=50,
         suite="host = true\n",
     ),
     "qa": Benchmark(
         title="8-objective QA",
         page="docs/qa.md",
-        train='"train"                   # 100 tasks',
-        test="test",
+        tasks=100,
         budget=4096,
         step_limit=30,
         suite="""\
@@ -87,13 +81,13 @@ _CONFIG = """\
 #   recompact evaluate {name}.toml --split {test} --arm none --arm fifo --arm prompting --arm pair=runs/{name}-pair
 [suite]
 use = "{use}"
-split = {train}
+split = "train"                   # {tasks} tasks
 {suite}
 [models.luna]
 id = "gpt-5.6-luna"
 api = "responses"
 key_env = "OPENAI_API_KEY"        # keys come from the environment only
-price = {{ input = 0.5, cached = 0.05, output = 4.0 }}    # what yours costs
+price = {{ input = 0.5, cached = 0.05, output = 4.0 }}    # an example: fill in what yours costs
 {models}
 [agent]
 model = "luna"

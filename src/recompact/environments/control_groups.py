@@ -46,13 +46,14 @@ class ControlGroup:
                 break
         with ControlGroup(place).kept_on_success() as group:
             (place / "pids.max").write_text(str(tasks))
+            (place / place.name).mkdir()  # its processes are one below, where nothing that they may write limits them
         return group
 
     def entered(self, arguments: Sequence[str]) -> list[str]:
         """The command line that runs another one in this group."""
         if self.place is None:
             return list(arguments)
-        return ["/bin/sh", "-c", _ENTER, str(self.place / _MEMBERS), *arguments]
+        return ["/bin/sh", "-c", _ENTER, str(self.place / self.place.name / _MEMBERS), *arguments]
 
     def pids(self) -> list[int]:
         """All processes in it, also those whose parents have ended."""
@@ -111,10 +112,10 @@ def _mounted(mounts: str) -> Iterator[tuple[str, tuple[Path, str]]]:
     """Where the hierarchy of the controller `pids` is mounted, and (as "") that of version 2; with what is its root."""
     for line in mounts.splitlines():
         head, _, tail = line.partition(" - ")
-        (root, place), (kind, _, options) = head.split()[3:5], tail.split()[:3]
-        if kind == "cgroup2":
+        root, place = head.split()[3:5]
+        if tail.startswith("cgroup2 "):
             yield "", (Path(place), root)
-        elif kind == "cgroup" and "pids" in options.split(","):
+        elif tail.startswith("cgroup ") and "pids" in tail.split()[-1].split(","):
             yield "pids", (Path(place), root)
 
 

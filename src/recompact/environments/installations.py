@@ -1,6 +1,6 @@
 """Benchmarks that live in an interpreter of their own: where it is, and what a suite asks of its hosts.
 
-Used in the harness. Nothing of a benchmark is imported here: its interpreter is answer.
+Used in the harness. Nothing of a benchmark is imported here: its interpreter is asked.
 """
 
 from __future__ import annotations
@@ -47,6 +47,14 @@ def installations() -> Path:
 
 def python_in(venv: Path) -> Path:
     return venv / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+def interpreter_of(benchmark: str, variable: str) -> str | None:
+    """The interpreter that a variable names, or else the one of `recompact setup`, where there is one."""
+    if chosen := os.environ.get(variable):
+        return os.path.abspath(Path(chosen).expanduser())
+    installed = python_in(installations() / benchmark / "venv")
+    return str(installed) if installed.exists() else None
 
 
 @cache

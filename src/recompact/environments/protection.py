@@ -17,8 +17,8 @@ from recompact.environments.sandbox import SandboxMode, Walls, enclosed, find_bu
 
 _OWN_TASKS = 16  # of the sandbox itself, at most
 _ROOM = 16  # tasks in a trial that is to succeed
-_FORK = ("timeout", "5", "true")  # a program that starts another one, and fails at once where it cannot
-_TRIAL = 30  # seconds
+_FORK = ("timeout", "60", "true")  # a program that starts another one, and fails at once where it cannot
+_TRIAL = 120  # seconds, which is long enough on a busy machine too
 
 
 @dataclass(frozen=True)

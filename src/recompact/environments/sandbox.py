@@ -5,6 +5,7 @@ Used for hosts, and for any environment that runs commands of an agent. Needs no
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -15,6 +16,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Literal
+
+from recompact.errors import InputError
 
 SandboxMode = Literal["auto", "require", "off"]
 """Shut in where the machine can, or else not; refuse to run where it cannot; never shut in."""
@@ -80,6 +83,41 @@ def enclosed(program: str, command: Sequence[str], walls: Walls) -> list[str]:
     return [program, *_arguments(program, walls), "--", *command]
 
 
+def make_mount_points(walls: Walls) -> list[Path]:
+    """Make what `readable` places need to be mounted at within `writable` ones, where it is not there; gives what was
+    made. Bubblewrap would make it as well, and an empty directory would be left in what is looked at afterwards."""
+    points: list[Path] = []
+    for place, inside in walls.readable:
+        mounts = [(outside, Path(mount)) for outside, mount in walls.writable if Path(inside).is_relative_to(mount)]
+        if not mounts:
+            continue
+        outside, mount = max(mounts, key=lambda each: len(each[1].parts))
+        root = outside.resolve()
+        point = root / Path(inside).relative_to(mount)
+        for each in (*(above for above in reversed(point.parents) if above.is_relative_to(root)), point):
+            if each.exists() or not _is_reached_directly(each):
+                continue
+            with contextlib.suppress(OSError):  # bubblewrap will say why it cannot be made
+                each.mkdir() if each != point or place.is_dir() else each.touch()
+                points.append(each)
+    return points
+
+
+def remove_mount_points(points: Sequence[Path]) -> None:
+    """To be called when the sandbox is gone. What something was put into stays."""
+    for place in filter(_is_reached_directly, reversed(points)):
+        with contextlib.suppress(OSError):
+            if place.is_dir():
+                place.rmdir()
+            elif not place.lstat().st_size:
+                place.unlink()
+
+
+def _is_reached_directly(place: Path) -> bool:
+    """Not by a link, which whoever was inside may have laid and which may lead anywhere."""
+    return place.parent.resolve() == place.parent and not place.is_symlink()
+
+
 @cache
 def find_bubblewrap() -> tuple[str | None, str]:
     """The program, or why there is none that works here."""
@@ -99,7 +137,18 @@ def find_bubblewrap() -> tuple[str | None, str]:
     return program, ""
 
 
+def _refuse_covered(walls: Walls) -> None:
+    for place, inside in walls.readable:
+        for _, mount in walls.writable:
+            if Path(mount).is_relative_to(inside):
+                raise InputError(
+                    f"{place} cannot be shown in a sandbox: as {inside} it would lie over {mount}, which a sandbox has"
+                    " for itself. Name a place within it, or put what is needed somewhere else"
+                )
+
+
 def _arguments(program: str, walls: Walls) -> Iterator[str]:
+    _refuse_covered(walls)
     yield from _UNSHARED
     if not walls.network:
         yield "--unshare-net"

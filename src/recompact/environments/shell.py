@@ -24,7 +24,7 @@ from recompact.environments.control_groups import ControlGroup
 from recompact.environments.files import size_of
 from recompact.environments.process_tree import descendants, kill_all, resident, stop_tree
 from recompact.environments.protection import limit_inside, new_group, setting
-from recompact.environments.sandbox import Walls, enclosed, find_bubblewrap
+from recompact.environments.sandbox import Walls, enclosed, find_bubblewrap, make_mount_points, remove_mount_points
 
 TEMPORARY = "tmp"
 """The directory beside the one that a command runs in, which it sees as /tmp."""
@@ -103,7 +103,11 @@ class Shell:
             variables=variables,
         )
         arguments = enclosed(self.bubblewrap, limited, walls)
-        return _watched(arguments, directory, _VARIABLES, self.limits, sandboxed=True)
+        points = make_mount_points(walls)
+        try:
+            return _watched(arguments, directory, _VARIABLES, self.limits, sandboxed=True)
+        finally:
+            remove_mount_points(points)
 
 
 def _limited(command: str, limits: Limits, tasks: int | None) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.environments.appworld.view import agents_view
-from recompact.environments.installations import HostNeeds, installations, locate, python_in
+from recompact.environments.installations import HostNeeds, installations, interpreter_of, locate
 from recompact.errors import InputError
 
 NAME = "appworld"
@@ -42,11 +42,8 @@ def host_needs(options: Mapping[str, Any], python: str | None, directory: Path) 
 
 def interpreter() -> str:
     """The one that a variable names, or else the one of `recompact setup`."""
-    if chosen := os.environ.get(PYTHON_VARIABLE):
-        return os.path.abspath(Path(chosen).expanduser())
-    installed = python_in(installations() / NAME / "venv")
-    if installed.exists():
-        return str(installed)
+    if python := interpreter_of(NAME, PYTHON_VARIABLE):
+        return python
     raise InputError(f"suite {NAME!r}: AppWorld is not installed: {WAY_OUT}")
 
 

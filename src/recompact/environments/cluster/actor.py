@@ -20,8 +20,8 @@ from typing import Any, Literal
 from recompact.chat import Reply, Request, Usage
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.lodging import HostSettings
-from recompact.environments.protocol import EnvironmentFailed, Episode, Task
 from recompact.environments.protection import describe
+from recompact.environments.protocol import EnvironmentFailed, Episode, Task
 from recompact.environments.snapshots.holders import Holders
 from recompact.errors import InputError
 from recompact.trajectory import Snapshot
