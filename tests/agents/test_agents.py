@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from agent_support import NOTES, agent_config, collected, verified, write_notes
+from recompact.agents import episode, process
+from recompact.agents.manifest import Manifest
 from workspace_support import needs_bubblewrap
 
 from recompact.errors import InputError
-from recompact.gateway import episode, process
-from recompact.gateway.manifest import Manifest
 
 pytestmark = needs_bubblewrap
 EVERY = [(wire, mode) for wire in ("chat", "responses", "messages") for mode in ("plain", "stream")]
