@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -319,6 +320,40 @@ def test_a_model_that_says_nothing_does_not_go_on_for_ever() -> None:
 
     with small_gateway(Mute(), step_limit=5) as client, pytest.raises(openai.OpenAIError, match="5 steps"):
         client.chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}])
+
+
+KILLED = """
+import os, sys
+import recompact
+from recompact import Reply, Usage, assistant
+
+class Model:
+    name = "model"
+    async def reply(self, request):
+        with open("asked.txt", "a") as file:
+            print(len(request.messages), file=file)
+        return Reply(assistant(f"answer to {len(request.messages)}"), Usage(5, 5, 0, 0, 1))
+
+with recompact.gateway(Model(), run="loop.db") as client:
+    messages = [{"role": "user", "content": "a"}]
+    for n in range(6):
+        text = client.chat.completions.create(model="m", messages=messages).choices[0].message.content
+        messages += [{"role": "assistant", "content": text}, {"role": "user", "content": "go on"}]
+        if n == int(sys.argv[1]):
+            os._exit(9)
+print(messages[-2]["content"])
+"""
+
+
+def test_a_loop_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    ended = [
+        subprocess.run([sys.executable, "-c", KILLED, at], cwd=tmp_path, capture_output=True, text=True)
+        for at in ("1", "3", "9")
+    ]
+    assert [each.returncode for each in ended] == [9, 9, 0], ended[-1].stderr
+    assert ended[-1].stdout == "answer to 11\n"
+    asked = (tmp_path / "asked.txt").read_text().split()
+    assert asked == ["1", "3", "5", "7", "9", "11"], "what was journaled was asked again"
 
 
 # -- a loop as a subject ---------------------------------------------------------------------------------------------
