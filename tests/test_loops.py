@@ -13,6 +13,7 @@ from typing import Any
 import openai
 import pytest
 from agent_support import NOTES, Clerk, Forgetful, agent_config, collected, verified, write_notes
+from commands import recompact as command
 from workspace_support import needs_bubblewrap
 
 import recompact
@@ -96,7 +97,7 @@ def test_a_plain_loop_is_compacted(workspace: Path, stream: bool) -> None:
         assert "The last note read" in client.compactions[0].summary
         assert client.usage["agent"].calls == NOTES + 2
         assert client.usage["compressor"].calls == len(client.compactions)
-        assert client.trajectories == ()
+        assert list(client.trajectories) == []
     assert (workspace / "answer.txt").read_text() == "unknown\n"
     assert len(messages) == 2 * (NOTES + 2) + 1, "the loop keeps its own whole history"
     assert longest < len(messages) - 4, "the model was shown less"
@@ -159,6 +160,13 @@ def test_a_loop_that_is_started_again_gets_its_answers_from_the_record(workspace
         with Store.read(place) as store:
             digests.append(store.digest())
     assert digests[0] == digests[1]
+    (name,) = {each.conversation for each in client.compactions}
+    assert name in command("show", place).stdout
+    assert "3 boundaries" in command("boundaries", place).stdout
+    assert "The last note read" in command("boundary", place, f"{name}#1").stdout
+    refused = command("verify", place)
+    assert refused.returncode == 2
+    assert "does not say where its config is" in refused.stderr
     with pytest.raises(recompact.RecompactError, match="another config"):
         small_gateway(run=place, budget=451)
 

@@ -45,7 +45,9 @@ from recompact.study import Study, open_study
 from recompact.template import Template, resolve
 from recompact.trajectory import Action, Trajectory
 
-PHASE = "loop"
+NAME = "loop"
+RECORDED = "collect"
+"""The phase of a loop's trajectories: that of all trajectories that are not made to be compared."""
 
 
 def gateway(
@@ -70,7 +72,7 @@ def gateway(
         raise InputError(f"a budget of {budget} tokens is none: give at least 1")
     models = {"agent": model, "compressor": model if compressor is None else compressor}
     config = Config(
-        suite=SuiteConfig(use=PHASE),
+        suite=SuiteConfig(use=NAME),
         models={name: _settings_of(each) for name, each in models.items()},
         agent=AgentConfig(model="agent"),
         compressor=CompressorConfig(model="compressor", budget=budget, scope=scope),
@@ -201,14 +203,14 @@ class _Backend:
         conversation = next((each for each in reversed(self._conversations) if each.goes_on_with(request)), None)
         if conversation is None:
             names = [each.name for each in self._conversations]
-            conversation = _Conversation(beginning_name("loop", request.messages, names), self)
+            conversation = _Conversation(beginning_name(NAME, request.messages, names), self)
             self._conversations.append(conversation)
         return await conversation.ask(request)
 
     async def play(self, conversation: _Conversation) -> None:
         """One conversation as a trajectory, recorded when it ends."""
         study, task = self._study, Task(conversation.name, _task_text(conversation.requests[0]))
-        unit = f"{PHASE}/{conversation.name}"
+        unit = f"{RECORDED}/{conversation.name}"
         if unit in study.store.finished("trajectory"):
             study.store.reopen(unit)
         calls = UnitCalls(study.store, unit, study.config.run.seed)
@@ -227,7 +229,7 @@ class _Backend:
         )
         trajectory = with_differences(trajectory, calls)
         write_trajectory(
-            study.store, unit, trajectory, phase=PHASE, run=0, groups={}, seconds=time.perf_counter() - started
+            study.store, unit, trajectory, phase=RECORDED, run=0, groups={}, seconds=time.perf_counter() - started
         )
         self.trajectories.append(trajectory)
         if not conversation.ended:
@@ -241,7 +243,7 @@ class _Backend:
         self.usage[role] = self.usage.get(role, Usage()) + usage
 
 
-_SETTINGS = AgentSettings((PHASE,), timeout=math.inf, in_place=Path())
+_SETTINGS = AgentSettings((NAME,), timeout=math.inf, in_place=Path())
 
 
 def _task_text(request: Request) -> str:
@@ -270,7 +272,7 @@ def _failure_of(trajectory: Trajectory) -> RecompactError:
 class _Loops:
     """Loops as a suite: their tasks are known when they ask."""
 
-    name: str = PHASE
+    name: str = NAME
 
     async def tasks(self, split: str) -> Sequence[Task]:
         return []
