@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import openai
 import pytest
 from agent_support import NOTES, Clerk, Forgetful, agent_config, collected, verified, write_notes
+from commands import recompact as command
 from workspace_support import needs_bubblewrap
 
 import recompact
@@ -95,7 +97,7 @@ def test_a_plain_loop_is_compacted(workspace: Path, stream: bool) -> None:
         assert "The last note read" in client.compactions[0].summary
         assert client.usage["agent"].calls == NOTES + 2
         assert client.usage["compressor"].calls == len(client.compactions)
-        assert client.trajectories == ()
+        assert list(client.trajectories) == []
     assert (workspace / "answer.txt").read_text() == "unknown\n"
     assert len(messages) == 2 * (NOTES + 2) + 1, "the loop keeps its own whole history"
     assert longest < len(messages) - 4, "the model was shown less"
@@ -158,6 +160,13 @@ def test_a_loop_that_is_started_again_gets_its_answers_from_the_record(workspace
         with Store.read(place) as store:
             digests.append(store.digest())
     assert digests[0] == digests[1]
+    (name,) = {each.conversation for each in client.compactions}
+    assert name in command("show", place).stdout
+    assert "3 boundaries" in command("boundaries", place).stdout
+    assert "The last note read" in command("boundary", place, f"{name}#1").stdout
+    refused = command("verify", place)
+    assert refused.returncode == 2
+    assert "does not say where its config is" in refused.stderr
     with pytest.raises(recompact.RecompactError, match="another config"):
         small_gateway(run=place, budget=451)
 
@@ -319,6 +328,40 @@ def test_a_model_that_says_nothing_does_not_go_on_for_ever() -> None:
 
     with small_gateway(Mute(), step_limit=5) as client, pytest.raises(openai.OpenAIError, match="5 steps"):
         client.chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}])
+
+
+KILLED = """
+import os, sys
+import recompact
+from recompact import Reply, Usage, assistant
+
+class Model:
+    name = "model"
+    async def reply(self, request):
+        with open("asked.txt", "a") as file:
+            print(len(request.messages), file=file)
+        return Reply(assistant(f"answer to {len(request.messages)}"), Usage(5, 5, 0, 0, 1))
+
+with recompact.gateway(Model(), run="loop.db") as client:
+    messages = [{"role": "user", "content": "a"}]
+    for n in range(6):
+        text = client.chat.completions.create(model="m", messages=messages).choices[0].message.content
+        messages += [{"role": "assistant", "content": text}, {"role": "user", "content": "go on"}]
+        if n == int(sys.argv[1]):
+            os._exit(9)
+print(messages[-2]["content"])
+"""
+
+
+def test_a_loop_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    ended = [
+        subprocess.run([sys.executable, "-c", KILLED, at], cwd=tmp_path, capture_output=True, text=True)
+        for at in ("1", "3", "9")
+    ]
+    assert [each.returncode for each in ended] == [9, 9, 0], ended[-1].stderr
+    assert ended[-1].stdout == "answer to 11\n"
+    asked = (tmp_path / "asked.txt").read_text().split()
+    assert asked == ["1", "3", "5", "7", "9", "11"], "what was journaled was asked again"
 
 
 # -- a loop as a subject ---------------------------------------------------------------------------------------------

@@ -16,19 +16,17 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
 
 from recompact.agents.client import InProcessClient
+from recompact.agents.conversation import Conversation
 from recompact.agents.episode import AgentEpisode
-from recompact.agents.process import Quarters
-from recompact.agents.running import Door
-from recompact.agents.server import Exchange
 from recompact.agents.settings import AgentSettings
-from recompact.agents.threads import Thread, Threads, beginning_name
+from recompact.agents.threads import beginning_name
 from recompact.agents.wrapping import HereGround
-from recompact.chat import Decoding, Message, Reply, Request, Usage
+from recompact.chat import Reply, Request, Usage
 from recompact.compressors.protocol import Compaction, Compressor, Scope
 from recompact.config import AgentConfig, CompressorConfig, Config, ModelConfig, RunConfig, SuiteConfig
 from recompact.context import Context
@@ -45,7 +43,9 @@ from recompact.study import Study, open_study
 from recompact.template import Template, resolve
 from recompact.trajectory import Action, Trajectory
 
-PHASE = "loop"
+NAME = "loop"
+RECORDED = "collect"
+"""The phase of a loop's trajectories: that of all trajectories that are not made to be compared."""
 
 
 def gateway(
@@ -70,7 +70,7 @@ def gateway(
         raise InputError(f"a budget of {budget} tokens is none: give at least 1")
     models = {"agent": model, "compressor": model if compressor is None else compressor}
     config = Config(
-        suite=SuiteConfig(use=PHASE),
+        suite=SuiteConfig(use=NAME),
         models={name: _settings_of(each) for name, each in models.items()},
         agent=AgentConfig(model="agent"),
         compressor=CompressorConfig(model="compressor", budget=budget, scope=scope),
@@ -126,7 +126,7 @@ class GatewayClient(InProcessClient):
     @property
     def trajectories(self) -> tuple[Trajectory, ...]:
         """The conversations that have ended: all of them once the client is closed."""
-        return tuple(self._backend.trajectories)
+        return tuple(self._backend.trajectories.values())
 
     def close(self) -> None:
         self._backend.close()
@@ -154,8 +154,8 @@ class _Backend:
         self._config, self._models, self._template, self._run = config, models, template, run
         self.compactions: list[LoopCompaction] = []
         self.usage: dict[str, Usage] = {}
-        self.trajectories: list[Trajectory] = []
-        self._conversations: list[_Conversation] = []
+        self.trajectories: dict[str, Trajectory] = {}
+        self._conversations: list[Conversation] = []
         self._ready: Future[None] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="recompact", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -201,14 +201,14 @@ class _Backend:
         conversation = next((each for each in reversed(self._conversations) if each.goes_on_with(request)), None)
         if conversation is None:
             names = [each.name for each in self._conversations]
-            conversation = _Conversation(beginning_name("loop", request.messages, names), self)
+            conversation = Conversation(beginning_name(NAME, request.messages, names), self._play)
             self._conversations.append(conversation)
         return await conversation.ask(request)
 
-    async def play(self, conversation: _Conversation) -> None:
+    async def _play(self, conversation: Conversation) -> None:
         """One conversation as a trajectory, recorded when it ends."""
         study, task = self._study, Task(conversation.name, _task_text(conversation.requests[0]))
-        unit = f"{PHASE}/{conversation.name}"
+        unit = f"{RECORDED}/{conversation.name}"
         if unit in study.store.finished("trajectory"):
             study.store.reopen(unit)
         calls = UnitCalls(study.store, unit, study.config.run.seed)
@@ -227,9 +227,9 @@ class _Backend:
         )
         trajectory = with_differences(trajectory, calls)
         write_trajectory(
-            study.store, unit, trajectory, phase=PHASE, run=0, groups={}, seconds=time.perf_counter() - started
+            study.store, unit, trajectory, phase=RECORDED, run=0, groups={}, seconds=time.perf_counter() - started
         )
-        self.trajectories.append(trajectory)
+        self.trajectories[conversation.name] = trajectory
         if not conversation.ended:
             raise _failure_of(trajectory)
 
@@ -241,7 +241,7 @@ class _Backend:
         self.usage[role] = self.usage.get(role, Usage()) + usage
 
 
-_SETTINGS = AgentSettings((PHASE,), timeout=math.inf, in_place=Path())
+_SETTINGS = AgentSettings((NAME,), timeout=math.inf, in_place=Path())
 
 
 def _task_text(request: Request) -> str:
@@ -270,7 +270,7 @@ def _failure_of(trajectory: Trajectory) -> RecompactError:
 class _Loops:
     """Loops as a suite: their tasks are known when they ask."""
 
-    name: str = PHASE
+    name: str = NAME
 
     async def tasks(self, split: str) -> Sequence[Task]:
         return []
@@ -285,138 +285,11 @@ class _Loops:
         return None
 
 
-@dataclass(eq=False)
-class _Conversation:
-    """One conversation of a loop: its requests so far, and the rollout that answers them.
-
-    Where a model has failed for good, the same request may be made again: the rollout is then played once more from the
-    journal, and gets the requests that it had, until it is where it was.
-    """
-
-    name: str
-    backend: _Backend
-    requests: list[Request] = field(default_factory=list)
-    ended: bool = False
-    reply: Reply | None = None  # of the model, as long as nothing of it has been delivered
-    _playing: asyncio.Task[None] | None = None
-    _fed: int = 0  # requests that this rollout has had
-    _door: Door | None = None
-    _running: _RunningLoop | None = None
-    _caller: asyncio.Future[Reply] | None = None
-    _taken: bool = True  # whether somebody has the answer to the last request
-    _unclaimed: Reply | None = None  # where whoever asked did not wait for it
-
-    def goes_on_with(self, request: Request) -> bool:
-        """Whether a request is the next one of this conversation, or the last one again if nobody has its answer."""
-        if self._caller is not None:
-            return False
-        if not self._taken:
-            return request.messages == self.requests[-1].messages
-        over = self._playing is not None and self._playing.done()
-        last = Thread(self.name, self.requests[-1].messages)
-        return not over and len(request.messages) > len(last.messages) and _EXACT.continues(last, request.messages)
-
-    async def ask(self, request: Request) -> Reply:
-        if self._taken:
-            self.requests.append(request)
-        self._taken = False
-        if self._unclaimed is not None:
-            reply, self._unclaimed = self._unclaimed, None
-        else:
-            reply = await self._awaited()
-        self._taken = True
-        return reply
-
-    async def _awaited(self) -> Reply:
-        self._caller = asyncio.get_running_loop().create_future()
-        if self._playing is None or self._playing.done():
-            self._fed, self.reply = 0, None
-            self._playing = asyncio.create_task(self.backend.play(self))
-            self._playing.add_done_callback(self._note_end)
-        elif self._fed < len(self.requests):
-            self._feed()
-        try:
-            return await self._caller
-        finally:
-            self._caller = None
-
-    async def launch(self, quarters: Quarters, task: str, door: Door) -> _RunningLoop:
-        self._door, self._running = door, _RunningLoop()
-        self._feed()
-        return self._running
-
-    @property
-    def decoding(self) -> Decoding:
-        """What the request asks for that is answered now."""
-        return self.requests[self._fed - 1].decoding
-
-    def _feed(self) -> None:
-        """Give the rollout the next request."""
-        assert self._door is not None
-        exchange = Exchange(self.requests[self._fed], {})
-        self._fed += 1
-        exchange.answer.add_done_callback(self._deliver)
-        self._door.arrive(exchange)
-
-    def _deliver(self, answer: asyncio.Future[Message]) -> None:
-        reply = self._with_words(answer.result())
-        if self._fed < len(self.requests):
-            self._feed()
-        elif self._caller is not None and not self._caller.done():
-            self._caller.set_result(reply)
-        else:
-            self._unclaimed = reply
-
-    def _with_words(self, message: Message) -> Reply:
-        """A message with what the model said beside it. Of several calls in a reply each is delivered for itself; what
-        was said and used is told with the first."""
-        reply, self.reply = self.reply, None
-        if reply is None:
-            return Reply(message)
-        content = message.content if not message.calls else reply.message.content
-        return replace(reply, message=Message("assistant", content, message.calls))
-
-    def _note_end(self, playing: asyncio.Task[None]) -> None:
-        if self._caller is None or self._caller.done():
-            if not playing.cancelled():
-                playing.exception()  # nobody waits for it
-            return
-        error = None if playing.cancelled() else playing.exception()
-        self._caller.set_exception(error or ModelFailure("the client was closed before the model answered"))
-
-    async def end(self) -> None:
-        self.ended = True
-        if self._playing is None:
-            return
-        if self._caller is not None:
-            self._playing.cancel()  # its calls are journaled; played again, it comes to where it was
-        elif self._running is not None and not self._running.ended.done():
-            self._running.ended.set_result(0)
-        await asyncio.gather(self._playing, return_exceptions=True)
-
-
-_EXACT = Threads(lambda text: text)
-
-
-class _RunningLoop:
-    """A loop that somebody else runs."""
-
-    last_line = ""
-
-    def __init__(self) -> None:
-        self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    def excess(self, directory: Path | None) -> str:
-        return ""
-
-    async def end(self) -> None: ...
-
-
 @dataclass(frozen=True)
 class _AsAsked:
     """The model with the decoding that the loop asks for. What it replied is kept until it is delivered."""
 
-    conversation: _Conversation
+    conversation: Conversation
     model: ChatModel
     backend: _Backend
 

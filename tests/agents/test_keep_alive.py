@@ -14,7 +14,8 @@ import anthropic
 import httpx2
 import openai
 import pytest
-from test_wire import BODIES, CONVERSATION, ENDPOINT, READERS
+from models_support import CONVERSATION
+from test_wire import BODIES, ENDPOINT, READERS
 
 from recompact.agents import server
 from recompact.agents.server import Exchange, Gateway

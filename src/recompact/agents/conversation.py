@@ -1,0 +1,143 @@
+"""One conversation of a loop in this process: whoever runs the loop asks, and a rollout answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from recompact.agents.process import Quarters
+from recompact.agents.running import Door
+from recompact.agents.server import Exchange
+from recompact.agents.threads import Thread, Threads
+from recompact.chat import Decoding, Message, Reply, Request
+from recompact.models.failures import ModelFailure
+
+
+@dataclass(eq=False)
+class Conversation:
+    """One conversation: its requests so far, and the rollout that answers them, which `play` begins.
+
+    Where a model has failed for good, the same request may be made again: the rollout is then played once more from the
+    journal, and gets the requests that it had, until it is where it was.
+    """
+
+    name: str
+    play: Callable[[Conversation], Coroutine[Any, Any, None]]
+    requests: list[Request] = field(default_factory=list)
+    ended: bool = False
+    reply: Reply | None = None  # of the model, as long as nothing of it has been delivered
+    _playing: asyncio.Task[None] | None = None
+    _fed: int = 0  # requests that this rollout has had
+    _door: Door | None = None
+    _running: RunningLoop | None = None
+    _caller: asyncio.Future[Reply] | None = None
+    _taken: bool = True  # whether somebody has the answer to the last request
+    _unclaimed: Reply | None = None  # where whoever asked did not wait for it
+
+    def goes_on_with(self, request: Request) -> bool:
+        """Whether a request is the next one of this conversation, or the last one again if nobody has its answer."""
+        if self._caller is not None:
+            return False
+        if not self._taken:
+            return request.messages == self.requests[-1].messages
+        over = self._playing is not None and self._playing.done()
+        last = Thread(self.name, self.requests[-1].messages)
+        return not over and len(request.messages) > len(last.messages) and _EXACT.continues(last, request.messages)
+
+    async def ask(self, request: Request) -> Reply:
+        if self._taken:
+            self.requests.append(request)
+        self._taken = False
+        if self._unclaimed is not None:
+            reply, self._unclaimed = self._unclaimed, None
+        else:
+            reply = await self._awaited()
+        self._taken = True
+        return reply
+
+    async def _awaited(self) -> Reply:
+        self._caller = asyncio.get_running_loop().create_future()
+        if self._playing is None or self._playing.done():
+            self._fed, self.reply = 0, None
+            self._playing = asyncio.create_task(self.play(self))
+            self._playing.add_done_callback(self._note_end)
+        elif self._fed < len(self.requests):
+            self._feed()
+        try:
+            return await self._caller
+        finally:
+            self._caller = None
+
+    async def launch(self, quarters: Quarters, task: str, door: Door) -> RunningLoop:
+        self._door, self._running = door, RunningLoop()
+        self._feed()
+        return self._running
+
+    @property
+    def decoding(self) -> Decoding:
+        """What the request asks for that is answered now."""
+        return self.requests[self._fed - 1].decoding
+
+    def _feed(self) -> None:
+        """Give the rollout the next request."""
+        assert self._door is not None
+        exchange = Exchange(self.requests[self._fed], {})
+        self._fed += 1
+        exchange.answer.add_done_callback(self._deliver)
+        self._door.arrive(exchange)
+
+    def _deliver(self, answer: asyncio.Future[Message]) -> None:
+        reply = self._with_words(answer.result())
+        if self._fed < len(self.requests):
+            self._feed()
+        elif self._caller is not None and not self._caller.done():
+            self._caller.set_result(reply)
+        else:
+            self._unclaimed = reply
+
+    def _with_words(self, message: Message) -> Reply:
+        """A message with what the model said beside it. Of several calls in a reply each is delivered for itself; what
+        was said and used is told with the first."""
+        reply, self.reply = self.reply, None
+        if reply is None:
+            return Reply(message)
+        content = message.content if not message.calls else reply.message.content
+        return replace(reply, message=Message("assistant", content, message.calls))
+
+    def _note_end(self, playing: asyncio.Task[None]) -> None:
+        if self._caller is None or self._caller.done():
+            if not playing.cancelled():
+                playing.exception()  # nobody waits for it
+            return
+        error = None if playing.cancelled() else playing.exception()
+        self._caller.set_exception(error or ModelFailure("the client was closed before the model answered"))
+
+    async def end(self) -> None:
+        self.ended = True
+        if self._playing is None:
+            return
+        if not self._taken and self._unclaimed is None:
+            self._playing.cancel()  # its calls are journaled; played again, it comes to where it was
+        elif self._running is not None and not self._running.ended.done():
+            self._running.ended.set_result(0)
+        await asyncio.gather(self._playing, return_exceptions=True)
+
+
+_EXACT = Threads(lambda text: text)
+
+
+class RunningLoop:
+    """A loop that somebody else runs."""
+
+    last_line = ""
+
+    def __init__(self) -> None:
+        self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def excess(self, directory: Path | None) -> str:
+        return ""
+
+    async def end(self) -> None: ...
