@@ -280,7 +280,7 @@ def test_compare_filters_tables_and_judges_nothing_that_was_chosen_by_outcome(ev
         assert "chosen by how they came out" in text
         assert "What compaction costs" not in text
     assert "What compaction costs" in every
-    assert 'data-figures="figures?outcome=differ"' in differ
+    assert '/run/mine/figures?outcome=differ"' in differ
     odd = pages(evaluated, f"run/mine/compare?{urlencode({'group': SCRIPT, 'first': SCRIPT, 'outcome': SCRIPT})}")[0]
     assert "chosen by how" not in odd
     assert SCRIPT not in odd.replace(SCRIPT.replace("<", "&lt;"), "")

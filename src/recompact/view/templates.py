@@ -11,6 +11,7 @@ from recompact.report.changes import PromptChange
 from recompact.report.content.adaptation import Adaptation, adaptations
 from recompact.report.content.prompts import prompt_changes
 from recompact.report.content.runs import evaluated_run
+from recompact.store.calls import count_calls
 from recompact.store.store import Store
 from recompact.view.runs import RunLine
 
@@ -45,7 +46,8 @@ def templates_page(store: Store, line: RunLine, harnesses: Sequence[str]) -> Tem
         return TemplatesPage(line, prompt_changes(None, [(report.evaluation, report.templates)], []), (), exports, {})
     adapted = adaptations(store)
     places = [(each.winner.name, each.path) for each in adapted if each.winner and each.path]
-    units = {unit.rsplit("/", 1)[-1].partition("~")[0]: unit for unit in sorted(store.finished("candidate"))}
+    asking = [unit for unit in sorted(store.finished("candidate")) if count_calls(store, unit)]
+    units = {unit.rsplit("/", 1)[-1].partition("~")[0]: unit for unit in asking}
     changes = prompt_changes(None, [], list(adapted))
     return TemplatesPage(line, changes, adapted, _exports(places, harnesses), units)
 

@@ -43,7 +43,7 @@ class Standing:
 def duration(seconds: float) -> str:
     """
     >>> [duration(seconds) for seconds in (0.2, 48, 100, 3500, 5300, 200_000)]
-    ['1 s', '48 s', '2 min', '58 min', '1 h 28 min', '2 days 8 h']
+    ['1 s', '48 s', '2 min', '58 min', '1 h 28 min', '2 days 7 h']
     """
     if seconds < 90:
         return f"{max(1, round(seconds))} s"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from recompact.context import Turn
 from recompact.errors import InputError
 from recompact.report.document import Piece, shortened
+from recompact.store.calls import count_calls
 from recompact.store.pages import boundary_points
 from recompact.store.records import stream_trajectory
 from recompact.store.runs import TrajectoryRow, trajectory_row
@@ -60,6 +61,7 @@ class TrajectoryPage:
     total: int
     error: str
     incidents: tuple[str, ...]
+    calls: int  # that are in the journal
     command: str
 
     @property
@@ -103,6 +105,7 @@ def trajectory_view(store: Store, line: RunLine, unit: str, start: int) -> Traje
         total=len(sizes),
         error=head.error,
         incidents=tuple(f"step {i.step}: {i.kind}: {i.text}" for i in head.incidents),
+        calls=count_calls(store, unit),
         command=_command(store, row, arm),
     )
 

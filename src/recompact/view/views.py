@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
 from recompact.outcome import BoundaryId
 from recompact.store.pages import ORDERS, TrajectoryQuery
@@ -52,15 +51,14 @@ def _figures(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, 
         if line.evaluation
         else boundary_figures(store, line, _filter(parameters))
     )
-    back = _address("compare" if line.evaluation else "./", parameters)
-    return "figures.html.jinja", {"page": page, "back": back, "chosen_by_outcome": BY_OUTCOME}
+    values = {"page": page, "filter": _filled(parameters), "chosen_by_outcome": BY_OUTCOME}
+    return "figures.html.jinja", values
 
 
-def _address(view: str, parameters: Parameters) -> str:
-    """Another view of the same run with the same filter."""
+def _filled(parameters: Parameters) -> dict[str, str]:
+    """What the address asks for, for a link to another view of the same."""
     keys = ("task", "arm", "outcome", "group", "first", "second")
-    query = urlencode({key: text for key in keys if (text := _text(parameters, key))})
-    return f"{view}?{query}" if query else view
+    return {key: text for key in keys if (text := _text(parameters, key))}
 
 
 def _trajectory(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
@@ -91,7 +89,7 @@ def _templates(
 
 def _compare(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
     page = compare_page(store, line, _compared(parameters))
-    more = {"outcomes": COMPARED, "figures": _address("figures", parameters), "chosen_by_outcome": BY_OUTCOME}
+    more = {"outcomes": COMPARED, "filter": _filled(parameters), "chosen_by_outcome": BY_OUTCOME}
     return "compare.html.jinja", {"page": page, **more}
 
 
