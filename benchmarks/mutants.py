@@ -385,7 +385,10 @@ def put_into_functions(module: str, text: str) -> None:
     """Give the functions of a module the code that they have in another text."""
     importlib.import_module(name_of(module))
     gc.unfreeze()
-    codes = {(code.co_qualname, code.co_firstlineno): code for code in _codes(compile(text, module, "exec"))}
+    codes = {
+        (code.co_qualname, code.co_firstlineno): code
+        for code in _codes(compile(text, module, "exec", dont_inherit=True))
+    }
     file, changed = str(Path.cwd() / module), 0
     for each in gc.get_objects():
         if type(each) is FunctionType and each.__code__.co_filename == file:

@@ -102,6 +102,7 @@ def test_a_lost_code_is_found_again_with_a_template_that_keeps_it(tmp_path: Path
     assert all(CODE in (d.summary or "") and d.tokens > 5 for d in keeping.draws)
     assert pre.draws[0].summary is None
     assert [v.closed for v in found.verdicts] == [True, False]
+    assert [v.shown for v in found.verdicts] == [True, False]  # by the needed facts that the summaries keep
     assert "still there with idle" in found.verdicts[1].words
     with Store.read(path) as store:
         # What is known of the run's own phases is untouched, and so is what `adapt` says of all of them.

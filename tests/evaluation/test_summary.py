@@ -97,6 +97,15 @@ def test_one_task_is_not_tasks() -> None:
     assert arm_table(shown).notes == notes(shown)
 
 
+@pytest.mark.parametrize("runs", [1, 2, 3])
+def test_a_spread_across_runs_is_spoken_of_where_there_is_one(runs: int) -> None:
+    """The note and the metrics agree on it: two runs have a standard deviation, one has none."""
+    shown = evaluation("e", [arm("prompting", ["110"[:runs]] * 3 + ["0" * runs] * 3, "history")])
+    assert shown.shared.runs == runs
+    assert ("± standard deviation across runs" in notes(shown)[0]) == (runs > 1)
+    assert bool(shown.metrics(shown.arms[0]).spread) == (runs > 1)
+
+
 def test_wins_and_losses_of_several_scopes_are_told_but_not_tested() -> None:
     """The paper's last row of its paired tests: the tasks are the same, so their sum has no p."""
     pairs = [arm("prompting", ["111", "110", "111", "000", "111", "111"], scope) for scope in ("history", "prefix")] + [
