@@ -35,6 +35,7 @@ from recompact.environments.cluster.connection import VARIABLES
 from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.cluster.suite import ClusterSuite
 from recompact.environments.hosted import HostedSuite
+from recompact.environments.process_tree import descendants
 from recompact.environments.protocol import Episode, Episodes, Opening
 from recompact.execution.episodes import run_episode
 from recompact.execution.executor import InProcess, Unit
@@ -62,6 +63,7 @@ class Costs:
     """What a step costs apart from its environment, in seconds."""
 
     driver: float  # of the driver's one core
+    node: float  # of a core of its node: the actor, and the host around the environment
     latency: float  # of a whole step with an instant model and an environment that does nothing, with nobody else there
 
 
@@ -84,22 +86,33 @@ def throughput(
 ) -> Limit:
     """Steps per second of so many agents, by the bounds of a closed queue.
 
-    A step holds the driver for `costs.driver`, a core of some node for `environment`, and takes `costs.latency`,
-    `environment` and `thinking` (of the model) in all. No more can be done than each of these allows.
+    A step holds the driver for `costs.driver`, a core of some node for `costs.node` and `environment`, and takes
+    `costs.latency`, `environment` and `thinking` (of the model) in all. No more can be done than each of these allows.
 
-    >>> throughput(Costs(0.002, 0.005), 0.010, 1, cores=16)
+    >>> throughput(Costs(0.002, 0.001, 0.005), 0.010, 1, cores=16)
     Limit(rate=66.66666666666667, by='agents')
-    >>> [throughput(Costs(0.002, 0.005), cost, 1000, cores=16).by for cost in (0.01, 0.1)]
+    >>> [throughput(Costs(0.002, 0.001, 0.005), cost, 1000, cores=16).by for cost in (0.01, 0.1)]
     ['driver', 'nodes']
     """
     bounds = {
         "agents": agents / (costs.latency + environment + thinking),
         "driver": 1 / costs.driver,
-        "nodes": cores / environment if environment else float("inf"),
+        "nodes": cores / (costs.node + environment),
         "model": model_rate if model_rate is not None else float("inf"),
     }
     by = min(bounds, key=lambda name: bounds[name])
     return Limit(bounds[by], by)
+
+
+def on_one_machine(costs: Costs, environment: float, agents: int, cores: float) -> Limit:
+    """The same where nodes and driver are on one machine and environments only wait: all share its cores.
+
+    >>> on_one_machine(Costs(0.002, 0.002, 0.005), 0.1, 1000, cores=1)
+    Limit(rate=250.0, by='machine')
+    """
+    limit = throughput(costs, environment, agents, cores=float("inf"))
+    machine = cores / (costs.driver + costs.node)
+    return min(limit, Limit(machine, "machine"), key=lambda each: each.rate)
 
 
 def agents_needed(costs: Costs, environment: float, *, cores: float, thinking: float) -> float:
@@ -210,6 +223,7 @@ class Load:
     steps: int
     seconds: float
     driver_seconds: float  # of CPU
+    node_seconds: float | None  # of all actors and hosts; None where they are on other machines
 
     @property
     def rate(self) -> float:
@@ -226,12 +240,12 @@ class Gate:
     def __init__(self, agents: int) -> None:
         self._missing = agents
         self._open = asyncio.Event()
-        self.began = (0.0, 0.0)
+        self.began = (0.0, 0.0, 0.0)
 
     async def passed(self) -> None:
         self._missing -= 1
         if not self._missing:
-            self.began = (time.perf_counter(), time.process_time())
+            self.began = now()
             self._open.set()
         await self._open.wait()
 
@@ -254,7 +268,7 @@ class Gated:
 async def load(suite: Episodes, agents: int, steps: int, cost: float) -> Load:
     """So many agents at once, each with so many steps: the whole engine with its journal, and an instant model."""
     count, gate = counter(), Gate(agents)
-    ended: list[tuple[float, float]] = []
+    ended = now()
     with tempfile.TemporaryDirectory() as scratch, Store.open(Path(scratch) / "bench.db") as store:
 
         def unit(number: int) -> Unit[Trajectory]:
@@ -269,13 +283,27 @@ async def load(suite: Episodes, agents: int, steps: int, cost: float) -> Load:
                 if trajectory.error:
                     raise SystemExit(trajectory.error)
                 write_trajectory(store, name, trajectory, phase="bench", run=0, groups={}, seconds=0.0)
-                ended.append((time.perf_counter(), time.process_time()))
 
             return Unit(name, play, record)
 
         await run_units(map(unit, range(agents)), InProcess(store), agents)
-    (began, spent), (end, spent_then) = gate.began, ended[-1]
-    return Load(agents, 1000 * cost, agents * steps, end - began, spent_then - spent)
+        ended = now()
+    wall, driver, nodes = (end - began for began, end in zip(gate.began, ended, strict=True))
+    return Load(agents, 1000 * cost, agents * steps, wall, driver, nodes if nodes > 0 else None)
+
+
+def now() -> tuple[float, float, float]:
+    """The time, the CPU that the driver has used, and what everything that it started has."""
+    return time.perf_counter(), time.process_time(), sum(map(cpu_of, descendants(os.getpid())[1:]))
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds of CPU that a process has used, and those of its children that have ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has just ended
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 async def loads(address: str | None, agents: Sequence[int], costs: Sequence[float], steps: int) -> list[Load]:
@@ -296,7 +324,8 @@ def fitted(measured: Sequence[Load]) -> Costs:
     free = [each for each in measured if not each.cost_ms]
     alone = min(free, key=lambda each: each.agents)
     crowd = max(free, key=lambda each: each.agents)
-    return Costs(crowd.driver_seconds / crowd.steps, alone.seconds / alone.steps)
+    node = crowd.node_seconds or 0.0
+    return Costs(crowd.driver_seconds / crowd.steps, node / crowd.steps, alone.seconds / alone.steps)
 
 
 # -- the report ------------------------------------------------------------------------------------------------------
@@ -371,15 +400,17 @@ def show_starts(starts: Sequence[Starts]) -> None:
 
 def show_loads(measured: Sequence[Load], costs: Costs) -> None:
     print("Agents at once, instant model, journal on; the environment waits so long in each step")
+    cores = os.cpu_count() or 1
     for each in measured:
-        paper = throughput(costs, each.cost_ms / 1000, each.agents, cores=float("inf"))
+        paper = on_one_machine(costs, each.cost_ms / 1000, each.agents, cores)
         print(
             f"  {each.agents:>4} agents, {each.cost_ms:>5.0f} ms: {each.rate:7.1f} steps/s,"
             f" driver {each.cores:4.2f} cores; on paper {paper.rate:7.1f} ({paper.by}),"
             f" measured / paper {each.rate / paper.rate:.2f}"
         )
     print(
-        f"  a step costs the driver {1000 * costs.driver:.2f} ms of CPU and takes {1000 * costs.latency:.2f} ms alone"
+        f"  a step costs the driver {1000 * costs.driver:.2f} ms of CPU and its node {1000 * costs.node:.2f} ms;"
+        f" alone it takes {1000 * costs.latency:.2f} ms"
     )
 
 

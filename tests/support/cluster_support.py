@@ -17,6 +17,7 @@ from typing import Any
 
 from recompact.environments.cluster.actor import HostActor, HostedThere, Whereabouts
 from recompact.environments.cluster.connection import VARIABLES, Node
+from recompact.environments.process_tree import children_of, kill_all
 from recompact.environments.protocol import EpisodeLost
 
 os.environ |= VARIABLES | {"RAY_raylet_start_wait_time_s": "40"}  # before Ray is imported
@@ -112,8 +113,11 @@ class NearCluster:
 def patiently(start: Callable[[], Any]) -> Any:
     """On a busy machine Ray gives up a node that takes too long to start: then another one is tried."""
     for _ in range(TRIES - 1):
-        with contextlib.suppress(Exception):
+        before = children_of(os.getpid())
+        try:
             return start()
+        except Exception:
+            kill_all([pid for pid in children_of(os.getpid()) if pid not in before])
     return start()
 
 

@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.slow, linux_only]
 
 SPEC = f"{Path(cluster_suites.__file__)}:Safes"
 OPEN = Action("unlock", {"house": 1, "code": "zx-4748"})
-KILLS = 20
+KILLS = int(os.environ.get("RECOMPACT_TEST_KILLS", "20"))  # fewer on a machine that is too busy
 POCKET = """
 [suite]
 use = "pocket"
@@ -100,7 +100,7 @@ class SlowBurglar(CountingBurglar):
         return await super().reply(request)
 
 
-async def test_nodes_die_at_twenty_random_moments(nodes: RayNodes, tmp_path: Path) -> None:
+async def test_nodes_die_at_random_moments(nodes: RayNodes, tmp_path: Path) -> None:
     calm, slow = CountingBurglar(), SlowBurglar()
     here, _ = await adapted(tmp_path / "here.db", safes_config(tmp_path, "false"), calm)
     chance = Random("nodes")
