@@ -53,10 +53,13 @@ def _head(experiment: Experiment) -> Iterator[str]:
         with Store.read(experiment.adaptations) as store:
             collected = len(trajectories(store))
             adapted = sum(record.selection is not None or bool(record.statement) for record in read_adaptations(store))
-    evaluated = sum(len(arm.rows) for arm in _arms(experiment))
+    arms = _arms(experiment)
+    distinct = {arm.settings["key"]: arm for arm in arms}
+    evaluated = sum(len(arm.rows) for arm in distinct.values())
+    planned = experiment.planned - (len(arms) - len(distinct)) * len(experiment.plan.tasks) * experiment.plan.runs
     yield f"- Training tasks collected: {collected} of {len(experiment.config.suite.tasks)}."
     yield f"- Methods that have come to an end: {adapted} of {len(experiment.plan.methods)}."
-    yield f"- Trajectories on unseen tasks: {evaluated} of {experiment.planned} (fewer if a method keeps the original)."
+    yield f"- Trajectories on unseen tasks: {evaluated} of {planned}; a method that keeps the original needs none."
     yield f"- To go on: `python experiments/run.py {experiment.arguments}`."
 
 
