@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from agent_support import NOTES, agent_config, collected, verified, write_notes
-from recompact.agents import episode, process
-from recompact.agents.manifest import Manifest
 from workspace_support import needs_bubblewrap
 
+from recompact.agents import episode, process
+from recompact.agents.manifest import Manifest
 from recompact.errors import InputError
 
 pytestmark = needs_bubblewrap
