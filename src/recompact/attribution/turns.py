@@ -45,8 +45,10 @@ def draws_at_once(concurrency: int, slots: int, pace: Pace) -> int:
     More than keep it busy only take each other's prompts out of its cache. While one draw is between two calls, another
     can use its slot: so it takes slots * (1 + pause / call), rounded.
 
-    >>> draws_at_once(16, 1, Pace(5.0, 0.01)), draws_at_once(16, 1, Pace(5.0, 5.0)), draws_at_once(2, 4, Pace(5.0, 5.0))
-    (1, 2, 2)
+    >>> draws_at_once(16, 1, Pace(5.0, 0.01)), draws_at_once(2, 4, Pace(5.0, 5.0))
+    (1, 2)
+    >>> draws_at_once(16, 1, Pace(75.0, 5.0))  # sixteen took turns: a call by itself takes five seconds
+    2
     """
     if slots >= concurrency or not pace.call:
         return concurrency
