@@ -97,7 +97,7 @@ def test_chat_body() -> None:
     assert "max_tokens" not in body
     assert body["messages"][5]["content"] is None
     assert body["tools"][0] == {"type": "function", "function": CALL_API.to_json()}
-    assert set(chat_body(CHAT, Request((user("x"),)))) == {"model", "messages"}
+    assert set(chat_body(CHAT, Request((user("x"),)))) == {"model", "messages", "prompt_cache_key"}
     assert chat_body(Endpoint("m", "http://127.0.0.1:1/v1"), CONVERSATION)["max_tokens"] == 64
     forced = Endpoint("m", "http://127.0.0.1:1/v1", max_tokens_field="max_completion_tokens")
     assert chat_body(forced, CONVERSATION)["max_completion_tokens"] == 64

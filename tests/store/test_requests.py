@@ -171,7 +171,8 @@ def test_a_file_of_the_version_before_is_read_as_it_is(tmp_path: Path) -> None:
     with claimed(path) as store:
         ask(store, "u", [("agent", Request(conversation("a")))])
     connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("ALTER TABLE calls DROP COLUMN asked")
+    for table, column in (("calls", "asked"), ("calls", "cache_reported"), ("dropped", "cache_reported")):
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
     for thing in ("TABLE harms", "VIEW effects", "TRIGGER continuation_added"):
         connection.execute(f"DROP {thing}")
     connection.execute("DROP TRIGGER continuation_removed")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from report_support import add_boundary
 
-from recompact.adaptation.diagnosis import MECHANISMS, PROMPT, Cause, Diagnosis
+from recompact.adaptation.diagnosis import FORM, MECHANISMS, PROMPT, Cause, Diagnosis
 from recompact.adaptation.evidence import BoundaryEvidence, described
 from recompact.adaptation.optimizer import SYSTEM
 from recompact.attribution.cases import evidence_of
@@ -61,7 +61,7 @@ def add_case(store: Store, text: str) -> tuple[BoundaryId, BoundaryEvidence]:
     ask(store, continuation_unit(task, 1, "PRE", 0), [("agent", Request(boundary.pre.messages, tools))], text)
     evidence = described(evidence_of(store, id), f"Do it. {text}", "history", 20_000, lambda t: len(t) // 4)
     unit = f"diagnose/{id}~2"
-    prompt = PROMPT.format(evidence=evidence.text, mechanisms=", ".join(MECHANISMS))
+    prompt = PROMPT.format(evidence=evidence.text, mechanisms=", ".join(MECHANISMS), labels=FORM)
     ask(store, unit, [("optimizer", Request((system(SYSTEM), user(prompt))))], f"finding {text}")
     lines = ("S2", "N2", "C1.1", "Z9", text)
     cause = Cause("omitted state", f"kind {text}", f"said {text}", f"seen {text}", f"because {text}", lines=lines)

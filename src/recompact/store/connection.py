@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from recompact.errors import InputError
-from recompact.store.schema import APPLICATION_ID, MIGRATIONS, READABLE
+from recompact.store.schema import APPLICATION_ID, AS_NEWEST, MIGRATIONS, READABLE
 
 LOCK = ".lock"
 
@@ -58,8 +58,12 @@ def connect_to_write(path: Path) -> sqlite3.Connection:
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """The file as it is if it can be read so, or else in its newest form; nothing can be changed through this."""
     connection = _connect(path) if _is_writable(path) else _connect_read_only(path)
-    if _version_of(connection, path) < READABLE:
+    version = _version_of(connection, path)
+    if version < READABLE:
         _migrate(connection, path)
+    elif version < len(MIGRATIONS):
+        for statement in _statements(AS_NEWEST):
+            connection.execute(statement)
     connection.execute("PRAGMA query_only=ON")
     return connection
 

@@ -7,7 +7,7 @@ one. Never edit a migration that was released; append one.
 from __future__ import annotations
 
 APPLICATION_ID = 0x52435054  # "RCPT"
-READABLE = 3  # the version from which on a file is read as it is: what came later may be missing in it
+READABLE = 3  # the version from which on a file is read as it is
 
 MIGRATIONS = (
     """
@@ -105,3 +105,13 @@ MIGRATIONS = (
     );
     """,
 )
+
+_REPORTED = """CASE WHEN estimated = 0 AND configured IN (
+    SELECT configured FROM main.calls WHERE cached > 0 UNION SELECT configured FROM main.dropped WHERE cached > 0
+) THEN input ELSE 0 END AS cache_reported"""
+AS_NEWEST = f"""
+    CREATE TEMP VIEW calls AS SELECT *, {_REPORTED} FROM main.calls;
+    CREATE TEMP VIEW dropped AS SELECT *, {_REPORTED} FROM main.dropped;
+"""
+"""What a reader sees of a file that is read as it is: columns that are asked for everywhere, as the last migration would
+fill them. The columns and tables that came before it are asked for only where they are there."""
