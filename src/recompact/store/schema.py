@@ -113,5 +113,5 @@ AS_NEWEST = f"""
     CREATE TEMP VIEW calls AS SELECT *, {_REPORTED} FROM main.calls;
     CREATE TEMP VIEW dropped AS SELECT *, {_REPORTED} FROM main.dropped;
 """
-"""What a reader sees of a file that is read as it is: columns that are asked for everywhere, as the last migration would
-fill them. The columns and tables that came before it are asked for only where they are there."""
+"""What a reader sees of a file that is read as it is: columns that are asked for everywhere, as the last migration
+fills them. The columns and tables that came before it are asked for only where they are there."""
