@@ -148,6 +148,11 @@ class Message:
     def digest(self) -> str:
         return sha256(self.text)
 
+    @cached_property
+    def characters(self) -> int:
+        """Of what the model reads or writes."""
+        return len(self.content) + sum(len(call.name) + len(call.arguments) for call in self.calls)
+
 
 @dataclass(frozen=True)
 class ToolSpec:
@@ -167,6 +172,10 @@ class ToolSpec:
     @cached_property
     def digest(self) -> str:
         return sha256(canonical(self.to_json()))
+
+    @cached_property
+    def characters(self) -> int:
+        return len(self.name) + len(self.description) + len(str(self.parameters))
 
 
 @dataclass(frozen=True)

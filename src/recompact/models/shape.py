@@ -230,5 +230,4 @@ def _whole_number(value: Any) -> int | None:
 
 
 def _characters(request: Request) -> int:
-    messages = sum(len(m.content) + sum(len(c.name) + len(c.arguments) for c in m.calls) for m in request.messages)
-    return messages + sum(len(tool.name) + len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
+    return sum(message.characters for message in request.messages) + sum(tool.characters for tool in request.tools)
