@@ -288,3 +288,15 @@ def test_allocations_have_names(collected: Path) -> None:
         nothing: Any = outcomes_in(store).outcomes
         free = outcomes_seen_by(chained, nothing)
         assert sum(len(o.post) for o in free.values()) == 6  # the last boundary of each book
+
+
+def test_every_boundary_is_found_by_its_own_name_and_by_no_other(collected: Path) -> None:
+    with Store.read(collected) as store:
+        ids = [BoundaryId(row.unit, row.index) for row in boundary_rows(store)]
+        assert max(id.index for id in ids) > 1
+        for id in ids:
+            assert boundary_named(store, str(id)) == id
+        beyond = BoundaryId(ids[0].unit, 1 + max(id.index for id in ids))
+        for absent in (str(beyond), str(BoundaryId(ids[0].unit, 0))):
+            with pytest.raises(InputError, match="has no boundary"):
+                boundary_named(store, absent)

@@ -140,3 +140,10 @@ def test_groups_that_are_no_difficulty_come_first_by_name() -> None:
     assert list(grouped([replace(made, rows=rows)], tasks, "kind")) == ["ape", "zebra", "easy", "medium", "hard"]
     numbers = tuple(replace(row, groups={"kind": n}) for row, n in zip(rows, ("10", "9", "2", "1", "0"), strict=True))
     assert list(grouped([replace(made, rows=numbers)], tasks, "kind")) == ["0", "1", "2", "9", "10"]
+
+
+@pytest.mark.parametrize(
+    ("key", "figure"), [("acc", 25.0), ("pass^3", 25.0), ("steps", 0.25), ("compactions", 0.25), ("peak", 0.00025)]
+)
+def test_a_figure_stands_in_the_unit_of_its_metric(key: str, figure: float) -> None:
+    assert 0.25 * metric(key).scale == pytest.approx(figure)
