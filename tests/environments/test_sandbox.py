@@ -462,3 +462,10 @@ def test_a_link_that_was_laid_where_something_is_shown_leads_nowhere(tmp_path: P
 def test_nothing_is_shown_over_what_a_sandbox_has_for_itself(tmp_path: Path, inside: str) -> None:
     with pytest.raises(InputError, match="which a sandbox has for itself"):
         Shell(PROGRAM, "/work", readable=((tmp_path, inside),)).run("true", tmp_path)
+
+
+@shut_in_only
+async def test_an_interpreter_may_be_reached_by_a_link_in_the_directory_of_the_suite(place: Path) -> None:
+    (place / "tools").symlink_to(sys.prefix)
+    suite = hosted(place, sandbox="require", python="tools/bin/python")
+    assert await played(suite, "out = 'it runs'") == ["it runs"]

@@ -275,6 +275,8 @@ def _walls(settings: HostSettings, directory: Path, python: str, private: Path) 
         places.append(file if is_private(file.parent) else file.parent)
     if not is_private(directory):
         places.append(directory)
+    # A directory that is laid over others may hold only a link to what lay there.
+    places += [real for place in places if (real := place.resolve()) != place]
     readable = [(private / name, f"/etc/{name}") for name in ("passwd", "group")]
     readable += [(place, str(place)) for place in dict.fromkeys(places) if place.exists()]
     return Walls(

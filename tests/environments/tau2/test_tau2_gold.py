@@ -36,18 +36,26 @@ def figures(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     return request.param, {figure["id"]: figure for figure in figures}
 
 
+def _installed_version() -> str:
+    code = "from importlib.metadata import version; print(version('tau2'))"
+    asked = subprocess.run([interpreter(), "-c", code], capture_output=True, text=True, check=True)
+    return "a969a0c" if asked.stdout.startswith("0.") else "head"
+
+
 def test_gold_actions_pass_and_leave_the_expected_database(figures: tuple[str, dict[str, Any]]) -> None:
     version, played = figures
     reference = expected()[version]["tasks"]
     assert played.keys() == reference.keys()
     assert len(played) == 114
+    own = version == _installed_version()  # which arguments a tool refuses is a matter of the code, not of the task
     for id, figure in played.items():
         task = reference[id]
         assert figure["split"] == task["split"], id
         assert figure["basis"] == task["reward_basis"], id
         assert [digest[:12] for digest in figure["trace"]] == task["hash_trace"], id
         assert figure["hash"] == task["hash_gold"], id
-        assert figure["errors"] == task["gold_error_action_indices"], id
+        if own:
+            assert figure["errors"] == task["gold_error_action_indices"], id
         assert figure["done"], id
         assert figure["gold"] == 1.0, id
         assert (figure["group"] == "unchanged") == (not task["gold_changes_db"]), id
