@@ -117,6 +117,7 @@ async def test_a_host_that_doubles_itself_is_killed_and_its_neighbour_goes_on(
     tmp_path: Path, shut_in: bool, leave: bool
 ) -> None:
     (tmp_path / "bomb.py").write_text(SUITE)
+    others = set(descendants(os.getpid()))  # of tests that ran before in this process
     limits = HostLimits(processes=30)
     mode: SandboxMode = "require" if shut_in else "off"
     suite = HostedSuite("bomb.py:Suite", {}, tmp_path, timeout=60, sandbox=mode, limits=limits)
@@ -131,7 +132,7 @@ async def test_a_host_that_doubles_itself_is_killed_and_its_neighbour_goes_on(
     assert most <= before + most_tasks(30)
     assert (await good.step(Action("go", {"bomb": False, "leave": False}))).text == "here"
     await asyncio.gather(evil.close(), good.close())
-    assert descendants(os.getpid()) == [os.getpid()]
+    assert set(descendants(os.getpid())) <= others
 
 
 @needs_bubblewrap
