@@ -273,7 +273,7 @@ def test_what_only_concerns_hosts_does_not_make_another_run() -> None:
 def test_walls_are_of_use_to_anybody(tmp_path: Path) -> None:
     assert PROGRAM is not None
     (tmp_path / "in.txt").write_text("in")
-    walls = Walls("/work", writable=[(tmp_path, "/work")], variables={"PATH": "/usr/bin:/bin"}, hostname="office")
+    walls = Walls("/desk", writable=[(tmp_path, "/desk")], variables={"PATH": "/usr/bin:/bin"}, hostname="office")
     command = enclosed(PROGRAM, ["/bin/sh", "-c", "cat in.txt; hostname; echo out > out.txt; env; ls /home"], walls)
     ran = subprocess.run(command, capture_output=True, text=True, env={"SECRET": "x"}, check=False)
     assert ran.stdout.startswith("inoffice\n")
@@ -433,8 +433,8 @@ def test_what_is_shown_within_a_directory_leaves_nothing_in_it(tmp_path: Path, k
     tools.mkdir()
     work.mkdir(parents=True)
     (tools / "tool").write_text("a tool")
-    shown = (tools, "/work/own/tools") if kind == "directory" else (tools / "tool", "/work/own/tools/tool")
-    shell = Shell(PROGRAM, "/work", readable=(shown,))
+    shown = (tools, "/desk/own/tools") if kind == "directory" else (tools / "tool", "/desk/own/tools/tool")
+    shell = Shell(PROGRAM, "/desk", readable=(shown,))
     assert shell.run("cat own/tools/tool; touch x", work).output == "a tool"
     assert sorted(path.name for path in work.rglob("*")) == ["x"]
     shell.run("mkdir -p own; echo mine > own/kept", work)
@@ -447,8 +447,8 @@ def test_a_link_that_was_laid_where_something_is_shown_leads_nowhere(tmp_path: P
     for place in (outside / "empty", tools, work):
         place.mkdir(parents=True)
     before = sorted(outside.rglob("*"))
-    inner = ((tools, "/work/own/empty"), (tools, "/work/own/new"))
-    shell = Shell(PROGRAM, "/work", readable=inner)
+    inner = ((tools, "/desk/own/empty"), (tools, "/desk/own/new"))
+    shell = Shell(PROGRAM, "/desk", readable=inner)
     shell.run(f"mv own other; ln -s {outside} own", work)
     assert sorted(outside.rglob("*")) == before
     (work / "own").unlink(missing_ok=True)
@@ -458,10 +458,10 @@ def test_a_link_that_was_laid_where_something_is_shown_leads_nowhere(tmp_path: P
 
 
 @shut_in_only
-@pytest.mark.parametrize("inside", ["/", "/work", "/tmp"])
+@pytest.mark.parametrize("inside", ["/", "/desk", "/tmp"])
 def test_nothing_is_shown_over_what_a_sandbox_has_for_itself(tmp_path: Path, inside: str) -> None:
     with pytest.raises(InputError, match="which a sandbox has for itself"):
-        Shell(PROGRAM, "/work", readable=((tmp_path, inside),)).run("true", tmp_path)
+        Shell(PROGRAM, "/desk", readable=((tmp_path, inside),)).run("true", tmp_path)
 
 
 @shut_in_only
