@@ -412,3 +412,9 @@ async def test_a_function_that_fails_says_why(tmp_path: Path) -> None:
     )
     assert trajectory.ending == "environment error"
     assert "RuntimeError: it is broken" in trajectory.error
+
+
+@pytest.mark.parametrize("budget", [0, -5, True, 0.5, float("nan"), "much", None])
+def test_a_budget_is_a_whole_number(budget: Any) -> None:
+    with pytest.raises(InputError, match="give a whole number from 1 on"):
+        recompact.gateway("m", budget=budget)

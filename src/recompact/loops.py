@@ -66,8 +66,8 @@ def gateway(
     directory, or "default". With a `run`, a file, everything is recorded there, and a loop that is started again gets
     the answers that it got before, at no cost. `step_limit` is for one conversation.
     """
-    if budget < 1:
-        raise InputError(f"a budget of {budget} tokens is none: give at least 1")
+    if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
+        raise InputError(f"a budget of {budget!r} tokens is none: give a whole number from 1 on")
     models = {"agent": model, "compressor": model if compressor is None else compressor}
     config = Config(
         suite=SuiteConfig(use=NAME),
