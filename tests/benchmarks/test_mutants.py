@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import mutants
+from mutants import _plain, equivalents
+from mutation.changes import Mutant, in_function
+from mutation.processes import put_into_functions
 
 TEXT = """
 from functools import lru_cache
@@ -44,7 +46,7 @@ def test_functions_get_the_code_of_the_mutant_whoever_holds_them(module: str) ->
     plain, cached, thing = example.plain, example.cached, example.Thing()
     changed = TEXT.replace("x < LIMIT", "x <= LIMIT").replace("n + 1", "n - 1")
     changed = changed.replace("return 2", "return 3").replace("return 5", "return 6")
-    mutants.put_into_functions(module, changed)
+    put_into_functions(module, changed)
     assert plain(3)
     assert cached(2) == [-1, 0]
     assert (thing.size, thing.outer()) == (3, 6)
@@ -52,19 +54,19 @@ def test_functions_get_the_code_of_the_mutant_whoever_holds_them(module: str) ->
 
 def test_what_only_an_import_runs_is_said_not_to_have_changed(module: str) -> None:
     with pytest.raises(AssertionError, match="no function"):
-        mutants.put_into_functions(module, TEXT.replace("LIMIT = 3", "LIMIT = 4"))
+        put_into_functions(module, TEXT.replace("LIMIT = 3", "LIMIT = 4"))
 
 
 def test_a_place_in_a_function_is_told_from_one_that_an_import_runs(module: str) -> None:
     lines = TEXT.splitlines()
     places = {text: lines.index(text) + 1 for text in ("LIMIT = 3", "    return x < LIMIT", "@lru_cache")}
     inside = {
-        text: mutants.in_function(mutants.Mutant(module, "values", "NumberReplacer", 0, line, 0), Path.cwd())
+        text: in_function(Mutant(module, "values", "NumberReplacer", 0, line, 0), Path.cwd())
         for text, line in places.items()
     }
     assert inside == {"LIMIT = 3": False, "    return x < LIMIT": True, "@lru_cache": False}
 
 
 def test_a_mutant_that_is_listed_as_equivalent_is_recognised_whatever_its_blanks() -> None:
-    assert mutants._plain("-  a  = 1\n+  a = 2") == mutants._plain("+ a = 2\n- a = 1\n")
-    assert all(why.strip() for why in mutants.equivalents().values())
+    assert _plain("-  a  = 1\n+  a = 2") == _plain("+ a = 2\n- a = 1\n")
+    assert all(why.strip() for why in equivalents().values())

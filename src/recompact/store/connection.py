@@ -6,6 +6,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from recompact.errors import InputError
@@ -100,15 +101,31 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
 def _version_of(connection: sqlite3.Connection, path: Path) -> int:
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if tables and application != APPLICATION_ID:
+    if _tables_in(connection) and application != APPLICATION_ID:
         raise StoreError(f"{path} is a database of some other program: choose another --run")
     if version > len(MIGRATIONS):
         raise StoreError(
             f"{path} was written by a newer Recompact (its format is {version}, this one reads up to"
             f" {len(MIGRATIONS)}): update Recompact, or choose another --run"
         )
+    if missing := sorted(_tables(version) - _tables_in(connection)):
+        raise StoreError(f"{path} is damaged: it has no table {missing[0]}. Use another copy of it, or another --run")
     return version
+
+
+@cache
+def _tables(version: int) -> frozenset[str]:
+    """The tables that a file of this version has."""
+    connection = sqlite3.connect(":memory:")
+    connection.executescript("".join(MIGRATIONS[:version]))
+    tables = _tables_in(connection)
+    connection.close()
+    return tables
+
+
+def _tables_in(connection: sqlite3.Connection) -> frozenset[str]:
+    rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+    return frozenset(row[0] for row in rows)
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:

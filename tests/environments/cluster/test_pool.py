@@ -154,6 +154,22 @@ async def test_nodes_that_die_while_an_actor_starts_are_tried_again(monkeypatch:
         await asyncio.wait_for(hopeless.take(), 5)
 
 
+async def test_nodes_that_go_on_dying_are_no_reason_to_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "_PAUSE", 0.0)
+    stage = Stage(*(EpisodeLost("its node has died") for _ in range(40)))
+    pool = Pool(stage.start, actors=6, nodes=lambda: frozenset({f"node {len(stage.refusals)}"}))
+    tenancies = await asyncio.wait_for(asyncio.gather(*(pool.take() for _ in range(6))), 5)
+    assert len({tenancy.id for tenancy in tenancies}) == 6
+    assert not stage.refusals
+
+
+async def test_actors_that_fail_together_have_failed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "_PAUSE", 0.0)
+    pool = Pool(Stage(*(EpisodeLost("gone") for _ in range(6 * 4))).start, actors=6)
+    tenancies = await asyncio.wait_for(asyncio.gather(*(pool.take() for _ in range(6))), 5)
+    assert len({tenancy.id for tenancy in tenancies}) == 6
+
+
 async def test_what_would_keep_every_actor_from_starting_is_told_to_all_who_wait() -> None:
     pool = Pool(Stage(*(InputError("no such package") for _ in range(9))).start, actors=3)
     answers = await asyncio.gather(*(pool.take() for _ in range(5)), return_exceptions=True)

@@ -66,7 +66,8 @@ async def adapted(path: Path, text: str, model: ChatModel | None = None) -> tupl
     config = parse_config(text, path.with_suffix(".toml"))
     async with open_study(config, path, models={"burglar": model} if model else {}) as study:
         adaptation = await adapt(study)
-        assert adaptation.candidates
+        endings = [(row["task"], row["ending"]) for row in study.store._rows("SELECT task, ending FROM trajectories")]
+        assert adaptation.candidates, endings
         return study.store.digest(), getattr(study.episodes, "whereabouts", str)()
 
 
@@ -204,9 +205,12 @@ def files_of_ours() -> set[Path]:
 
 
 async def nothing_left(mark: str) -> None:
-    async with asyncio.timeout(30):
-        while marked(mark):
-            await asyncio.sleep(0.2)
+    """A minute and more, since Ray's own processes look only now and then whether those that they serve are there."""
+    for _ in range(600):
+        if not (left := marked(mark)):
+            return
+        await asyncio.sleep(0.2)
+    raise AssertionError(f"still there: {left}")
 
 
 async def test_a_cluster_of_our_own_ends_with_the_command(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from recompact.errors import InputError, RecompactError
 
 _log = logging.getLogger(__name__)
 
-_TRIES = 5  # actors that fail to start in a row, before the cluster is given up
-_PAUSE = 1.0  # seconds between two of them
+_TRIES = 5  # times in a row that actors fail to start on nodes that live, before the cluster is given up
+_PAUSE = 1.0  # seconds between two of them, in which the cluster learns that a node has died
 _WARNING = 30.0  # seconds for an actor to start, before it is said that one waits
 _FAREWELL = 10.0  # seconds for an actor to end its hosts
 
@@ -69,6 +69,7 @@ class Pool:
     places: int = 1
     placement: Placement = "spread"
     need: Callable[[], str] = lambda: ""  # what one actor needs and what the cluster has, in words
+    nodes: Callable[[], frozenset[str]] = frozenset  # those that live
     losses: int = 0  # episodes that were lost with their actors, and begin again
     _tenancies: dict[int, Tenancy] = field(default_factory=dict)
     _waiting: list[_Waiting] = field(default_factory=list)
@@ -156,15 +157,19 @@ class Pool:
         self._grow()
 
     async def _add(self) -> None:
+        nodes, failures = self.nodes(), self._failures
         patience = asyncio.get_running_loop().call_later(_WARNING, self._warn)
         try:
             remote, where = await self.start()
-        except (EpisodeLost, OSError) as error:  # its node went while it started: another one may do
-            self._failures += 1
-            if self._failures >= _TRIES:
-                raise InputError(f"no actor could be started on the cluster, {self._failures} times: {error}") from None
+        except (EpisodeLost, OSError) as error:
             await asyncio.sleep(_PAUSE)
-            return
+            if nodes <= self.nodes() and failures == self._failures:  # actors that fail together do so once
+                self._failures += 1
+                if self._failures >= _TRIES:
+                    raise InputError(
+                        f"no actor could be started on the cluster, {self._failures} times: {error}"
+                    ) from None
+            return  # another node may do
         finally:
             patience.cancel()
         self._failures = 0

@@ -94,8 +94,13 @@ class ClusterSuite:
             places=settings.per_actor,
             placement=settings.placement,
             need=self.connection.free,
+            nodes=self._living,
         )
         self.numbers = itertools.count(1)
+
+    def _living(self) -> frozenset[str]:
+        self.connection.open()
+        return frozenset(node.id for node in self.connection.nodes())
 
     @property
     def name(self) -> str:
