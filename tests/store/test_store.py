@@ -230,6 +230,32 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
         Store.read(tmp_path / "nothing.db")
 
 
+def test_a_file_without_one_of_its_tables_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    Store.open(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("DROP TABLE dropped")
+    for opening in (Store.open, Store.read):
+        with pytest.raises(StoreError, match=r"run\.db is damaged: it has no table dropped\. Use another copy"):
+            opening(path)
+
+
+def test_damaged_pages_are_reported_with_the_file_and_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with Store.open(path) as store, store.transaction():
+        for number in range(200):
+            store.finish(f"unit/{number}", "trajectory", f"result {number}", 0.0)
+    pages = path.read_bytes()
+    size = int.from_bytes(pages[16:18], "big")
+    with sqlite3.connect(path) as db:
+        (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'units'").fetchone()
+    path.write_bytes(pages[: (root - 1) * size] + b"\xa5" * size + pages[root * size :])
+    with Store.read(path) as store:
+        for read in (store.finished, store.digest, lambda: store.result("unit/7")):
+            with pytest.raises(StoreError, match=r"run\.db is no run file or is damaged .*choose another --run"):
+                read()
+
+
 def test_an_older_file_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "run.db"
     with Store.open(path) as store:

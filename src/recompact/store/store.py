@@ -138,10 +138,11 @@ class Store:
         return key
 
     def blob(self, key: bytes) -> bytes:
-        row = self._db.execute("SELECT codec, data FROM texts WHERE hash = ?", (key,)).fetchone()
-        if row is None:
+        rows = self._select("SELECT codec, data FROM texts WHERE hash = ?", (key,))
+        if not rows:
             raise self.damaged(f"text {key.hex()[:12]} is missing")
-        raw = unpack(row[0], row[1], self._plain)
+        codec, data = rows[0]
+        raw = unpack(codec, data, self._plain)
         if raw is None or hashlib.sha256(raw).digest() != key:
             raise self.damaged(f"text {key.hex()[:12]} is not the one that was written")
         return raw
@@ -149,8 +150,8 @@ class Store:
     def _plain(self, beginning: bytes) -> tuple[int, bytes] | None:
         """Codec and data of the text whose hash begins like this."""
         end = beginning + b"\xff" * (32 - len(beginning))
-        row = self._db.execute("SELECT codec, data FROM texts WHERE hash BETWEEN ? AND ?", (beginning, end)).fetchone()
-        return tuple(row) if row else None
+        rows = self._select("SELECT codec, data FROM texts WHERE hash BETWEEN ? AND ? LIMIT 1", (beginning, end))
+        return rows[0] if rows else None
 
     def text(self, key: bytes) -> str:
         try:
@@ -186,7 +187,7 @@ class Store:
                     self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, canonical(value)))
 
     def _meta(self) -> dict[str, Any]:
-        return {key: json.loads(value) for key, value in self._db.execute("SELECT key, value FROM meta")}
+        return {key: json.loads(value) for key, value in self._select("SELECT key, value FROM meta")}
 
     # -- the journal ---------------------------------------------------------------------------------------------
 
@@ -195,13 +196,13 @@ class Store:
 
         Raises `SetAside` where the unit was set aside, and `UnreadableReply` where a reply is damaged.
         """
-        if reason := self._db.execute("SELECT reason FROM set_aside WHERE unit = ?", (unit,)).fetchone():
-            raise SetAside(str(reason[0]))
-        rows = self._db.execute(
+        if reasons := self._select("SELECT reason FROM set_aside WHERE unit = ?", (unit,)):
+            raise SetAside(str(reasons[0][0]))
+        rows = self._select(
             f"SELECT ordinal, request, message, finish, model, notes, {', '.join(USAGE)}"
             " FROM calls WHERE unit = ? ORDER BY ordinal",
             (unit,),
-        ).fetchall()
+        )
         return {row[0]: (self._request(unit, row), self._reply(unit, row)) for row in rows}
 
     def _request(self, unit: str, row: Sequence[Any]) -> str:
@@ -223,8 +224,12 @@ class Store:
         """What a journaled call says. Whatever is wrong with it concerns its unit alone."""
         try:
             return read()
-        except (InputError, ModelFailure, zlib.error, ArithmeticError, LookupError, RecursionError) as error:
+        except StoreError as error:
+            if isinstance(error.__cause__, sqlite3.OperationalError):  # the disk, and not what stands on it
+                raise
             reason: Exception = error
+        except (InputError, ModelFailure, zlib.error, ArithmeticError, LookupError, RecursionError) as error:
+            reason = error
         except (AttributeError, TypeError, ValueError) as error:
             reason = error
         raise UnreadableReply(f"the journaled reply {ordinal + 1} of {unit} cannot be read ({reason})", ordinal)
@@ -281,7 +286,7 @@ class Store:
 
     def units_set_aside(self) -> dict[str, str]:
         """Why each of these units is not played again."""
-        return dict(self._db.execute("SELECT unit, reason FROM set_aside ORDER BY unit"))
+        return dict(self._select("SELECT unit, reason FROM set_aside ORDER BY unit"))
 
     def retry_set_aside(self) -> int:
         """Let units be played again that were set aside, without what cannot be read of them. Returns how many."""
@@ -297,7 +302,7 @@ class Store:
 
     def spent(self) -> dict[tuple[str, str], Usage]:
         """Tokens of all calls that were ever journaled, by (configured model, role)."""
-        rows = self._db.execute(
+        rows = self._select(
             f"SELECT configured, role, {', '.join(f'sum({name})' for name in USAGE)}"
             f" FROM (SELECT configured, role, {', '.join(USAGE)} FROM calls"
             f" UNION ALL SELECT configured, role, {', '.join(USAGE)} FROM dropped) GROUP BY configured, role"
@@ -307,7 +312,7 @@ class Store:
     # -- units ---------------------------------------------------------------------------------------------------
 
     def finished(self, kind: str | None = None) -> set[str]:
-        rows = self._db.execute("SELECT name FROM units WHERE ?1 IS NULL OR kind = ?1", (kind,))
+        rows = self._select("SELECT name FROM units WHERE ?1 IS NULL OR kind = ?1", (kind,))
         return {row[0] for row in rows}
 
     def finish(self, unit: str, kind: str, result: str, seconds: float) -> None:
@@ -339,10 +344,10 @@ class Store:
                 self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (unit,))
 
     def result(self, unit: str) -> Any:
-        row = self._db.execute("SELECT result FROM units WHERE name = ?", (unit,)).fetchone()
-        if row is None:
+        rows = self._select("SELECT result FROM units WHERE name = ?", (unit,))
+        if not rows:
             raise StoreError(f"{self.path} has no finished unit {unit!r}")
-        return self.document(row[0])
+        return self.document(rows[0][0])
 
     def digest(self, prefix: str = "", without: str | None = None) -> str:
         """One hash over the results of units, in order of name; timings have no part in it.
@@ -351,7 +356,7 @@ class Store:
         """
         total = hashlib.sha256()
         query = "SELECT name, result FROM units WHERE substr(name, 1, ?) = ? ORDER BY name"
-        for name, result in self._db.execute(query, (len(prefix), prefix)):
+        for name, result in self._select(query, (len(prefix), prefix)):
             if without is None or not name.startswith(without):
                 total.update(name.encode() + b"\0" + result)
         return total.hexdigest()
@@ -373,9 +378,16 @@ class Store:
 
     def _rows(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """Rows by column name, for this package only: others call its named queries."""
+        return self._select(query, parameters, sqlite3.Row)
+
+    def _select(self, query: str, parameters: Sequence[Any] = (), factory: Any = None) -> list[Any]:
+        """All rows. An error of SQLite, such as a damaged page, becomes a message that says what to do."""
         cursor = self._db.cursor()
-        cursor.row_factory = sqlite3.Row
-        return cursor.execute(query, parameters).fetchall()
+        cursor.row_factory = factory
+        try:
+            return cursor.execute(query, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise store_error(error, self.path) from error
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
