@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from audit_planting import WRITERS, planted
-from browsing import COLOURS, DESKTOP, PHONE, UNFOLD, Browser, contrast, needs_browser, open_browser
+from browsing import COLOURS, DESKTOP, PHONE, UNFOLD, Browser, assert_inert, contrast, needs_browser, open_browser
 from test_hostile_transcripts import SECRETS, hostile_session
 
 from recompact.audit.auditing import audit_transcripts
@@ -44,15 +44,7 @@ def test_planted_scripts_stay_text_and_nothing_is_fetched(browser: Browser) -> N
     browser.ask(UNFOLD)
     text = browser.ask("return document.body.textContent")
     assert text.count("<script>alert(1)</script>") > 10  # in commands, results, the summary, what the user asked
-    assert browser.driver.title == TITLE
-    assert browser.ask("return document.scripts.length") == 0
-    assert browser.ask("return document.querySelectorAll('img, iframe, object, embed, form, base').length") == 0
-    handlers = (
-        "return [...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => a.name.startsWith('on')))"
-    )
-    assert browser.ask(f"{handlers}.length") == 0
-    assert browser.driver.get_log("browser") == []
-    assert browser.requests() == [browser.url]
+    assert_inert(browser, TITLE)
 
 
 def test_what_is_hidden_is_shown_and_what_is_secret_is_not(browser: Browser) -> None:

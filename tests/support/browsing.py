@@ -117,6 +117,19 @@ return found;
 """
 
 
+def assert_inert(browser: Browser, title: str) -> None:
+    """Nothing on the page runs, nothing was fetched but the page, and its title is the one that we gave it."""
+    assert browser.driver.title == title
+    assert browser.ask("return document.scripts.length") == 0
+    assert browser.ask("return document.querySelectorAll('img, iframe, object, embed, form, base').length") == 0
+    handlers = (
+        "return [...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => a.name.startsWith('on')))"
+    )
+    assert browser.ask(f"{handlers}.length") == 0
+    assert browser.driver.get_log("browser") == []
+    assert browser.requests() == [browser.url]
+
+
 def contrast(pair: str) -> float:
     """The contrast of two colours as the accessibility guidelines define it."""
 

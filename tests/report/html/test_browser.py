@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import COLOURS, DESKTOP, PHONE, UNFOLD, Browser, contrast, needs_browser, open_browser
+from browsing import COLOURS, DESKTOP, PHONE, UNFOLD, Browser, assert_inert, contrast, needs_browser, open_browser
 from report_support import ALL_HOSTILE, SCRIPT, add_boundary
 
 from recompact.chat import Usage
@@ -83,15 +83,7 @@ def test_planted_scripts_do_not_run_and_nothing_is_fetched(browser: Browser) -> 
     browser.show()
     text = browser.ask("return document.body.textContent")
     assert text.count(SCRIPT) > 20  # in task ids, observations, actions, summaries, answers, the arm's name, ...
-    assert browser.driver.title == TITLE
-    assert browser.ask("return document.scripts.length") == 0
-    assert browser.ask("return document.querySelectorAll('img, iframe, object, embed, form, base').length") == 0
-    handlers = (
-        "return [...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => a.name.startsWith('on')))"
-    )
-    assert browser.ask(f"{handlers}.length") == 0
-    assert browser.driver.get_log("browser") == []
-    assert browser.requests() == [browser.url]
+    assert_inert(browser, TITLE)
 
 
 def test_the_policy_would_stop_a_script_that_got_in(browser: Browser) -> None:
