@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ class Plan:
     by: tuple[str, ...] = ()  # groups of tasks
     outcome: str = "acc"  # the metric that a method has to better
     fewest: int = 12  # tasks, before anything counts as shown
+    solvable: int = 0  # training tasks that have to be solved without compaction: with fewer, the experiment ends there
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of a method, by its name
 
 
@@ -62,6 +63,11 @@ class Experiment:
         return self.place / "adapt.db"
 
     @property
+    def trial(self) -> Path:
+        """The run of the training tasks without compaction, if the plan asks for one."""
+        return self.place / "trial.db"
+
+    @property
     def evaluation(self) -> Path:
         return self.place / "evaluate.db"
 
@@ -82,8 +88,15 @@ class Experiment:
     def arms(self, *, later: bool = False) -> tuple[Arm, ...]:
         """The arms that can be evaluated now: that of a method once its template is there."""
         texts = [self._arm(text) for text in (*self.plan.arms, *(self.plan.later if later else ()))]
+        return self._parsed([text for text in texts if text])
+
+    def uncompacted(self) -> tuple[Arm, ...]:
+        """The arm of the trial."""
+        return self._parsed(["none"])
+
+    def _parsed(self, texts: Sequence[str]) -> tuple[Arm, ...]:
         own = resolve(self.config.compressor.template, self.config.directory)
-        return parse_arms([text for text in texts if text], self.config.compressor, own)
+        return parse_arms(texts, self.config.compressor, own)
 
     @property
     def planned(self) -> int:

@@ -107,6 +107,7 @@ def amounts(experiment: Experiment, habits: Habits, runs: int) -> tuple[int, int
         elif method != "facts":
             questions += train + settings.candidates
     whole += (len(plan.arms) + len(plan.later)) * len(plan.tasks) * runs
+    whole += train if plan.solvable else 0
     return whole, round(per_boundary * boundaries), questions
 
 
@@ -125,7 +126,8 @@ def _uncompressed(experiment: Experiment, runs: int) -> int:
     """Trajectories without a compressor."""
     none = "none" in experiment.plan.arms
     acon = any(method.startswith("acon") for method in experiment.plan.methods)
-    return none * len(experiment.plan.tasks) * runs + acon * len(experiment.config.suite.tasks)
+    trials = acon + bool(experiment.plan.solvable)
+    return none * len(experiment.plan.tasks) * runs + trials * len(experiment.config.suite.tasks)
 
 
 def measured(experiment: Experiment) -> Habits | None:

@@ -20,6 +20,7 @@ from recompact.config import DEFAULT_MODELS
 from recompact.embedded.simulation.notes import read_notes
 from recompact.errors import RecompactError
 from recompact.evaluation.arm_runs import ArmRuns, read_arms
+from recompact.evaluation.evaluate import PHASE
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.paired import Comparison
 from recompact.evaluation.summary import Evaluation, arm_table, difference_table, evaluation, group_table
@@ -53,6 +54,11 @@ def _head(experiment: Experiment) -> Iterator[str]:
         with Store.read(experiment.adaptations) as store:
             collected = len(trajectories(store))
             adapted = sum(record.selection is not None or bool(record.statement) for record in read_adaptations(store))
+    if experiment.plan.solvable:
+        trial, ended = _trial(experiment)
+        yield f"- {trial}"
+        if ended:
+            return
     arms = _arms(experiment)
     distinct = {arm.settings["key"]: arm for arm in arms}
     evaluated = sum(len(arm.rows) for arm in distinct.values())
@@ -61,6 +67,23 @@ def _head(experiment: Experiment) -> Iterator[str]:
     yield f"- Methods that have come to an end: {adapted} of {len(experiment.plan.methods)}."
     yield f"- Trajectories on unseen tasks: {evaluated} of {planned}; a method that keeps the original needs none."
     yield f"- To go on: `python experiments/run.py {experiment.arguments}`."
+
+
+def _trial(experiment: Experiment) -> tuple[str, bool]:
+    """How many training tasks the agent solves without compaction, and whether these are too few to go on."""
+    fewest, tasks = experiment.plan.solvable, len(experiment.config.suite.tasks)
+    if not experiment.trial.is_file():
+        return f"Training tasks without compaction: not tried yet; {fewest} of {tasks} have to be solved.", False
+    with Store.read(experiment.trial) as store:
+        rows = trajectories(store, phase=PHASE)
+    solved = [row.task for row in rows if row.success]
+    text = f"Training tasks solved without compaction: {len(solved)} of {len(rows)}"
+    text += f" ({', '.join(markdown_text(task) for task in solved)})." if solved else "."
+    if len(rows) < tasks:
+        return f"{text} {tasks - len(rows)} are still to be tried.", False
+    if len(solved) < fewest:
+        return f"{text} The protocol asks for {fewest}: **the experiment ends here, and this is its result.**", True
+    return text, False
 
 
 def _boundaries(experiment: Experiment) -> Iterator[str]:

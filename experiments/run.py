@@ -22,8 +22,8 @@ from recompact.adaptation.adapt import STAGES, Adaptation, Stage, adapt
 from recompact.adaptation.result import write_result
 from recompact.cli.progress import watched
 from recompact.errors import RecompactError
-from recompact.evaluation.evaluate import evaluate, open_evaluation
-from recompact.store.runs import open_run
+from recompact.evaluation.evaluate import PHASE, evaluate, open_evaluation
+from recompact.store.runs import open_run, trajectories
 from recompact.study import open_study
 from recompact.tables import render
 
@@ -40,6 +40,15 @@ async def adapt_by(experiment: Experiment, method: str, until: Stage = "select")
                 day = datetime.now(UTC).date().isoformat()
                 write_result(study, adaptation, experiment.template(method), day)
     return adaptation
+
+
+async def solved_without_compaction(experiment: Experiment) -> int:
+    """How many of the training tasks the agent solves when nothing is compacted."""
+    with open_run(experiment.trial) as store:
+        async with open_evaluation(experiment.config, store) as study:
+            with watched(study, f"{experiment.name}: trial") as shown:
+                await evaluate(shown, experiment.uncompacted(), 1)
+        return sum(row.success for row in trajectories(store, phase=PHASE))
 
 
 async def evaluate_arms(experiment: Experiment, limit: int | None, runs: int, *, later: bool) -> None:
@@ -62,6 +71,14 @@ def run(
 ) -> int:
     """Do what is left of it. A method that came to nothing has no arm; the others go on."""
     failed = []
+    if fewest := experiment.plan.solvable:
+        solved = asyncio.run(solved_without_compaction(experiment))
+        print(
+            f"Solved without compaction: {solved} of {len(experiment.config.suite.tasks)} training tasks.", flush=True
+        )
+        if solved < fewest:
+            print(f"That is fewer than {fewest}, so there is nothing that a compaction could cost: it ends here.")
+            return 0
     if stage in ("adapt", "all"):
         for method in methods:
             adaptation = asyncio.run(adapt_by(experiment, method, until))

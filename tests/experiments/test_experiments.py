@@ -155,6 +155,21 @@ def test_an_experiment_runs_goes_on_and_is_written_up(small: Experiment) -> None
     assert "| access tokens | " in text
 
 
+def test_where_nothing_can_be_lost_an_experiment_ends(small: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
+    hopeless = replace(small, plan=replace(small.plan, solvable=5))
+    assert "not tried yet; 5 of 4 have to be solved" in page(hopeless)
+    assert run(hopeless, hopeless.plan.methods, "all", None, 1) == 0
+    assert "fewer than 5, so there is nothing that a compaction could cost: it ends here." in capsys.readouterr().out
+    assert "**the experiment ends here, and this is its result.**" in page(hopeless)
+    assert not hopeless.adaptations.exists()
+    solvable = replace(small, plan=replace(small.plan, solvable=1))
+    assert run(solvable, ["facts"], "adapt", None, 1) in (0, 2)
+    assert "**the experiment ends here" not in page(solvable)
+    assert "Training tasks collected: 4 of 4." in page(solvable)
+    whole, _, _ = amounts(solvable, assumed(solvable), runs=1)
+    assert whole == amounts(small, assumed(small), runs=1)[0] + 4
+
+
 def test_a_method_without_a_template_has_no_arm(small: Experiment) -> None:
     assert [arm.name for arm in small.arms()] == ["none", "prompting"]
     assert [arm.name for arm in small.arms(later=True)] == ["none", "prompting", "by-hand"]
