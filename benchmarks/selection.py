@@ -1,6 +1,6 @@
 """The two rules of selection on the embedded world: the paper's, and pruning, racing and fresh runs.
 
-    python benchmarks/selection.py                      # 20 repetitions; some twenty minutes on two cores
+    python benchmarks/selection.py                      # 20 repetitions; some five minutes on two cores
     python benchmarks/selection.py --repetitions 40 --cache DIR
 
 In each repetition both rules choose among the same candidates, from the same collection and verification. Prints the
