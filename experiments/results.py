@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from echoes import echo_table
 from experiment import Experiment, load_experiment, names
 from recompact.adaptation.fit_table import fit_table
 from recompact.attribution.findings import Finding, findings
@@ -218,6 +219,10 @@ def _unseen(experiment: Experiment) -> Iterator[str]:
         yield "No unseen task has been finished in every arm yet."
         return
     yield from _figures(experiment, whole)
+    with Store.read(experiment.evaluation) as store:
+        if echoes := echo_table(store, arms):
+            yield ""
+            yield markdown(echoes)
     if len(arms) > len(main) and (every := evaluation("With the arms that were added later", arms)).shared.tasks:
         yield ""
         yield markdown(arm_table(every))

@@ -10,6 +10,7 @@ from commands import recompact
 from officebench_support import TREE
 
 import experiment
+from echoes import repeated, sentences
 from experiment import Experiment, load_experiment, names, read_plan
 from forecast import amounts, assumed, forecast
 from recompact.adaptation.registry import METHODS
@@ -18,6 +19,7 @@ from recompact.errors import InputError
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.paired import Comparison, Difference
 from recompact.tables import render
+from recompact.template import default_template
 from results import page, verdict
 from run import run
 
@@ -153,6 +155,7 @@ def test_an_experiment_runs_goes_on_and_is_written_up(small: Experiment) -> None
     assert "*not shown* (2 tasks of at least 12" in text or "facts better than" not in text
     assert "Simulated models" in text
     assert "| access tokens | " in text
+    assert "Summaries that repeat the template in place of what it asks for" in text
 
 
 def test_where_nothing_can_be_lost_an_experiment_ends(small: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,6 +171,16 @@ def test_where_nothing_can_be_lost_an_experiment_ends(small: Experiment, capsys:
     assert "Training tasks collected: 4 of 4." in page(solvable)
     whole, _, _ = amounts(solvable, assumed(solvable), runs=1)
     assert whole == amounts(small, assumed(small), runs=1)[0] + 4
+
+
+def test_sentences_of_the_template_are_recognised_in_a_summary() -> None:
+    asked = sentences(default_template())
+    assert "What the agent has been asked to achieve." in asked
+    assert repeated("## Goal\n- [x] What the agent was asked to achieve.", asked) == [
+        "What the agent has been asked to achieve."
+    ]
+    assert repeated("## Goal\nFind the total of the bill of May.\n- token: fil-22", asked) == []
+    assert repeated("", asked) == repeated("What the agent has been asked to achieve.", []) == []
 
 
 def test_a_method_without_a_template_has_no_arm(small: Experiment) -> None:
