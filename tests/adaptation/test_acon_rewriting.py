@@ -1,4 +1,4 @@
-"""ACON's candidates: what of a rewriting is accepted, freely and under the lock, and what analyses of compactions hold."""
+"""ACON's candidates: which rewritings are accepted, freely and under the lock, and what analyses hold."""
 
 from __future__ import annotations
 
