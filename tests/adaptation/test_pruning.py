@@ -1,4 +1,4 @@
-"""Which boundaries are replayed, which clauses are dropped for it, and what is left of a candidate; without an agent."""
+"""Which boundaries are replayed, which clauses are dropped for it, and what is left of a candidate."""
 
 from __future__ import annotations
 
