@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fakes import Scripted
+from schemas import strict_fields
 
 from recompact.adaptation.acon_rewriting import FREE, LOCKED, Assignment, rewrite, sampled
 from recompact.adaptation.acon_shortening import (
@@ -59,6 +60,7 @@ def test_a_change_in_one_part_is_enough(parts: tuple[str, str]) -> None:
     assert '{"task": "a", "remedies": ["Grüße"]}\n{"task": "b", "remedies": ["two"]}' in prompt
     assert FREE in prompt
     assert LOCKED not in prompt
+    assert strict_fields(model.requests[0]) == [["first", "rules", "update"], ["clause", "entries", "section"]]
 
 
 def test_the_locked_variant_is_told_of_the_lock() -> None:
@@ -251,6 +253,12 @@ def test_either_half_of_an_analysis_is_enough(remove: list[Any], keep: list[Any]
         tuple(Needed(**one) for one in keep),
     )
     assert Analysis.from_json(json.loads(json.dumps(analysis.to_json()))) == analysis
+
+
+def test_the_form_of_an_analysis_is_demanded() -> None:
+    model = Scripted(json.dumps({"remove": [{"kind": "p", "how": "h"}], "keep": []}))
+    asyncio.run(analyse(Optimizer(model), COMPACTION))
+    assert strict_fields(model.requests[0]) == [["keep", "remove"], ["how", "kind"], ["kind", "quote", "reason"]]
 
 
 def test_an_analysis_that_names_nothing_is_refused_and_its_reduced_form_has_no_quotes() -> None:
