@@ -116,7 +116,7 @@ def turn(word: str, lines: int = 1) -> Turn:
 
 
 def trajectory(success: bool, turns: tuple[Turn, ...], compacted: bool = False) -> Trajectory:
-    boundaries = ()
+    boundaries: tuple[Boundary, ...] = ()
     if compacted:
         pre = Context((), None, turns[:2])
         boundaries = (Boundary(1, 2, pre, Context((), Summary("the notes", 2), turns[1:2]), None, ()),)

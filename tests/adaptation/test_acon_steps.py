@@ -14,7 +14,7 @@ from recompact.adaptation import acon
 from recompact.adaptation.acon import GOOD, SAMPLES, acon_ut, acon_ut_locked, acon_utco
 from recompact.adaptation.acon_feedback import Contrast, Feedback, RunPair
 from recompact.adaptation.acon_rewriting import Assignment
-from recompact.adaptation.acon_shortening import Analysis, CompactionText, Needed, Spare
+from recompact.adaptation.acon_shortening import AIM, Analysis, CompactionText, Needed, Spare
 from recompact.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal
 from recompact.config import AdaptConfig
 from recompact.environments.protocol import Task
@@ -115,7 +115,7 @@ def proposed(monkeypatch: pytest.MonkeyPatch, world: World, method: Any) -> Prop
     monkeypatch.setattr(
         acon, "run_pair", lambda task, alone, with_it, budget, count: RunPair(task.id, f"{alone} {with_it} tok-9042", 3)
     )
-    monkeypatch.setattr(acon.shortening, "compactions", compactions)
+    monkeypatch.setattr("recompact.adaptation.acon_shortening.compactions", compactions)
     monkeypatch.setattr(acon, "answers", answers)
     monkeypatch.setattr(acon, "rewrite", rewrite)
     monkeypatch.setattr(acon, "draw_candidates", draw_candidates)
@@ -228,7 +228,7 @@ def test_utco_goes_on_from_the_winner(monkeypatch: pytest.MonkeyPatch) -> None:
     assert assignment.template == BETTER
     assert assignment.entries == {name: analysis.reduced() for name, analysis in ANALYSES.items()}
     assert "summaries have 200 characters on average" in assignment.introduction
-    assert assignment.aim == acon.shortening.AIM
+    assert assignment.aim == AIM
 
 
 def test_utco_starts_from_the_original_where_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,11 @@ def proposed(
         tasks=tasks,
         progress=SimpleNamespace(stage=lambda *given: setattr(seen, "stage", given)),
     )
-    return Proposal.of(asyncio.run(gepa(**options).propose(cast(Study, study)))), seen
+
+    async def work() -> Proposal:
+        return Proposal.of(await gepa(**options).propose(cast(Study, study)))
+
+    return asyncio.run(work()), seen
 
 
 USED = Reflection({"a": "done"}, {"first": revised("Keep ids.").first, "update": "u"})

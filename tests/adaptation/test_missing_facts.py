@@ -23,21 +23,23 @@ from recompact.template import Template, default_template
 from recompact.trajectory import Boundary, Score, Trajectory
 
 ID = BoundaryId("collect/a", 1)
-Calls = Sequence[tuple[str, Mapping[str, object], str]]
-"""The calls of one turn, each with its arguments and what came of it; a text alone is a turn without a call."""
+Call = tuple[str, Mapping[str, object], str]
+"""A call with its arguments and what came of it."""
 
 
-def turns_of(*steps: Calls | tuple[str, str]) -> tuple[Turn, ...]:
+def turns_of(*steps: Sequence[Call]) -> tuple[Turn, ...]:
+    """Turns, each with its calls."""
     turns = []
     for step in steps:
-        if isinstance(step[0], str):
-            said, answer = step  # type: ignore[misc]
-            turns.append(Turn(assistant(said), (user(answer),), 10))  # type: ignore[arg-type]
-            continue
-        calls = tuple(ToolCall(f"c{n}", name, json.dumps(given)) for n, (name, given, _) in enumerate(step))  # type: ignore[misc]
-        results = tuple(Message("tool", result, (), f"c{n}") for n, (_, _, result) in enumerate(step))  # type: ignore[misc]
+        calls = tuple(ToolCall(f"c{n}", name, json.dumps(given)) for n, (name, given, _) in enumerate(step))
+        results = tuple(Message("tool", result, (), f"c{n}") for n, (_, _, result) in enumerate(step))
         turns.append(Turn(assistant("", *calls), results, 10))
     return tuple(turns)
+
+
+def spoken(said: str, answer: str) -> tuple[Turn, ...]:
+    """A turn without a call."""
+    return (Turn(assistant(said), (user(answer),), 10),)
 
 
 def lacking(
@@ -74,9 +76,9 @@ def test_work_is_compared_call_by_call_within_a_turn() -> None:
 
 
 def test_what_was_said_without_a_call_is_compared_by_the_answer_to_it() -> None:
-    before = turns_of(("print the list", "a and b"))
-    assert lacking(before, GO, turns_of(("print the list", "a and b"))).missing == {"result": 1}
-    assert lacking(before, GO, turns_of(("print the list", "only c"))).missing == {"done": 1}
+    before = spoken("print the list", "a and b")
+    assert lacking(before, GO, spoken("print the list", "a and b")).missing == {"result": 1}
+    assert lacking(before, GO, spoken("print the list", "only c")).missing == {"done": 1}
 
 
 def test_a_call_without_a_result_brought_nothing() -> None:
@@ -134,8 +136,7 @@ def test_paths_and_names_in_texts_count_once_and_only_if_only_the_consumed_part_
     assert lacking(before, used).missing == {"path": 1, "interface": 1}
     assert lacking(before, used, summary="see today.txt").missing == {"interface": 1}
     assert lacking(turns_of([("ls", {}, "nothing")]), used).missing == {}
-    spoken = turns_of(("cat notes/plan/today.txt", ""))
-    assert lacking(before, spoken).missing == {"path": 1}
+    assert lacking(before, spoken("cat notes/plan/today.txt", "")).missing == {"path": 1}
 
 
 def test_a_secret_is_told_by_its_place_in_what_was_sent() -> None:

@@ -259,7 +259,8 @@ def test_boundaries_are_verified_as_they_were_unless_told_otherwise(monkeypatch:
 
     def settings(verified: Any, allocation: str | None = None) -> Any:
         store = SimpleNamespace(metadata=SimpleNamespace(verified=verified))
-        study = Study(config, *[cast(Any, None)] * 4, cast(Any, store), *[cast(Any, None)] * 3)
+        nothing = cast(Any, None)
+        study = Study(config, nothing, {}, nothing, TEMPLATE, cast(Any, store), nothing, len, nothing)
         return verifying(study, allocation).config.verify
 
     assert settings(None) == config.verify

@@ -71,7 +71,7 @@ def asked(
 
     def question(name: str) -> Question:
         async def answer(optimizer: Optimizer) -> Any:
-            assert optimizer.model == ("SOL", "optimizer")
+            assert cast(Any, optimizer.model) == ("SOL", "optimizer")
             assert (optimizer.redraws, optimizer.decoding.max_output_tokens) == (7, 77)
             return say(name)
 

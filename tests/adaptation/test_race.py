@@ -85,7 +85,7 @@ def test_a_race_goes_on_until_its_runs_are_spent(monkeypatch: pytest.MonkeyPatch
     assert selection.winner == ORIGINAL
     assert [(fit.name, fit.runs) for fit in selection.fits] == [(ORIGINAL, 12), ("a", 12)]
     assert (selection.rule, selection.tasks) == ("racing", tuple(f"t{n}" for n in range(6)))
-    assert selection.confirmed == selection.excluded == ()
+    assert (selection.confirmed, selection.excluded) == ((), ())
     assert selection.notes == ("pruned",)
     assert HEAT == 4
 
@@ -321,7 +321,7 @@ def test_the_config_names_the_rule_and_a_method_that_selected_before_gets_fresh_
     study = cast(Study, SimpleNamespace(config=SimpleNamespace(adapt=AdaptConfig(selection=rule))))
     method = None if reselects is None else Method("mine", cast(Any, None), reselects=reselects)
     given = [candidate("a")]
-    chosen = asyncio.run(choice.choose(study, given, method))
+    chosen: Any = asyncio.run(choice.choose(study, given, method))
     assert seen == [(rule, "mine/" if reselects else "")]
     assert chosen == ((("raced",) if rule == "racing" else tuple(given)), "selection")
 
