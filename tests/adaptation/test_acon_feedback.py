@@ -240,6 +240,7 @@ def test_feedback_comes_back_from_json_as_it_was() -> None:
     data = json.loads(json.dumps(feedback.to_json()))
     assert data["findings"] == finding()
     assert data["refused"] == ["it has no remedies: give at least one"]
+    assert not {"lapses", "objections"} & data.keys()  # each is recorded once
     assert Feedback.from_json(data) == feedback
     older = {key: data[key] for key in ("task", "divergence", "findings", "remedies", "mechanism", "refused")}
     back = Feedback.from_json(older)
