@@ -256,6 +256,16 @@ def test_fit_tasks_compact_most_then_take_most_steps(monkeypatch: pytest.MonkeyP
     assert fit_tasks(cast(Any, None), 0, 0) == ()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_steps_decide_among_as_many_compactions_whatever_the_seed(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    by_steps = [row(f"t{n}", 1, steps=n) for n in (3, 9, 1, 7, 5)]
+    monkeypatch.setattr("recompact.adaptation.selection.trajectories", lambda store: by_steps)
+    assert fit_tasks(cast(Any, None), 5, seed) == ("t9", "t7", "t5", "t3", "t1")
+    by_compactions = [row(f"t{n}", 1, compactions=n) for n in (3, 9, 1, 7, 5)]
+    monkeypatch.setattr("recompact.adaptation.selection.trajectories", lambda store: by_compactions)
+    assert fit_tasks(cast(Any, None), 5, seed) == ("t9", "t7", "t5", "t3", "t1")
+
+
 def test_ties_of_fit_tasks_are_broken_by_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     made = [row(f"t{n}", 1) for n in range(8)]
     monkeypatch.setattr("recompact.adaptation.selection.trajectories", lambda store: made)
