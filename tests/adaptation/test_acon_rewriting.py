@@ -197,6 +197,14 @@ def test_summaries_that_are_too_long_by_themselves_lose_their_middle() -> None:
     assert whole.text.count("long") == 80  # twenty words for each of the tags are not held against it
 
 
+def test_twenty_tokens_for_each_part_are_left_to_the_tags() -> None:
+    made = trajectory(notes=("\n".join(["long"] * 80),), turns=3)
+    whole = in_segments(made, 70, words).text  # two segments without room of their own, and one summary
+    assert whole.count("long") == 80
+    assert in_segments(made, words(whole) - 3 * 20, words).text == whole
+    assert in_segments(made, words(whole) - 3 * 20 - 1, words).text.count("long") < 80
+
+
 def test_a_compaction_is_shown_with_what_it_read_and_what_came_next() -> None:
     first, second = compactions(TASK, trajectory(), 1_000, words)
     assert first == CompactionText(
