@@ -32,3 +32,14 @@ def test_values_are_frozen_so_that_what_was_compared_or_recorded_stays_as_it_was
         if value.__module__ == module and dataclasses.is_dataclass(value) and name not in STATE:
             frozen = value.__dataclass_params__.frozen  # type: ignore[attr-defined]
             assert frozen, f"{name} of {module} can be changed"
+
+
+@pytest.mark.parametrize("module", sorted(modules()))
+def test_what_a_class_defines_takes_an_instance_or_can_be_called_on_one_all_the_same(module: str) -> None:
+    for name, value in inspect.getmembers(importlib.import_module(module), inspect.isclass):
+        if value.__module__ == module:
+            fields = getattr(value, "__dataclass_fields__", {})  # whose defaults may be functions
+            for own, method in vars(value).items():
+                if inspect.isfunction(method) and own not in fields and not own.startswith("__"):
+                    first = next(iter(inspect.signature(method).parameters), "nothing")
+                    assert first == "self", f"{name}.{own} of {module} takes {first}"

@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from schemas import strict_fields
 
 from recompact.adaptation import observation
 from recompact.adaptation.candidates import without_usable
-from recompact.adaptation.diagnosis import FORM, PROMPT, SCHEMA, Diagnosis, cited, diagnose
+from recompact.adaptation.diagnosis import FORM, PROMPT, Diagnosis, cited, diagnose
 from recompact.adaptation.evidence import BoundaryEvidence
 from recompact.adaptation.optimizer import SAME, Optimizer
 from recompact.adaptation.pair import counted
-from recompact.adaptation.revision import SCHEMA as REVISION
 from recompact.candidate import Candidate
 from recompact.chat import Reply, Request, Usage, assistant
 from recompact.outcome import BoundaryId
@@ -71,6 +70,14 @@ def test_quotes_are_taken_from_the_cited_lines() -> None:
     assert cause.continuation_quote == LINES["C2.3"]
     assert (diagnosis.cuts, diagnosis.left_out) == (2, 70)
     assert Diagnosis.from_json(json.loads(json.dumps(diagnosis.to_json()))) == diagnosis
+
+
+def test_the_form_of_a_diagnosis_is_demanded() -> None:
+    _, model = answered(answer(finding()))
+    assert strict_fields(model.requests[0]) == [
+        ["abstain", "findings"],
+        ["explanation", "kind", "lines", "mechanism"],
+    ]
 
 
 WEAK = """Here is my analysis:
@@ -194,24 +201,6 @@ def test_no_answer_breaks_the_diagnosis(value: Any) -> None:
     assert diagnosis.id == EVIDENCE.id
 
 
-def _objects(schema: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(schema, Mapping):
-        if schema.get("type") == "object":
-            yield schema
-        for value in schema.values():
-            yield from _objects(value)
-
-
-@pytest.mark.parametrize("schema", [SCHEMA, REVISION])
-def test_schemas_are_strict_as_servers_demand_it(schema: Mapping[str, Any]) -> None:
-    """In strict mode every field is required and no other is allowed; else the whole request is refused."""
-    objects = list(_objects(schema))
-    assert len(objects) > 1
-    for each in objects:
-        assert each["additionalProperties"] is False
-        assert sorted(each["required"]) == sorted(each["properties"])
-
-
 def test_only_evidence_that_was_cut_counts_as_cut() -> None:
     diagnosis = Diagnosis(BoundaryId("collect/a", 1), "error", ())
     assert (counted([diagnosis]).cut, counted([diagnosis]).left_out) == (0, 0)
@@ -224,3 +213,110 @@ def test_the_first_three_reasons_are_given_where_no_candidate_is_usable() -> Non
     words = without_usable([Candidate(f"pair-{n}", None, (), (reason,)) for n, reason in enumerate(objections)])
     assert words.endswith("the first reasons: first; second; third")
     assert without_usable([Candidate("pair-1", None), Candidate("pair-2", default_template())]) == ""
+
+
+def test_a_lesson_leaves_out_labels_and_quotes_that_are_empty() -> None:
+    diagnosis, _ = answered(answer(finding(lines=["N2"])))
+    assert diagnosis.lesson() == {
+        "boundary": "t#1",
+        "channel": "burden",
+        "findings": [
+            {
+                "mechanism": "omitted state",
+                "kind": "access tokens",
+                "summary_quote": LINES["N2"],
+                "explanation": "It logged in again.",
+            }
+        ],
+    }
+    (told,) = answered(answer(finding(lines=["N2"], explanation="")))[0].lesson()["findings"]
+    assert told["explanation"] == ""
+
+
+def test_quotes_of_segment_and_previous_summary_stand_together() -> None:
+    diagnosis, _ = answered(answer(finding(lines=["P1", "N1", "S1", "N2"])))
+    (cause,) = diagnosis.causes
+    assert cause.segment_quote == f"{LINES['P1']}\n{LINES['S1']}"
+    assert cause.summary_quote == f"{LINES['N1']}\n{LINES['N2']}"
+    assert cause.continuation_quote == ""
+    assert cause.lines == ("P1", "N1", "S1", "N2")
+
+
+@pytest.mark.parametrize(("length", "cut"), [(439, False), (440, True)])
+def test_a_long_line_is_quoted_in_part(length: int, cut: bool) -> None:
+    evidence = replace(EVIDENCE, lines={"S1": "x" * length})
+    model = Scripted(answer(finding(lines=["S1"])))
+    (cause,) = asyncio.run(diagnose(Optimizer(model), evidence)).causes
+    assert ("characters cut here]" in cause.segment_quote) == cut
+
+
+@pytest.mark.parametrize(
+    ("said", "mechanism"),
+    [(" Omitted\n state ", "omitted state"), ("omitted states", "omitted state"), ("REOPENED WORK", "reopened work")],
+)
+def test_a_mechanism_is_recognised_in_other_spellings(said: str, mechanism: str) -> None:
+    (cause,) = answered(answer(finding(mechanism=said)))[0].causes
+    assert cause.mechanism == mechanism
+
+
+def test_what_is_wrong_with_findings_is_said_by_their_number() -> None:
+    long = "Z" * 99
+    diagnosis, _ = answered(
+        answer(finding(lines=["S1", long]), finding(kind=" "), {"kind": "x"}, finding(mechanism="luck"))
+    )
+    assert diagnosis.losses[0] == f"finding 1 cites {long[:60]!r}, which is no line"
+    assert diagnosis.losses[1] == "finding 2 was dropped: its kind is empty"
+    assert diagnosis.losses[2] == "finding 3 was dropped: it lacks 'mechanism'"
+    assert diagnosis.losses[3].startswith("finding 4 was dropped: 'luck' is no mechanism; choose one of omitted state,")
+
+
+def test_findings_that_all_fell_are_no_abstention() -> None:
+    diagnosis, _ = answered(answer(finding(kind=""), abstain="It is chance."))
+    assert diagnosis.failed
+    assert diagnosis.objections[0] == "finding 1 was dropped: its kind is empty"
+    blank, _ = answered(answer(abstain="  "))
+    assert blank.failed
+    assert blank.objections[0].startswith("it has no findings: name the most likely cause")
+    missing, _ = answered({"findings": []})
+    assert missing.failed
+
+
+def test_a_finding_without_lines_or_explanation_stands_beside_one_that_cites() -> None:
+    bare = {"mechanism": "omitted state", "kind": "ids"}
+    diagnosis, model = answered(answer(bare, finding()))
+    assert len(model.requests) == 1
+    assert [(cause.kind, cause.explanation) for cause in diagnosis.causes] == [
+        ("ids", ""),
+        ("access tokens", "It logged in again."),
+    ]
+    assert diagnosis.losses == ()
+
+
+def test_a_range_is_read_up_to_a_limit() -> None:
+    lines = {f"S{n}": "x" for n in range(1, 100)} | {f"C2.{n}": "x" for n in range(1, 9)}
+    assert cited(["S3-S5"], lines)[0] == ("S3", "S4", "S5")
+    assert cited(["S3 to 5"], lines)[0] == ("S3", "S4", "S5")
+    assert cited(["C2.3-C2.5"], lines)[0][:3] == ("C2.3", "C2.4", "C2.5")
+    assert cited(["S1-S99"], lines)[0] == (*(f"S{n}" for n in range(1, 42)), "S99")
+    assert cited(["S5-S3"], lines)[0] == ("S5", "S3")
+
+
+def test_words_of_a_line_are_a_citation_of_the_first_that_has_them() -> None:
+    lines = {"S1": "one two  three", "S2": "one two three"}
+    assert cited(["“one  two”"], lines) == (("S1",), ())
+    assert cited(["S9| two three"], lines) == (("S1",), ())
+    assert cited(["two"], lines) == ((), ("two",))
+    assert cited(["four five", " ", "S2", "S2"], lines) == (("S2",), ("four five",))
+
+
+def test_older_records_know_nothing_of_abstentions_and_cuts() -> None:
+    diagnosis, _ = answered(answer(finding()))
+    data = diagnosis.to_json()
+    older = {key: data[key] for key in ("unit", "index", "channel", "refused")}
+    causes = [
+        {k: v for k, v in cause.items() if k not in ("lines", "continuation_quote")} for cause in data["findings"]
+    ]
+    back = Diagnosis.from_json({**older, "findings": causes})
+    assert (back.abstained, back.losses, back.cuts, back.left_out) == ("", (), 0, 0)
+    assert back.causes[0].lines == ()
+    assert data["boundary"] == "t#1"

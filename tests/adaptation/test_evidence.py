@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from recompact.adaptation.evidence import LEVELS, BoundaryEvidence, described
+from recompact.adaptation.evidence import (
+    LEVELS,
+    BoundaryEvidence,
+    assembled,
+    described,
+    gather,
+    labelled,
+    shared_prefix,
+)
+from recompact.adaptation.excerpts import Excerpt
 from recompact.attribution.cases import Continuation, Evidence
 from recompact.attribution.divergence import actions_of, dropped, needed_facts, repeated
 from recompact.attribution.effects import effect_of
@@ -148,3 +160,177 @@ def test_without_post_draws_the_trajectory_itself_is_shown() -> None:
     text = described(alone, TASK, "history", 60_000, COUNT, (LOGIN, PAY)).text
     assert '<continuation number="2" arm="POST" draw="trajectory">' in text
     assert "later compactions are part of it" in text
+
+
+def continuations(text: str) -> list[list[str]]:
+    """The lines of each continuation, without their labels."""
+    found = re.findall(r"<continuation[^>]*>\n(.*?)\n</continuation>", text, re.DOTALL)
+    return [[line.partition("| ")[2] for line in each.split("\n")] for each in found]
+
+
+def test_a_continuation_says_how_it_ended_in_its_first_lines() -> None:
+    pre, post = continuations(shown(evidence([PAY], [LOGIN, PAY], draws=1)).text)
+    assert pre[:2] == [
+        "ended: finished after 1 step; the task was done (score 1)",
+        'details of the score: {"problems":[]}',
+    ]
+    assert post[:3] == [
+        "ended: finished after 2 steps; the task was not done (score 0)",
+        'details of the score: {"problems":["no payment"]}',
+        "did again what had been done before the compaction: 1 action, marked (again)",
+    ]
+    assert "from here on the two arms differ:" in pre
+    assert post[3] == "from here on the two arms differ:"
+
+
+def test_an_error_and_long_details_are_told_in_part() -> None:
+    made = evidence([PAY], [PAY], draws=1)
+    row = replace(made.continuations[0].row, error="e" * 5_000)
+    score = replace(made.continuations[0].trajectory.score, details={"why": "w" * 5_000})
+    changed = replace(made.continuations[0], row=row, trajectory=replace(made.continuations[0].trajectory, score=score))
+    text = shown(replace(made, continuations=(changed,)))
+    (lines,) = continuations(text.text)
+    assert lines[1].startswith('details of the score: {"why":"www')
+    assert lines[2].startswith("error: eee")
+    assert text.cuts == 2
+    plain = replace(changed, row=replace(row, error=""), trajectory=replace(changed.trajectory, score=Score.of(True)))
+    (lines,) = continuations(shown(replace(made, continuations=(plain,))).text)
+    assert lines[1] == "[assistant]"
+
+
+def test_the_shorter_of_two_arms_that_agree_says_that_the_other_goes_on() -> None:
+    pre, post = continuations(shown(evidence([PAY], [PAY, LIST], draws=1)).text)
+    assert pre[-1] == "here it ends, and the other arm goes on"
+    assert "from here on the two arms differ:" not in pre
+    at = post.index("from here on the two arms differ:")
+    assert post[at + 2] == '-> list({"page": 1})'
+    assert "here it ends, and the other arm goes on" not in post
+
+
+def test_arms_that_do_the_same_do_not_differ() -> None:
+    for lines in continuations(shown(evidence([PAY], [PAY])).text):
+        assert not any("arm" in line for line in lines)
+
+
+def test_a_continuation_is_compared_with_the_same_draw_or_else_the_first_of_the_other_arm() -> None:
+    made = evidence([PAY], [LOGIN, PAY], draws=1)
+    same = evidence([PAY], [PAY], draws=1)
+    pre, post = made.continuations
+    second = replace(same.continuations[1], row=replace(same.continuations[1].row, draw=1))
+    (alone,) = continuations(shown(replace(made, continuations=(pre,))).text)
+    assert not any("arm" in line for line in alone)
+    first, _, _ = continuations(shown(replace(made, continuations=(pre, second, post))).text)
+    assert "from here on the two arms differ:" in first  # with its own draw, not with the one that comes first
+    first, _ = continuations(shown(replace(made, continuations=(pre, second))).text)
+    assert "from here on the two arms differ:" not in first
+
+
+def test_calls_that_were_made_before_are_marked_each_once() -> None:
+    calls = tuple(ToolCall(f"c{n}", "login", '{"user": "ann"}') for n in range(2))
+    twice = Turn.measured(Message("assistant", "", calls), (Message("tool", "in", call_id="c0"),), COUNT)
+    made = evidence([PAY], [PAY, twice], draws=1)
+    _, post = continuations(shown(made).text)
+    assert post.count('(again) -> login({"user": "ann"})') == 2
+    assert "did again what had been done before the compaction: 2 actions, marked (again)" in post
+    half = replace(made.continuations[1], repeated=(2,))
+    _, post = continuations(shown(replace(made, continuations=(made.continuations[0], half))).text)
+    assert [line for line in post if "login" in line][:2] == [
+        '(again) -> login({"user": "ann"})',
+        '-> login({"user": "ann"})',
+    ]
+
+
+def test_parts_that_there_are_none_of_are_left_out() -> None:
+    made = evidence([LIST], [LIST], draws=1)
+    boundary = replace(made.boundary, pre=Context(PREFIX, None, ()), post=Context(PREFIX))
+    bare = replace(made, boundary=boundary, needed=(), finding=replace(made.finding, effect=None))
+    text = described(bare, "", "history", 60_000, COUNT)
+    for tag in ("prefix", "task", "previous-summary", "last-turn", "missing-facts"):
+        assert f"<{tag}>" not in text.text
+    assert block(text.text, "effect") == "not known"
+    assert "<summary>\n\n</summary>" in text.text
+    assert text.channel == "none"
+    assert shown(made).channel == made.finding.effect.channel  # type: ignore[union-attr]
+
+
+def test_the_effect_is_told_with_its_intervals() -> None:
+    made = evidence([PAY], [LOGIN, PAY], draws=2)
+    effect = made.finding.effect
+    assert effect is not None
+    h, b = effect.hazard_estimate, effect.burden_estimate
+    assert block(shown(made).text, "effect").split("\n") == [
+        f"channel: {effect.channel}",
+        f"success lost (H): 1.00, 95% interval {h.low:.2f} to {h.high:.2f}",
+        f"steps added (B): 7.0, 95% interval {b.low:.1f} to {b.high:.1f}",
+        "continuations: 2 from the context before, 2 from the context after",
+    ]
+
+
+def test_a_budget_that_is_just_enough_cuts_nothing() -> None:
+    made = evidence([PAY], [LOGIN, PAY])
+    whole = shown(made)
+    assert shown(made, budget=whole.tokens) == whole
+    less = shown(made, budget=whole.tokens - 1)
+    assert less.tokens < whole.tokens
+    assert less.cuts > 0
+
+
+def test_levels_show_less_and_less_of_observations() -> None:
+    assert LEVELS == ((None, 1600), (1600, 400), (400, 100))
+    made = evidence([LIST, LONG], [LIST, LONG], draws=1, segment=(LOGIN, LONG))
+    sizes = [
+        sum(len(line) for line in described(made, TASK, "history", budget, COUNT).lines.values())
+        for budget in (60_000, COUNT(shown(made).text) - 1)
+    ]
+    assert sizes[0] > sizes[1]
+
+
+def test_blocks_that_are_small_stay_whole_and_labels_stay_what_they_were() -> None:
+    long = labelled("segment", "S", Excerpt("\n".join(f"line {n}" for n in range(1, 201)), 1, 7))
+    small = labelled("summary", "N", Excerpt("short\nnotes"), arm="PRE")
+    made = assembled(BoundaryId("collect/t", 1), "burden", [long, small], 120, lambda text: len(text.split()))
+    assert made.tokens <= 120
+    assert '<summary arm="PRE">\nN1| short\nN2| notes\n</summary>' in made.text
+    assert made.lines["S1"] == "line 1"
+    assert made.lines["S200"] == "line 200"
+    assert 30 < len(made.lines) < 42
+    assert made.cuts == 2  # the one that it had, and the middle
+    assert made.left_out > 7
+    whole = assembled(BoundaryId("collect/t", 1), "burden", [long, small], 9_999, lambda text: len(text.split()))
+    assert (whole.cuts, whole.left_out, len(whole.lines)) == (1, 7, 202)
+
+
+def test_what_stands_in_every_prefix_belongs_to_the_suite(monkeypatch: pytest.MonkeyPatch) -> None:
+    prefixes = {
+        "collect/a": (system("The rules."), user("Do a."), user("Be exact.")),
+        "collect/b": (system("The rules."), user("Do b."), user("Be exact.")),
+    }
+
+    def shared(*units: tuple[str, int]) -> tuple[str, ...]:
+        rows = [SimpleNamespace(unit=unit, index=index) for unit, index in units]
+        monkeypatch.setattr("recompact.adaptation.evidence.boundary_rows", lambda store: rows)
+        return shared_prefix(cast(Any, None))
+
+    def read(store: Any, unit: str, index: int) -> Any:
+        assert index == 1  # the first of each
+        return SimpleNamespace(pre=Context(prefixes[unit]))
+
+    monkeypatch.setattr("recompact.adaptation.evidence.read_boundary", read)
+    assert shared(("collect/a", 1), ("collect/a", 2), ("collect/b", 1)) == ("Be exact.", "The rules.")
+    assert shared(("collect/a", 1), ("collect/a", 2)) == ()
+    assert shared() == ()
+
+
+@pytest.mark.parametrize("arms", [("PRE", "POST"), ("PRE",)])
+def test_the_trajectory_is_read_only_where_there_is_no_post_draw(
+    monkeypatch: pytest.MonkeyPatch, arms: tuple[str, ...]
+) -> None:
+    made = evidence([PAY], [PAY], draws=1)
+    made = replace(made, continuations=tuple(c for c in made.continuations if c.row.arm in arms))
+    collected = trajectory([LOGIN, LIST, turn("after", "{}", "on and on")], True)
+    monkeypatch.setattr("recompact.adaptation.evidence.read_trajectory", lambda store, unit: collected)
+    for tasks, shown_task in (({"collect/t": TASK}, True), ({}, False)):
+        (found,) = gather(cast(Any, None), tasks, "history", 60_000, COUNT, lambda store: [made])
+        assert ("<task>" in found.text) == shown_task
+        assert ("on and on" in found.text) == (arms == ("PRE",))
+        assert found.text.count("-> login(") == 1  # the turns before the boundary are in its segment alone

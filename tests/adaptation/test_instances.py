@@ -104,3 +104,66 @@ def test_an_underscore_is_part_of_a_word() -> None:
     assert names("set _x7 to 1", "_x7")
     assert not names("set max_x7 to 1", "_x7")
     assert not names("set _x7y to 1", "_x7")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("It was Ann Miller.", {"Ann Miller"}),
+        ("It was Ann Mary Miller.", {"Ann Mary", "Mary Miller"}),
+        ("It was Ann", set()),  # a single word is no name
+        ("see Dear Miller", set()),  # a word that begins sentences
+        ("see Miller Dear", {"Miller Dear"}),
+        ("see Error Miller", {"Error Miller"}),  # one ordinary word beside a name
+        ("see Miller Error", {"Miller Error"}),
+        ("see Error Message", set()),  # two ordinary words
+        ("see Policy Miller", {"Policy Miller"}),
+        ("see Policy Error", set()),  # a word of what belongs to everybody
+        ("see Access Token", set()),
+    ],
+)
+def test_names_are_pairs_of_capitalised_words_that_are_not_both_ordinary(text: str, found: set[str]) -> None:
+    assert instances_in((text,), ("the policy",)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("call box.t1042(3) then t1042", set()),
+        ("call t1042.run(3) then t1042", set()),
+        ('{"t1042": 1} and t1042', {"t1042"}),  # digits inside are no key of a record
+        ('{"part_2": 1} and part_2', set()),
+        ("key_name= and t1042", {"t1042"}),
+        ("sha256 and t1042 and UTF-8", {"t1042"}),
+    ],
+)
+def test_functions_and_keys_are_words_of_the_suite(text: str, found: set[str]) -> None:
+    assert instances_in((text,)) == found
+
+
+def test_a_phrase_is_ordinary_if_any_text_writes_it_small_or_as_a_key() -> None:
+    phrase = "see Blue Harbour"
+    assert instances_in((phrase,)) == {"Blue Harbour"}
+    assert instances_in((phrase, "the blue harbour is far")) == frozenset()
+    assert instances_in((phrase,), ("the blue harbour is far",)) == frozenset()
+    assert instances_in((phrase, '{"blue_harbour": 1}')) == frozenset()
+    assert instances_in((phrase, "blue_harbour=1")) == frozenset()
+    assert instances_in((phrase, '{"blue": "harbour"}')) == {"Blue Harbour"}
+    assert instances_in((phrase, "blue, harbour")) == {"Blue Harbour"}
+
+
+@pytest.mark.parametrize(
+    ("text", "literal", "named"),
+    [
+        ("pay t12 now", "t12", True),
+        ("pay xt12 now", "t12", False),
+        ("pay t123 now", "t12", False),
+        ("pay T12", "t12", True),
+        ("costs x$5 now", "$5", True),  # what begins with a sign may stand right after a word
+        ("costs $55 now", "$5", False),
+        ("a.b", "a.b", True),
+        ("axb", "a.b", False),
+    ],
+)
+def test_a_literal_is_named_as_a_whole(text: str, literal: str, named: bool) -> None:
+    assert names(text, literal) is named

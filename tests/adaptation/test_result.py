@@ -61,6 +61,20 @@ def test_text_before_the_first_heading_has_a_name_too() -> None:
     assert section_changes(before, after, "first")[:4] == ["### before the first heading", "", "```diff", "+ Be exact."]
 
 
+def test_sections_of_the_same_title_are_told_apart_by_their_order() -> None:
+    before = replace(ORIGINAL, first="## A\none\n## B\ntwo\n## A\nthree\n## C\nfour\n## B\nfive\n")
+    after = replace(before, first=before.first.replace("three", "3").replace("five", "5"))
+    assert section_changes(before, after, "first") == [
+        *("### A", "", "```diff", "- three", "+ 3", "```", ""),
+        *("### B", "", "```diff", "- five", "+ 5", "```", ""),
+    ]
+    fewer = replace(before, first="## B\ntwo\n## A\none\n## C\nfour\n")
+    assert [line for line in section_changes(before, fewer, "first") if line.startswith(("- ", "+ "))] == [
+        "- three",
+        "- five",
+    ]
+
+
 def test_the_reasons_of_acons_clauses_are_what_was_observed() -> None:
     results: dict[str, dict[str, Any]] = {
         "feedback/a": {"task": "a", "divergence": "It asked again.", "mechanism": "The id was lost."},

@@ -207,7 +207,8 @@ class Feedback:
 
     def to_json(self) -> dict[str, Any]:
         data = asdict(self)
-        return {**data, "findings": data.pop("lapses"), "refused": data.pop("objections")}
+        named = {"findings": data.pop("lapses"), "refused": data.pop("objections")}
+        return {**data, **named}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Feedback:

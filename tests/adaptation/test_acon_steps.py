@@ -1,0 +1,298 @@
+"""The steps of ACON's methods: what each runs, asks and concludes, with the runs and the optimizer made up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from recompact.adaptation import acon
+from recompact.adaptation.acon import GOOD, SAMPLES, acon_ut, acon_ut_locked, acon_utco
+from recompact.adaptation.acon_feedback import Contrast, Feedback, RunPair
+from recompact.adaptation.acon_rewriting import Assignment
+from recompact.adaptation.acon_shortening import AIM, Analysis, CompactionText, Needed, Spare
+from recompact.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal
+from recompact.config import AdaptConfig
+from recompact.environments.protocol import Task
+from recompact.store.runs import TrajectoryRow
+from recompact.study import Study
+from recompact.template import Template, default_template
+
+TEMPLATE = default_template()
+BETTER = replace(TEMPLATE, first=TEMPLATE.first + "Keep ids.\n")
+
+
+def row(task: str, unit: str, value: float, compactions: int) -> TrajectoryRow:
+    return TrajectoryRow(unit, task, 0, {}, value >= 1, value, "finished", 5, compactions, 0, 0, {}, 0)
+
+
+@dataclass
+class World:
+    """What is recorded and what the optimizer says; and what was done."""
+
+    tasks: Sequence[str] = ("a", "b", "c")
+    contrasted: Contrast = field(default_factory=lambda: Contrast(("a", "b"), True, 2, 3))
+    feedback: Mapping[str, Feedback] = field(default_factory=dict)
+    analyses: Mapping[str, Analysis] = field(default_factory=dict)
+    usable: bool = True
+    winner: str = "acon-ut-1"
+    scores: Mapping[str, tuple[float, int]] = field(default_factory=lambda: {"a": (1.0, 2), "b": (0.0, 1)})
+    units: list[tuple[str, str, str, bool]] = field(default_factory=list)  # compressor, unit, phase, snapshots
+    completed: list[tuple[str, str, int]] = field(default_factory=list)
+    asked: dict[str, list[str]] = field(default_factory=dict)
+    useful: dict[str, Any] = field(default_factory=dict)
+    assignments: dict[str, Assignment] = field(default_factory=dict)
+    chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    ratio: Any = None
+
+
+@dataclass(frozen=True)
+class Made:
+    """A study, as far as these steps look at it."""
+
+    kind: str
+    template: Template
+    tasks: Any
+    complete: Any
+    config: Any
+    store: Any = None
+    count: Any = None
+
+    def compressing(self, kind: str) -> Made:
+        return replace(self, kind=kind)
+
+
+def proposed(monkeypatch: pytest.MonkeyPatch, world: World, method: Any) -> Proposal:
+    async def tasks() -> tuple[Task, ...]:
+        return tuple(Task(name, f"Do {name}.") for name in world.tasks)
+
+    async def complete(stage: str, kind: str, units: Sequence[Any]) -> None:
+        world.completed.append((stage, kind, len(units)))
+
+    def unit(study: Any, name: str, task: Task, *, phase: str, snapshots: bool = True, run: int = 0) -> str:
+        world.units.append((study.kind, name, phase, snapshots))
+        return name
+
+    def contrast(store: Any, ratio: Any) -> Contrast:
+        world.ratio = ratio
+        return world.contrasted
+
+    def trajectories(store: Any, task: str, phase: str) -> list[TrajectoryRow]:
+        value, number = world.scores.get(task, (0.0, 0))
+        under = task if phase == "collect" else f"{BETTER.hash[:16]}/{task}"
+        return [row(task, "another", 1.0, 9), row(task, f"{phase}/{under}", value, number)]
+
+    def compactions(task: Task, trajectory: Any, budget: int, count: Any) -> tuple[CompactionText, ...]:
+        assert budget == 77
+        return tuple(CompactionText(f"{task.id}#{n}", "s", f"from {trajectory}") for n in (1, 2))
+
+    async def answers(study: Any, stage: str, kind: str, questions: Mapping[str, Any], *, useful: Any) -> Any:
+        world.asked[kind] = [question.unit for question in questions.values()]
+        world.useful[kind] = useful
+        given: Mapping[str, Any] = world.feedback if kind == "feedback" else world.analyses
+        return {name: given[name].to_json() for name in questions}
+
+    async def rewrite(optimizer: Any, name: str, assignment: Assignment, chosen: Sequence[str]) -> Candidate:
+        world.assignments[name] = assignment
+        world.chosen[name] = tuple(chosen)
+        return Candidate(name, BETTER if world.usable else None, (), () if world.usable else ("no JSON",))
+
+    async def draw_candidates(study: Any, method: str, draw: Any, under: str) -> tuple[Candidate, ...]:
+        world.asked[method] = [under]
+        return (await draw(None, f"{method}-1"),)
+
+    async def choose(study: Any, candidates: Sequence[Candidate]) -> Any:
+        return tuple(candidates), SimpleNamespace(winner=world.winner)
+
+    monkeypatch.setattr(acon, "trajectory_unit", unit)
+    monkeypatch.setattr(acon, "contrast", contrast)
+    monkeypatch.setattr(acon, "trajectories", trajectories)
+    monkeypatch.setattr(acon, "read_trajectory", lambda store, unit: unit)
+    monkeypatch.setattr(
+        acon, "run_pair", lambda task, alone, with_it, budget, count: RunPair(task.id, f"{alone} {with_it} tok-9042", 3)
+    )
+    monkeypatch.setattr("recompact.adaptation.acon_shortening.compactions", compactions)
+    monkeypatch.setattr(acon, "answers", answers)
+    monkeypatch.setattr(acon, "rewrite", rewrite)
+    monkeypatch.setattr(acon, "draw_candidates", draw_candidates)
+    monkeypatch.setattr(acon, "choose", choose)
+    config = SimpleNamespace(adapt=AdaptConfig(evidence_tokens=77), run=SimpleNamespace(seed=3))
+    study = Made("prompted", TEMPLATE, tasks, complete, config)
+    return Proposal.of(asyncio.run(method.propose(cast(Study, study))))
+
+
+def feedback(task: str, remedies: tuple[str, ...] = ("Keep ids.",), **more: Any) -> Feedback:
+    return Feedback(task, "It parted.", (), remedies, "It failed.", **more)
+
+
+BOTH = {"a": feedback("a", cuts=1, left_out=10), "b": feedback("b", (), cuts=0, left_out=0)}
+ANALYSES = {
+    "a#1": Analysis("a#1", 100, (Spare("pages", "less"),)),
+    "a#2": Analysis("a#2", 300, (), (Needed("ids", "", "used"),)),
+}
+
+
+def test_ut_runs_every_task_without_compaction_and_keeps_no_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(feedback=BOTH)
+    proposal = proposed(monkeypatch, world, acon_ut())
+    assert world.units == [("none", f"baseline/{task}", "baseline", False) for task in "abc"]
+    assert world.completed == [("baseline", "trajectory", 3)]
+    assert world.asked["feedback"] == ["feedback/a", "feedback/b"]
+    assert world.ratio is None
+    assert proposal == Proposal(
+        (Candidate("acon-ut-1", BETTER),),
+        EvidenceCounts("task", 2, 1, failed=1, cut=1, left_out=10),
+    )
+    assignment = world.assignments["acon-ut-1"]
+    assert assignment.entries == {"a": BOTH["a"].reduced()}
+    assert not assignment.locked
+    assert assignment.instances == {"tok-9042"}
+    assert world.chosen["acon-ut-1"] == ("a",)
+
+
+def test_an_answer_is_of_use_if_it_has_what_candidates_are_made_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(feedback=BOTH, analyses=ANALYSES)
+    proposed(monkeypatch, world, acon_utco())
+    useful = world.useful["feedback"]
+    assert (useful({"remedies": ["x"]}), useful({"remedies": []})) == (True, False)
+    useful = world.useful["analysis"]
+    assert [useful({"remove": r, "keep": k}) for r in ([], ["x"]) for k in ([], ["x"])] == [False, True, True, True]
+
+
+def test_the_locked_variant_differs_in_the_lock_and_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(feedback=BOTH)
+    proposal = proposed(monkeypatch, world, acon_ut_locked(step_ratio=2.0))
+    assert [candidate.name for candidate in proposal.candidates] == ["acon-ut-locked-1"]
+    assert world.assignments["acon-ut-locked-1"].locked
+    assert world.ratio == 2.0
+
+
+def test_a_candidate_sees_as_many_entries_as_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = tuple(f"t{n:02d}" for n in range(40))
+    entries = {task: feedback(task) for task in tasks}
+    for method, number in ((acon_ut(), 30), (acon_ut(samples=5), 5), (acon_ut(samples=99), 40)):
+        world = World(tasks=tasks, contrasted=Contrast(tasks, True, 40, 40), feedback=entries)
+        proposed(monkeypatch, world, method)
+        assert len(world.chosen["acon-ut-1"]) == number
+    assert SAMPLES == 30
+
+
+def test_a_task_that_is_no_longer_chosen_gives_no_feedback(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(contrasted=Contrast(("gone", "a"), True, 2, 3), feedback=BOTH)
+    proposed(monkeypatch, world, acon_ut())
+    assert world.asked["feedback"] == ["feedback/a"]
+
+
+def test_without_failures_the_statement_is_in_the_place_of_a_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = Contrast((), False, 0, 3)
+    proposal = proposed(monkeypatch, World(contrasted=nothing), acon_ut())
+    told = Candidate("acon-ut", None, (), (nothing.statement,))
+    assert proposal == Proposal((told,), statement=nothing.statement)
+    assert not proposal.unusable
+
+
+def test_feedback_of_no_use_is_said_and_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(feedback={"a": feedback("a", ()), "b": feedback("b", (), cuts=2, left_out=5)})
+    proposal = proposed(monkeypatch, world, acon_ut())
+    assert proposal.unusable
+    assert proposal.evidence == EvidenceCounts("task", 2, 0, failed=2, cut=1, left_out=5)
+    assert proposal.statement == (f"{world.contrasted.statement} The optimizer gave no usable feedback on any of them.")
+    assert proposal.candidates[0].objections == (proposal.statement,)
+
+
+def test_candidates_of_no_use_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    proposal = proposed(monkeypatch, World(feedback=BOTH, usable=False), acon_ut())
+    assert proposal.unusable
+    assert proposal.statement.endswith("the first reasons: no JSON")
+
+
+# --- and on to shorter summaries
+
+
+def test_utco_goes_on_from_the_winner(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(feedback=BOTH, analyses=ANALYSES)
+    proposal = proposed(monkeypatch, world, acon_utco())
+    under = BETTER.hash[:16]
+    assert world.units[3:] == [("prompted", f"compress/{under}/{task}", "compress", False) for task in "abc"]
+    assert world.completed == [("baseline", "trajectory", 3), ("compress", "trajectory", 3)]
+    assert world.asked["analysis"] == [f"analyse/{under}/a#1", f"analyse/{under}/a#2"]
+    assert world.asked["acon-utco"] == [f"{under}/"]
+    assert [candidate.name for candidate in proposal.candidates] == ["acon-ut-1", "acon-utco-1"]
+    assert (proposal.statement, proposal.unusable) == ("", False)
+    assert proposal.evidence == EvidenceCounts("task", 2, 1, failed=1, cut=1, left_out=10)
+    assignment = world.assignments["acon-utco-1"]
+    assert assignment.template == BETTER
+    assert assignment.entries == {name: analysis.reduced() for name, analysis in ANALYSES.items()}
+    assert "summaries have 200 characters on average" in assignment.introduction
+    assert assignment.aim == AIM
+
+
+def test_utco_starts_from_the_original_where_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(feedback=BOTH, analyses=ANALYSES, winner=ORIGINAL)
+    proposal = proposed(monkeypatch, world, acon_utco())
+    assert world.completed == [("baseline", "trajectory", 3)]
+    assert [candidate.name for candidate in proposal.candidates] == ["acon-utco-1"]
+    assert world.assignments["acon-utco-1"].template == TEMPLATE
+
+
+def test_utco_keeps_what_ut_has_to_say_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(contrasted=Contrast((), False, 0, 3), analyses=ANALYSES)
+    proposal = proposed(monkeypatch, world, acon_utco())
+    assert [candidate.name for candidate in proposal.candidates] == ["acon-ut", "acon-utco-1"]
+    assert (proposal.statement, proposal.unusable) == ("", False)
+
+
+def test_where_neither_half_comes_to_anything_both_reasons_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = Contrast((), False, 0, 3)
+    proposal = proposed(monkeypatch, World(contrasted=nothing, scores={}), acon_utco())
+    assert [candidate.template for candidate in proposal.candidates] == [None, None]
+    assert proposal.statement == (
+        f"{nothing.statement} No training task was done with compaction under the template to start from, so nothing"
+        " can be shortened."
+    )
+    assert not proposal.unusable
+
+
+def test_analyses_of_no_use_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = {name: Analysis(name, 9) for name in ANALYSES}
+    world = World(contrasted=Contrast((), False, 0, 3), analyses=empty)
+    proposal = proposed(monkeypatch, world, acon_utco())
+    assert proposal.unusable
+    assert proposal.candidates[1].objections == ("The optimizer gave no usable analysis of any compaction.",)
+    usable = World(feedback=BOTH, analyses=empty)
+    assert not proposed(monkeypatch, usable, acon_utco()).unusable  # the winner of UT is a candidate
+
+
+@pytest.mark.parametrize(
+    ("value", "compactions", "serves"),
+    [
+        (1.0, 1, True),
+        (1.0, 0, False),
+        (GOOD, 1, True),
+        (0.59, 1, False),
+        (0.99, 2, True),
+        (0.0, 3, False),
+    ],
+)
+def test_successes_with_compactions_serve_and_graded_ones_from_a_score_on(
+    monkeypatch: pytest.MonkeyPatch, value: float, compactions: int, serves: bool
+) -> None:
+    world = World(
+        contrasted=Contrast((), False, 0, 3), analyses=ANALYSES, tasks=("a",), scores={"a": (value, compactions)}
+    )
+    proposed(monkeypatch, world, acon_utco())
+    assert ("analysis" in world.asked) == serves
+    assert GOOD == 0.6
+
+
+def test_what_the_methods_say_of_themselves() -> None:
+    for method, name in ((acon_ut(), "acon-ut"), (acon_ut_locked(), "acon-ut-locked"), (acon_utco(), "acon-utco")):
+        assert (method.name, method.cites) == (name, "task")
+        assert method.reselects == (name == "acon-utco")
+        assert not method.needs_effects
+        assert method.asks_optimizer
+        assert set(method.phases) == {"baseline/", "feedback/", "analyse/", "compress/", "revise/acon-"}

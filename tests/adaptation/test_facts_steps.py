@@ -1,0 +1,115 @@
+"""The method `facts` step by step: what it records, counts and says, with the boundaries made up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from recompact.adaptation import facts
+from recompact.adaptation.facts import FACTS, OUTCOME, propose
+from recompact.adaptation.missing_facts import MissingFacts
+from recompact.candidate import EvidenceCounts, Proposal
+from recompact.config import AdaptConfig
+from recompact.outcome import BoundaryId
+from recompact.study import Study
+from recompact.template import Template, default_template
+
+
+def lack(task: str, **missing: int) -> MissingFacts:
+    return MissingFacts(BoundaryId(f"collect/{task}", 1), cast(Any, missing))
+
+
+def proposed(
+    monkeypatch: pytest.MonkeyPatch, lacks: Sequence[MissingFacts], consumed: str = "", template: Template | None = None
+) -> tuple[Proposal, list[Any]]:
+    """What the method proposes where boundaries lack this, and what it did to the run."""
+    done: list[Any] = []
+    waiting = {str(each.id): each for each in lacks}
+
+    @contextmanager
+    def transaction() -> Iterator[None]:
+        yield
+
+    def looked_at(evidence: Any, before: Sequence[str], rest: Sequence[str]) -> MissingFacts:
+        assert (list(before), list(rest)) == (["one", "two"], ["three"])
+        return waiting[evidence.name]
+
+    evidence = tuple(
+        SimpleNamespace(
+            name=name, finding=SimpleNamespace(id=each.id), boundary=SimpleNamespace(step=2), needed=("tok-9042",)
+        )
+        for name, each in waiting.items()
+    )
+    monkeypatch.setattr(facts, "retained", lambda store: evidence)
+    monkeypatch.setattr(facts, "missing_facts", looked_at)
+    monkeypatch.setattr(facts, "read_trajectory", lambda store, unit: SimpleNamespace(turns=["one", "two", "three"]))
+    monkeypatch.setattr(facts, "consumed_texts", lambda boundary: (consumed,))
+    store = SimpleNamespace(
+        forget_units=lambda names: done.append(names),
+        transaction=transaction,
+        finish=lambda unit, kind, text, seconds: done.append((unit, kind, json.loads(text)["missing"])),
+    )
+    study = SimpleNamespace(
+        store=store,
+        template=template or default_template(),
+        config=SimpleNamespace(adapt=AdaptConfig(candidates=2)),
+    )
+
+    async def work() -> Proposal:
+        return await propose(cast(Study, study))
+
+    return asyncio.run(work()), done
+
+
+def test_what_boundaries_lack_is_recorded_counted_and_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    proposal, done = proposed(monkeypatch, [lack("a", path=2), lack("b"), lack("c", path=1, date=1)])
+    assert done == [
+        ("facts/",),
+        ("facts/a#1", "facts", {"path": 2}),
+        ("facts/b#1", "facts", {}),
+        ("facts/c#1", "facts", {"path": 1, "date": 1}),
+    ]
+    assert proposal.evidence is not None
+    assert (proposal.evidence.pieces, proposal.evidence.diagnosed, proposal.evidence.outcome) == (3, 2, OUTCOME)
+    assert [kind.kind for kind in proposal.evidence.missing] == ["path", "date"]
+    assert [len(candidate.clauses) for candidate in proposal.candidates] == [1, 2]
+    assert (proposal.statement, proposal.unusable) == ("", False)
+
+
+def test_where_nothing_is_missing_the_original_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    proposal, done = proposed(monkeypatch, [lack("a"), lack("b")])
+    assert len(done) == 3
+    assert proposal == Proposal(
+        (),
+        EvidenceCounts("compaction", 2, 0, outcome=OUTCOME),
+        "At 2 retained boundaries nothing that was used before the compaction is missing after it, so there is nothing"
+        " to adapt: the original stays.",
+    )
+
+
+def test_without_boundaries_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    proposal, done = proposed(monkeypatch, [])
+    assert proposal == Proposal(
+        (), statement="No boundary was retained, so there is nothing to adapt: the original stays."
+    )
+    assert done == []
+
+
+def test_a_template_that_takes_no_clause_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Template("s", "## Files\nSummarize.", "## Files\nSummarize.")  # it has no place for the history
+    proposal, _ = proposed(monkeypatch, [lack("a", path=1)], template=broken)
+    assert [candidate.template for candidate in proposal.candidates] == [None]
+    assert proposal.statement.startswith("No clause can be put into this template: ")
+    assert proposal.candidates[0].objections[0] in proposal.statement
+
+
+def test_what_the_method_says_of_itself() -> None:
+    assert (FACTS.name, FACTS.phases, FACTS.cites) == ("facts", ("facts/",), "compaction")
+    assert FACTS.needs_effects
+    assert not FACTS.asks_optimizer

@@ -1,0 +1,184 @@
+"""Candidates and selections as values: their words in singular and plural, and back from JSON as they were."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from recompact.candidate import (
+    ORIGINAL,
+    Candidate,
+    Clause,
+    EvidenceCounts,
+    Fit,
+    MissingKind,
+    Proposal,
+    Selection,
+)
+from recompact.errors import InputError
+from recompact.template import Template
+
+TEMPLATE = Template("system", "first", "update", frame="a frame")
+CLAUSE = Clause("Keep ids.", "Goal", ("a#1", "b#2"))
+
+
+@pytest.mark.parametrize("template", [TEMPLATE, None])
+def test_a_candidate_comes_back_with_the_frame_of_the_original(template: Template | None) -> None:
+    candidate = Candidate("c-1", template, (CLAUSE,), ("a slip",))
+    data = json.loads(json.dumps(candidate.to_json()))
+    assert data["parts"] == ({"system": "system", "first": "first", "update": "update"} if template else None)
+    assert data["rules"] == [["Keep ids.", "Goal", ["a#1", "b#2"]]]
+    assert Candidate.from_json(data, "a frame") == candidate
+    if template:
+        other = Candidate.from_json(data, "another").template
+        assert other is not None
+        assert other.frame == "another"
+
+
+def test_a_clause_says_whether_it_steers_the_agent() -> None:
+    assert CLAUSE.to_json() == {
+        "text": "Keep ids.",
+        "section": "Goal",
+        "answers": ("a#1", "b#2"),
+        "tells_agent": False,
+    }
+    for text in ("Double-check totals.", "VERIFY it.", "The agent should wait.", "Stop when done.", "Recheck all."):
+        assert Clause(text, "", ()).to_json()["tells_agent"] is True
+    for text in ("Keep what was verified.", "Note callbacks.", "Keep every stop."):
+        assert not Clause(text, "", ()).tells_agent
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (MissingKind("path", "5 paths", "Files", 5, 1, 3), "5 paths (at 3, 1 contradicted; Files)"),
+        (MissingKind("path", "5 paths", "Files", 5, 0, 3), "5 paths (at 3; Files)"),
+        (MissingKind("path", "1 path", "", 1, 0, 1), "1 path (at 1; no heading)"),
+    ],
+)
+def test_a_missing_kind_in_words(kind: MissingKind, words: str) -> None:
+    assert str(kind) == words
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        (EvidenceCounts("task", 1, 1), "Of 1 task, 1 was diagnosed."),
+        (EvidenceCounts("task", 2, 0), "Of 2 tasks, 0 were diagnosed."),
+        (EvidenceCounts("task", 0, 0), "Of 0 tasks, 0 were diagnosed."),
+        (EvidenceCounts("task", 3, 1, abstained=2), "Of 3 tasks, 1 was diagnosed, 2 were abstained on."),
+        (EvidenceCounts("task", 2, 1, failed=1), "Of 2 tasks, 1 was diagnosed, 1 got no usable answer."),
+        (
+            EvidenceCounts("task", 2, 2, cut=1, left_out=1200),
+            "Of 2 tasks, 2 were diagnosed. The evidence about 1 was cut to fit a call (1,200 characters left out).",
+        ),
+        (
+            EvidenceCounts("task", 2, 2, uncited=1),
+            "Of 2 tasks, 2 were diagnosed. 1 finding cites no line that is there.",
+        ),
+        (
+            EvidenceCounts("task", 2, 2, uncited=2),
+            "Of 2 tasks, 2 were diagnosed. 2 findings cite no line that is there.",
+        ),
+        (EvidenceCounts("reflection", 2, 1, outcome="used"), "Of 2 reflections, 1 was used."),
+    ],
+)
+def test_evidence_in_words(counts: EvidenceCounts, words: str) -> None:
+    assert counts.statement == words
+
+
+def test_kinds_that_are_missing_stand_in_their_order() -> None:
+    kinds = (MissingKind("path", "2 paths", "Files", 2, 0, 2), MissingKind("date", "1 date", "", 1, 0, 1))
+    counts = EvidenceCounts("compaction", 2, 2, missing=kinds)
+    assert counts.statement == "Of 2 compactions, 2 were diagnosed: 2 paths (at 2; Files), 1 date (at 1; no heading)."
+    assert EvidenceCounts.from_json(json.loads(json.dumps(counts.to_json()))) == counts
+
+
+def test_evidence_of_an_older_run_knows_nothing_of_kinds() -> None:
+    data = EvidenceCounts("task", 2, 1, failed=1).to_json()
+    del data["missing"]
+    assert EvidenceCounts.from_json(data) == EvidenceCounts("task", 2, 1, failed=1)
+
+
+def test_a_method_may_propose_its_candidates_alone() -> None:
+    candidates = (Candidate("a", TEMPLATE), Candidate("b", None))
+    assert Proposal.of(candidates) == Proposal(candidates)
+    assert Proposal.of(list(candidates)) == Proposal(candidates)  # type: ignore[arg-type]
+    assert Proposal.of(()) == Proposal(())
+    proposal = Proposal(candidates, None, "why", True)
+    assert Proposal.of(proposal) is proposal
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind"),
+    [
+        (Candidate("a", TEMPLATE), "Candidate"),
+        ("a text", "str"),
+        (TEMPLATE, "Template"),
+        ((Candidate("a", TEMPLATE), TEMPLATE, 3), "Template"),
+        ([3], "int"),
+        ({"a": 1}, "dict"),
+    ],
+)
+def test_whatever_else_a_method_proposes_is_refused_by_its_kind(wrong: Any, kind: str) -> None:
+    with pytest.raises(InputError, match=rf"a tuple of recompact\.Candidate or a Proposal, not {kind}$"):
+        Proposal.of(wrong)
+
+
+FITS = (Fit(ORIGINAL, 12, 8, 20.04), Fit("c", 12, 9, 21.0))
+
+
+def test_a_fit_in_words() -> None:
+    assert FITS[0].words == "8 of 12 runs passed in 20.0 steps"
+    assert Fit("a", 1, 1, 3.25).words == "1 of 1 run passed in 3.2 steps"
+
+
+def test_a_winner_by_the_papers_rule_is_said_to_be_flattered() -> None:
+    assert Selection(FITS, "c", ("t",)).statement == (
+        "c was selected: 9 of 12 runs passed in 21.0 steps; the original passed 8 in 20.0. It was chosen by these runs,"
+        " so they flatter it: what it gains, only unseen tasks show."
+    )
+
+
+def test_an_original_that_stays_is_said_to_be_kept() -> None:
+    assert Selection(FITS, ORIGINAL, ("t",)).statement == (
+        "No candidate beat the original template on the fit tasks (8 of 12 runs passed in 20.0 steps): it is kept."
+    )
+
+
+def test_where_the_original_has_no_runs_the_reason_is_said() -> None:
+    none = (Fit(ORIGINAL, 0, 0, 0.0),)
+    assert Selection(none, ORIGINAL, ("t",)).statement == (
+        "No candidate was left to be run on the fit tasks: the original template is kept."
+    )
+    broken = Selection((Fit(ORIGINAL, 0, 0, 0.0, 2),), ORIGINAL, ("t",), excluded=("t, run 0", "t, run 1"))
+    assert broken.statement == (
+        "The environment broke in every run on the fit tasks: nothing could be selected, the original stays. 2 runs of"
+        " each template were left out, because an environment broke again and again."
+    )
+
+
+def test_fresh_runs_speak_for_the_winner_of_a_race() -> None:
+    fresh = (Fit(ORIGINAL, 12, 7, 19.0), Fit("c", 12, 10, 18.0))
+    raced = Selection(FITS, "c", ("t",), "racing", ("t, run 0",), fresh)
+    assert raced.statement == (
+        "c was selected by a race. On fresh runs of the fit tasks, 10 of 12 runs passed in 18.0 steps; of the original,"
+        " 7 of 12 runs passed in 19.0 steps. 1 run of each template was left out, because an environment broke again"
+        " and again."
+    )
+    broken = replace(raced, confirmed=(Fit(ORIGINAL, 1, 1, 2.0), Fit("c", 0, 0, 0.0)), excluded=())
+    assert broken.statement == (
+        "c was selected by a race. The environment broke in every fresh run of the fit tasks, so there is no estimate"
+        " of what it gains."
+    )
+
+
+def test_a_selection_comes_back_as_it_was() -> None:
+    selection = Selection(FITS, "c", ("t", "u"), "racing", ("t, run 0",), FITS[1:], ("a note",))
+    data = json.loads(json.dumps(selection.to_json()))
+    assert Selection.from_json(data) == selection
+    older = {key: data[key] for key in ("fits", "winner", "tasks")}
+    assert Selection.from_json(older) == Selection(FITS, "c", ("t", "u"))
