@@ -563,7 +563,14 @@ async def test_text_where_a_call_is_needed_is_answered_with_the_tools(finish: Fi
     ("finish", "hint"), [("length", " (the message was cut at the output limit)"), ("stop", ""), ("refusal", "")]
 )
 async def test_a_call_that_cannot_be_read_is_excused_only_where_the_message_was_cut(finish: Finish, hint: str) -> None:
-    calls = (("dance", {}), ("wave", "[]"), ("wave", {"hand": "left"}), ("leave", {}), ("wave", {}), ("wave", {}))
+    calls: tuple[tuple[str, object], ...] = (
+        ("dance", {}),
+        ("wave", "[]"),
+        ("wave", {"hand": "left"}),
+        ("leave", {}),
+        ("wave", {}),
+        ("wave", {}),
+    )
     episode = Meeting(TALK_AND_TOOLS)
     trajectory = await meet(Scripted(replace(calling(*calls), finish=finish)), episode)
     assert [(result.role, result.call_id, result.content) for result in trajectory.turns[0].results] == [
@@ -611,3 +618,27 @@ async def test_an_environment_that_cannot_give_its_score_ends_as_an_error_of_its
     trajectory = await meet(Scripted("bye"), Undecided())
     assert (trajectory.ending, trajectory.error) == ("environment error", "no verdict")
     assert not trajectory.score.success
+
+
+async def test_unless_told_otherwise_fifty_steps_may_be_taken() -> None:
+    trajectory = await meet(Scripted(*["well"] * 51))
+    assert (trajectory.ending, trajectory.steps) == ("step limit", 50)
+
+
+@pytest.mark.parametrize(("size", "boundaries"), [(4096, 0), (4097, 1)])
+async def test_unless_told_otherwise_the_history_may_have_4096_tokens(size: int, boundaries: int) -> None:
+    (first,) = (await meet(Scripted("one"), step_limit=1)).turns
+    context = Context((system("Talk."),), None, (first, replace(first, tokens=size - first.tokens)))
+    trajectory = await meet(Scripted("bye"), context=context, compressor=Fifo())
+    assert len(trajectory.boundaries) == boundaries
+
+
+@pytest.mark.parametrize(("length", "cuts"), [(20_000, 0), (20_001, 1)])
+async def test_unless_told_otherwise_20000_tokens_of_an_observation_are_shown(length: int, cuts: int) -> None:
+    trajectory = await meet(Scripted("a" * (length - len("heard "))), step_limit=1)
+    assert len(trajectory.incidents) == cuts
+
+
+async def test_unless_told_otherwise_boundaries_have_the_state() -> None:
+    trajectory = await meet(Scripted("one", "two", "bye"), compressor=Fifo(), budget=50)
+    assert [boundary.snapshot for boundary in trajectory.boundaries] == [Snapshot("counted", b"2")]
