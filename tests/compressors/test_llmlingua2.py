@@ -266,6 +266,9 @@ def test_pieces_are_joined_by_what_stood_between_them(answer: list[str], kept: s
         ("a b c d", [("a b c d", "\n")]),  # with its line end a line of four has five
         ("a b c d e", [("a b c d e", "\n")]),
         ("a b c d e f", [("a b c d e", " "), ("f", "\n")]),
+        ("a b c d e f g h i j k", [("a b c d e", " "), ("f g h i j", " "), ("k", "\n")]),
+        ("a b c d\ne\nf g", [("a b c d", "\n"), ("e\nf g", "\n")]),  # the second piece is as full as the first
+        ("a   b c d", [("a   b c d", "\n")]),  # a line that fits stays as it is
         ("a\nb c", [("a\nb c", "\n")]),  # two and three
         ("a\nb c d", [("a", "\n"), ("b c d", "\n")]),  # two and four
         ("a\nb\nc", [("a\nb", "\n"), ("c", "\n")]),
