@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from progress_support import Heard
@@ -28,8 +29,9 @@ from replay_support import (
 from run_files import select_rows
 
 from recompact.attribution.divergence import needed_facts
-from recompact.attribution.effects import effect_of
+from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.findings import by_id, findings
+from recompact.attribution.posterior import Thresholds
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import digest as verify_digest, verify
 from recompact.chat import Message, Reply, Request, ToolCall, assistant
@@ -42,7 +44,7 @@ from recompact.evaluation.replay import Replay, UnfinishedReplay, answer_of, ref
 from recompact.evaluation.replay_tables import condition_table, fact_table
 from recompact.models.failures import ContextOverflow, Overloaded
 from recompact.models.protocol import ChatModel
-from recompact.outcome import BoundaryId
+from recompact.outcome import BoundaryId, Outcomes
 from recompact.progress import SILENT, Progress
 from recompact.store.records import read_trajectory
 from recompact.store.store import Store
@@ -415,3 +417,33 @@ def test_a_boundary_of_a_task_that_is_gone_is_refused(tmp_path: Path) -> None:
         pytest.raises(InputError, match="gone#1: the suite has no such task"),
     ):
         asyncio.run(replay(study_of(store), gone, {"keeping": KEEPING}))
+
+
+def test_unless_told_otherwise_three_draws_are_made_and_judged_within_the_steps_that_were_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[float, int | None]] = []
+
+    def watched(outcomes: Outcomes, *, thresholds: Thresholds, remaining: int | None, **more: Any) -> Effect | None:
+        seen.append((thresholds.hazard, remaining))
+        return effect_of(outcomes, thresholds, remaining=remaining, **more)
+
+    monkeypatch.setattr("recompact.evaluation.replay.effect_of", watched)
+    path = collected(tmp_path / "run.db", draws=0)
+    with Store.open(path) as store:
+        found = asyncio.run(replay(study_of(store, more="[verify]\nhazard = 0.25"), FIRST, {"keeping": KEEPING}))
+    assert [len(condition.draws) for condition in found.conditions] == [3, 0, 3, 3]
+    assert found.thresholds.hazard == 0.25  # the config's, where the run was not verified
+    assert seen == [(0.25, 30 - 3)] * 3
+    assert "No PRE draw succeeds" not in found.verdicts[0].words
+
+
+def test_a_verified_run_keeps_its_own_thresholds_and_without_needed_facts_summaries_are_not_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = collected(tmp_path / "run.db", draws=None, more="[verify]\nhazard = 0.25")
+    monkeypatch.setattr("recompact.evaluation.replay.needed_facts", lambda boundary, before: ())
+    found, _ = replayed(path, draws=1)
+    assert found.thresholds.hazard == 0.25
+    assert found.needed == ()
+    assert (found.verdicts[0].shown, found.verdicts[0].closed) == (None, True)
