@@ -11,10 +11,10 @@ import pytest
 from commands import recompact
 from hypothesis import given, strategies as st
 
-from recompact.chat import Message, ToolCall, assistant, system, user
+from recompact.chat import Message, ToolCall, Usage, assistant, system, user
 from recompact.compressors import llmlingua2
 from recompact.compressors.llmlingua2 import MODEL, LLMLingua2, extract, newest_words, split
-from recompact.compressors.protocol import CompressorInputs
+from recompact.compressors.protocol import CompactionFailed, CompressorInputs
 from recompact.compressors.registry import load_compressor
 from recompact.context import Context, Summary, Turn
 from recompact.errors import InputError, OptionError
@@ -167,3 +167,199 @@ def test_options_are_those_of_the_model(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_examples() -> None:
     assert doctest.testmod(llmlingua2).failed == 0
+
+
+# --- by the word: a token is a word, for the counter and for the classifier
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def numbered(count: int) -> str:
+    return " ".join(f"w{n}" for n in range(count))
+
+
+class Fixed:
+    """Stands in for the model: answers with what it is given, one after the other, and notes the shares."""
+
+    def __init__(self, *answers: Sequence[str]) -> None:
+        self.answers = list(answers)
+        self.rates: list[float] = []
+        self.pieces: list[Sequence[str]] = []
+
+    def keep(self, pieces: Sequence[str], rate: float) -> Sequence[str]:
+        self.rates.append(rate)
+        self.pieces.append(pieces)
+        return self.answers[min(len(self.rates), len(self.answers)) - 1]
+
+    def tokens(self, text: str) -> int:
+        return words(text)
+
+
+@pytest.mark.parametrize(("limit", "asked"), [(11, 0), (10, 0), (9, 1)])
+def test_the_model_is_asked_only_where_the_text_is_over_the_limit(limit: int, asked: int) -> None:
+    stub = Fixed(["w0 w3"])
+    kept, was_cut = extract(numbered(10), limit, words, stub)
+    assert (kept, was_cut) == ("w0 w3" if asked else numbered(10), False)
+    assert stub.rates == [0.9] * asked
+    assert stub.pieces == [[numbered(10)]] * asked
+
+
+def test_what_is_kept_may_have_exactly_the_limit() -> None:
+    assert extract(numbered(10), 4, words, Fixed(["w0 w1 w2 w3"])) == ("w0 w1 w2 w3", False)
+
+
+def test_the_share_is_made_smaller_by_what_was_too_much() -> None:
+    stub = Fixed([numbered(80)], [numbered(60)], [numbered(39)])
+    assert extract(numbered(100), 40, words, stub) == (numbered(39), False)
+    assert stub.rates == pytest.approx([0.4, 0.4 * 40 / 80, 0.4 * 40 / 80 * 40 / 60])
+
+
+def test_after_four_shares_the_oldest_words_are_cut_off() -> None:
+    stub = Fixed([numbered(80)], [numbered(70)], [numbered(60)], [numbered(50)], [numbered(5)])
+    kept, was_cut = extract(numbered(100), 40, words, stub)
+    assert len(stub.rates) == 4
+    assert (kept.split(), was_cut) == (numbered(50).split()[10:], True)
+
+
+def test_a_share_below_one_in_a_hundred_cannot_be_asked_for() -> None:
+    stub = Fixed([numbered(300)], [numbered(200)])
+    kept, was_cut = extract(numbered(500), 4, words, stub)
+    assert stub.rates == [0.01]
+    assert (kept.split(), was_cut) == (numbered(300).split()[-4:], True)
+    stub = Fixed([numbered(499)], [numbered(498)], [numbered(497)])
+    extract(numbered(500), 10, words, stub)
+    assert stub.rates == [0.02, 0.01]
+
+
+def test_where_no_word_is_kept_the_newest_ones_of_the_text_are() -> None:
+    stub = Fixed([" "])
+    assert extract(numbered(10), 4, words, stub) == ("w6 w7 w8 w9", True)
+    assert len(stub.rates) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [
+        (["a", "b", "c"], "a\nb c"),
+        ([" a ", " b", "c "], "a\nb c"),
+        (["a", "", "c"], "a\nc"),
+        (["a", " \n", "c"], "a\nc"),
+        (["", "b", "c"], "b c"),
+        (["a", "b", ""], "a\nb"),
+        (["a\n", "b", ""], "a\n\nb"),
+        (["\na", "", ""], "a"),
+        (["", "", "c\n"], "c"),
+    ],
+)
+def test_pieces_are_joined_by_what_stood_between_them(answer: list[str], kept: str) -> None:
+    text = f"{numbered(509)}\n{numbered(515)}"  # a line that fits, and one that does not
+    stub = Fixed(answer)
+    assert extract(text, 500, words, stub) == (kept, False)
+    assert [words(piece) for piece in stub.pieces[0]] == [509, 510, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("a b c d", [("a b c d", "\n")]),  # with its line end a line of four has five
+        ("a b c d e", [("a b c d e", "\n")]),
+        ("a b c d e f", [("a b c d e", " "), ("f", "\n")]),
+        ("a b c d e f g h i j k", [("a b c d e", " "), ("f g h i j", " "), ("k", "\n")]),
+        ("a b c d\ne\nf g", [("a b c d", "\n"), ("e\nf g", "\n")]),  # the second piece is as full as the first
+        ("a   b c d", [("a   b c d", "\n")]),  # a line that fits stays as it is
+        ("a\nb c", [("a\nb c", "\n")]),  # two and three
+        ("a\nb c d", [("a", "\n"), ("b c d", "\n")]),  # two and four
+        ("a\nb\nc", [("a\nb", "\n"), ("c", "\n")]),
+        ("a b\nc d e f g h\ni", [("a b", "\n"), ("c d e f g", " "), ("h", "\n"), ("i", "\n")]),
+        ("a b c d e\nf", [("a b c d e", "\n"), ("f", "\n")]),
+        ("a b c d\ne f", [("a b c d", "\n"), ("e f", "\n")]),
+        ("a\n\n\nb c d", [("a\n\n", "\n"), ("b c d", "\n")]),
+        ("a\n\nb\nc", [("a\n\nb", "\n"), ("c", "\n")]),
+        ("a  b c", [("a  b c", "\n")]),
+        ("a  b c d e f", [("a  b c d", " "), ("e f", "\n")]),  # the empty word between two spaces counts as one
+        (" \n \n \n \n \nx y z", [("x y z", "\n")]),
+        ("", []),
+        (" \n ", []),
+    ],
+)
+def test_lines_fill_a_piece_up_to_the_window(text: str, pieces: list[tuple[str, str]]) -> None:
+    assert split(text, words, 5) == pieces
+
+
+def test_a_word_that_is_longer_than_the_window_is_a_piece_of_its_own() -> None:
+    def letters(text: str) -> int:
+        return len(text.replace(" ", ""))
+
+    assert split("ab cdefghi jk lm no", letters, 5) == [("ab", " "), ("cdefghi", " "), ("jk lm", " "), ("no", "\n")]
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(509, [509]), (510, [510]), (511, [510, 1])])
+def test_the_classifier_takes_in_510_tokens_at_once(count: int, sizes: list[int]) -> None:
+    assert [words(piece) for piece, _ in split(numbered(count), words)] == sizes
+
+
+@pytest.mark.parametrize(("count", "pieces"), [(254, 1), (255, 2)])
+def test_two_lines_that_fit_into_the_window_with_their_ends_are_one_piece(count: int, pieces: int) -> None:
+    assert len(split(f"{numbered(254)}\n{numbered(count)}", words)) == pieces
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "kept"),
+    [
+        ("one two three", 3, "one two three"),
+        ("one two three", 4, "one two three"),
+        ("one two three", 2, "two three"),
+        ("one two three", 1, "three"),
+        ("one two three", 0, ""),
+        ("  one\n two ", 2, "one\n two "),
+        ("  one\n two ", 1, "two "),
+        ("one ", 1, "one "),
+        ("one", 1, "one"),
+        ("one", 0, ""),
+        (" ", 5, ""),
+        ("", 5, ""),
+    ],
+)
+def test_as_many_of_the_newest_words_stay_as_fit(text: str, limit: int, kept: str) -> None:
+    assert newest_words(text, limit, words) == kept
+
+
+@given(st.integers(0, 40), st.integers(0, 40))
+def test_of_any_number_of_words_the_newest_that_fit_stay(count: int, limit: int) -> None:
+    expected = numbered(count).split()[max(0, count - limit) :]
+    assert newest_words(numbered(count), limit, words).split() == expected
+
+
+async def test_the_summary_and_the_history_are_compressed_as_one_text(extractor: Every) -> None:
+    before = context(turns=2, summary="shelf 99 holds nothing")
+    unchanged = await compressor().compress(before, 4000)
+    assert unchanged.context.summary is not None
+    assert unchanged.context.summary.text == f"shelf 99 holds nothing\n\n{before.before_last().history}"
+    assert unchanged.context.summary.tokens == COUNT(unchanged.context.summary.text)
+    only_summary = await compressor().compress(context(turns=1, summary="shelf 99 holds nothing"), 4000)
+    assert only_summary.context.summary == Summary.measured("shelf 99 holds nothing", COUNT)
+    assert not unchanged.cut
+
+
+async def test_whether_words_were_cut_off_is_told(extractor: Every) -> None:
+    assert not (await compressor().compress(context(), 300)).cut
+    extractor.excess = 1e9
+    assert (await compressor().compress(context(), 300)).cut
+
+
+async def test_where_nothing_is_left_the_compaction_has_failed(extractor: Every) -> None:
+    only_last = context(turns=1)
+    with pytest.raises(CompactionFailed, match="LLMLingua-2 kept no word of the history") as failed:
+        await compressor().compress(only_last, 300)
+    assert failed.value.usage == Usage()
+
+
+def test_nothing_is_missing_where_the_package_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llmlingua2, "find_spec", lambda name: name)
+    assert LLMLingua2.missing() is None
+    monkeypatch.setattr(llmlingua2, "find_spec", lambda name: None)
+    assert "pip install 'recompact[llmlingua]'" in (LLMLingua2.missing() or "")
+    with pytest.raises(InputError, match=r"^compressor 'llmlingua2': llmlingua cannot be imported here: pip install"):
+        llmlingua2.load(MODEL, "auto", ())

@@ -108,3 +108,52 @@ def test_another_family_of_models_is_refused(package: StandIn) -> None:
     package.family = "gpt2"
     with pytest.raises(InputError, match="a-model is a gpt2 model; LLMLingua-2 knows"):
         load("a-model", "cpu", ())
+
+
+@pytest.mark.parametrize(("cuda", "device"), [(True, "cuda"), (False, "cpu")])
+def test_unless_told_otherwise_it_runs_where_it_is_fastest(package: StandIn, cuda: bool, device: str) -> None:
+    vars(sys.modules["torch.cuda"])["is_available"] = lambda: cuda
+    load("a-model", "auto", ())
+    load("a-model", "mps", ())
+    assert [made[0][1] for made in package.made] == [device, "mps"]
+
+
+@pytest.mark.parametrize(
+    ("family", "name"), [("xlm-roberta", "xlm-roberta-large"), ("bert", "bert-base-multilingual-cased")]
+)
+def test_where_words_begin_is_told_by_the_family_and_not_by_the_directory(
+    package: StandIn, family: str, name: str
+) -> None:
+    package.family = family
+    extractor: Any = load("some/directory", "cpu", ("\n",))
+    assert extractor.compressor.model_name == name
+    assert extractor.force_tokens == ("\n",)
+
+
+@pytest.mark.parametrize("seed", ["17", None])
+def test_loading_that_fails_leaves_nothing_changed_behind_either(
+    package: StandIn, monkeypatch: pytest.MonkeyPatch, seed: str | None
+) -> None:
+    if seed is None:
+        monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    else:
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+    state = random.getstate()
+    package.failure = OSError("no such file")
+    with pytest.raises(InputError):
+        load("a-model", "cpu", ())
+    assert random.getstate() == state
+    assert os.environ.get("PYTHONHASHSEED") == seed
+    assert sys.modules["llmlingua"].prompt_compressor.tiktoken == "theirs"
+
+
+def test_another_mistake_of_the_package_is_not_taken_for_missing_weights(package: StandIn) -> None:
+    package.failure = RuntimeError("a mistake")
+    with pytest.raises(RuntimeError, match="a mistake"):
+        load("a-model", "cpu", ())
+
+
+def test_a_refused_family_is_named_with_those_that_are_known(package: StandIn) -> None:
+    package.family = "gpt2"
+    with pytest.raises(InputError, match=r"LLMLingua-2 knows xlm-roberta and bert$"):
+        load("a-model", "cpu", ())

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from fakes import Scripted
+from hypothesis import given, settings, strategies as st
 
-from recompact.chat import Message, Reply, ToolCall, ToolSpec, Usage, assistant, system, user
+from recompact.chat import Decoding, Message, Reply, ToolCall, ToolSpec, Usage, assistant, system, user
 from recompact.compressors.fifo import Fifo
-from recompact.compressors.prompted import CUT, Prompted, cut
-from recompact.compressors.protocol import CompactionFailed, due
+from recompact.compressors.prompted import ABOVE, CUT, KIND, Prompted, cut
+from recompact.compressors.protocol import Compaction, CompactionFailed, CompressorInputs, due
 from recompact.context import Context, Summary, Turn
 from recompact.template import Template, default_template
 from recompact.tokens import counter
@@ -187,3 +188,219 @@ async def test_a_summary_that_had_to_be_cut_was_asked_for_twice() -> None:
     assert (shorter.asked_again, shorter.cut) == (True, False)
     at_once = await compressor(Scripted("## Goal\nbook")).compress(context(), 200)
     assert (at_once.asked_again, at_once.cut) == (False, False)
+
+
+# --- what is sent
+
+
+BOUNDED = Template("", "{{ history }}|{{ budget }}", "{{ previous_summary }}|{{ history }}|{{ budget }}")
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def said(made: Prompted, consumed: Context, limit: int = 100) -> str:
+    (message,) = made.messages(consumed, limit)
+    assert message.role == "user"
+    return message.content
+
+
+def test_history_and_previous_summary_stand_where_the_template_has_them() -> None:
+    made = Prompted(Scripted(), BOUNDED, COUNT)
+    history = context(1).history
+    assert said(made, context(1), 77) == f"{history}|77"
+    assert said(made, context(1, "the old one"), 77) == f"the old one|{history}|77"
+
+
+@pytest.mark.parametrize(("head", "roles"), [("", ["user"]), (" \n", ["user"]), ("Be brief.", ["system", "user"])])
+def test_a_system_prompt_is_sent_where_the_template_has_one(head: str, roles: list[str]) -> None:
+    made = Prompted(Scripted(), Template(head, "{{ history }}", "{{ history }}"), COUNT)
+    assert [message.role for message in made.messages(context(), 100)] == roles
+
+
+@pytest.mark.parametrize("rendering", ["quoted", "appended"])
+def test_in_scope_history_the_rendering_does_not_matter(rendering: Any) -> None:
+    made = Prompted(Scripted(), BOUNDED, COUNT, task="Find it.", tools=TOOLS, rendering=rendering)
+    block = "<task>\nFind it.\n</task>\nThe task above is authoritative and stays in the agent's view.\n\n"
+    assert said(made, context(1)) == f"{block}{context(1).history}|100"
+
+
+def test_the_task_is_shown_once_and_only_if_there_is_one() -> None:
+    placed = Template("", "{{ history }} for {{ task }}", "{{ history }}")
+    assert said(Prompted(Scripted(), placed, COUNT, task="X"), context(1)) == f"{context(1).history} for X"
+    assert said(Prompted(Scripted(), BOUNDED, COUNT), context(1)) == f"{context(1).history}|100"
+
+
+def test_the_prefix_is_shown_once_in_its_own_block_or_where_the_template_has_it() -> None:
+    call = ToolCall("c", "look", '{"shelf": 1}')
+    prefix = (system("Be an agent."), assistant("I look.", call, call), Message("tool", "a book", call_id="c"))
+    shown = (
+        '[system]\nBe an agent.\n\n[assistant]\nI look.\n-> look({"shelf": 1})\n-> look({"shelf": 1})\n\n[tool]\na book'
+    )
+    consumed = Context(prefix, None, (turn(0),))
+    made = Prompted(Scripted(), BOUNDED, COUNT, task="X", scope="prefix")
+    block = f"<prefix>\n{shown}\n</prefix>\nThe prefix above stays in the agent's view unchanged.\n\n"
+    assert said(made, consumed) == f"{block}{consumed.history}|100"
+    placed = Template("", "{{ history }} after {{ prefix }}", "{{ history }}")
+    made = Prompted(Scripted(), placed, COUNT, task="X", scope="prefix")
+    assert said(made, consumed) == f"{consumed.history} after {shown}"
+
+
+async def test_tools_are_sent_only_with_the_agents_own_messages() -> None:
+    for scope, rendering, tools in (
+        ("history", "quoted", ()),
+        ("history", "appended", ()),
+        ("prefix", "quoted", ()),
+        ("prefix", "appended", TOOLS),
+    ):
+        model = Scripted("s")
+        settings: dict[str, Any] = {"scope": scope, "rendering": rendering}
+        await compressor(model, **settings).compress(context(), 1000)
+        assert model.requests[0].tools == tools
+        assert model.requests[0].decoding == Decoding(max_output_tokens=8192)
+
+
+@pytest.mark.parametrize(("summary", "part"), [(None, "first"), ("the old one", "update")])
+@pytest.mark.parametrize("head", ["Be brief.", " "])
+def test_appended_the_instruction_comes_last_and_repeats_nothing(summary: str | None, part: str, head: str) -> None:
+    """What the template has no place for is not framed either: the messages above say it."""
+    template = Template(head, "Write first, {{ budget }}.", "Write update, {{ budget }}.")
+    consumed = context(2, summary)
+    made = Prompted(Scripted(), template, COUNT, task="X", tools=TOOLS, scope="prefix", rendering="appended")
+    *above, last = made.messages(consumed, 50)
+    assert tuple(above) == consumed.messages
+    instruction = f"Write {part}, 50."
+    assert last == user(f"{head.strip()}\n\n{instruction}" if head.strip() else instruction)
+
+
+def test_appended_a_template_that_places_the_history_itself_points_above() -> None:
+    template = Template("", "H={{ history }} P={{ prefix }}", "H={{ history }} S={{ previous_summary }} T={{ task }}")
+    made = Prompted(Scripted(), template, COUNT, task="X", scope="prefix", rendering="appended")
+    assert made.messages(context(), 50)[-1] == user(f"H={ABOVE} P={ABOVE}")
+    assert made.messages(context(3, "the old one"), 50)[-1] == user(f"H={ABOVE} S={ABOVE} T=X")
+
+
+FRAME = "<log>{{ history }}</log>\n\n<old>{{ previous_summary }}</old>\n\n{{ instructions }}"
+
+
+def test_a_template_without_a_place_for_the_history_is_framed() -> None:
+    made = Prompted(Scripted(), Template("", "Sum up.", "Go on.", FRAME), COUNT)
+    log = f"<log>{context(1).history}</log>\n\n"
+    assert said(made, context(1)) == f"{log}Sum up."
+    assert said(made, context(1, "before")) == f"{log}<old>before</old>\n\nGo on."
+
+
+def test_appended_a_frame_is_needed_only_by_what_places_the_history_itself() -> None:
+    template = Template("", "Sum up.", "Go on from {{ history }}.", FRAME)
+    made = Prompted(Scripted(), template, COUNT, scope="prefix", rendering="appended")
+    assert made.messages(context(), 50)[-1] == user("Sum up.")
+    assert made.messages(context(3, "before"), 50)[-1] == user(f"<old>{ABOVE}</old>\n\nGo on from {ABOVE}.")
+
+
+def test_the_kind_hands_on_all_that_an_episode_has() -> None:
+    decoding = Decoding(max_output_tokens=5)
+    model = Scripted()
+    inputs = CompressorInputs(model, BOUNDED, words, "X", TOOLS, "prefix", "appended", decoding)
+    assert KIND.uses_template
+    assert KIND.build(inputs) == Prompted(model, BOUNDED, words, "X", TOOLS, "prefix", "appended", decoding)
+
+
+# --- what becomes of the replies
+
+
+async def compacted(*replies: Any, limit: int = 5) -> tuple[Compaction, Scripted]:
+    """A compaction where a summary may have so many words."""
+    model = Scripted(*replies)
+    both = Context(PREFIX, None, (turn(0), Turn(assistant("look"), (), limit)))
+    return await Prompted(model, BOUNDED, words).compress(both, 2 * limit), model
+
+
+def text_of(compaction: Compaction) -> str:
+    assert compaction.context.summary is not None
+    return compaction.context.summary.text
+
+
+@pytest.mark.parametrize(("text", "asked_again"), [("a b c d", False), (" a b c d e\n", False), ("a b c d e f", True)])
+async def test_a_summary_within_the_limit_is_taken_at_once(text: str, asked_again: bool) -> None:
+    compaction, model = await compacted(text, "short")
+    assert compaction.asked_again is asked_again
+    assert not compaction.cut
+    assert text_of(compaction) == ("short" if asked_again else text.strip())
+    assert compaction.usage.calls == len(model.requests) == 1 + asked_again
+
+
+@pytest.mark.parametrize(
+    ("first", "complaint"),
+    [
+        ("", "That was not a record. Write the record now, as plain text, within 5 tokens."),
+        (" \n", "That was not a record. Write the record now, as plain text, within 5 tokens."),
+        (
+            "a b c d e f",
+            "That record has 6 tokens and its limit is 5. Write the whole record again within the limit: same headings,"
+            " shorter entries, and keep what the next steps depend on.",
+        ),
+    ],
+)
+async def test_it_is_asked_again_with_what_was_wrong(first: str, complaint: str) -> None:
+    compaction, model = await compacted(first, "short")
+    assert model.requests[1].messages == (*model.requests[0].messages, assistant(first.strip()), user(complaint))
+    assert (compaction.asked_again, compaction.cut, text_of(compaction)) == (True, False, "short")
+
+
+@pytest.mark.parametrize(
+    ("replies", "begins"),
+    [
+        (("x\ny\na b c d e f g h i j k", "v\na b c d e f g h i j k l m"), "x"),
+        (("v\na b c d e f g h i j k l m", "x\ny\na b c d e f g h i j k"), "x"),
+        (("one\na b c d e f g h i j k l", "two\na b c d e f g h i j k l"), "one"),  # of the same length: the first
+        (("v\na b c d e f g h i j k l m", ""), "v"),
+        (("", "v\na b c d e f g h i j k l m"), "v"),
+        ((Reply(assistant("no"), finish="refusal"), "v\na b c d e f g h i j k l m"), "v"),
+        (("v\na b c d e f g h i j k l m", Reply(assistant("no"), finish="refusal")), "v"),
+        (("v\na b c d e f g h i j k l m", Reply(assistant("x\nunfinished"), finish="length")), "x"),
+    ],
+)
+async def test_of_two_that_are_not_whole_the_shorter_one_is_cut(replies: tuple[Any, ...], begins: str) -> None:
+    compaction, _ = await compacted(*replies, limit=12)
+    assert (compaction.asked_again, compaction.cut) == (True, True)
+    assert text_of(compaction).startswith(f"{begins}\n")
+    assert text_of(compaction).endswith(CUT)
+
+
+async def test_a_refusal_is_not_taken_for_a_summary() -> None:
+    compaction, model = await compacted(Reply(assistant("no"), finish="refusal"), "short")
+    assert text_of(compaction) == "short"
+    assert len(model.requests) == 2
+
+
+async def test_both_replies_are_paid_for_and_what_was_odd_about_them_is_told() -> None:
+    first = Reply(assistant("a b c d e f"), Usage(10, 6, 0, 0, 1), notes=("one",))
+    second = Reply(assistant("short"), Usage(20, 1, 0, 0, 1), notes=("two",))
+    compaction, _ = await compacted(first, second)
+    assert (compaction.usage, compaction.notes) == (Usage(30, 7, 0, 0, 2), ("one", "two"))
+    compaction, _ = await compacted(first, first)
+    assert (compaction.usage, compaction.notes) == (Usage(20, 12, 0, 0, 2), ("one", "one"))
+    empty = Reply(assistant(""), Usage(3, 0, 0, 0, 1))
+    with pytest.raises(CompactionFailed, match=r"^the compressor wrote no summary when asked twice$") as failed:
+        await compacted(empty, empty)
+    assert failed.value.usage == Usage(6, 0, 0, 0, 2)
+
+
+async def test_the_prefix_and_the_last_turn_stay_beside_the_summary() -> None:
+    before = context(3, "the old one")
+    after = (await compressor(Scripted("new")).compress(before, 1000)).context
+    assert after == Context(PREFIX, Summary.measured("new", COUNT), (turn(2),))
+
+
+@given(st.lists(st.integers(0, 4), max_size=12), st.integers(0, 40))
+@settings(max_examples=50, deadline=None)
+def test_cut_keeps_as_many_first_lines_as_fit_with_the_mark(sizes: list[int], limit: int) -> None:
+    lines = [" ".join(["word"] * size) for size in sizes]
+    *kept, mark = cut("\n".join(lines), limit, words).split("\n")
+    assert mark == CUT
+    assert kept == lines[: len(kept)]
+    used = words(CUT)
+    assert used + sum(sizes[: len(kept)]) <= limit or not kept
+    if len(kept) < len("\n".join(lines).splitlines()):
+        assert used + sum(sizes[: len(kept) + 1]) > limit

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from progress_support import Heard
@@ -21,11 +22,13 @@ from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import Behaviour, Literals, Suite
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, note_arms, parse_arms
-from recompact.evaluation.behaviour import Behaviours, Ratio, behaviours
-from recompact.evaluation.behaviour_tables import behaviour_table, sentence, summary_table, to_json
+from recompact.evaluation.behaviour import ArmBehaviour, Behaviours, Ratio, behaviours
+from recompact.evaluation.behaviour_tables import behaviour_table, notes, sentence, summary_table, to_json
 from recompact.evaluation.evaluate import unit_of
+from recompact.evaluation.summary import SIMULATED
 from recompact.store.records import write_trajectory
 from recompact.store.store import Store
+from recompact.tables import Number
 from recompact.template import default_template
 from recompact.trajectory import Action, Boundary, Score, Trajectory
 
@@ -198,10 +201,10 @@ def test_without_hooks_literals_are_counted_and_the_rest_is_asked_for(tmp_path: 
     (arm,) = found.arms
     assert set(arm.figures) == {"kept.literals", "held.literals"}
     assert arm.figures["kept.literals"].value == pytest.approx(2 / 3)
-    notes = " ".join(behaviour_table(found).notes)
-    assert "does not say which actions look something up" in notes
-    assert "give it a method behaviour(action); docs/environments.md shows how" in notes
-    assert "need a method literals(text)" in notes
+    below = " ".join(behaviour_table(found).notes)
+    assert "does not say which actions look something up" in below
+    assert "give it a method behaviour(action); docs/environments.md shows how" in below
+    assert "need a method literals(text)" in below
     assert "summaries kept 67 % (67 to 67) of the literals" in sentence(arm)
     bare = trajectory([turn("look"), turn("look")], boundary(1, ["nothing that counts"], "nor here"))
     (arm,) = measured(run_of(tmp_path / "bare.db", {"a": [(None, 0, bare)]}), SILENT).arms
@@ -251,3 +254,151 @@ def test_pocket_goes_by_its_table_of_apis() -> None:
         assert suite.behaviour(action) is None
     text = 'Token pay-0123abcd, {"id":"t1234"}, pay-0123abcd again, not xpay-0123abcd1 nor t123.'
     assert suite.literals(text) == {"tokens": ("pay-0123abcd",), "ids": ("t1234",), "signatures": ()}
+
+
+@pytest.mark.parametrize("command", ["collect", "audit", "wrap", ""])
+def test_every_run_but_an_evaluation_is_one_arm(tmp_path: Path, command: str) -> None:
+    path = collected(tmp_path / "run.db")
+    with Store.open(path) as store:
+        store.set_metadata(replace(store.metadata, command=command))
+    (arm,) = measured(path, resamples=10).arms
+    assert (arm.tasks, arm.trajectories) == (3, 3)
+
+
+def test_arms_are_measured_over_all_runs_that_they_share(tmp_path: Path) -> None:
+    none, fifo = parse_arms(["none", "fifo"], CONFIG.compressor, default_template())
+    once, twice = trajectory([turn("manual")]), trajectory([turn("manual"), turn("manual")])
+    made: dict[str, list[tuple[Arm | None, int, Trajectory]]] = {
+        "a": [(none, 0, once), (none, 1, twice), (none, 2, once), (fifo, 0, once), (fifo, 1, once)]
+    }
+    found = measured(run_of(tmp_path / "run.db", made), resamples=10)
+    assert [(arm.label, arm.tasks, arm.trajectories) for arm in found.arms] == [("none", 1, 2), ("fifo", 1, 2)]
+    assert [arm.figures["documentation_calls"].value for arm in found.arms] == [1.5, 1.0]
+    assert found.suite == "painting"
+    assert not found.simulated
+
+
+def test_an_arm_of_which_nothing_is_finished_does_not_take_part(tmp_path: Path) -> None:
+    none, fifo = parse_arms(["none", "fifo"], CONFIG.compressor, default_template())
+    path = run_of(tmp_path / "run.db", {"a": [(none, 0, trajectory([turn("look")]))]})
+    with Store.open(path) as store:
+        note_arms(store, [fifo])
+    assert [arm.label for arm in measured(path, resamples=10).arms] == ["none"]
+
+
+def test_only_the_first_action_of_the_first_turn_is_the_first(tmp_path: Path) -> None:
+    looked_up = trajectory([turn("look"), turn("look", "manual")], boundary(1, ["x"], "y"))
+    changed = trajectory([turn("look"), turn("manual", "paint"), turn("paint")], boundary(1, ["x"], "y"))
+    found = measured(
+        run_of(tmp_path / "run.db", {"a": [(None, 0, looked_up)], "b": [(None, 0, changed)]}), resamples=10
+    )
+    figures = found.arms[0].figures
+    assert (figures["documentation_first"].value, figures["documentation_first"].of) == (0.5, 2)
+    assert figures["steps_to_change"].value == 1  # one to the end, one to the change
+
+
+def test_a_compaction_without_a_summary_keeps_nothing_that_could_be_counted(tmp_path: Path) -> None:
+    made = trajectory([turn("look"), turn("paint")], boundary(1, ["#red"], None))
+    for suite in (PAINTING, SILENT):
+        (arm,) = measured(run_of(tmp_path / f"{suite.name}.db", {"a": [(None, 0, made)]}), suite, 10).arms
+        assert not any(key.startswith(("kept.", "held.")) for key in arm.figures)
+        assert arm.compactions == 1
+
+
+def test_a_literal_that_stands_only_in_the_summary_is_held_but_not_kept(tmp_path: Path) -> None:
+    made = trajectory([turn("look"), turn("look")], boundary(1, ["#red"], "#blue"))
+    (arm,) = measured(run_of(tmp_path / "run.db", {"a": [(None, 0, made)]}), resamples=10).arms
+    assert (arm.figures["kept.colours"].value, arm.figures["held.colours"].value) == (0, 1)
+    assert "kept.calls" not in arm.figures  # none was consumed
+    assert arm.figures["held.calls"].value == 0
+    plain = trajectory([turn("look"), turn("look")], boundary(1, ["paid 12.50"], "paid 99.75"))
+    (arm,) = measured(run_of(tmp_path / "plain.db", {"a": [(None, 0, plain)]}), SILENT, 10).arms
+    assert (arm.figures["kept.literals"].value, arm.figures["held.literals"].value) == (0, 1)
+
+
+# --- tables and words
+
+
+def made_of(**figures: Ratio) -> ArmBehaviour:
+    by_key = {key.replace("__", "."): figure for key, figure in figures.items()}
+    return ArmBehaviour("pair", 30, 60, 12, by_key)
+
+
+def shown(*arms: ArmBehaviour, **settings: Any) -> Behaviours:
+    known = {"says_behaviour": True, "says_literals": True, "left_out": 0, "simulated": False, **settings}
+    return Behaviours("painting", arms, **known)
+
+
+HALF = Ratio(0.5, 0.25, 0.75, 4)
+
+
+def test_shares_are_in_per_cent_and_means_are_not() -> None:
+    arm = made_of(documentation_first=HALF, steps_to_change=HALF, kept__calls=HALF, held__calls=HALF)
+    table = behaviour_table(shown(arm))
+    assert table.title == "painting: behaviour after a compaction"
+    assert [column.key for column in table.columns] == [
+        *("arm", "compactions", "documentation_first", "steps_to_change", "kept_calls"),
+    ]
+    texts = [cell.text if isinstance(cell, Number) else cell for cell in table.rows[0]]
+    assert texts == ["pair", 12, "50 [25, 75]", "0.5 [0.2, 0.8]", "50 [25, 75]"]
+    held = summary_table(shown(arm))
+    assert held is not None
+    assert held.rows[0][:2] == ("pair", 4)
+    assert held.columns[2].title == "calls, %"
+    cell = held.rows[0][2]
+    assert isinstance(cell, Number)
+    assert cell.text == "50 [25, 75]"
+    assert summary_table(shown(made_of(steps_to_change=HALF))) is None
+
+
+def test_as_many_summaries_as_any_kind_was_looked_for_in() -> None:
+    table = summary_table(shown(made_of(held__calls=HALF, held__colours=Ratio(1, 1, 1, 7))))
+    assert table is not None
+    assert table.rows[0][1] == 7
+
+
+@pytest.mark.parametrize(("tasks", "narrow"), [(1, True), (19, True), (20, False)])
+def test_few_tasks_are_told(tasks: int, narrow: bool) -> None:
+    found = notes(shown(replace(made_of(), tasks=tasks)))
+    assert found[0].startswith(
+        f"{tasks} task{'s' * (tasks > 1)}; 95 % intervals: bootstrap over tasks, 10,000 resamples."
+    )
+    assert ("With fewer than 20 tasks they come out too narrow." in found) is narrow
+
+
+def test_notes_say_what_is_counted_and_what_is_missing() -> None:
+    arm = made_of()
+    whole = notes(shown(arm))
+    assert [note.split(":")[0] for note in whole[1:]] == ["look-up first", "kept"]
+    silent = notes(shown(arm, says_behaviour=False, says_literals=False, left_out=2, simulated=True))
+    assert silent[1].startswith("The suite 'painting' does not say which actions look something up")
+    assert silent[3].startswith("The suite 'painting' does not name kinds of literals: literals are all numbers")
+    assert silent[4] == "2 tasks are left out: not every arm has finished them in every run."
+    assert silent[5] == SIMULATED
+    assert to_json(shown(arm, simulated=True))["notes"][-1] == SIMULATED
+
+
+@pytest.mark.parametrize(
+    ("arm", "words"),
+    [
+        (replace(made_of(), compactions=0), "pair: nothing was compacted."),
+        (made_of(), "pair: nothing can be said."),
+        (
+            made_of(documentation_first=HALF),
+            "pair: after 4 compactions the first action was a documentation look-up in 50 % (25 to 75).",
+        ),
+        (made_of(kept__a=HALF), "pair: summaries kept 50 % (25 to 75) of the a."),
+        (
+            made_of(kept__a=HALF, kept__b=HALF),
+            "pair: summaries kept 50 % (25 to 75) of the a and 50 % (25 to 75) of the b.",
+        ),
+        (
+            made_of(kept__a=HALF, kept__b=HALF, kept__c=HALF),
+            "pair: summaries kept 50 % (25 to 75) of the a, 50 % (25 to 75) of the b and 50 % (25 to 75) of the c.",
+        ),
+        (made_of(documentation_calls=Ratio(2, 1, 3, 4)), "pair: a task took 2.0 (1.0 to 3.0) documentation calls."),
+    ],
+)
+def test_an_arm_in_plain_words(arm: ArmBehaviour, words: str) -> None:
+    assert sentence(arm) == words
+    assert to_json(shown(arm))["arms"][0]["sentence"] == words

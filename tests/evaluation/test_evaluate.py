@@ -26,6 +26,7 @@ from recompact.evaluation.evaluate import (
     open_evaluation,
     plan_evaluation,
     planned,
+    tasks_of,
     unit_of,
     with_split,
 )
@@ -34,6 +35,7 @@ from recompact.evaluation.summary import evaluation
 from recompact.execution.scheduler import Unfinished
 from recompact.models.failures import Overloaded
 from recompact.models.protocol import ChatModel
+from recompact.store.connection import StoreError
 from recompact.store.records import read_trajectory, write_trajectory
 from recompact.store.runs import retry_broken
 from recompact.store.store import Store
@@ -270,3 +272,68 @@ def test_answers_are_read_from_the_details_of_a_score(tmp_path: Path) -> None:
     assert as_values(0.5) == (0.5,)
     with pytest.raises(InputError, match="must be a number or a list of numbers, not 'right'"):
         as_values("right")
+
+
+def test_an_order_of_arms_changes_from_run_to_run_of_a_task() -> None:
+    chosen = arms("none", "fifo", "prompting")
+    plan = planned([Task("t", "")], chosen, 4)
+    orders = [[p.arm.label for p in plan[n : n + 3]] for n in range(0, 12, 3)]
+    labels = [arm.label for arm in chosen]
+    start = labels.index(orders[0][0])
+    assert orders == [labels[n % 3 :] + labels[: n % 3] for n in range(start, start + 4)]
+    assert plan[0].unit == unit_of(plan[0].arm.key, "t", 0) == f"evaluate/{plan[0].arm.key}/t/0"
+    assert [(p.task.id, p.run) for p in plan] == [("t", n // 3) for n in range(12)]
+
+
+def test_arms_of_one_key_are_planned_once() -> None:
+    (fifo,) = arms("fifo")
+    plan = planned([Task("t", "")], [fifo, replace(fifo, name="renamed")], 2)
+    assert len(plan) == 2
+    assert planned([], [fifo], 2) == []
+    assert planned([Task("t", "")], [fifo], 0) == []
+    assert Plan((fifo,), (), tuple(plan)).units == tuple(p.unit for p in plan)
+
+
+async def test_another_run_is_not_evaluated_in(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "r.db") as store:
+        store.set_metadata(replace(store.metadata, command="collect"))
+        with pytest.raises(
+            InputError, match=r"r\.db is a run of `recompact collect`: give the evaluation its own --run"
+        ):
+            async with open_evaluation(config(1), store):
+                pass
+
+
+async def test_a_run_may_go_on_with_other_tasks_budgets_and_scopes(tmp_path: Path) -> None:
+    """What an arm or a task decides is part of a unit's name, so the run is the same one."""
+    texts = [
+        "",
+        '[suite]\nlimit = 3\n[compressor]\nbudget = 100\nscope = "prefix"\nrendering = "appended"\nkind = "fifo"\n',
+    ]
+    with Store.open(tmp_path / "e.db") as store:
+        for text in texts:
+            own = parse_config(text, tmp_path / "c.toml")
+            async with open_evaluation(own, store) as study:
+                assert study.config == own
+        with pytest.raises(StoreError, match="was begun with another config"):
+            async with open_evaluation(parse_config("[run]\nseed = 5\n", tmp_path / "c.toml"), store):
+                pass
+
+
+async def test_a_run_is_named_after_its_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "mine.toml"
+    file.write_text("[suite]\nlimit = 1\n")
+    async with open_evaluation(file) as study:
+        assert study.store.path.stem == "mine-evaluate"
+        assert study.store.metadata.command == "evaluate"
+    async with open_evaluation(str(file), "another") as study:
+        assert study.store.path.stem == "another"
+
+
+async def test_tasks_that_are_not_there_are_told_with_their_split(tmp_path: Path) -> None:
+    wrong = replace(config(1), suite=replace(config(1).suite, split="nowhere"))
+    with Store.open(tmp_path / "e.db") as store:
+        async with open_evaluation(wrong, store) as study:
+            with pytest.raises(InputError, match=r"^split 'nowhere': .*\(--split chooses it, and the test split is"):
+                await tasks_of(study)

@@ -12,7 +12,7 @@ from evaluation_support import arm
 
 from recompact.chat import Usage
 from recompact.evaluation.arm_runs import TaskRun, common
-from recompact.evaluation.metrics import grouped, measure, metric, pass_all, pass_any, peak_source, per_task
+from recompact.evaluation.metrics import group_keys, grouped, measure, metric, pass_all, pass_any, peak_source, per_task
 
 
 @pytest.mark.parametrize("runs", range(1, 7))
@@ -147,3 +147,118 @@ def test_groups_that_are_no_difficulty_come_first_by_name() -> None:
 )
 def test_a_figure_stands_in_the_unit_of_its_metric(key: str, figure: float) -> None:
     assert 0.25 * metric(key).scale == pytest.approx(figure)
+
+
+@pytest.mark.parametrize(
+    ("key", "title", "unit", "better", "digits"),
+    [
+        ("acc", "Acc", "points", "more", 1),
+        ("pass^3", "Pass^3", "points", "more", 1),
+        ("pass@2", "Pass@2", "points", "more", 1),
+        ("em", "EM", "points", "more", 1),
+        ("em^3", "EM^3", "points", "more", 1),
+        ("f1", "F1", "points", "more", 1),
+        ("steps", "Steps", "steps", "less", 1),
+        ("peak", "Peak", "thousand tokens", "less", 2),
+        ("compactions", "Compactions", "compactions", "less", 2),
+        ("tokens", "Tokens", "thousand tokens", "less", 1),
+        ("tokens.agent", "Tokens, agent", "thousand tokens", "less", 1),
+        ("cached", "cached", "thousand tokens", "more", 1),
+    ],
+)
+def test_how_a_metric_is_read(key: str, title: str, unit: str, better: str, digits: int) -> None:
+    found = metric(key)
+    assert (found.key, found.title, found.unit, found.better, found.digits) == (key, title, unit, better, digits)
+
+
+def test_a_task_counts_by_its_first_runs() -> None:
+    made = arm("a", ["011", "100"])
+    assert per_task(made, ["t000", "t001"], 1, "provider")["acc"] == (0, 1)
+    two = per_task(made, ["t001", "t000"], 2, "provider")
+    assert (two["acc"], two["pass^2"], two["pass@2"]) == ((0.5, 0.5), (0, 0), (1, 1))
+    assert "pass^3" not in two
+    assert list(per_task(made, ["t000"], 3, "provider"))[:5] == ["acc", "pass^2", "pass^3", "pass@2", "pass@3"]
+
+
+def test_a_metric_that_one_row_lacks_is_absent() -> None:
+    made = arm("a", ["11"])
+    first, second = made.rows
+
+    def keys(*rows: TaskRun) -> set[str]:
+        return set(measure(replace(made, rows=rows), ["t000"], 2, "provider").means)
+
+    assert "compactions" not in keys(first, replace(second, compactions=None))
+    assert "em" not in keys(replace(first, em=(1.0,)), second)
+    assert "em" in keys(replace(first, em=(1.0,)), replace(second, em=(1.0,)))
+    # A peak that one row lacks was reported for the others.
+    assert "peak" in keys(first, replace(second, peak_reported=0))
+    assert "peak" not in keys(replace(first, peak_reported=0), replace(second, peak_reported=0))
+    assert measure(made, ["t000"], 2, "own counter").means["peak"] == 1000
+    assert measure(made, ["t000"], 2, "provider").means["peak"] == 2000
+
+
+def test_tokens_are_counted_where_the_agent_or_the_compressor_used_any() -> None:
+    made = arm("a", ["1"])
+
+    def means(usage: dict[str, Usage]) -> dict[str, float]:
+        row = replace(made.rows[0], usage=usage)
+        return dict(measure(replace(made, rows=(row,)), ["t000"], 1).means)
+
+    assert "tokens" not in means({})
+    assert "tokens" not in means({"user": Usage(5, 5)})
+    assert "tokens" not in means({"agent": Usage(0, 0)})
+    only = means({"compressor": Usage(5, 1, 2)})
+    assert (only["tokens"], only["cached"], only["tokens.compressor"]) == (6, 2, 6)
+
+
+def test_a_role_that_some_rows_lack_counts_as_nothing_there() -> None:
+    made = arm("a", ["11"])
+    first, second = made.rows
+    rows = (
+        replace(first, usage={"agent": Usage(10, 2)}),
+        replace(second, usage={"agent": Usage(10, 2), "user": Usage(8, 0)}),
+    )
+    found = measure(replace(made, rows=rows), ["t000"], 2)
+    assert found.means["tokens.user"] == 4
+    assert found.usage["user"] == {"input": 4, "cached": 0, "output": 0}
+    assert list(found.usage) == ["agent", "user"]
+
+
+def test_without_tasks_there_are_no_figures() -> None:
+    found = measure(arm("a", ["11"]), [], 2)
+    assert (found.tasks, found.means, found.by_run, found.usage, found.endings) == (0, {}, {}, {}, {})
+
+
+def test_endings_are_counted_the_most_frequent_first() -> None:
+    made = arm("a", ["111"])
+    rows = tuple(
+        replace(row, ending=end) for row, end in zip(made.rows, ("refused", "finished", "finished"), strict=True)
+    )
+    found = measure(replace(made, rows=rows), ["t000"], 3)
+    assert list(found.endings.items()) == [("finished", 2), ("refused", 1)]
+    data = found.to_json()
+    assert (data["tasks"], data["runs"], data["acc"], data["peak_source"]) == (1, 3, 1.0, "provider")
+    assert "means" not in data
+
+
+def test_an_answer_is_exact_only_if_it_is_wholly_right() -> None:
+    made = arm("qa", ["11"])
+    answers = {0: (1.0, 0.99), 1: (1.0, 1.0)}
+    rows = tuple(replace(row, em=answers[row.run]) for row in made.rows)
+    assert measure(replace(made, rows=rows), ["t000"], 2).means["em^2"] == 0.5
+
+
+def test_peaks_of_arms_without_steps_are_our_own() -> None:
+    assert peak_source([]) == "own counter"
+    still = replace(arm("a", ["1"]), rows=(TaskRun("t", 0, False, 0, peak_reported=5),))
+    assert peak_source([still]) == "own counter"
+
+
+def test_tasks_are_grouped_by_every_key_that_a_row_has() -> None:
+    made = arm("a", ["1", "1", "1"])
+    first, second, third = made.rows
+    rows = (replace(first, groups={"b": "2"}), replace(second, groups={"a": "x", "b": "10"}), replace(third, groups={}))
+    mixed = replace(made, rows=rows)
+    assert group_keys([mixed, arm("b", ["1"])]) == ("a", "b", "difficulty")
+    assert grouped([mixed], ["t002", "t001", "t000"], "b") == {"2": ("t000",), "10": ("t001",)}
+    assert grouped([mixed], ["t000"], "a") == {}

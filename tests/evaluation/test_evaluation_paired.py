@@ -11,7 +11,8 @@ from evaluation_support import arm
 
 from recompact.chat import Usage
 from recompact.errors import InputError
-from recompact.evaluation.paired import compare, size_warnings, warnings
+from recompact.evaluation.arm_runs import Common, common
+from recompact.evaluation.paired import Comparison, Difference, compare, compare_many, size_warnings, warnings
 
 
 def test_a_comparison_counts_tasks_solved_in_all_runs() -> None:
@@ -77,3 +78,135 @@ def test_168_tasks_and_10_000_resamples_take_seconds() -> None:
     started = time.process_time()
     compare(a, b)
     assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "excludes"),
+    [
+        (0.1, 0.2, True),
+        (-0.2, -0.1, True),
+        (-0.1, 0.1, False),
+        (0.0, 0.1, False),
+        (-0.1, 0.0, False),
+        (0.0, 0.0, False),
+    ],
+)
+def test_an_interval_excludes_zero_where_both_ends_are_on_one_side(low: float, high: float, excludes: bool) -> None:
+    assert Difference("acc", 0.5, 0.5, 0.0, low, high).excludes_zero is excludes
+
+
+def test_only_in_json_of_enough_tasks_an_interval_is_said_to_exclude_zero() -> None:
+    for tasks, telling in ((5, False), (6, True)):
+        better, worse = arm("a", ["11"] * tasks), arm("b", ["00"] * tasks)
+        found = compare(better, worse, resamples=20).to_json()
+        acc = next(each for each in found["differences"] if each["metric"] == "acc")
+        assert acc["excludes_zero"] is telling
+        steps = next(each for each in found["differences"] if each["metric"] == "steps")
+        assert steps["excludes_zero"] is False
+        assert found["warnings"]
+
+
+@pytest.mark.parametrize(("runs", "key", "wins", "losses"), [(1, "acc", 2, 1), (2, "pass^2", 1, 1)])
+def test_the_sign_test_is_about_tasks_solved_in_all_runs(runs: int, key: str, wins: int, losses: int) -> None:
+    a, b = arm("a", ["11", "10", "01", "00"]), arm("b", ["00", "01", "11", "00"])
+    found = compare(a, b, runs=runs, resamples=10)
+    assert (found.reliability, found.runs) == (key, runs)
+    assert (found.wins, found.losses) == (wins, losses)
+
+
+def test_a_cache_that_nobody_used_is_no_metric() -> None:
+    used = arm("a", ["1"] * 3)
+    unused = replace(used, rows=tuple(replace(row, usage={"agent": Usage(100, 10)}) for row in used.rows))
+    keys = [d.metric for d in compare(unused, unused, resamples=10).differences]
+    assert "cached" not in keys
+    for one, other in ((used, unused), (unused, used)):
+        assert "cached" in [d.metric for d in compare(one, other, resamples=10).differences]
+
+
+def test_only_the_metrics_that_are_wanted_are_compared_and_the_same_tasks_are_drawn_for_all() -> None:
+    a, b = arm("a", ["11", "10", "00", "01"]), arm("b", ["10", "10", "01", "11"], steps=12)
+    shared = common([a, b])
+    both = compare_many([(a, b), (b, a)], shared, keys=["steps", "acc"], resamples=50)
+    assert [[d.metric for d in each.differences] for each in both] == [["acc", "steps"]] * 2
+    assert [(each.first, each.second) for each in both] == [("a", "b"), ("b", "a")]
+    there, back = (each.of("acc") for each in both)
+    assert (there.first, there.second) == (back.second, back.first)
+    assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
+    assert both[0].of("steps").first == pytest.approx(43 / 4)
+    assert both[0].of("steps").second == pytest.approx(51 / 4)
+
+
+def test_steps_are_relative_where_that_is_asked_for_and_points_never_are() -> None:
+    a, b = arm("a", ["1"] * 6, steps=6), arm("b", ["0"] * 6, steps=6)
+    double = replace(a, rows=tuple(replace(row, steps=2 * row.steps) for row in a.rows))
+    (found,) = compare_many([(double, b)], common([a, b]), relative=True, resamples=20)
+    steps = found.of("steps").relative
+    assert steps is not None
+    assert (steps.value, steps.low, steps.high) == pytest.approx((1.0, 1.0, 1.0))
+    assert found.of("acc").relative is None
+    (half,) = compare_many([(b, double)], common([a, b]), relative=True, resamples=20)
+    share = half.of("steps").relative
+    assert share is not None
+    assert (share.value, share.low, share.high) == pytest.approx((-0.5, -0.5, -0.5))
+
+
+def test_a_comparison_without_tasks_names_the_arms_once_and_the_runs() -> None:
+    a, b = arm("a", ["11"]), arm("b", ["11"])
+    said = "there is no task that a, b have all done in {} runs, so nothing can be compared: finish them with"
+    for runs in (2, 1, 0):
+        with pytest.raises(InputError) as caught:
+            compare_many([(a, b), (b, a)], Common((), runs, 1))
+        assert str(caught.value).startswith(said.format(max(1, runs)))
+
+
+def test_the_peak_of_a_comparison_is_by_the_counter_that_is_asked_for() -> None:
+    a = arm("a", ["1"] * 3)
+    for source, first in (("provider", 2001.0), ("own counter", 1001.0), (None, 2001.0)):
+        (found,) = compare_many([(a, a)], common([a]), source=source, resamples=10)  # type: ignore[arg-type]
+        assert found.of("peak").first == first
+
+
+@pytest.mark.parametrize(
+    ("tasks", "runs", "said"),
+    [
+        (1, 3, ["1 task: it is 100 points of Pass^3", "With fewer than 6 tasks an interval"]),
+        (2, 2, ["2 tasks: one task is 50 points of Pass^2", "With fewer than 6 tasks an interval"]),
+        (5, 3, ["5 tasks: one task is 20 points", "With fewer than 6 tasks an interval"]),
+        (6, 3, ["6 tasks: one task is 17 points", "With fewer than 20 tasks"]),
+        (19, 3, ["19 tasks: one task is 5.3 points", "With fewer than 20 tasks"]),
+        (20, 3, ["20 tasks: one task is 5 points"]),
+        (99, 1, ["99 tasks: one task is 1 points of Acc", "One run each"]),
+        (100, 2, []),
+        (100, 1, ["One run each"]),
+    ],
+)
+def test_what_few_tasks_and_runs_mean(tasks: int, runs: int, said: list[str]) -> None:
+    found = size_warnings(tasks, runs)
+    assert len(found) == len(said)
+    assert all(there.startswith(beginning) for there, beginning in zip(found, said, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "said"),
+    [
+        (0, 0, "In Pass^3 no task differs: with fewer than 6 the sign test cannot fall below 0.05, whoever wins."),
+        (0, 1, "In Pass^3 only 1 task differs: with fewer than 6"),
+        (3, 2, "In Pass^3 only 5 tasks differ: with fewer than 6"),
+        (3, 3, None),
+        (6, 0, None),
+    ],
+)
+def test_how_many_tasks_have_to_differ_is_told(wins: int, losses: int, said: str | None) -> None:
+    found = warnings(Comparison("a", "b", 200, 3, (), wins, losses, 1.0))
+    assert (found == ()) if said is None else (len(found) == 1 and found[0].startswith(said))
+
+
+@pytest.mark.parametrize(("count", "told"), [(10, False), (11, True)])
+def test_many_intervals_are_told(count: int, told: bool) -> None:
+    many = (Difference("acc", 0.5, 0.5, 0.0, 0.0, 0.0),) * count
+    found = warnings(Comparison("a", "b", 200, 3, many, 10, 10, 1.0))
+    assert [text.startswith("11 intervals are shown: one in twenty") for text in found] == [True] * told
+
+
+def test_without_tasks_none_is_weighed() -> None:
+    assert not any("points" in said or "fewer than 6" in said for said in size_warnings(0, 3))

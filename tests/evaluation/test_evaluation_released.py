@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from evaluation_support import reference_runs
 
+from recompact.chat import Usage
 from recompact.errors import InputError
-from recompact.evaluation.arm_runs import ArmRuns
-from recompact.evaluation.released import read_released
+from recompact.evaluation.arm_runs import ArmRuns, TaskRun
+from recompact.evaluation.released import is_released, read_released
 from recompact.evaluation.summary import arm_table, evaluation
 from recompact.tables import Number
 
@@ -114,3 +116,148 @@ def test_broken_records_are_named(tmp_path: Path, text: str, said: str) -> None:
 def test_an_empty_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"run_records\.jsonl"):
         read_released(tmp_path)
+
+
+def records(home: Path, *lines: dict[str, object]) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "run_records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def record(task: str = "a", success: object = True, steps: object = 3, **more: object) -> dict[str, object]:
+    return {"task_id": task, "success": success, "num_steps": steps, **more}
+
+
+@pytest.mark.parametrize(
+    ("below", "name", "scope"),
+    [
+        ("tau2", "tau2", None),
+        ("tau2/history", "tau2", "history"),
+        ("tau2/acon/prefix", "tau2-acon", "prefix"),
+        ("tau2/acon/other", "tau2-acon-other", None),
+        ("prefix", "records", "prefix"),
+        ("", "records", None),
+    ],
+)
+@pytest.mark.parametrize("seeds", [(), ("s1", "s2"), ("seed-3",), ("run_7",)])
+def test_an_arm_is_named_by_where_its_records_are(
+    tmp_path: Path, below: str, name: str, scope: str | None, seeds: tuple[str, ...]
+) -> None:
+    root = tmp_path / "records"
+    for home in [root / below / seed for seed in seeds] or [root / below]:
+        records(home, record())
+    (found,) = read_released(root)
+    assert (found.name, found.scope, found.runs) == (name, scope, max(1, len(seeds)))
+
+
+def test_each_directory_is_an_arm_of_its_own(tmp_path: Path) -> None:
+    for below in ("one/s1", "one/s2", "two/s1", "three"):
+        records(tmp_path / below, record())
+    assert {arm.name: arm.runs for arm in read_released(tmp_path)} == {"one": 2, "two": 1, "three": 1}
+
+
+def test_runs_are_counted_from_zero_in_the_order_of_their_seeds(tmp_path: Path) -> None:
+    for seed in (10, 9):
+        records(tmp_path / f"s{seed}", record(steps=seed))
+    (found,) = read_released(tmp_path)
+    assert {row.run: row.steps for row in found.rows} == {0: 9, 1: 10}
+    records(tmp_path / "own" / "s1", record(steps=1, seed=5), record(steps=2, seed=3), record("b", steps=3, seed=None))
+    (own,) = read_released(tmp_path / "own")
+    assert {(row.task, row.run): row.steps for row in own.rows} == {("a", 2): 1, ("a", 1): 2, ("b", 0): 3}
+
+
+def test_a_file_is_named_by_its_directory_and_a_table_by_itself(tmp_path: Path) -> None:
+    records(tmp_path / "mine", record())
+    (found,) = read_released(tmp_path / "mine" / "run_records.jsonl")
+    assert (found.name, found.scope) == ("mine", None)
+    table = tmp_path / "theirs.csv"
+    table.write_text("task_id,success,num_steps\na,1,3\n")
+    (found,) = read_released(table)
+    assert (found.name, found.scope) == ("theirs", None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "scope"),
+    [
+        ({}, None),
+        ({"scope": "prefix"}, "prefix"),
+        ({"method": "history"}, "history"),
+        ({"scope": "prefix", "method": "history"}, "prefix"),
+        ({"scope": "", "method": "history"}, "history"),
+        ({"method": "pair"}, None),
+    ],
+)
+def test_the_scope_of_a_record_is_one_that_is_known(tmp_path: Path, fields: dict[str, Any], scope: str | None) -> None:
+    records(tmp_path / "mine", record(**fields))
+    (found,) = read_released(tmp_path / "mine" / "run_records.jsonl")
+    assert found.scope == scope
+
+
+@pytest.mark.parametrize(
+    ("success", "solved"),
+    [(True, True), (False, False), (1, True), (0, False), ("true", True), ("False", False), ("1", True), (2, False)],
+)
+def test_success_is_written_in_several_ways(tmp_path: Path, success: object, solved: bool) -> None:
+    records(tmp_path / "mine", record(success=success))
+    (found,) = read_released(tmp_path)
+    assert found.rows[0].success is solved
+
+
+def test_all_fields_of_a_record(tmp_path: Path) -> None:
+    more: dict[str, Any] = {"n_compressions": 2, "peak_prompt_tokens": 900, "cumulative_input_tokens": 5000}
+    records(tmp_path / "mine", record(**more, termination_reason="done"), record("b"), record("c", n_compressions=None))
+    (found,) = read_released(tmp_path)
+    assert found.rows == (
+        TaskRun("a", 0, True, 3, 2, 0, 900, {"agent input": Usage(5000)}, "done"),
+        TaskRun("b", 0, True, 3, None, 0, 0, {}, ""),
+        TaskRun("c", 0, True, 3, 0, 0, 0, {}, ""),
+    )
+
+
+def test_blank_lines_are_passed_over_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "run_records.jsonl"
+    path.write_text("\n" + json.dumps(record()) + "\n \n[1]\n")
+    with pytest.raises(InputError, match=r"run_records\.jsonl, line 4, is no object$"):
+        read_released(path)
+    path.write_text("\n" + json.dumps(record()) + "\n \n" + json.dumps(record("b")))
+    assert [row.task for row in read_released(path)[0].rows] == ["a", "b"]
+
+
+def test_lines_of_a_table_are_counted_with_its_heads(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("task_id,success,num_steps\na,1,3\nb,1,\n")
+    with pytest.raises(InputError, match=r"t\.csv, line 3, has no 'num_steps': it is no record of a run$"):
+        read_released(path)
+    path.write_text("task_id,success,num_steps,n_compressions\na,1,3,\n")
+    assert read_released(path)[0].rows[0].compactions is None  # an empty cell says nothing
+
+
+@pytest.mark.parametrize("name", ["task_id", "success", "num_steps"])
+@pytest.mark.parametrize("value", [None, ""])
+def test_what_every_record_needs(tmp_path: Path, name: str, value: object) -> None:
+    records(tmp_path / "mine", {**record(), name: value})
+    with pytest.raises(InputError, match=f"has no '{name}'"):
+        read_released(tmp_path)
+    records(tmp_path / "mine", record(success=0, steps=0))
+    assert (read_released(tmp_path)[0].rows[0].steps, read_released(tmp_path)[0].rows[0].success) == (0, False)
+
+
+@pytest.mark.parametrize("name", ["peak_prompt_tokens", "seed"])
+def test_a_field_that_is_no_whole_number_is_named(tmp_path: Path, name: str) -> None:
+    records(tmp_path / "mine", {**record(), name: "many"})
+    with pytest.raises(InputError, match=rf"line 1,: {name} must be a whole number, not 'many'$"):
+        read_released(tmp_path)
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "latin.csv").write_bytes(b"task_id\n\xe9\n")
+    for name in ("latin.csv", "gone.csv", "gone.jsonl"):
+        with pytest.raises(InputError, match=f"{name} cannot be read: "):
+            read_released(tmp_path / name)
+
+
+def test_records_are_told_from_runs_by_their_names(tmp_path: Path) -> None:
+    assert is_released(str(tmp_path))
+    assert is_released("nowhere/a.csv")
+    assert is_released("nowhere/a.jsonl")
+    assert not is_released("nowhere/a.db")
+    assert not is_released("my-run")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from progress_support import Heard
@@ -28,8 +29,9 @@ from replay_support import (
 from run_files import select_rows
 
 from recompact.attribution.divergence import needed_facts
-from recompact.attribution.effects import effect_of
+from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.findings import by_id, findings
+from recompact.attribution.posterior import Thresholds
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import digest as verify_digest, verify
 from recompact.chat import Message, Reply, Request, ToolCall, assistant
@@ -38,15 +40,16 @@ from recompact.context import Context, Summary, Turn
 from recompact.environments.protocol import Suite
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import digest
-from recompact.evaluation.replay import Replay, UnfinishedReplay, replay
+from recompact.evaluation.replay import Replay, UnfinishedReplay, answer_of, refuse_evaluation, replay
 from recompact.evaluation.replay_tables import condition_table, fact_table
 from recompact.models.failures import ContextOverflow, Overloaded
 from recompact.models.protocol import ChatModel
+from recompact.outcome import BoundaryId, Outcomes
 from recompact.progress import SILENT, Progress
 from recompact.store.records import read_trajectory
 from recompact.store.store import Store
 from recompact.template import Template
-from recompact.trajectory import Boundary, Score, Trajectory
+from recompact.trajectory import Boundary, Ending, Score, Trajectory
 
 KEEPING = told(KEEP)
 IDLE = told("Be brief.")
@@ -358,3 +361,89 @@ def test_a_needed_fact_is_used_consumed_and_missing() -> None:
     kept = replace(boundary, post=replace(post, summary=Summary("m1821", 2)))
     assert needed_facts(kept, [after(sent)]) == ("Ada", "2025-06-28", "12.50")
     assert needed_facts(boundary, []) == ()
+
+
+def test_draws_that_are_copies_at_this_very_boundary_count_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = {
+        (FIRST, "POST"),
+        (BoundaryId("collect/vault-", 1), "PRE"),
+        (BoundaryId("collect/vault-1", 1), "PRE"),
+    }
+    monkeypatch.setattr("recompact.evaluation.replay.copied_arms", lambda store: frozenset(copies))
+    found, _ = replayed(collected(tmp_path / "run.db", draws=2), draws=1)
+    _, post, control, _ = found.conditions
+    assert post.effect is not None
+    assert control.effect is not None
+    assert (len(post.draws), post.effect.pre, post.effect.post) == (2, 2, 1)
+    assert (control.effect.pre, control.effect.post) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("ending", "details", "turn", "answer"),
+    [
+        ("step limit", {"answer": "x"}, _turn("", "finish", '{"answer": "y"}'), ""),
+        ("finished", {"answer": 5}, _turn("", "finish", '{"answer": "y"}'), "5"),
+        ("finished", {"answer": ""}, _turn("", "finish", '{"answer": "y"}'), ""),
+        ("finished", {}, _turn("", "finish", '{"answer": "y"}'), "y"),
+        ("finished", {}, _turn("", "finish", '{"answer": 7}'), "7"),
+        ("finished", {}, _turn("", "finish", '{"answer": "y", "why": "z"}'), '{"answer":"y","why":"z"}'),
+        ("finished", {}, _turn("", "finish", '{"b": 1, "a": 2}'), '{"a":2,"b":1}'),
+        ("finished", {}, _turn("", "finish"), ""),
+        ("finished", {}, Turn(assistant("It is y."), (), 5), "It is y."),
+    ],
+)
+def test_what_an_episode_was_ended_with(ending: Ending, details: dict[str, object], turn: Turn, answer: str) -> None:
+    score = Score(True, 1.0, details)
+    before = _turn("", "look", '{"answer": "earlier"}')
+    assert answer_of(Trajectory("t", (before, turn), (), ending, score, Context(()))) == answer
+
+
+@pytest.mark.parametrize("command", ["collect", "adapt", "verify", ""])
+def test_only_an_evaluation_is_refused(tmp_path: Path, command: str) -> None:
+    with Store.open(tmp_path / "run.db") as store:
+        store.set_metadata(replace(store.metadata, command=command))
+        refuse_evaluation(store)
+        store.set_metadata(replace(store.metadata, command="evaluate"))
+        with pytest.raises(InputError, match="is an evaluation, whose boundaries cannot be continued"):
+            refuse_evaluation(store)
+
+
+def test_a_boundary_of_a_task_that_is_gone_is_refused(tmp_path: Path) -> None:
+    gone = BoundaryId("collect/gone", 1)
+    with (
+        Store.open(tmp_path / "run.db") as store,
+        pytest.raises(InputError, match="gone#1: the suite has no such task"),
+    ):
+        asyncio.run(replay(study_of(store), gone, {"keeping": KEEPING}))
+
+
+def test_unless_told_otherwise_three_draws_are_made_and_judged_within_the_steps_that_were_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[float, int | None]] = []
+
+    def watched(outcomes: Outcomes, *, thresholds: Thresholds, remaining: int | None, **more: Any) -> Effect | None:
+        seen.append((thresholds.hazard, remaining))
+        return effect_of(outcomes, thresholds, remaining=remaining, **more)
+
+    monkeypatch.setattr("recompact.evaluation.replay.effect_of", watched)
+    path = collected(tmp_path / "run.db", draws=0)
+    with Store.open(path) as store:
+        found = asyncio.run(replay(study_of(store, more="[verify]\nhazard = 0.25"), FIRST, {"keeping": KEEPING}))
+    assert [len(condition.draws) for condition in found.conditions] == [3, 0, 3, 3]
+    assert found.thresholds.hazard == 0.25  # the config's, where the run was not verified
+    assert seen == [(0.25, 30 - 3)] * 3
+    assert "No PRE draw succeeds" not in found.verdicts[0].words
+
+
+def test_a_verified_run_keeps_its_own_thresholds_and_without_needed_facts_summaries_are_not_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = collected(tmp_path / "run.db", draws=None, more="[verify]\nhazard = 0.25")
+    monkeypatch.setattr("recompact.evaluation.replay.needed_facts", lambda boundary, before: ())
+    found, _ = replayed(path, draws=1)
+    assert found.thresholds.hazard == 0.25
+    assert found.needed == ()
+    assert (found.verdicts[0].shown, found.verdicts[0].closed) == (None, True)

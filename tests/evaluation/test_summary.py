@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from evaluation_support import arm
 
+from recompact.chat import Usage
 from recompact.evaluation.arm_runs import ArmRuns, common
-from recompact.evaluation.paired import compare_many
+from recompact.evaluation.paired import Comparison, Difference, compare_many
 from recompact.evaluation.summary import (
+    SIMULATED,
+    STAR,
     arm_table,
     comparison_table,
+    delta,
+    detail_tables,
     difference_table,
     evaluation,
     group_comparison_table,
     group_comparisons,
     group_table,
+    left_out,
     notes,
+    percentage,
+    references,
+    sign_test_cells,
     to_json,
 )
-from recompact.tables import Number, render
+from recompact.stats import Estimate
+from recompact.tables import Number, Table, render
 
 GOOD = arm("prompting", ["111"] * 6, "history")
 BAD = arm("pair", ["000"] * 6, "history", steps=20)
@@ -144,3 +155,247 @@ def test_where_no_peak_was_counted_none_is_spoken_of() -> None:
     keys = [column.key for column in beside.columns]
     assert beside.rows[0][keys.index("compactions")] is None
     assert isinstance(beside.rows[1][keys.index("peak")], Number)
+
+
+# --- notes
+
+
+def without_peaks(made: ArmRuns) -> ArmRuns:
+    return replace(made, rows=tuple(replace(row, peak_reported=0) for row in made.rows))
+
+
+def test_whose_count_the_peak_is_stands_below_it() -> None:
+    both = "6 tasks, 3 runs. Acc ± standard deviation across runs. Peak in thousand tokens by {} count."
+    tokens = " Tokens: thousands per task, agent and compressor."
+    assert notes(evaluation("e", [GOOD]))[0] == both.format("the provider's") + tokens
+    assert notes(evaluation("e", [without_peaks(GOOD)]))[0] == both.format("our own") + tokens
+    assert notes(evaluation("e", [GOOD, without_peaks(BAD)]))[0] == both.format("our own") + tokens
+    unknown = replace(GOOD, rows=tuple(replace(row, peak=0, peak_reported=0, usage={}) for row in GOOD.rows))
+    assert notes(evaluation("e", [unknown]))[0] == "6 tasks, 3 runs. Acc ± standard deviation across runs."
+    user = replace(GOOD, rows=tuple(replace(row, usage={"user": Usage(5, 5)}) for row in GOOD.rows))
+    assert "Tokens" not in notes(evaluation("e", [user]))[0]  # nothing of the total
+
+
+def test_simulated_models_are_told_last() -> None:
+    simulated = replace(BAD, simulated=True)
+    assert notes(evaluation("e", [GOOD, simulated]))[-1] == SIMULATED
+    assert evaluation("e", [GOOD, simulated]).simulated
+    assert SIMULATED not in notes(evaluation("e", [GOOD, BAD]))
+    assert not evaluation("e", [GOOD, BAD]).simulated
+    assert to_json(evaluation("e", [GOOD, simulated]))["simulated"] is True
+
+
+def test_nothing_is_said_of_what_is_not_missing() -> None:
+    whole = notes(evaluation("e", [GOOD, BAD]))
+    assert not any("left out" in said or "finished yet" in said or "names" in said for said in whole)
+    assert left_out(1) == "1 task is left out: not every arm has finished it in every run."
+    assert left_out(2) == "2 tasks are left out: not every arm has finished them in every run."
+
+
+def test_an_environment_that_broke_once() -> None:
+    once = replace(BAD, rows=(replace(BAD.rows[0], ending="environment error"), *BAD.rows[1:]))
+    (said,) = [note for note in notes(evaluation("e", [GOOD, once])) if "broke" in note]
+    assert said.startswith("In 1 trajectory the environment broke")
+    # A task that is not in the figures is not counted.
+    assert not any("broke" in note for note in notes(evaluation("e", [GOOD, once], ["t001", "t002"])))
+
+
+# --- the table of arms
+
+
+def keys_of(table: Table) -> list[str]:
+    return [column.key for column in table.columns]
+
+
+def cell_of(table: Table, row: int, key: str) -> Any:
+    return table.rows[row][keys_of(table).index(key)]
+
+
+def test_the_columns_of_the_table_of_arms() -> None:
+    common_keys = ["steps", "peak", "compactions", "tokens", "cached"]
+    table = arm_table(evaluation("e", [GOOD, BAD]))
+    assert keys_of(table) == ["arm", "scope", "acc", "pass^3", "pass@3", *common_keys]
+    assert keys_of(arm_table(evaluation("e", [GOOD], runs=1))) == ["arm", "scope", "acc", *common_keys]
+    assert [row[:2] for row in table.rows] == [("prompting", "history"), ("pair", "history")]
+    unscoped = arm_table(evaluation("e", [arm("fifo", ["111"])]))
+    assert "scope" not in keys_of(unscoped)
+    assert "scope" in keys_of(arm_table(evaluation("e", [arm("fifo", ["111"] * 6), GOOD])))
+
+
+def test_a_cache_that_was_never_used_has_no_column() -> None:
+    unused = replace(GOOD, rows=tuple(replace(row, usage={"agent": Usage(100, 10)}) for row in GOOD.rows))
+    assert "cached" not in keys_of(arm_table(evaluation("e", [unused])))
+    assert "cached" in keys_of(arm_table(evaluation("e", [unused, GOOD])))
+
+
+def test_a_spread_is_shown_for_success_only() -> None:
+    table = arm_table(evaluation("e", [arm("a", ["110"] * 6)]))
+    assert cell_of(table, 0, "acc").spread is not None
+    assert cell_of(table, 0, "steps").spread is None
+    assert cell_of(table, 0, "pass^3").spread is None
+    assert cell_of(table, 0, "peak").text == "2.00"
+    assert cell_of(table, 0, "tokens").text == "0.1"
+    assert cell_of(table, 0, "compactions").text == "1.00"
+    answered = replace(GOOD, rows=tuple(replace(row, em=(1.0,), f1=(0.5,)) for row in GOOD.rows))
+    table = arm_table(evaluation("e", [answered]))
+    assert (cell_of(table, 0, "em").spread, cell_of(table, 0, "f1").spread) == (0, None)
+
+
+def test_the_table_of_a_group_is_short() -> None:
+    table = group_table(evaluation("e", [GOOD, BAD]), "difficulty")
+    assert keys_of(table) == ["group", "tasks", "arm", "scope", "acc", "pass^3", "steps", "peak"]
+    assert [row[:4] for row in table.rows] == [
+        ("easy", 3, "prompting", "history"),
+        ("easy", 3, "pair", "history"),
+        ("hard", 3, "prompting", "history"),
+        ("hard", 3, "pair", "history"),
+    ]
+    assert table.title == "e, by difficulty"
+    assert table.columns[0].title == "difficulty"
+
+
+@pytest.mark.parametrize(("tasks", "told"), [(38, True), (40, False), (39, True)])
+def test_groups_of_twenty_say_enough(tasks: int, told: bool) -> None:
+    shown = evaluation("e", [arm("a", ["1"] * tasks)])
+    assert bool(group_table(shown, "difficulty").notes) is told
+
+
+def test_what_the_table_of_arms_has_no_room_for() -> None:
+    every, tokens, endings = detail_tables(evaluation("e", [GOOD, BAD]))
+    assert keys_of(every) == ["arm", "acc", "pass^2", "pass^3", "pass@2", "pass@3"]
+    assert [row[0] for row in every.rows] == ["prompting/history", "pair/history"]
+    assert [row[:2] for row in tokens.rows] == [
+        ("prompting/history", "agent"),
+        ("prompting/history", "compressor"),
+        ("pair/history", "agent"),
+        ("pair/history", "compressor"),
+    ]
+    assert keys_of(tokens) == ["arm", "role", "input", "cached", "output"]
+    assert [cell.value for cell in tokens.rows[0][2:] if isinstance(cell, Number)] == [0.1, 0.04, 0.01]
+    assert endings.rows == (("prompting/history", 18), ("pair/history", 18))
+    unknown = replace(BAD, rows=tuple(replace(row, ending="") for row in BAD.rows))
+    *_, endings = detail_tables(evaluation("e", [GOOD, unknown]))
+    assert [column.title for column in endings.columns] == ["arm", "finished", "?"]
+    assert endings.rows == (("prompting/history", 18, 0), ("pair/history", 0, 18))
+    single, *_ = detail_tables(evaluation("e", [GOOD], runs=1))
+    assert keys_of(single) == ["arm", "acc"]
+
+
+# --- differences
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_the_table_of_differences(runs: int) -> None:
+    found = difference_table(evaluation("e", [BAD, GOOD], runs=runs))
+    assert found is not None
+    table, (comparison,) = found
+    reliable = [f"pass^{runs}"] if runs > 1 else []
+    assert keys_of(table) == ["arm", "minus", "acc", *reliable, "steps", "peak", "tokens", "wins", "losses", "p"]
+    assert table.rows[0][:2] == ("pair/history", "prompting/history")
+    assert cell_of(table, 0, "acc").value == -100
+    assert cell_of(table, 0, "steps").value == 10
+    assert (cell_of(table, 0, "wins"), cell_of(table, 0, "losses")) == (0, 6)
+    solved = "all runs" if runs > 1 else "the run"
+    assert table.notes == (STAR, f"win, lose, p: exact sign test on tasks solved in {solved}")
+    assert comparison.runs == runs
+
+
+def test_without_a_reference_or_a_task_there_is_no_difference() -> None:
+    assert difference_table(evaluation("e", [BAD])) is None
+    assert difference_table(evaluation("e", [GOOD])) is None
+    assert difference_table(evaluation("e", [GOOD, BAD], [])) is None
+    assert difference_table(evaluation("e", [GOOD, BAD]), "pair") is not None
+    assert difference_table(evaluation("e", [GOOD, BAD]), "pair/history") is not None
+    assert difference_table(evaluation("e", [GOOD, BAD]), "nobody") is None
+
+
+def test_an_arm_is_measured_against_the_nearest_reference() -> None:
+    def at(name: str, scope: str | None, budget: int) -> ArmRuns:
+        return replace(arm(name, ["111"] * 3, scope), settings={"budget": budget})
+
+    first = at("prompting@1", "history", 1)
+    arms = [
+        first,
+        at("prompting@1", "prefix", 1),
+        at("prompting@2", "history", 2),
+        at("pair@1", "prefix", 1),
+        at("pair@2", "prefix", 2),
+        at("pair@2", "history", 2),
+        at("fifo@3", None, 3),
+        at("pair@3", "prefix", 3),
+    ]
+    pairs = [(a.label, b.label) for a, b in references(evaluation("e", arms))]
+    assert pairs == [
+        ("pair@1/prefix", "prompting@1/prefix"),
+        ("pair@2/prefix", "prompting@2/history"),  # a budget is nearer than a scope
+        ("pair@2/history", "prompting@2/history"),
+        ("fifo@3", "prompting@1/history"),
+        ("pair@3/prefix", "prompting@1/prefix"),
+    ]
+
+
+@pytest.mark.parametrize(("p", "text"), [(0.0001, "<0.001"), (0.0004, "<0.001"), (0.02, "0.020"), (1.0, "1.000")])
+def test_a_p_value_is_never_shown_as_zero(p: float, text: str) -> None:
+    made = Comparison("a", "b", 200, 3, (), 12, 0, p)
+    wins, losses, cell = sign_test_cells(made)
+    assert (wins, losses) == (12, 0)
+    assert isinstance(cell, Number)
+    assert cell.text == text
+    shown = text if text.startswith("<") else f"= {text}"
+    assert f"sign test: p {shown}." in comparison_table(made).notes[1]
+
+
+@pytest.mark.parametrize(("tasks", "signed"), [(5, False), (6, True)])
+def test_a_difference_has_a_sign_where_it_may_be_read(tasks: int, signed: bool) -> None:
+    figure = delta(Difference("acc", 0.5, 0.25, 0.25, 0.1, 0.4), tasks)
+    assert (figure.value, figure.interval, figure.signed) == (25, (10, 40), signed)
+    share = percentage(Estimate(0.5, 0.25, 0.75), tasks)
+    assert (share.value, share.interval, share.signed, share.digits) == (50, (25, 75), signed, 1)
+
+
+@pytest.mark.parametrize(("runs", "solved"), [(1, "in its run"), (3, "in all 3 runs")])
+@pytest.mark.parametrize("simulated", [False, True])
+def test_two_arms_in_every_metric(runs: int, solved: str, simulated: bool) -> None:
+    (made,) = compare_many([(GOOD, BAD)], common([GOOD, BAD], runs=runs), resamples=20)
+    table = comparison_table(made, simulated)
+    assert table.title == f"prompting/history minus pair/history: 6 tasks, {runs} run{'s' * (runs > 1)}"
+    assert [column.title for column in table.columns] == [
+        "metric",
+        "prompting/history",
+        "pair/history",
+        "difference [95 %]",
+    ]
+    assert table.notes[0] == STAR
+    assert table.notes[1].startswith(f"Solved {solved} by prompting/history alone: 6 tasks; by pair/history alone: 0.")
+    assert (table.notes[-1] == SIMULATED) is simulated
+    acc = table.rows[0]
+    assert acc[0] == "Acc"
+    assert [cell.value for cell in acc[1:] if isinstance(cell, Number)] == [100, 0, 100]
+
+
+def test_groups_are_compared_each_by_itself() -> None:
+    found = group_comparisons(GOOD, BAD, common([GOOD, BAD]), "difficulty")
+    assert list(found) == ["easy", "hard"]
+    assert all([d.metric for d in each.differences] == ["acc", "pass^3", "steps"] for each in found.values())
+    assert [each.tasks for each in found.values()] == [3, 3]
+    table = group_comparison_table(found, "difficulty")
+    assert table.title == "prompting/history minus pair/history, by difficulty"
+    assert keys_of(table) == ["group", "tasks", "acc", "pass^3", "steps", "wins", "losses", "p"]
+    assert table.notes == (STAR, "Few tasks in a group say little: the smallest has 3.")
+    empty = group_comparison_table({}, "difficulty")
+    assert (empty.title, empty.rows) == ("by difficulty", ())
+
+
+def test_all_figures_of_an_evaluation() -> None:
+    told = replace(GOOD, settings={"name": "prompting", "scope": "history", "key": "k", "budget": 5})
+    shown = evaluation("e", [told, BAD, replace(BAD, name="waiting", rows=())], ["t000", "t001", "gone"])
+    found = to_json(shown)
+    assert (found["title"], found["tasks"], found["runs"], found["left_out"]) == ("e", 2, 3, 1)
+    assert found["not_begun"] == ["waiting/history"]
+    assert found["simulated"] is False
+    first, second = found["arms"]
+    named = {"arm": "prompting/history", "name": "prompting", "scope": "history", "key": "k", "budget": 5, "acc": 1.0}
+    assert first.items() >= named.items()
+    assert first["groups"]["difficulty"]["easy"]["tasks"] == 1
+    assert second["acc"] == 0
+    assert found["notes"] == list(notes(shown))

@@ -12,9 +12,10 @@ import pytest
 from evaluation_support import arm
 
 from recompact.evaluation.arm_runs import ArmRuns
-from recompact.evaluation.intervals import RELATIVE, estimates
-from recompact.evaluation.summary import arm_table, difference_table, evaluation, references
-from recompact.evaluation.sweep import sweep, sweep_table
+from recompact.evaluation.intervals import RELATIVE, estimates, none_of
+from recompact.evaluation.summary import STAR, arm_table, difference_table, evaluation, references
+from recompact.evaluation.sweep import figure_estimates, reliability, sweep, sweep_keys, sweep_table
+from recompact.stats import Estimate
 from recompact.tables import Number, Table, as_json, render
 
 
@@ -182,3 +183,96 @@ def test_a_difference_is_bold_by_its_interval_alone() -> None:
 
     assert cell(signed=True) == "+5.0 [+1.0, +9.0]*"
     assert cell() == "5.0 [1.0, 9.0]"
+
+
+def test_what_is_said_below_the_table_by_budget() -> None:
+    size = "4 tasks, 3 runs. In brackets: 95 % intervals (bootstrap over tasks, 10,000 resamples). Budgets in tokens."
+    found = sweep(evaluation("e", [NONE, SMALL, LARGE]))
+    assert found is not None
+    table = sweep_table(found)
+    assert table.notes == (size, f"Δ Steps: steps beside those of `none`, in per cent. {STAR}")
+    assert [column.title for column in table.columns] == [
+        *("arm", "scope", "budget", "Compactions", "Acc", "Pass^3", "Pass@3", "Steps", "Δ Steps, %"),
+    ]
+    assert table.rows[0][:4] == ("none", None, None, None)
+    assert table.rows[0][-1] is None
+    assert isinstance(table.rows[0][-2], Number)
+    assert table.rows[1][:3] == ("prompting", "history", 1024)
+    compactions = table.rows[1][3]
+    assert isinstance(compactions, Number)
+    assert compactions.text == "1.00"
+    alone = sweep(evaluation("e", [SMALL, LARGE]))
+    assert alone is not None
+    table = sweep_table(alone)
+    assert table.notes == (size,)  # nothing to measure steps by
+    assert [row[0] for row in table.rows] == ["prompting", "prompting"]
+    assert "Δ Steps, %" not in [column.title for column in table.columns]
+
+
+def test_compactions_that_nobody_counted_are_not_shown() -> None:
+    unknown = [replace(made, rows=tuple(replace(r, compactions=None) for r in made.rows)) for made in (SMALL, LARGE)]
+    found = sweep(evaluation("e", unknown))
+    assert found is not None
+    assert [point.compactions for point in found.lines[0].points] == [None, None]
+    assert [row[3] for row in sweep_table(found).rows] == [None, None]
+
+
+@pytest.mark.parametrize(("runs", "keys"), [(1, ("acc", "steps")), (2, ("acc", "pass^2", "pass@2", "steps"))])
+def test_the_metrics_of_a_sweep(runs: int, keys: tuple[str, ...]) -> None:
+    assert sweep_keys(runs) == keys
+    assert reliability(runs) == ("pass^2" if runs > 1 else "acc")
+
+
+def test_the_figures_need_those_estimates_and_no_others() -> None:
+    swept = figure_estimates(evaluation("e", [NONE, SMALL, LARGE]))
+    assert set(swept["none"]) == {"acc", "pass^3", "pass@3", "steps", "tokens", RELATIVE}
+    plain = figure_estimates(evaluation("e", [NONE, SMALL, OTHER]))
+    assert set(plain["none"]) == {"acc", "pass^3", "tokens"}
+    once = figure_estimates(evaluation("e", [NONE, SMALL, OTHER], runs=1))
+    assert set(once["none"]) == {"acc", "tokens"}
+
+
+def test_estimates_at_hand_are_used() -> None:
+    shown = evaluation("e", [NONE, SMALL, LARGE])
+    known = {label: {"acc": Estimate(0.5, 0.4, 0.6), "tokens": Estimate(1, 1, 1)} for label in figure_estimates(shown)}
+    found = sweep(shown, known)
+    assert found is not None
+    assert found.lines[0].points[0].figures == {"acc": Estimate(0.5, 0.4, 0.6)}
+    assert found.none == {"acc": Estimate(0.5, 0.4, 0.6)}
+
+
+def test_without_shared_tasks_there_are_no_estimates() -> None:
+    apart = evaluation("e", [SMALL, LARGE], [])
+    assert estimates(apart, ("acc",)) == {"prompting@1024/history": {}, "prompting@4096/history": {}}
+    assert sweep(apart) is None
+
+
+def test_estimates_are_the_means_with_their_intervals() -> None:
+    found = estimates(evaluation("e", [SMALL, LARGE]), ("acc", "tokens"), resamples=50)
+    small = found["prompting@1024/history"]
+    assert set(small) == {"acc", "tokens"}
+    assert small["acc"].value == pytest.approx(5 / 12)
+    assert small["acc"].low < small["acc"].value < small["acc"].high
+    assert (small["tokens"].value, small["tokens"].low, small["tokens"].high) == (135, 135, 135)
+    assert RELATIVE not in small
+    assert estimates(evaluation("e", [SMALL]), ("acc",), resamples=50, seed=1) != estimates(
+        evaluation("e", [SMALL]), ("acc",), resamples=50, seed=2
+    )
+
+
+def test_steps_beside_none_need_steps_of_none() -> None:
+    with_none = evaluation("e", [SMALL, NONE])
+    assert RELATIVE not in estimates(with_none, ("acc",), resamples=20)["none"]  # steps were not asked for
+    assert RELATIVE in estimates(with_none, ("steps",), resamples=20)["none"]
+    still = with_steps(NONE, dict.fromkeys(("t000", "t001", "t002", "t003"), 0))
+    assert RELATIVE not in estimates(evaluation("e", [SMALL, still]), ("steps",), resamples=20)["none"]
+    # Where only some tasks have none, a resample may be of those alone.
+    some = with_steps(NONE, {"t000": 0, "t001": 0, "t002": 0, "t003": 5})
+    assert RELATIVE not in estimates(evaluation("e", [SMALL, some]), ("steps",), resamples=200)["none"]
+
+
+def test_the_arm_that_does_not_compress() -> None:
+    found = none_of(evaluation("e", [SMALL, NONE, LARGE]))
+    assert found is not None
+    assert found.name == "none"
+    assert none_of(evaluation("e", [SMALL, LARGE])) is None

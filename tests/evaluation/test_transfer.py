@@ -19,7 +19,7 @@ from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.transfer import Setting, models_of, read_setting, said, transfer, transfer_table
 from recompact.stats import sign_test
 from recompact.store.store import Store
-from recompact.tables import FORMATS, render, render_all
+from recompact.tables import FORMATS, Number, render, render_all
 from recompact.template import default_template, save
 
 
@@ -186,3 +186,111 @@ def test_an_arm_knows_with_which_models_its_template_was_adapted(tmp_path: Path)
     for broken in ("{", "[]", '{"hash": 1}', json.dumps({**manifest, "models": 3})):
         (tmp_path / "t" / "manifest.json").write_text(broken)
         assert "adapted_with" not in parsed()
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [
+        (None, "?"),
+        ({}, "?"),
+        ({"agent": "a"}, "a"),
+        ({"agent": "a", "compressor": "a"}, "a"),
+        ({"agent": "a", "compressor": "b"}, "a, compressor b"),
+        ({"compressor": "b"}, "?, compressor b"),
+        ({"user": "c"}, "?"),
+    ],
+)
+def test_models_in_words(models: dict[str, str] | None, words: str) -> None:
+    assert said(models) == words
+
+
+def test_arms_that_come_with_recompact_are_not_meant_unless_they_are_named() -> None:
+    fifo = replace(arm("fifo", ["111"] * 4), settings={"kind": "fifo", "budget": 2048})
+    one, two = replace(ONE, arms=(*ONE.arms, fifo)), replace(TWO, arms=(*TWO.arms, fifo))
+    assert [row.arm for row in transfer([one, two]).rows] == ["pair", "pair"]
+    assert [row.arm for row in transfer([one, two], ["fifo", "pair", "fifo"]).rows] == ["fifo", "pair"] * 2
+    waiting = replace(TWO, arms=(BEFORE, replace(TWO.arms[1], rows=())))
+    with pytest.raises(InputError) as caught:
+        transfer([ONE, waiting])
+    listed = "one: none, prompting/history, pair/history; two: prompting/history, pair/history"
+    assert str(caught.value).startswith(f"no template arm is in all of these evaluations ({listed}): run each with")
+    with pytest.raises(InputError, match=r"\(one: none; one \(2\): none\)"):
+        transfer([replace(ONE, arms=())] * 2)
+
+
+def test_an_arm_is_not_measured_against_itself() -> None:
+    with pytest.raises(InputError, match=r"^one has no arm 'pair' of scope history to measure pair/history against"):
+        transfer([ONE, TWO], ["pair"], "pair")
+    with pytest.raises(InputError, match=r"^one has no arm 'none' to measure none against: --against NAME$"):
+        transfer([ONE, TWO], ["none"], "none")
+
+
+def test_a_reference_of_the_same_budget_is_taken_where_there_is_one() -> None:
+    other = prompted("prompting@512", ["000"] * 4, budget=512)
+    here = replace(ONE, arms=(other, *ONE.arms))
+    row, *_ = transfer([here, TWO]).rows
+    assert row.comparison.second == "prompting/history"
+    unscoped = replace(arm("fifo", ["000"] * 4), settings={"kind": "fifo", "budget": 2048})
+    prefix = prompted("fifo", ["111"] * 4, "prefix")
+    here = replace(ONE, arms=(*ONE.arms, prefix, unscoped))
+    there = replace(TWO, arms=(*TWO.arms, unscoped))
+    row, *_ = transfer([here, there], ["pair"], "fifo").rows
+    assert row.comparison.second == "fifo"  # an arm without a scope serves for every one
+
+
+def test_an_arm_without_finished_runs_is_told() -> None:
+    late = replace(AFTER, rows=tuple(replace(row, task=f"x{row.task}") for row in AFTER.rows))
+    with pytest.raises(InputError, match=r"^two has no task yet that all arms have done"):
+        transfer([ONE, replace(TWO, arms=(BEFORE, late))])
+
+
+def test_none_stands_beside_the_others_where_it_has_enough_runs() -> None:
+    fewer = replace(NONE, rows=tuple(row for row in NONE.rows if row.run < 2))
+    first, _ = transfer([replace(ONE, arms=(fewer, BEFORE, AFTER)), TWO]).rows
+    assert first.none is None
+    first, _ = transfer([ONE, TWO]).rows
+    assert first.none is not None
+    assert (first.models, first.budget) == ({"agent": "a", "compressor": "a"}, 2048)
+
+
+@pytest.mark.parametrize(("runs", "solved"), [(1, "the run"), (3, "all runs")])
+def test_the_columns_of_the_table(runs: int, solved: str) -> None:
+    def first(setting: Setting) -> Setting:
+        arms = tuple(replace(made, rows=tuple(r for r in made.rows if r.run < runs)) for made in setting.arms)
+        return replace(setting, arms=arms)
+
+    table = transfer_table(transfer([first(ONE), first(TWO)]))
+    names = [column.key for column in table.columns]
+    figures = [
+        f"{key}{of}" for key in ("acc", *(["pass^3"] if runs > 1 else [])) for of in ("_none", "_against", "", "_delta")
+    ]
+    heads = ["run", "models", "adapted_with", "scope", "budget", "arm", "against", "tasks"]
+    assert names == [*heads, *figures, "wins", "losses", "p"]
+    assert table.notes[1].startswith(f"win, lose, p: exact sign test on tasks solved in {solved}.")
+    assert table.rows[0][:8] == ("one", "a", "a", "history", 2048, "pair", "prompting", 4)
+    assert table.rows[1][:8] == ("two", "b", None, "history", 2048, "pair", "prompting", 4)
+    titles = dict(zip(names, (column.title for column in table.columns), strict=True))
+    assert titles["acc_none"] == "Acc none"
+    assert (titles["acc_against"], titles["acc"], titles["acc_delta"]) == ("Acc reference", "Acc arm", "Δ Acc")
+    cell = table.rows[0][names.index("acc_delta")]
+    assert isinstance(cell, Number)
+    assert not cell.signed  # four tasks
+
+
+def test_evaluations_without_a_suite_may_stand_beside_one_with() -> None:
+    assert len(transfer([ONE, replace(TWO, suite="")]).rows) == 2
+
+
+def test_a_transfer_of_real_models_is_not_called_simulated() -> None:
+    found = transfer([ONE, TWO])
+    assert not found.simulated
+    assert not any("Simulated" in note for note in found.notes)
+    assert not any("another budget" in note or "not of the same tasks" in note for note in found.notes)
+    assert found.to_json()["runs"] == 3
+    simulated = replace(TWO, arms=tuple(replace(a, simulated=True) for a in TWO.arms))
+    assert transfer([ONE, simulated]).to_json()["simulated"] is True
+
+
+def test_models_that_nobody_names_do_not_count_as_the_same() -> None:
+    unknown = [replace(ONE, models=None), replace(TWO, models=None)]
+    assert not any("same models" in note for note in transfer(unknown).notes)

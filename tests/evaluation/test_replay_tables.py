@@ -1,0 +1,120 @@
+"""The tables of a replay, from conditions made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recompact.attribution.effects import Effect
+from recompact.attribution.posterior import Thresholds
+from recompact.evaluation.replay import Condition, Replay, ReplayDraw
+from recompact.evaluation.replay_tables import condition_table, fact_table, tally
+from recompact.evaluation.summary import SIMULATED
+from recompact.outcome import BoundaryId
+from recompact.stats import Estimate
+from recompact.tables import Number
+
+EFFECT = Effect(Estimate(1.0, 0.5, 1.0), Estimate(-2.0, -5.0, 1.0), 3, 3, 0.9, 0.8, "error")
+
+
+def draw(
+    success: bool, steps: int, *kept: str, tokens: int = 20, answer: str = "", ending: str = "finished"
+) -> ReplayDraw:
+    return ReplayDraw(success, float(success), steps, ending, answer, "a summary", tokens, kept)
+
+
+def replay(*conditions: Condition, needed: tuple[str, ...] = ("k1", "k2")) -> Replay:
+    return Replay(BoundaryId("collect/task", 2), Thresholds(0.5, 5.0), needed, conditions, (), ())
+
+
+PRE = Condition("PRE", (draw(True, 4, "k1", "k2", answer="yes"), draw(True, 6, "k1", "k2", answer="yes")))
+POST = Condition(
+    "POST",
+    (draw(True, 9, "k1", answer="yes", tokens=10), draw(False, 12, tokens=30, ending="step limit")),
+    EFFECT,
+    "hash",
+)
+NOTHING = Condition("control", ())
+
+
+def texts(row: tuple[Any, ...]) -> list[Any]:
+    return [cell.text if isinstance(cell, Number) else cell for cell in row]
+
+
+def test_each_condition_is_a_row() -> None:
+    table = condition_table(replay(PRE, POST, NOTHING))
+    assert table.title == "task#2"
+    assert [column.title for column in table.columns] == [
+        *("condition", "success", "mean steps", "H", "B", "summary tokens", "needed facts kept", "endings", "answers"),
+    ]
+    assert [texts(row) for row in table.rows] == [
+        ["PRE", "2/2", "5.0", None, None, None, None, "finished ×2", "yes ×2"],
+        [
+            *("POST", "1/2", "10.5", "+1.00 [+0.50, +1.00]*", "-2.0 [-5.0, +1.0]", "20", "0.5 of 2"),
+            *("finished, step limit", "yes"),
+        ],
+        ["control", "0/0", None, None, None, None, None, "", ""],
+    ]
+
+
+def test_thresholds_and_simulated_models_are_told_below() -> None:
+    (said,) = condition_table(replay(PRE)).notes
+    assert "harmful from H 0.5 or B 5 on." in said
+    assert condition_table(replay(PRE), simulated=True).notes == (said, SIMULATED)
+
+
+def test_where_no_fact_was_needed_none_is_kept() -> None:
+    table = condition_table(replay(PRE, POST, needed=()))
+    assert [row[6] for row in table.rows] == [None, None]
+    assert fact_table(replay(PRE, POST, needed=())) is None
+
+
+def test_in_how_many_draws_each_fact_is_kept() -> None:
+    table = fact_table(replay(PRE, POST, NOTHING))
+    assert table is not None
+    assert [column.key for column in table.columns] == ["fact", "POST", "control"]
+    assert table.rows == (("k1", "1/2", "0/0"), ("k2", "0/2", "0/0"))
+    assert len(table.notes) == 1
+
+
+@pytest.mark.parametrize(("count", "more"), [(19, None), (20, None), (21, "1 more: --json"), (25, "5 more: --json")])
+def test_twenty_facts_are_listed(count: int, more: str | None) -> None:
+    table = fact_table(replay(PRE, POST, needed=tuple(f"k{n}" for n in range(count))))
+    assert table is not None
+    assert len(table.rows) == min(count, 20)
+    assert table.notes[1:] == ((more,) if more else ())
+
+
+@pytest.mark.parametrize(("length", "shown"), [(40, 40), (79, 79), (80, 41)])
+def test_a_long_answer_or_fact_is_cut(length: int, shown: int) -> None:
+    """After forty characters, unless that would save hardly anything."""
+    long = "x" * length
+    answered = Condition("POST", (draw(True, 1, answer=long),))
+    (row,) = condition_table(replay(answered)).rows
+    facts = fact_table(replay(answered, needed=(long,)))
+    assert facts is not None
+    for text in (row[-1], facts.rows[0][0]):
+        assert isinstance(text, str)
+        assert len(text) == shown
+        assert text.endswith("…") is (shown != length)
+
+
+def test_values_are_tallied_the_most_frequent_first() -> None:
+    assert tally([]) == ""
+    assert tally(["a", "b", "b"]) == "b ×2, a"
+    assert tally(["a", "b"]) == "a, b"
+
+
+def test_a_condition_as_json_tells_what_is_kept_but_not_of_pre() -> None:
+    assert (PRE.kept, POST.kept, NOTHING.kept) == (2, 0.5, None)
+    assert PRE.to_json()["kept"] is None
+    assert POST.to_json()["kept"] == 0.5
+    assert POST.to_json()["effect"] == EFFECT.to_json()
+    assert NOTHING.to_json()["effect"] is None
+    found = replay(PRE, POST).to_json()
+    assert found["boundary"] == "task#2"
+    assert found["thresholds"] == {"hazard": 0.5, "burden": 5.0}
+    assert found["needed"] == ["k1", "k2"]
+    assert [each["name"] for each in found["conditions"]] == ["PRE", "POST"]
+    assert (found["verdicts"], found["left_out"]) == ([], {})
