@@ -1,4 +1,4 @@
-"""The controls of a run: which tasks the identity is checked on, and from how many draws on the others are worked out."""
+"""The controls of a run: the tasks that the identity is checked on, and how many draws the others need."""
 
 from __future__ import annotations
 
