@@ -61,7 +61,8 @@ def test_what_needs_no_value_of_its_class_can_be_called_on_one_all_the_same(modu
 
 @pytest.mark.parametrize("module", sorted(modules()))
 def test_every_parameter_can_be_given_by_its_name(module: str) -> None:
-    for owner in (importlib.import_module(module), *own_classes(module)):
+    owners: list[type | ModuleType] = [importlib.import_module(module), *own_classes(module)]
+    for owner in owners:
         for name, function in functions(owner):
             kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
             assert inspect.Parameter.POSITIONAL_ONLY not in kinds or function.__module__ != module, name
