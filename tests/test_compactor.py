@@ -345,7 +345,7 @@ def test_what_stands_beside_a_result_is_a_message_of_its_own() -> None:
 
 def test_what_the_agent_says_twice_in_a_turn_is_put_together() -> None:
     call = {"id": "c", "function": {"name": "look", "arguments": "{}"}}
-    late = [
+    late: list[MessageDict] = [
         {"role": "assistant", "content": "first", "tool_calls": [call]},
         {"role": "assistant", "content": "second"},
         {"role": "tool", "tool_call_id": "c", "content": "page 1"},

@@ -183,13 +183,17 @@ def test_four_characters_are_a_token(length: int, tokens: int) -> None:
     assert counter("characters")("a" * length) == tokens
 
 
-def test_counters_differ_and_an_unknown_one_is_refused_by_name() -> None:
+@pytest.mark.parametrize("name", ["", "bytes", "cl100", "o200k_base", "words"])
+def test_an_unknown_counter_is_refused_by_name(name: str) -> None:
+    with pytest.raises(ValueError, match=f"unknown token counter '{name}': choose one of o200k, cl100k, characters"):
+        counter(name)
+
+
+def test_counters_differ() -> None:
     text = "ウィキペディアは誰でも編集できる百科事典です"
     assert counter("o200k")(text) < counter("cl100k")(text)
     assert counter()(text) == counter("o200k")(text)
     assert counter("o200k")("a\ud800b") == counter("o200k")("a?b")
-    with pytest.raises(ValueError, match="unknown token counter 'words': choose one of o200k, cl100k, characters"):
-        counter("words")
     assert COUNTERS == ("o200k", "cl100k", "characters")
 
 
