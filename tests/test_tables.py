@@ -274,3 +274,28 @@ def test_json_keeps_letters_and_its_notes() -> None:
     assert "Δ" in text
     assert json.loads(text)["notes"] == ["note"]
     assert json.loads(text)["rows"] == [{"a": 1.0, "a_sd": 0.5}]
+
+
+@pytest.mark.parametrize(("own", "less"), [(3, 0), (11, 0), (12, 0), (13, 1), (20, 8)])
+def test_a_column_that_may_be_broken_needs_no_more_than_twelve_characters(own: int, less: int) -> None:
+    heads = (Column("a", "a", fold=True), Column("n", "n"))
+    table = Table("", heads, (("x" * own, Number(1.0, interval=(0.0, 2.0))),))
+    needed = needed_width(terminal(table)) - less
+    for width, text in ((needed, "1.0 [0.0, 2.0]"), (needed - 1, "1.0\n[0.0, 2.0]")):
+        (piece,) = fitted(table, width)
+        assert [str(cell) for cell in piece.columns[1].cells] == [text]
+
+
+def test_headings_of_stacked_columns_are_as_wide_as_their_cells() -> None:
+    heads = (Column("a", "a long heading of words"), Column("b", "unbreakable-heading"))
+    rich = terminal(Table("", heads, ((Number(1.0, interval=(0.0, 2.0)), "a/b"),)), stacked=True)
+    assert [str(column.header) for column in rich.columns] == ["a long\nheading of\nwords", "unbreakable-heading"]
+    assert [str(cell) for column in rich.columns for cell in column.cells] == ["1.0\n[0.0, 2.0]", "a/b"]
+    empty = terminal(Table("", heads, ()), stacked=True)
+    assert str(empty.columns[0].header) == "a\nlong\nheading\nof\nwords"
+
+
+@pytest.mark.parametrize(("label", "shown"), [("twelve/chars", "twelve/chars"), ("a/thirteen/ch", "a/\nthirteen/ch")])
+def test_a_label_longer_than_twelve_characters_is_broken_at_its_first_slash(label: str, shown: str) -> None:
+    rich = terminal(Table("", columns("a"), ((label,),)), stacked=True)
+    assert [str(cell) for cell in rich.columns[0].cells] == [shown]
