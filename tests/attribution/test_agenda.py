@@ -243,7 +243,7 @@ def test_the_first_reason_to_leave_a_boundary_out_is_kept_and_later_outcomes_of_
     units = [agenda.next(n) for n in range(4)]
     assert agenda.next(4) is None
     (here,) = boundaries(1)
-    values = [Outcome(1.0, 5), LeftOut("first"), LeftOut("second"), Outcome(0.0, 5)]
+    values: list[Outcome | LeftOut] = [Outcome(1.0, 5), LeftOut("first"), LeftOut("second"), Outcome(0.0, 5)]
     for unit, value in zip(units, values, strict=True):
         assert unit is not None
         agenda.take(unit, value)
