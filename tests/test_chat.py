@@ -18,6 +18,7 @@ from recompact.chat import (
     ToolSpec,
     Usage,
     assistant,
+    canonical,
     chain_digest,
     nesting,
     too_deep,
@@ -131,3 +132,87 @@ def test_a_reply_comes_back_with_its_notes() -> None:
     reply = Reply(Message("assistant", "x"), Usage(1, 2, 0, 0, 1, 1), "length", "m", ("cut",))
     assert Reply.from_json(reply.to_json()) == reply
     assert "notes" not in Reply(Message("assistant", "x")).to_json()
+
+
+@pytest.mark.parametrize(("levels", "deep"), [(DEEPEST, False), (DEEPEST + 1, True)])
+def test_as_many_levels_as_may_be_are_not_too_many(levels: int, deep: bool) -> None:
+    assert too_deep("[" * levels) is deep
+    assert too_deep("{" * levels) is deep
+    assert too_deep("[{" * (levels // 2) + "[" * (levels % 2)) is deep
+    assert not too_deep("[]{}" * 200)  # many, but none within another
+    assert DEEPEST == 100
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"), [("", 0), ("[]", 1), ("[[]]", 2), ("[][]", 1), ("]]][", 0), ('"[', 0), ('{"a":[{}]}', 3)]
+)
+def test_levels_are_those_of_brackets_that_are_open_at_once(text: str, levels: int) -> None:
+    assert nesting(text) == levels
+
+
+def test_what_is_wrong_with_arguments_is_said_with_the_tools_name() -> None:
+    def complaint(arguments: str) -> str:
+        with pytest.raises(ValueError) as raised:
+            ToolCall("c", "look", arguments).parsed()
+        return str(raised.value)
+
+    assert complaint("[1]") == "the arguments of look must be a JSON object, not list"
+    assert complaint("[" * 101) == "the arguments of look are nested more than 100 levels deep"
+    assert complaint('{"a": 1' + "0" * 60 + "e400}").endswith(f"the number 1{'0' * 39} is out of range")
+    assert complaint('{"a": -Infinity}').endswith("-Infinity is not a number in JSON")
+    assert ToolCall("c", "look", "").parsed() == {}
+
+
+@pytest.mark.parametrize(
+    ("message", "data"),
+    [
+        (Message("user", "hi"), {"role": "user", "content": "hi"}),
+        (
+            Message("assistant", "", (ToolCall("c", "look", "{}"),)),
+            {"role": "assistant", "content": "", "calls": [["c", "look", "{}"]]},
+        ),
+        (Message("tool", "seen", call_id="c"), {"role": "tool", "content": "seen", "call_id": "c"}),
+        (Message("assistant", "x", thoughts="[1]"), {"role": "assistant", "content": "x", "thoughts": "[1]"}),
+    ],
+)
+def test_a_message_in_json_has_only_what_it_has(message: Message, data: dict[str, Any]) -> None:
+    assert message.to_json() == data
+    assert Message.from_json(data) == message
+
+
+def test_characters_are_those_that_a_model_reads_or_writes() -> None:
+    calls = (ToolCall("id", "look", '{"a":1}'), ToolCall("id", "go", "{}"))
+    assert Message("assistant", "hello", calls).characters == 5 + 4 + 7 + 2 + 2
+    tool = ToolSpec("look", "Looks.", {"type": "object"})
+    assert tool.characters == 4 + 6 + len("{'type': 'object'}")
+    assert ToolSpec.from_json(tool.to_json()) == tool
+    assert ToolSpec("a", "b").parameters == {"type": "object", "properties": {}}
+
+
+@pytest.mark.parametrize(
+    ("usage", "counts", "share"),
+    [
+        (Usage(1, 2, 3, 4, 5), [1, 2, 3, 4, 5], None),
+        (Usage(1, 2, 3, 4, 5, 6), [1, 2, 3, 4, 5, 6], None),
+        (Usage(8, 2, 3, 4, 5, 0, 6), [8, 2, 3, 4, 5, 0, 6], 0.5),
+        (Usage(8, 2, 0, 0, 1, 0, 8), [8, 2, 0, 0, 1, 0, 8], 0.0),
+    ],
+)
+def test_usage_in_json_and_its_cached_share(usage: Usage, counts: list[int], share: float | None) -> None:
+    assert usage.to_json() == counts
+    assert usage.cached_share == share
+    assert usage.total == usage.input + usage.output
+    assert usage + usage == Usage(*(2 * count for count in counts))
+
+
+def test_decoding_comes_back_from_json_and_seeds_are_put_in() -> None:
+    decoding = Decoding(10, 0.5, stop=("a", "b"))
+    assert Decoding.from_json({"max_output_tokens": 10, "temperature": 0.5, "stop": ["a", "b"]}) == decoding
+    assert Decoding.from_json({}) == Decoding()
+    assert decoding.seeded(3) == replace(decoding, seed=3)
+    assert decoding.text == '{"max_output_tokens":10,"stop":["a","b"],"temperature":0.5}'
+    assert decoding.text == replace(decoding).text
+
+
+def test_the_json_text_of_a_value_is_one() -> None:
+    assert canonical({"b": [1, 2], "a": "ä"}) == '{"a":"ä","b":[1,2]}'

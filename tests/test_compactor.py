@@ -267,3 +267,122 @@ def test_the_value_is_frozen_and_the_template_is_read_once(tmp_path: Path) -> No
     value = compactor(Writer())
     assert replace(value, budget=7).budget == 7
     assert Compactor("default", Writer(), 5).template == default_template()
+
+
+def seen(messages: Sequence[MessageDict], scope: str = "history") -> str:
+    """What the compressor is shown of a conversation in which another turn follows."""
+    model = Writer()
+    end = [{"role": "assistant", "content": "so much " * 60}, {"role": "user", "content": "go on"}]
+    asyncio.run(compactor(model, 10, scope=scope).compact([*messages, *end]))
+    return model.requests[0].messages[-1].content
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("plain", "plain"),
+        (["a text", {"type": "text", "text": "and another"}], "a text\nand another"),
+        ({"type": "text", "text": "one block"}, "one block"),
+        ([{"type": "refusal", "refusal": "I will not"}], "I will not"),
+        ([{"type": "input_audio"}], "[input_audio]"),
+        ([{"source": 1}], "[something]"),
+        ([{"type": "reasoning"}, {"type": "thinking"}, {"type": "redacted_thinking"}, "said"], "[assistant]\nsaid"),
+        ([3, "kept"], "[assistant]\nkept"),
+    ],
+)
+def test_contents_of_any_form_are_read(content: Any, text: str) -> None:
+    prompt = seen([TASK, {"role": "assistant", "content": content}])
+    assert text in prompt
+    assert "[reasoning]" not in prompt
+    assert "[thinking]" not in prompt
+    assert "[redacted_thinking]" not in prompt
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ({"tool_calls": [{"id": "c", "custom": {"name": "shell", "input": "ls"}}]}, "-> shell(ls)"),
+        ({"tool_calls": [{"id": "c", "function": {"name": "look", "arguments": {"ä": 1}}}]}, '-> look({"ä": 1})'),
+        ({"tool_calls": [{"id": None, "function": "odd"}]}, "-> ()"),
+        ({"function_call": {"name": "look", "arguments": "{}"}}, "-> look({})"),
+        ({"function_call": {"name": None}}, "-> ()"),
+        ({"content": [{"type": "server_tool_use", "id": "s", "name": "search", "input": {}}]}, "-> search({})"),
+    ],
+)
+def test_calls_of_any_form_are_read(message: dict[str, Any], line: str) -> None:
+    assert line in seen([TASK, {"role": "assistant", "content": None, **message}])
+
+
+@pytest.mark.parametrize(
+    ("call", "result"),
+    [
+        (
+            {"tool_calls": [{"id": "c", "function": {"name": "look", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "c", "content": "page 1"},
+        ),
+        (
+            {"function_call": {"name": "look", "arguments": "{}"}},
+            {"role": "function", "name": "look", "content": "page 1"},
+        ),
+        (
+            {"content": [{"type": "tool_use", "id": "c", "name": "look", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "page 1"}]},
+        ),
+    ],
+)
+def test_a_result_is_known_by_the_call_that_it_answers(call: dict[str, Any], result: dict[str, Any]) -> None:
+    prompt = seen([TASK, {"role": "assistant", "content": None, **call}, result])
+    assert "[result of look]\npage 1" in prompt
+
+
+def test_what_stands_beside_a_result_is_a_message_of_its_own() -> None:
+    result = {"type": "tool_result", "tool_use_id": "c", "content": "page 1"}
+    call = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
+    with_words = {"role": "user", "content": [result, {"type": "text", "text": "and hurry"}]}
+    prompt = seen([TASK, {"role": "assistant", "content": [call]}, with_words])
+    assert "[result of look]\npage 1\n[user]\nand hurry" in prompt
+
+
+def test_what_the_agent_says_twice_in_a_turn_is_put_together() -> None:
+    call = {"id": "c", "function": {"name": "look", "arguments": "{}"}}
+    late: list[MessageDict] = [
+        {"role": "assistant", "content": "first", "tool_calls": [call]},
+        {"role": "assistant", "content": "second"},
+        {"role": "tool", "tool_call_id": "c", "content": "page 1"},
+    ]
+    prompt = seen([TASK, *late])
+    assert "[assistant]\nfirst\nsecond\n-> look({})\n[result of look]\npage 1" in prompt
+
+
+def test_system_messages_among_older_turns_stay_and_are_not_shown_to_the_compressor() -> None:
+    rule = {"role": "developer", "content": "NEVER SHOUT"}
+    model = Writer()
+    messages = [SYSTEM, TASK, *openai_turn(1), rule, *openai_turn(2), *openai_turn(3)]
+    shorter = compacted(messages, model)
+    assert [m.get("role") for m in shorter] == ["system", "user", "developer", "user", "assistant", "tool"]
+    assert shorter[2] is rule
+    assert "NEVER SHOUT" not in model.requests[-1].messages[-1].content
+
+
+def test_all_that_the_user_said_before_the_first_answer_is_the_task() -> None:
+    more = {"role": "user", "content": "And the notes."}
+    prompt = seen([SYSTEM, TASK, more, *openai_turn(1)])
+    assert "Read all the pages.\n\nAnd the notes." in prompt
+    assert "You work." not in prompt
+
+
+def test_what_is_within_the_budget_comes_back_as_a_list_of_its_own() -> None:
+    messages = [SYSTEM, TASK, *openai_turn(1)]
+    same = compacted(messages, budget=10_000)
+    assert same == messages
+    assert same is not messages
+    assert compacted([]) == []
+    assert compacted([TASK]) == [TASK]
+
+
+def test_a_budget_of_one_token_is_one() -> None:
+    assert compactor(Writer(), 1).budget == 1
+    with pytest.raises(InputError, match="a budget of 0 tokens is none: give at least 1"):
+        compactor(Writer(), 0)
+    with pytest.raises(InputError, match="scope 'all' is none: use one of history, prefix"):
+        compactor(Writer(), scope="all")

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from recompact.chat import Message, Request, ToolCall, assistant, chain_digest, system, user
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.protocol import due
-from recompact.context import Context, Summary, Turn
+from recompact.context import Context, Summary, Turn, render_turn, summary_message
 from recompact.tokens import counter
 
 PREFIX = (system("You are an agent."), user("Do it."))
@@ -97,3 +97,27 @@ def test_counters_agree_with_the_published_vocabularies() -> None:
     assert counter("cl100k")("tiktoken is great!") == 6
     assert counter("o200k")("hello world") == 2
     assert counter("o200k")("lone \ud800 surrogate") > 0
+
+
+@given(contexts)
+def test_the_last_turn_stays_when_the_others_are_consumed(context: Context) -> None:
+    assert context.last == (context.turns[len(context.turns) - 1] if context.turns else None)
+    before = context.before_last()
+    assert (*before.turns, *([context.last] if context.last else [])) == context.turns
+    assert (before.prefix, before.summary) == (context.prefix, context.summary)
+    assert context.history == "\n\n".join(f"[assistant]\nturn {n}\n[user]\nok" for n in range(len(context.turns)))
+
+
+def test_a_turn_without_words_or_with_a_result_of_no_call_is_rendered_too() -> None:
+    call = ToolCall("c1", "look", "{}")
+    assert render_turn(assistant("", call), ()) == "[assistant]\n-> look({})"
+    assert render_turn(assistant("hm"), (Message("tool", "seen", call_id="c9"),)) == "[assistant]\nhm\n[tool]\nseen"
+    turn = Turn(assistant("hm", call), (user("a"), user("b")), 3)
+    assert turn.messages == (turn.message, user("a"), user("b"))
+
+
+def test_a_summary_is_counted_without_the_words_around_it() -> None:
+    assert Summary.measured("so far", len) == Summary("so far", 6)
+    shown = summary_message("so far")
+    assert shown.role == "user"
+    assert shown.content.endswith("\n<summary>\nso far\n</summary>")

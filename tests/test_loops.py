@@ -19,9 +19,13 @@ from workspace_support import needs_bubblewrap
 import recompact
 from recompact.agents.client import InProcessClient
 from recompact.chat import Message, Reply, Request, ToolCall, Usage, assistant
-from recompact.errors import InputError
-from recompact.models.failures import ContextOverflow, Overloaded, RateLimited
+from recompact.context import Context, Summary
+from recompact.environments.protocol import Task
+from recompact.errors import InputError, RecompactError
+from recompact.loops import LoopCompaction, _failure_of, _Loops, _settings_of
+from recompact.models.failures import ContextOverflow, ModelFailure, Overloaded, RateLimited, Refused
 from recompact.store.store import Store
+from recompact.trajectory import Score, Trajectory
 
 SHELL: Any = {
     "type": "function",
@@ -418,3 +422,98 @@ async def test_a_function_that_fails_says_why(tmp_path: Path) -> None:
 def test_a_budget_is_a_whole_number(budget: Any) -> None:
     with pytest.raises(InputError, match="give a whole number from 1 on"):
         recompact.gateway("m", budget=budget)
+
+
+class Wordy(EchoModel):
+    """Writes a summary, or an answer, of so many words."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+    async def reply(self, request: Request) -> Reply:
+        self.requests.append(request)
+        return Reply(assistant(self.text), Usage(7, 3, 0, 0, 1))
+
+
+def test_the_task_is_what_the_user_said_before_the_first_answer() -> None:
+    writer = Wordy("All is noted.")
+    messages: list[Any] = [
+        {"role": "system", "content": "SYSTEM"},
+        {"role": "user", "content": "First this."},
+        {"role": "user", "content": "Then that."},
+    ]
+    with recompact.gateway(Wordy("word " * 60), compressor=writer, budget=100, counter="characters") as client:
+        for n in range(4):
+            answer = client.chat.completions.create(model="m", messages=messages).choices[0].message.content
+            messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": f"LATER {n}"}]
+        (first, *_) = client.compactions
+    assert first.summary == "All is noted."
+    assert str(first) == f"{first.conversation}: {first.pre.size:,} tokens of history became {first.post.size:,}"
+    prompt = writer.requests[0].messages[-1].content
+    assert "First this.\n\nThen that." in prompt
+    assert "Then that.\n\nLATER" not in prompt
+    assert "SYSTEM" not in prompt
+
+
+def test_after_as_many_steps_as_there_may_be_a_conversation_says_so() -> None:
+    with small_gateway(EchoModel(), step_limit=2) as client:
+        messages: list[Any] = [{"role": "user", "content": "a"}]
+        for _ in range(2):
+            answer = client.chat.completions.create(model="m", messages=messages).choices[0].message.content
+            messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": "go on"}]
+        with pytest.raises(openai.OpenAIError, match=r"the conversation has had its 2 steps \(step_limit\)"):
+            client.chat.completions.create(model="m", messages=messages)
+
+
+def trajectory_that(ending: Any, error: str = "") -> Trajectory:
+    return Trajectory("loop", (), (), ending, Score.of(False), Context(()), error=error)
+
+
+@pytest.mark.parametrize(
+    ("ending", "error", "kind", "text"),
+    [
+        ("context overflow", "too long", ContextOverflow, "too long"),
+        ("refused", "not this", Refused, "not this"),
+        ("step limit", "", ModelFailure, "the conversation has had its 0 steps (step_limit)"),
+        ("environment error", "no disk", ModelFailure, "no disk"),
+        ("finished", "", ModelFailure, "the conversation is over: finished"),
+    ],
+)
+def test_why_a_conversation_is_over(ending: str, error: str, kind: type[Exception], text: str) -> None:
+    failure = _failure_of(trajectory_that(ending, error))
+    assert type(failure) is kind
+    assert str(failure) == text
+
+
+def test_a_model_of_ones_own_an_endpoint_and_an_id_are_settings() -> None:
+    assert _settings_of("m-1").id == "m-1"
+    assert _settings_of(EchoModel()).id == EchoModel.name
+    endpoint = recompact.Endpoint("m-2", base_url="http://127.0.0.1:9/v1")
+    settings = _settings_of(endpoint)
+    assert (settings.id, settings.base_url) == ("m-2", "http://127.0.0.1:9/v1")
+    assert _settings_of(settings) is settings
+
+
+@pytest.mark.parametrize("summary", ["All is noted.", None])
+def test_a_compaction_without_a_summary_has_an_empty_one(summary: str | None) -> None:
+    post = Context((), None if summary is None else Summary(summary, 4))
+    assert LoopCompaction("loop", Context(()), post).summary == (summary or "")
+
+
+async def test_a_loop_has_no_tasks_to_be_played_again() -> None:
+    suite = _Loops()
+    assert (suite.name, await suite.tasks("train"), await suite.behaviours([]), await suite.literals([])) == (
+        "loop",
+        [],
+        None,
+        None,
+    )
+    with pytest.raises(InputError, match="cannot be played again"):
+        suite.episode(Task("a", "b"))
+
+
+def test_a_gateway_that_cannot_begin_says_why_at_once(tmp_path: Path) -> None:
+    (tmp_path / "run.db").write_text("this is no run")
+    with pytest.raises(RecompactError, match=r"run\.db"):
+        small_gateway(EchoModel(), run=tmp_path / "run.db")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import ctypes
+import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -220,3 +223,175 @@ def test_a_kill_while_files_are_added_does_not_lock_us_out(tmp_path: Path) -> No
         "a.svg": b"2",
         "b.svg": b"2",
     }
+
+
+class Library:
+    """A C library as an Apple system has it: one call that swaps two directories, or fails."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+    def renamex_np(self, one: bytes, other: bytes, flags: int) -> int:
+        assert flags == 2
+        if self.status == 0:
+            aside = other + b".aside"
+            os.rename(other, aside)
+            os.rename(one, other)
+            os.rename(aside, one)
+        return self.status
+
+
+@pytest.mark.parametrize("status", [0, -1, 1])
+def test_on_an_apple_system_its_own_call_swaps_and_what_fails_is_done_in_turn(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "r", "old")
+    monkeypatch.setattr(ctypes, "CDLL", lambda name, use_errno: Library(status))
+    monkeypatch.setattr("sys.platform", "darwin")
+    put(tmp_path / "r", "new")
+    assert (tmp_path / "r" / "one.md").read_text() == "new one.md"
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+def test_an_exchange_that_fails_halfway_leaves_the_earlier_result(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(OSError, match="gone"):
+        outputs._exchange_in_turn(tmp_path / "gone", tmp_path / "there")
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "is_one"),
+    [
+        ('{"recompact": "1", "kind": "result", "files": {}}', True),
+        ('{"recompact": "", "kind": "result", "files": {}}', False),
+        ('{"recompact": "1", "kind": "other", "files": {}}', False),
+        ('{"recompact": "1", "kind": "result"}', False),
+        ('{"recompact": "1", "kind": "result", "files": []}', False),
+        ("[]", False),
+        ("{", False),
+        ("[" * 100_000, False),
+        (None, False),
+    ],
+)
+def test_a_directory_is_ours_by_its_manifest(manifest: str | None, is_one: bool, tmp_path: Path) -> None:
+    if manifest is not None:
+        (tmp_path / "manifest.json").write_text(manifest)
+    assert outputs.is_ours(tmp_path, "result") is is_one
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert not outputs.is_ours(tmp_path / "link", "result")
+
+
+@pytest.mark.parametrize("name", ["page.html", "page.htm", "deep/page.html"])
+def test_a_page_is_written_over_an_earlier_one_of_ours(name: str, tmp_path: Path) -> None:
+    page = '<meta name="generator" content="recompact 1"> ä'
+    path = tmp_path / name
+    assert outputs.write_page(path, page) == len(page.encode())
+    assert outputs.write_page(path, page + "!") == len(page.encode()) + 1
+    assert path.read_text(encoding="utf-8") == page + "!"
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    path.write_text("x" * 4096 + page)  # it does not say so at its beginning
+    with pytest.raises(InputError, match="is there already and is not a page of ours of Recompact's"):
+        outputs.write_page(path, page)
+
+
+def test_a_page_has_the_name_of_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not the name of a page: give --out a name that ends with"):
+        outputs.write_page(tmp_path / "page.txt", "x")
+
+
+def test_a_file_may_be_written_where_nothing_or_ours_is(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "a.json"
+    write_file(path, b"1", "a list", lambda path: False)
+    with pytest.raises(
+        InputError, match="is not a list of Recompact's: nothing was written; name another file with -o"
+    ):
+        write_file(path, b"2", "a list", lambda path: False, "-o")
+    assert path.read_bytes() == b"1"
+    write_file(path, b"2", "a list", lambda path: True)
+    assert path.read_bytes() == b"2"
+    with pytest.raises(InputError, match="is a directory: nothing was written; name a file with --out"):
+        write_file(tmp_path, b"2", "a list", lambda path: True)
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(InputError, match="is a symbolic link: nothing was written"):
+        write_file(tmp_path / "link", b"3", "a list", lambda path: True)
+    with pytest.raises(InputError, match=r"cannot be written \(.+\): name another file with --out"):
+        write_file(path / "below.json", b"3", "a list", lambda path: True)
+
+
+def test_the_manifest_lists_files_in_order_and_keeps_what_the_writer_began(tmp_path: Path) -> None:
+    with replaced_directory(tmp_path / "r", "result") as fresh:
+        (fresh / "manifest.json").write_text('{"note": "ä", "recompact": "mine"}')
+        for name in ("b.md", "a.md"):
+            (fresh / name).write_text("x")
+    text = (tmp_path / "r" / "manifest.json").read_text(encoding="utf-8")
+    manifest = json.loads(text)
+    assert list(manifest["files"]) == ["a.md", "b.md"]
+    assert (manifest["note"], manifest["recompact"], manifest["kind"]) == ("ä", "mine", "result")
+    assert "ä" in text
+    assert text.endswith("}\n")
+    assert text.splitlines()[1].startswith('  "')
+
+
+def failing_result(directory: Path, fail: Callable[[Path], object]) -> None:
+    with replaced_directory(directory, "result") as fresh:
+        (fresh / "deep").mkdir()
+        (fresh / "deep" / "a.md").write_text("x")
+        fail(fresh)
+
+
+@pytest.mark.parametrize(
+    ("fail", "error", "text"),
+    [
+        (lambda fresh: (fresh / "no" / "a.md").write_text("x"), InputError, r"r cannot be written \(No such file"),
+        (
+            lambda fresh: (fresh / "a.md").write_text("\ud800", "utf-8"),
+            InputError,
+            r"r cannot be written \('utf-8' codec",
+        ),
+        (lambda fresh: 1 / 0, ZeroDivisionError, "division by zero"),
+    ],
+    ids=["no place", "no text", "a mistake"],
+)
+def test_what_fails_while_a_result_is_written_leaves_nothing(
+    fail: Callable[[Path], object], error: type[Exception], text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=text):
+        failing_result(tmp_path / "r", fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_put_in_its_place_leaves_nothing_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, target: Path) -> Path:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(InputError, match=r"a.json cannot be written \(Permission denied\): name another file with"):
+        write_file(tmp_path / "a.json", b"1", "a list", lambda path: True)
+    with pytest.raises(InputError, match=r"d cannot be written \(Permission denied\): name another place with -o"):
+        add_files(tmp_path / "d", "tables", {"a.csv": b"1"}, "-o")
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.rglob("*")] == ["d"]
+
+
+def test_a_database_beside_files_that_are_added_is_no_matter(tmp_path: Path) -> None:
+    """A whole result would replace it; files that are added one by one leave it where it is."""
+    add_files(tmp_path / "r", "tables", {"a.csv": b"1"})
+    (tmp_path / "r" / "mine.db").write_bytes(b"SQLite format 3\0")
+    assert add_files(tmp_path / "r", "tables", {"b.csv": b"2", "a.csv": b"3"}) == [
+        tmp_path / "r" / "b.csv",
+        tmp_path / "r" / "a.csv",
+    ]
+    assert (tmp_path / "r" / "a.csv").read_bytes() == b"3"
+    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    assert {name: len(hashes) for name, hashes in manifest["files"].items()} == {"a.csv": 1, "b.csv": 1}
+
+
+def test_a_policy_allows_the_one_style_sheet_by_its_hash() -> None:
+    assert outputs.content_policy("p {}") == (
+        "default-src 'none'; style-src 'sha256-"
+        + base64.b64encode(hashlib.sha256(b"p {}").digest()).decode()
+        + "'; img-src data:; base-uri 'none'; form-action 'none'"
+    )

@@ -166,6 +166,17 @@ def test_an_input_error_of_a_plug_in_is_its_own_word() -> None:
         build(picky, {})
 
 
+def test_a_callable_that_does_not_tell_its_parameters_may_take_anything() -> None:
+    assert build(dict, {"a": 1}, endpoint="here") == {"a": 1}
+    not_callable: Any = 5
+    with pytest.raises(OptionError, match="the options are not accepted: 'int' object is not callable"):
+        build(not_callable, {})
+    with pytest.raises(OptionError, match="there is no option 'a'"):
+        build(lambda *, b=1: b, {"a": 1})
+    with pytest.raises(OptionError, match="it takes none"):
+        build(lambda *values: values, {"a": 1})
+
+
 # --- the four kinds
 
 

@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from recompact.stats import (
+    CONFIDENCE,
+    FEWEST,
+    RESAMPLES,
     Estimate,
     beta_cdf,
     bootstrap,
@@ -18,8 +21,11 @@ from recompact.stats import (
     jaccard,
     mean_of,
     newcombe,
+    pearson,
     percentile_estimate,
     probable_count,
+    ranks,
+    resampled_means,
     sign_test,
     spearman,
     spread,
@@ -230,3 +236,103 @@ def test_the_crossed_bootstrap_of_a_constant_is_that_constant(rows: int, places:
     (found,) = bootstrap_crossed([[[value] * places] * rows], 20)
     assert (found.low, found.value, found.high) == pytest.approx((value, value, value), abs=1e-9)  # ends are rounded
     assert bootstrap_crossed([]) == []
+
+
+def test_constants_that_figures_depend_on() -> None:
+    assert (CONFIDENCE, RESAMPLES, FEWEST) == (0.95, 10_000, 6)
+
+
+@pytest.mark.parametrize(
+    ("xs", "ys", "value"),
+    [
+        ([1.0], [1.0], None),
+        ([], [], None),
+        ([1.0, 2.0], [3.0, 3.0], None),
+        ([3.0, 3.0], [1.0, 2.0], None),
+        ([1.0, 2.0], [3.0, 5.0], 1.0),
+        ([1.0, 2.0], [5.0, 3.0], -1.0),
+        ([0.0, 1.0, 2.0], [0.0, 2.0, 1.0], 0.5),
+    ],
+)
+def test_a_correlation_needs_two_values_on_both_sides(xs: list[float], ys: list[float], value: float | None) -> None:
+    assert pearson(xs, ys) == (None if value is None else pytest.approx(value))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([], []), ([5.0], [1.0]), ([3.0, 1.0, 2.0], [3.0, 1.0, 2.0]), ([2.0, 1.0, 2.0, 2.0], [3.0, 1.0, 3.0, 3.0])],
+)
+def test_tied_values_share_their_mean_rank(values: list[float], expected: list[float]) -> None:
+    assert ranks(values) == expected
+
+
+@pytest.mark.parametrize(("x", "value"), [(-0.5, 0.0), (0.0, 0.0), (1.0, 1.0), (1.5, 1.0), (0.5, 0.5)])
+def test_a_beta_distribution_lies_between_0_and_1(x: float, value: float) -> None:
+    assert beta_cdf(x, 3.0, 3.0) == pytest.approx(value, abs=1e-12)
+
+
+@pytest.mark.parametrize("df", [1.0, 2.5, 30.0])
+def test_a_t_distribution_is_symmetric_and_its_quantile_the_inverse(df: float) -> None:
+    assert t_cdf(0.0, df) == pytest.approx(0.5)
+    for probability in (0.01, 0.3, 0.5, 0.7, 0.999):
+        quantile = t_quantile(probability, df)
+        assert t_cdf(quantile, df) == pytest.approx(probability, abs=1e-12)
+        assert quantile == pytest.approx(-t_quantile(1 - probability, df), abs=1e-9)
+
+
+def test_degrees_of_freedom_are_rounded_to_a_tenth() -> None:
+    assert student(1.0, 2.0, 7.34) == student(1.0, 2.0, 7.3)
+    assert student(1.0, 2.0, 7.36) == student(1.0, 2.0, 7.4)
+    assert student(0.0, 1.0, 7.3).high == pytest.approx(t_quantile(0.975, 7.3))
+    assert student(0.0, 1.0, 7.3, 0.5).high == pytest.approx(t_quantile(0.75, 7.3))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "overlap"), [("", "", 1.0), ("a", "", 0.0), ("ab", "bc", 1 / 3), ("a", "a", 1)]
+)
+def test_the_overlap_of_two_sets(one: str, other: str, overlap: float) -> None:
+    assert jaccard(one, other) == pytest.approx(overlap)
+
+
+def test_nothing_to_resample_is_nothing_and_one_task_has_no_spread() -> None:
+    assert bootstrap([]) == []
+    assert bootstrap_crossed([]) == []
+    assert resampled_means([[3.0], [4.0]]) == [[3.0], [4.0]]
+    assert bootstrap([[3.0]]) == [Estimate(3.0, 3.0, 3.0)]
+    assert len(resampled_means([[1.0, 2.0]], 7)[0]) == 7
+    assert len(resampled_means([[1.0, 2.0]])[0]) == RESAMPLES
+
+
+def test_quotients_of_nothing_are_none_and_resamples_without_a_divisor_do_not_count() -> None:
+    assert bootstrap_ratios([([1.0, 2.0], [0.0, 0.0])], 50) == [None]
+    (estimate,) = bootstrap_ratios([([1.0, 1.0], [0.0, 2.0])], 200)
+    assert estimate is not None
+    assert estimate.value == 1.0
+    assert (estimate.low, estimate.high) == (0.5, 1.0)
+
+
+def test_seeds_decide_the_crossed_bootstrap_and_matrices_share_its_draws() -> None:
+    matrix = [[0.0, 1.0, 2.0], [3.0, 5.0, 8.0]]
+    one, same = bootstrap_crossed([matrix, matrix], 40)
+    assert one == same
+    assert bootstrap_crossed([matrix], 40, seed=0) == [one]
+    assert bootstrap_crossed([matrix], 40, seed=1) != [one]
+    assert one.value == pytest.approx(19 / 6)
+
+
+@pytest.mark.parametrize(
+    ("shares", "confidence", "expected"),
+    [
+        ([], 0.95, (0.0, 0.0, 0.0)),
+        ([0.5], 0.95, (0.5, 0.0, 1.0)),
+        ([0.5], 0.0, (0.5, 0.0, 0.0)),  # exactly half of the mass lies at none
+        ([0.99, 0.99], 0.95, (1.98, 2.0, 2.0)),
+        ([0.9, 0.9], 0.9, (1.8, 1.0, 2.0)),
+        ([0.01, 0.01], 0.95, (0.02, 0.0, 0.0)),
+    ],
+)
+def test_how_many_of_a_few_events_happen(
+    shares: list[float], confidence: float, expected: tuple[float, float, float]
+) -> None:
+    count = probable_count(shares, confidence)
+    assert (count.value, count.low, count.high) == pytest.approx(expected)

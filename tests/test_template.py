@@ -28,6 +28,7 @@ from recompact.template import (
     render_sections,
     resolve,
     save,
+    without_blocks,
 )
 
 # Pieces that a parser of Markdown could trip over, glued together in any order.
@@ -290,3 +291,135 @@ def test_a_directory_of_that_name_is_meant_by_its_path(tmp_path: Path) -> None:
     assert resolve("checkpoint", tmp_path) != GOOD
     with pytest.raises(TemplateError, match="built in are default, checkpoint, structured"):
         resolve("chekpoint", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("template", "defects"),
+    [
+        (
+            Template("", "", ""),
+            [
+                "error: first.md is empty: write the prompt there",
+                "error: update.md is empty: write the prompt there",
+                "warning: system.md is empty: say what the compressor is, unless your harness sends none",
+            ],
+        ),
+        (
+            Template("{{ odd }}", FIRST, UPDATE),
+            [
+                "warning: system.md has {{ odd }}, which is no placeholder and stays as it is: use one of history,"
+                " previous_summary, task, prefix, budget, or take it out"
+            ],
+        ),
+        (
+            replace(GOOD, first=FIRST + "{existing_summary} {history} {{history}}"),
+            [
+                "warning: first.md has {existing_summary}, the placeholder of another tool, which stays as it is:"
+                " write {{ previous_summary }}",
+                "warning: first.md has {history}, the placeholder of another tool, which stays as it is:"
+                " write {{ history }}",
+            ],
+        ),
+        (
+            Template(SYSTEM, "{{ history }}", "{{ history }} {{ previous_summary }}\n## A\n"),
+            [
+                "warning: first.md has no headings, so its guidance cannot be adapted section by section: ask for the"
+                " summary under headings such as ## Goal",
+                "warning: update.md has no guidance under 'A': say there what the section should hold",
+            ],
+        ),
+        (
+            Template(SYSTEM, "Sum up.\n## A\nx", "Sum up.\n## A\nx", FRAME),
+            [],
+        ),
+        (
+            Template(SYSTEM, "Sum up.\n## A\nx", "Sum up.\n## A\nx", "{{ history }}\n\n{{ instructions }}"),
+            [
+                "error: update.md has no {{ previous_summary }}, so the compressor would not see it: add it here or in"
+                " frame.md"
+            ],
+        ),
+        (
+            replace(GOOD, frame="{{ previous_summary }} {{ instructions }}"),
+            [
+                "error: frame.md has {{ previous_summary }} and {{ instructions }} in one block, which first would"
+                " lose: put a blank line between them"
+            ],
+        ),
+        (
+            replace(GOOD, frame="{{ history }} {{ instructions }}"),
+            [],
+        ),
+        (
+            replace(
+                GOOD, first=FIRST + "### Goal\nthe same title, but a level below\n", update=UPDATE + "### Goal\nx\n"
+            ),
+            [],
+        ),
+    ],
+)
+def test_everything_that_is_wrong_is_told_and_nothing_else(template: Template, defects: list[str]) -> None:
+    assert [f"{defect.level}: {defect}" for defect in lint(template)] == defects
+
+
+def test_what_an_import_left_open_is_told_by_what_was_done_about_it() -> None:
+    holes = [
+        {"expression": "a()", "treated": "kept"},
+        {"expression": "b()", "treated": "dropped"},
+        {"expression": "c()", "treated": "kept"},
+    ]
+    found = lint(replace(GOOD, provenance={"parts": {"update": {"unresolved": holes}}}))
+    assert [(defect.part, defect.message) for defect in found] == [
+        ("update", "comes from code that computes a(), c() only when it runs (kept)"),
+        ("update", "comes from code that computes b() only when it runs (dropped)"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("a\n\nb\n\nc", "a\n\nb\n\nc"),
+        ("x\n\nb\n\nc", "b\n\nc"),
+        ("a\n\nx\n\nc", "a\n\nc"),
+        ("a\n\nb\n\nx", "a\n\nb"),
+        ("a\n\nx\n\nx", "a"),
+        ("x", ""),
+        ("x\n\nx", ""),
+        ("a\n \n\t\nx\nb", "a\n \n\t\nx\nb"),
+    ],
+)
+def test_unwanted_blocks_go_with_the_blank_lines_after_them(text: str, kept: str) -> None:
+    assert without_blocks(text, lambda block: block == "x") == kept
+
+
+def test_a_change_of_placeholders_alone_is_one_of_structure() -> None:
+    (part,) = diff(GOOD, replace(GOOD, first=FIRST.replace("the aim", "{{ task }}")))
+    assert part.structure_changed
+    assert part.headings[0] == part.headings[1]
+    (part,) = diff(GOOD, replace(GOOD, first=FIRST.replace("## Goal", "## Aim")))
+    assert part.structure_changed
+    assert part.placeholders[0] == part.placeholders[1]
+    assert [each.part for each in diff(GOOD, Template("x", "y", "z", "f"))] == ["system", "first", "update", "frame"]
+
+
+def test_a_saved_template_has_only_the_files_that_it_needs(tmp_path: Path) -> None:
+    save(Template("", FIRST, UPDATE), tmp_path / "plain")
+    assert {path.name for path in (tmp_path / "plain").iterdir()} == {
+        *("system.md", "first.md", "update.md", "manifest.json")
+    }
+    save(Template("", FIRST, UPDATE, FRAME, {"from": "ä"}), tmp_path / "framed")
+    assert (tmp_path / "framed" / "frame.md").read_text() == FRAME
+    assert (tmp_path / "framed" / "provenance.json").read_text(encoding="utf-8") == '{\n  "from": "ä"\n}\n'
+    (tmp_path / "plain" / "system.md").unlink()
+    assert read(tmp_path / "plain").system == ""
+
+
+def test_a_section_knows_its_heading_as_written_and_in_its_normal_form() -> None:
+    before, goal = parse_sections("intro\n##  Goal ##\nthe aim")
+    assert (before.heading, before.level, before.title, before.name, before.text) == ("", 0, "", "", "intro\n")
+    assert (goal.heading, goal.level, goal.title, goal.name) == ("##  Goal ##\n", 2, "Goal", "## Goal")
+    assert goal.text == "##  Goal ##\nthe aim"
+    (empty,) = parse_sections("")
+    assert (empty.level, empty.text) == (0, "")
+    assert len(parse_sections("## A\n## B\n")) == 2
+    assert GOOD.parts() == {"system": SYSTEM, "first": FIRST, "update": UPDATE, "frame": ""}

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from types import FunctionType, ModuleType
 
 import pytest
 
@@ -34,6 +35,7 @@ def test_values_are_frozen_so_that_what_was_compared_or_recorded_stays_as_it_was
             assert frozen, f"{name} of {module} can be changed"
 
 
+<<<<<<< HEAD
 @pytest.mark.parametrize("module", sorted(modules()))
 def test_what_a_class_defines_takes_an_instance_or_can_be_called_on_one_all_the_same(module: str) -> None:
     for name, value in inspect.getmembers(importlib.import_module(module), inspect.isclass):
@@ -43,3 +45,36 @@ def test_what_a_class_defines_takes_an_instance_or_can_be_called_on_one_all_the_
                 if inspect.isfunction(method) and own not in fields and not own.startswith("__"):
                     first = next(iter(inspect.signature(method).parameters), "nothing")
                     assert first == "self", f"{name}.{own} of {module} takes {first}"
+=======
+def functions(value: type | ModuleType) -> Iterator[tuple[str, FunctionType]]:
+    """The functions of a module and the methods of its classes, as they were written there."""
+    for name, member in vars(value).items():
+        if isinstance(member, FunctionType):
+            yield name, member
+        elif isinstance(member, staticmethod | classmethod) and isinstance(member.__func__, FunctionType):
+            yield name, member.__func__
+
+
+def own_classes(module: str) -> list[type]:
+    found = [value for _, value in inspect.getmembers(importlib.import_module(module), inspect.isclass)]
+    return [value for value in found if value.__module__ == module]
+
+
+@pytest.mark.parametrize("module", sorted(modules()))
+def test_what_needs_no_value_of_its_class_can_be_called_on_one_all_the_same(module: str) -> None:
+    for owner in own_classes(module):
+        for name, member in vars(owner).items():
+            a_default = name in getattr(owner, "__dataclass_fields__", {})
+            if isinstance(member, FunctionType) and member.__module__ == module and not a_default:
+                first = next(iter(inspect.signature(member).parameters), "")
+                assert first == "self", f"{owner.__name__}.{name} of {module} takes a value for {first!r}"
+
+
+@pytest.mark.parametrize("module", sorted(modules()))
+def test_every_parameter_can_be_given_by_its_name(module: str) -> None:
+    owners: list[type | ModuleType] = [importlib.import_module(module), *own_classes(module)]
+    for owner in owners:
+        for name, function in functions(owner):
+            kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
+            assert inspect.Parameter.POSITIONAL_ONLY not in kinds or function.__module__ != module, name
+>>>>>>> mut-b

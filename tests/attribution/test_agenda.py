@@ -11,7 +11,7 @@ import pytest
 from execution_support import HERE
 from progress_support import Heard
 
-from recompact.attribution.agenda import DrawAgenda, LeftOut, Order
+from recompact.attribution.agenda import DrawAgenda, LeftOut, Order, with_outcome
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.halving import Halving
 from recompact.attribution.racing import Racing
@@ -233,3 +233,37 @@ async def test_progress_expects_what_is_due_and_hears_of_every_draw() -> None:
     assert made == agenda.finished == heard.count("done")
     assert expected[0] == 16  # one draw in each arm of every boundary
     assert max(expected) == expected[-1] == made
+
+
+def test_the_first_reason_to_leave_a_boundary_out_is_kept_and_later_outcomes_of_it_are_no_matter() -> None:
+    async def never(wanted: Draw) -> Outcome:
+        raise AssertionError("nothing is played here")
+
+    agenda = agenda_of(Uniform(2), 1, never, 4)
+    units = [agenda.next(n) for n in range(4)]
+    assert agenda.next(4) is None
+    (here,) = boundaries(1)
+    values: list[Outcome | LeftOut] = [Outcome(1.0, 5), LeftOut("first"), LeftOut("second"), Outcome(0.0, 5)]
+    for unit, value in zip(units, values, strict=True):
+        assert unit is not None
+        agenda.take(unit, value)
+    assert agenda.left_out == {here: "first"}
+    assert agenda.outcomes == {}
+    assert agenda.finished == 4
+    assert agenda.next(0) is None
+
+
+def test_one_more_outcome_stands_in_its_arm_under_its_number() -> None:
+    (here,) = boundaries(1)
+    before = Outcomes({0: Outcome(1.0, 5)}, {1: Outcome(0.0, 7)})
+    new = Outcome(0.5, 6)
+    assert with_outcome(before, Draw(here, "PRE", 2), new) == Outcomes({**before.pre, 2: new}, before.post)
+    assert with_outcome(before, Draw(here, "POST", 0), new) == Outcomes(before.pre, {**before.post, 0: new})
+    assert len(before.pre) == len(before.post) == 1
+
+
+async def test_what_is_equally_pressing_goes_by_boundary_arm_and_number() -> None:
+    started: list[Draw] = []
+    await drawn(Uniform(2), 2, 1, started=started)
+    first, second = boundaries(2)
+    assert started == [Draw(b, arm, n) for b in (first, second) for arm in ("PRE", "POST") for n in (0, 1)]

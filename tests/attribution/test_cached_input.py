@@ -100,3 +100,32 @@ def test_an_older_run_file_says_what_it_knows(tmp_path: Path, monkeypatch: pytes
         assert store.spent()["silent", "agent"].cached_share is None
     assert cache.phase("continue") == Usage(550, 4, 200, 0, 4, 1, 400)
     assert cache.phase("collect").cached_share == 0
+
+
+@pytest.mark.parametrize(
+    ("phases", "text"),
+    [
+        (("collect",), "collection 10 % of 100 tokens"),
+        (
+            ("continue", "collect"),
+            "continuations 51 % of 750 tokens (of 100 it is not reported); collection 10 % of 100 tokens; draws after"
+            " the first of an arm 82 % of 550 tokens (of 100 it is not reported)",
+        ),
+        (("control", "evaluate"), "the A/A control 45 % of 200 tokens"),
+        (("evaluate",), "not reported by the server"),
+    ],
+)
+def test_the_cache_in_words_by_phase(tmp_path: Path, phases: tuple[str, ...], text: str) -> None:
+    with Store.read(journaled(tmp_path / "run.db")) as store:
+        cache = cached_input(store)
+    assert cache_text(cache, *phases) == text
+    sentence = cache_sentence(cache, *phases)
+    assert sentence == ("" if phases == ("evaluate",) else f"Cached input: {text}.")
+
+
+def test_a_phase_without_a_name_of_its_own_is_called_as_it_is(tmp_path: Path) -> None:
+    with Store.read(journaled(tmp_path / "run.db", (("adapt/x", 10, 5), ("confirm/a/1/PRE/0", 10, None)))) as store:
+        cache = cached_input(store)
+    assert cache_text(cache) == "adapt 50 % of 10 tokens; fresh pairs not reported"
+    assert cache.first_draws.input == 10
+    assert cache.phase("nowhere") == Usage()

@@ -5,6 +5,7 @@ from attribution_support import outcomes, random_pool
 
 from recompact.attribution.counts import counts, coupling
 from recompact.attribution.effects import effects_of
+from recompact.attribution.posterior import Thresholds
 from recompact.outcome import BoundaryId
 
 
@@ -35,3 +36,27 @@ def test_coupling_beside_scipy() -> None:
     effects = list(effects_of(random_pool(80, 3, seed=6)).values())
     theirs = stats.spearmanr([e.hazard for e in effects], [e.burden for e in effects]).statistic
     assert coupling(effects) == pytest.approx(float(theirs))
+
+
+def test_effects_count_from_their_thresholds_on() -> None:
+    known = {
+        BoundaryId("t", 1): outcomes((1, 5, 0.5, 5)),  # H = 0.5
+        BoundaryId("t", 2): outcomes((1, 5, 0.6, 9)),  # H = 0.4, B = 4
+        BoundaryId("t", 3): outcomes((1, 5, 1, 10)),  # B = 5
+        BoundaryId("t", 4): outcomes((1, 5, 1, 14)),  # B = 9
+        BoundaryId("t", 5): outcomes((1, 5, 1, 15)),  # B = 10
+        BoundaryId("t", 6): outcomes((1, 5, 1, 4)),  # B = -1
+        BoundaryId("u", 1): outcomes((1, 5, 0.9, 5)),
+        BoundaryId("u", 2): outcomes((1, 5, 0.9, 5)),
+        BoundaryId("u", 3): outcomes((1, 5, 0.9, 5)),
+        BoundaryId("other", 1): outcomes((1, 5, 0, 5)),  # of a trajectory that is not asked about
+    }
+    everything, _, _ = counts(effects_of(known), {"t": True, "u": True})
+    assert (everything.boundaries, everything.unchanged, everything.reduced, everything.improved) == (9, 4, 5, 0)
+    assert (everything.severe_hazard, everything.harmful) == (1, 4)
+    assert (everything.longer, everything.severe_burden, everything.twice_severe_burden) == (4, 3, 1)
+    assert everything.trajectories_with_reduced == 2
+    assert everything.trajectories_with_one_or_two_reduced == 1  # the other has three
+    assert everything.trajectories_with_harmful == 1
+    strict, _, _ = counts(effects_of(known), {"t": True}, Thresholds(0.4, 4.0))
+    assert (strict.severe_hazard, strict.severe_burden, strict.twice_severe_burden) == (2, 4, 2)

@@ -27,3 +27,17 @@ def test_detection_counts_only_what_is_judged() -> None:
     result = detection(sampled, {boundary(0), boundary(1)}, {boundary(0), boundary(2)})
     assert (result.recall, result.precision, result.continuations) == (1.0, 0.5, 6.0)
     assert selected_by_all(pool) == set(pool)
+
+
+def test_where_nothing_is_harmful_or_retained_nothing_was_missed() -> None:
+    pool = {boundary(n): outcomes(*[(1, 5, 1, 5)] * 3) for n in range(4)}
+    sampled = sample(Uniform(3), pool)
+    nothing = detection(sampled, set(), pool)
+    assert (nothing.recall, nothing.precision, nothing.f1) == (1.0, 1.0, 1.0)
+    missed = detection(sampled, {boundary(0)}, pool)
+    assert (missed.recall, missed.precision, missed.f1) == (0.0, 1.0, 0.0)
+    assert missed.tokens == 6 * 50
+    harmful = {boundary(n): outcomes(*[(1, 5, 0, 5)] * 3) for n in range(3)}
+    found = detection(sample(Uniform(3), harmful), {boundary(0)}, harmful)
+    assert (found.recall, found.precision, found.f1) == (1.0, 1 / 3, 0.5)
+    assert detection(sample(Uniform(3), harmful), set(), harmful).precision == 0.0

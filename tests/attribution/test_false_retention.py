@@ -9,6 +9,7 @@ from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained
 from recompact.attribution.false_retention import false_retention, split_in_two
 from recompact.attribution.halving import Halving
+from recompact.attribution.pool import PoolExhausted
 from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform
 from recompact.outcome import Outcome
@@ -48,3 +49,22 @@ def test_chained_control_takes_its_free_draw_from_pre() -> None:
     pre = {boundary(n): {d: Outcome(float(chance.random() < 0.5), 7) for d in range(40)} for n in range(60)}
     links = {b: Outcome(0.0, 40) for b in pre}  # a rest so bad that it would make everything look harmful
     assert false_retention(Chained(Halving(), links), pre).rate == false_retention(Halving(), pre).rate
+
+
+def test_a_chained_control_minds_only_links_of_boundaries_with_draws() -> None:
+    """A link may lead from a boundary that is not asked about, or from one with a single draw, which is not split."""
+    pre = {boundary(1): {0: Outcome(1.0, 7)}, boundary(2): {n: Outcome(1.0, 7) for n in range(2)}}
+    links = {boundary(n): Outcome(0.0, 40) for n in (1, 2, 3)}
+    with pytest.raises(PoolExhausted):  # boundary 1 has no free draw, and the pool has none either
+        false_retention(Chained(Uniform(1), links), pre)
+    both = {id: draws for id, draws in pre.items() if len(draws) > 1}
+    assert false_retention(Chained(Uniform(1), links), both).boundaries == 1
+
+
+def test_splits_begin_with_the_seed_and_follow_each_other() -> None:
+    chance = Random(9)
+    pre = {boundary(n): {d: Outcome(float(chance.random() < 0.5), 7) for d in range(6)} for n in range(30)}
+    each = [false_retention(Uniform(3), pre, seed=seed).rate.value for seed in (5, 6)]
+    assert each[0] != each[1]
+    assert false_retention(Uniform(3), pre, splits=2, seed=5).rate.value == pytest.approx(sum(each) / 2)
+    assert false_retention(Uniform(3), pre) == false_retention(Uniform(3), pre, splits=1, seed=0)

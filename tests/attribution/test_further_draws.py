@@ -22,10 +22,11 @@ from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.statement import control_of, statement_of
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import digest, outcomes_in, settings_of, verify
-from recompact.chat import Reply, Request
+from recompact.chat import Reply, Request, assistant
 from recompact.collection import collect
 from recompact.config import Config, VerifyConfig
-from recompact.models.failures import ContextOverflow
+from recompact.environments.functions import FunctionEnvironment
+from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import seed_of
 from recompact.store.records import read_boundary, read_trajectory
 from recompact.store.runs import continuation_rows, trajectories
@@ -273,3 +274,49 @@ def test_deterministic_decoding_is_warned_of() -> None:
     note = decoding_note(replace(Config(), agent=replace(Config().agent, temperature=0)))
     assert note is not None
     assert "count as one draw" in note
+
+
+class Unwilling:
+    """A compressor that writes nothing, or fails."""
+
+    name = "noter"
+
+    def __init__(self, failure: Exception | None) -> None:
+        self.failure = failure
+
+    async def reply(self, request: Request) -> Reply:
+        if self.failure:
+            raise self.failure
+        return Reply(assistant(""))
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [(ContextOverflow("too long"), "too long"), (Refused("not this"), "not this"), (None, "summary")],
+    ids=["overflow", "refusal", "no summary"],
+)
+async def test_a_summary_that_cannot_be_had_leaves_the_boundary_out_and_nothing_is_recorded(
+    verified: Path, tmp_path: Path, failure: Exception | None, reason: str
+) -> None:
+    with Store.open(copied(verified, tmp_path)) as store:
+        first = findings(store).boundaries[0].id
+        study = study_of(store, books(6), models={"noter": Unwilling(failure)})
+        made = await make_further_draws(study, "resample", PostOnly(1), [first])
+        assert list(made.left_out) == [first]
+        assert reason in made.left_out[first]
+        assert not made.outcomes
+        assert further_draws(store)["resample"] == 0
+
+
+async def test_an_environment_that_breaks_leaves_the_boundary_out_too(
+    verified: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_order(self: FunctionEnvironment, state: bytes) -> None:
+        raise OSError("out of order")
+
+    with Store.open(copied(verified, tmp_path)) as store:
+        first = findings(store).boundaries[0].id
+        monkeypatch.setattr(FunctionEnvironment, "restore", out_of_order)
+        made = await make_further_draws(study_of(store, books(6)), "confirm", Uniform(1), [first])
+        assert "out of order" in made.left_out[first]
+        assert further_draws(store)["confirm"] == 0

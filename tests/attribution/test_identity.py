@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from recompact.attribution.identity import TaskRuns, check_identity
+from recompact.attribution.identity import IdentityCheck, TaskRuns, check_identity
 
 
 def toy(tasks: int, runs: int, seed: int, *, bias: float = 0.0) -> list[TaskRuns]:
@@ -53,3 +53,33 @@ def test_a_few_tasks_are_no_verdict_on_the_theorem(tasks: int) -> None:
     assert check.gap.value == pytest.approx(-0.75)
     assert check.agrees is (None if tasks < 6 else False)
     assert ("they do not agree" in check.verdict) == (tasks == 6)
+
+
+def alike(tasks: int, hazard: float) -> IdentityCheck:
+    """Tasks that lose half a reward, of which continuations say that they lose so much."""
+    return check_identity([TaskRuns(str(n), (0.5,), (hazard,), (1.0,)) for n in range(tasks)], resamples=20)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "hazard", "agrees", "verdict"),
+    [
+        (5, 0.5, None, "with fewer than 6 tasks an interval over tasks tells nothing"),
+        (6, 0.5, True, "they agree"),
+        (6, 0.25, False, "they do not agree"),
+        (6, 0.75, False, "they do not agree"),
+    ],
+)
+def test_the_verdict_says_whether_the_gap_may_be_nothing(
+    tasks: int, hazard: float, agrees: bool | None, verdict: str
+) -> None:
+    check = alike(tasks, hazard)
+    assert (check.agrees, check.verdict) == (agrees, verdict)
+    assert check.predicted.value == -hazard
+    assert check.gap.value == hazard - 0.5
+
+
+def test_each_task_counts_the_same_however_often_it_was_run() -> None:
+    often = TaskRuns("often", (0.0,) * 9, (1.0,) * 9, (1.0, 0.0))
+    check = check_identity([often, TaskRuns("once", (1.0,), (0.0,), (1.0,))], resamples=10)
+    assert (check.compacted.value, check.uncompacted.value, check.predicted.value) == (0.5, 0.75, -0.5)
+    assert (check.tasks, check.trajectories) == (2, 10)

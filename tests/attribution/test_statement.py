@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -13,10 +14,10 @@ from hypothesis import given, strategies as st
 from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.false_retention import FalseRetention
 from recompact.attribution.findings import Finding, Findings
-from recompact.attribution.statement import Statement, statement_of
+from recompact.attribution.statement import Statement, TwoHazards, statement_of, two_hazards
 from recompact.config import VerifyConfig
 from recompact.outcome import BoundaryId, Outcome, Outcomes
-from recompact.stats import wilson
+from recompact.stats import Estimate, wilson
 from recompact.store.runs import BoundaryRow
 
 ARM = st.lists(st.builds(Outcome, st.sampled_from([0.0, 0.25, 1.0]), st.integers(0, 40)), min_size=1, max_size=4).map(
@@ -172,3 +173,167 @@ def test_the_two_hazards_are_means_over_the_same_boundaries(findings: Findings) 
 )
 def test_the_rule_is_the_one_that_retained(allocation: str, words: str) -> None:
     assert statement_of(Findings(VerifyConfig(allocation=allocation), True, ())).rule == words
+
+
+PLAIN = Statement(
+    settings=VerifyConfig(),
+    settled=True,
+    boundaries=1234,
+    examined=1200,
+    left_out=0,
+    retained=0,
+    by_estimate=0,
+    probably_harmful=Estimate(0.0, 0.0, 0.0),
+    confirmed=None,
+    confirmable=0,
+    copies=0,
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"retained": 1}, "1 of 1,200 boundaries was retained (H >= 0.5 or B >= 5 by the"),
+        ({"retained": 2}, "2 of 1,200 boundaries were retained (H >= 0.5 or B >= 5 by the"),
+        ({"settled": False}, "The verification of 1,234 boundaries is not finished: nothing is retained yet."),
+        ({"settled": False, "by_estimate": 3}, "3 of 1,200 reach a threshold by their estimates so far."),
+        ({"by_estimate": 1}, "1 of 1,200 reaches a threshold by its estimates."),
+        ({"by_estimate": 1100}, "1,100 of 1,200 reach a threshold by their estimates."),
+        (
+            {"retained": 3, "probably_harmful": Estimate(1.26, 0.6, 2.4)},
+            "of the 3, 1.3 are expected to be harmful (95 % interval 1 to 2), by P(harmful) after all draws.",
+        ),
+        (
+            {"retained": 3, "confirmed": 0, "confirmable": 3},
+            "by P(harmful) after all draws but the fresh pairs.",
+        ),
+        (
+            {"confirmed": 1, "confirmable": 1},
+            "Of 1 retained boundary with fresh pairs, 1 reaches a threshold by those alone; the effects shown for it"
+            " are of the fresh pairs.",
+        ),
+        (
+            {"confirmed": 1, "confirmable": 2},
+            "Of 2 retained boundaries with fresh pairs, 1 reaches a threshold by those alone; the effects shown for"
+            " them are of the fresh pairs.",
+        ),
+        (
+            {"confirmed": 0, "confirmable": 1},
+            "Of 1 retained boundary with fresh pairs, 0 reach a threshold by those alone; the effects shown for it"
+            " are of the fresh pairs.",
+        ),
+        ({"copies": 1}, "At 1 boundary the draws of an arm are copies of each other (temperature 0): they count as"),
+        ({"copies": 2}, "At 2 boundaries the draws of an arm are copies of each other (temperature 0): they count as"),
+        ({"left_out": 1}, "1 boundary was left out: no verdict is possible there."),
+        ({"left_out": 2}, "2 boundaries were left out: no verdict is possible there."),
+        (
+            {"retained": 2, "control": FalseRetention("halving", 1200, 1, Estimate(1 / 1200, 0.0, 1 / 600))},
+            "With both arms from PRE (A/A), 0.1% of 1,200 boundaries are retained by chance: without as many, 1.0"
+            " remains (95 % interval 0.0 to 2.0).",
+        ),
+        (
+            {"retained": 4, "control": FalseRetention("halving", 1, 1, Estimate(0.0, 0.0, 0.0))},
+            "With both arms from PRE (A/A), 0.0% of 1 boundary are retained by chance: without as many, 4.0 remain"
+            " (95 % interval 4.0 to 4.0).",
+        ),
+    ],
+)
+def test_numbers_and_words_agree(changes: dict[str, Any], sentence: str) -> None:
+    statement = replace(PLAIN, **changes)
+    assert [each for each in statement.sentences() if sentence in each]
+    assert not [each for each in PLAIN.sentences() if sentence in each]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"boundaries": 0}, "Nothing was compacted, so there is nothing to verify."),
+        ({"boundaries": 1, "left_out": 1}, "None of 1 boundary could be verified: all were left out."),
+        ({"boundaries": 3, "left_out": 2}, "None of 3 boundaries has draws in both arms yet."),
+        ({"boundaries": 3, "left_out": 0}, "None of 3 boundaries has draws in both arms yet."),
+    ],
+)
+def test_where_nothing_was_examined_it_is_said_why(changes: dict[str, Any], sentence: str) -> None:
+    statement = replace(PLAIN, examined=0, retained=0, **changes)
+    assert statement.sentences() == (sentence,)
+
+
+def test_the_plain_statement_is_two_sentences_and_the_most_important_come_first() -> None:
+    assert len(PLAIN.sentences()) == 2
+    everything = replace(
+        PLAIN,
+        retained=2,
+        confirmed=1,
+        confirmable=2,
+        copies=1,
+        left_out=1,
+        two_hazards=TwoHazards(1, Estimate(0.5, 0.1, 0.9), Estimate(0.25, -0.1, 0.6), False, 1),
+        control=control(1, 10),
+    )
+    words = ["retained (", "threshold by", "not harmful", "A/A", "fresh pairs", "fresh summaries", "too large", "same"]
+    words += ["copies", "left out"]
+    sentences = everything.sentences()
+    assert [word in sentence for word, sentence in zip(words, sentences, strict=True)] == [True] * len(words)
+
+
+@pytest.mark.parametrize(
+    ("boundaries", "words"), [(1, "1 boundary with fresh summaries, H is +0.50"), (2, "on average +0.50")]
+)
+def test_a_mean_over_one_boundary_is_no_average(boundaries: int, words: str) -> None:
+    hazards = TwoHazards(boundaries, Estimate(0.5, 0.1, 0.9), Estimate(0.25, -0.1, 0.6), True, 0)
+    (only,) = hazards.sentences()
+    assert words in only
+    assert "(95 % interval +0.10 to +0.90) for the summary that was recorded" in only
+    assert "and +0.25 (95 % interval -0.10 to +0.60) for the prompt" in only
+
+
+def test_without_a_control_nothing_is_corrected() -> None:
+    assert PLAIN.after_control is None
+    assert PLAIN.to_json()["after_control"] is None
+    corrected = replace(PLAIN, examined=10, retained=4, control=control(2, 10))
+    rest = corrected.after_control
+    assert rest is not None
+    assert rest.value == 2.0
+    assert rest.low == 0.0  # more than all may be retained by chance, but not less than none remain
+    assert corrected.to_json()["after_control"]["value"] == 2.0
+    assert corrected.to_json()["control"]["boundaries"] == 10
+    assert PLAIN.to_json()["control"] is None
+
+
+def finding(number: int, **changes: Any) -> Finding:
+    row = BoundaryRow("collect/t", number, "t", 5, 2000, 900, 20, True)
+    return replace(Finding(BoundaryId("collect/t", number), row, Outcomes(), None), **changes)
+
+
+def lost(pre: int = 3, post: int = 3) -> Effect:
+    effect = effect_of(Outcomes({n: Outcome(1.0, 5) for n in range(pre)}, {n: Outcome(0.0, 5) for n in range(post)}))
+    assert effect is not None
+    return effect
+
+
+def test_what_is_left_out_is_not_examined_even_with_an_effect() -> None:
+    both = (finding(1, effect=lost(), retained=True), finding(2, effect=lost(), left_out="broken", copies=True))
+    statement = statement_of(Findings(VerifyConfig(), True, both))
+    assert (statement.boundaries, statement.examined, statement.left_out) == (2, 1, 1)
+    assert (statement.retained, statement.by_estimate, statement.copies) == (1, 1, 0)
+    assert (statement.confirmed, statement.confirmable, statement.two_hazards) == (None, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("wordings", "post", "same"), [(1, 2, 1), (1, 1, 0), (2, 2, 0)], ids=["same words", "one draw", "two wordings"]
+)
+def test_several_draws_of_one_wording_are_about_one_summary(wordings: int, post: int, same: int) -> None:
+    fresh = finding(1, effect=lost(), resampled=lost(3, post), wordings=wordings)
+    hazards = two_hazards([fresh, finding(2, effect=lost())])
+    assert hazards is not None
+    assert (hazards.boundaries, hazards.confirmed, hazards.same) == (1, False, same)
+
+
+def test_hazards_are_confirmed_only_where_all_boundaries_have_fresh_pairs() -> None:
+    with_pairs = finding(1, effect=lost(), confirmed=lost(), resampled=lost())
+    without = finding(2, effect=lost(), resampled=lost())
+    assert two_hazards([]) is None
+    for some, confirmed in (([with_pairs], True), ([with_pairs, without], False), ([without], False)):
+        hazards = two_hazards(some)
+        assert hazards is not None
+        assert hazards.confirmed is confirmed

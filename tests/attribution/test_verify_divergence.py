@@ -1,6 +1,19 @@
 from __future__ import annotations
 
-from recompact.attribution.divergence import actions_of, consumed, dropped, first_divergence, literals, repeated
+import pytest
+
+from recompact.attribution.divergence import (
+    actions_of,
+    consumed,
+    dropped,
+    first_divergence,
+    literal_spans,
+    literals,
+    needed_facts,
+    repeated,
+    strings_in,
+    visible_text,
+)
 from recompact.chat import ToolCall, assistant, user
 from recompact.context import Context, Summary, Turn
 from recompact.trajectory import Action, Boundary, Score, Trajectory
@@ -56,3 +69,57 @@ def test_literals_are_values_and_no_keys() -> None:
     assert literals('{"name": "Ada", "n": 4, "at": "12:30", "file": "f1862.txt"}') == ("Ada", "12:30", "f1862.txt")
     assert literals("it's Ada's 2 cents: 1,234.50 at 12:30 in v1.2") == ("1,234.50", "12:30", "v1.2")
     assert literals("") == ()
+
+
+def used(*turns: Turn) -> Trajectory:
+    return Trajectory("t", turns, (), "finished", Score.of(True), Context(()))
+
+
+def said(text: str) -> Turn:
+    return Turn(assistant(text), (), 1)
+
+
+def called(arguments: str) -> Turn:
+    return Turn(assistant("", ToolCall("1", "pay", arguments)), (), 1)
+
+
+@pytest.mark.parametrize(
+    ("turn", "needed"),
+    [
+        (called('{"token": "pay-7f3a9c21"}'), ("pay-7f3a9c21",)),
+        (called('{"deep": [{"when": "2025-03-01"}]}'), ("2025-03-01",)),
+        (called('{"text": "use pay-7f3a9c21, please"}'), ("pay-7f3a9c21",)),
+        (called('{"text": "it is a bearer of news"}'), ("bearer",)),
+        (called('{"text": "forbearer"}'), ()),  # a part of a longer word
+        (called('{"amount": 99.10}'), ()),  # JSON has it as 99.1
+        (called('{"amount": "99.10"}'), ("99.10",)),
+        (called('{"amount": "x99.10"}'), ()),  # a bare number counts only by itself
+        (said("I paid 99.10 with pay-7f3a9c21."), ("99.10", "pay-7f3a9c21")),
+        (said("Ada Lovelace has 555-280-4324."), ()),  # the summary has it
+        (said("Nothing."), ()),
+    ],
+)
+def test_facts_that_were_dropped_and_used_before_the_compaction_were_needed(
+    turn: Turn, needed: tuple[str, ...]
+) -> None:
+    assert needed_facts(boundary(), [used(turn)]) == needed
+    assert needed_facts(boundary(), []) == ()
+
+
+def test_all_texts_of_a_value_are_found() -> None:
+    assert list(strings_in({"a": "x", "b": ["y", {"c": "z"}, 3, None]})) == ["x", "y", "z"]
+    assert list(strings_in("alone")) == ["alone"]
+    assert list(strings_in(7)) == []
+
+
+def test_what_the_agent_sees_is_the_prefix_the_summary_and_the_turns() -> None:
+    context = Context((user("Pay."), user("Now.")), Summary("so far", 2), (said("one"), said("two")))
+    assert visible_text(context) == "Pay.\nNow.\nso far\n[assistant]\none\n[assistant]\ntwo"
+    assert visible_text(Context((user("Pay."),))) == "Pay."
+
+
+def test_a_run_of_hundreds_of_characters_is_no_literal() -> None:
+    assert literals("id" + "7" * 397) == ("id" + "7" * 397,)
+    assert literals("id" + "7" * 398) == ()
+    assert literals("a1 " + "b" * 400 + "7 c2") == ("a1", "c2")
+    assert list(literal_spans('say "Ada" to t12')) == [(5, 8), (13, 16)]

@@ -1,0 +1,148 @@
+"""Allocations by name: what each is made of, and how many draws it can come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from attribution_support import arm, boundary, outcomes
+from made_up_runs import STEP_LIMIT, begin, collect
+
+from recompact.attribution.allocation import Allocation
+from recompact.attribution.allocation_parser import (
+    allocation_of,
+    cap_of,
+    most_draws,
+    outcomes_seen_by,
+    prior_seen_by,
+    trajectory_facts,
+)
+from recompact.attribution.chained import Chained, Segment, TrajectoryFacts
+from recompact.attribution.halving import Halving
+from recompact.attribution.posterior import Thresholds
+from recompact.attribution.prior import Tilt, published
+from recompact.attribution.racing import Racing, StoppingRule
+from recompact.attribution.uniform import Uniform
+from recompact.config import VerifyConfig
+from recompact.errors import InputError
+from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.store.store import Store
+
+STRICT = Thresholds(0.25, 3.0)
+RACE = Racing(StoppingRule(cap=6), tilts={boundary(1): Tilt(3.0, 1.0)})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "run.db") as opened:
+        begin(opened)
+        collect(opened, "b", (5, 12), steps=20, value=0.25)
+        collect(opened, "a", (), steps=4)
+        collect(opened, "c", (7,), steps=30, ending="context overflow")
+        yield opened
+
+
+def of(store: Store, name: str, **changes: str) -> Allocation:
+    settings = VerifyConfig(STRICT.hazard, STRICT.burden, allocation=name, **changes)  # type: ignore[arg-type]
+    return allocation_of(store, settings)
+
+
+def test_each_name_gives_its_allocation_with_the_thresholds_of_the_settings(store: Store) -> None:
+    assert of(store, "uniform:7") == Uniform(7, STRICT)
+    assert of(store, "halving") == Halving(3, STRICT, seed=3, half="even")
+    assert of(store, "halving", half="up") == Halving(3, STRICT, seed=3, half="up")
+    remaining = {
+        BoundaryId("collect/b", 1): STEP_LIMIT - 5,
+        BoundaryId("collect/b", 2): STEP_LIMIT - 12,
+        BoundaryId("collect/c", 1): STEP_LIMIT - 7,
+    }
+    assert of(store, "racing") == Racing(StoppingRule(STRICT), remaining, {})
+
+
+@pytest.mark.parametrize("name", ["chained", "chained:halving"])
+def test_a_chained_allocation_has_halving_within_where_nothing_else_is_said(store: Store, name: str) -> None:
+    assert of(store, name) == Chained(
+        Halving(3, STRICT, seed=3),
+        {
+            BoundaryId("collect/b", 1): Segment(BoundaryId("collect/b", 2), 7),
+            BoundaryId("collect/b", 2): Outcome(0.25, 8),  # the last one of c says nothing: it was broken off
+        },
+    )
+
+
+def test_chaining_reaches_what_is_within(store: Store) -> None:
+    chained = of(store, "chained:racing")
+    assert isinstance(chained, Chained)
+    assert chained.inner == of(store, "racing")
+
+
+@pytest.mark.parametrize("name", ["", "Halving", "uniform:", "uniform:x", "chained:", "halving:3", "racing:2"])
+def test_what_is_no_allocation_is_refused_by_name(store: Store, name: str) -> None:
+    with pytest.raises(InputError, match=f"'{name}' is no allocation: use "):
+        of(store, name)
+
+
+def test_facts_are_in_order_of_trajectories_with_the_steps_of_their_boundaries(store: Store) -> None:
+    assert trajectory_facts(store) == [
+        TrajectoryFacts("collect/a", (), 4, 1.0, "finished"),
+        TrajectoryFacts("collect/b", (5, 12), 20, 0.25, "finished"),
+        TrajectoryFacts("collect/c", (7,), 30, 1.0, "context overflow"),
+    ]
+
+
+def test_only_a_chained_allocation_sees_chained_draws() -> None:
+    known = {boundary(1): Outcomes(arm((1, 5)))}
+    rest = Outcome(0.0, 9)
+    assert outcomes_seen_by(Halving(), known) is known
+    seen = outcomes_seen_by(Chained(Halving(), {boundary(1): rest}), known)
+    assert seen == {boundary(1): Outcomes(arm((1, 5)), {0: rest})}
+
+
+@pytest.mark.parametrize("allocation", [RACE, Chained(RACE, {})], ids=lambda each: each.name)
+def test_a_race_has_a_prior_and_a_cap_of_its_own(allocation: Allocation) -> None:
+    assert prior_seen_by(allocation, published(), boundary(1)).changed > published().changed
+    assert prior_seen_by(allocation, published(), boundary(2)) is published()
+    assert cap_of(allocation) == 6
+
+
+@pytest.mark.parametrize("allocation", [Uniform(2), Halving(), Chained(Halving(), {})], ids=lambda each: each.name)
+def test_other_allocations_judge_by_the_usual_prior_and_compare_boundaries(allocation: Allocation) -> None:
+    assert prior_seen_by(allocation, published(), boundary(1)) is published()
+    assert cap_of(allocation) is None
+
+
+class Unknown:
+    """An allocation that somebody else wrote."""
+
+    name = "unknown"
+
+    def due(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
+        return ()
+
+    def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("allocation", "most"),
+    [
+        (Uniform(2), 4 + 6 + 4),  # one boundary has more than it asks for already
+        (Uniform(1), 2 + 6 + 3),
+        (Uniform(5), 30),
+        (Racing(StoppingRule(cap=5)), 5 + 6 + 5),
+        (Chained(Racing(StoppingRule(cap=10)), {}), 30),
+        (Halving(), 2 * (3 + 2 + 1)),
+        (Halving(half="up"), 2 * (3 + 2 + 1)),
+        (Halving(rounds=1), 6),
+        (Chained(Halving(rounds=2), {}), 10),
+        (Unknown(), None),
+    ],
+)
+def test_the_most_draws_count_those_that_are_made(allocation: Allocation, most: int | None) -> None:
+    known = {
+        boundary(1): Outcomes(),
+        boundary(2): outcomes(*[(1, 5, 1, 5)] * 3),
+        boundary(3): Outcomes(arm((1, 5)), arm((1, 5), (1, 5))),
+    }
+    assert most_draws(allocation, known) == most

@@ -1,0 +1,131 @@
+"""The controls of a run: the tasks that the identity is checked on, and how many draws the others need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from made_up_runs import begin, collect, draw, journal, pair
+
+from recompact.attribution.controls import controls_of
+from recompact.config import VerifyConfig
+from recompact.store.store import Store
+
+PAIRS = VerifyConfig(allocation="uniform:1")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "run.db") as opened:
+        begin(opened, verified=PAIRS)
+        yield opened
+
+
+@pytest.fixture
+def uncompacted(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "plain.db") as opened:
+        begin(opened)
+        yield opened
+
+
+def test_the_identity_is_checked_on_tasks_of_both_runs_whose_boundaries_all_have_an_effect(
+    store: Store, uncompacted: Store
+) -> None:
+    collect(store, "lost", (5, 9), value=0.0)
+    pair(store, "lost", 1, 0, (1.0, 5), (0.0, 5))
+    pair(store, "lost", 2, 0, (0.25, 5), (0.0, 5))
+    collect(store, "open", (5, 9))  # one of its boundaries has no draws
+    pair(store, "open", 1, 0, (1.0, 5), (0.0, 5))
+    collect(store, "short", ())
+    collect(store, "alone", ())
+    for task in ("lost", "open", "short", "other"):
+        collect(uncompacted, task, ())
+    check = controls_of(store, uncompacted).identity
+    assert check is not None
+    assert (check.tasks, check.trajectories) == (2, 2)
+    assert (check.compacted.value, check.uncompacted.value) == (0.5, 1.0)
+    assert check.predicted.value == pytest.approx(-1.25 / 2)
+    found = controls_of(store, uncompacted).to_json()
+    assert found["identity"]["agrees"] is None
+    assert found["identity"]["tasks"] == 2
+
+
+def test_without_another_run_or_a_task_in_common_there_is_no_identity_to_check(
+    store: Store, uncompacted: Store
+) -> None:
+    collect(store, "mine", ())
+    collect(uncompacted, "theirs", ())
+    assert controls_of(store).identity is None
+    assert controls_of(store, uncompacted).identity is None
+    assert controls_of(store, uncompacted).to_json()["identity"] is None
+
+
+@pytest.mark.parametrize(("draws", "compared"), [(3, False), (4, True)])
+def test_more_than_three_pairs_are_a_reference_for_three(store: Store, draws: int, compared: bool) -> None:
+    for task in ("a", "b", "c"):
+        collect(store, task)
+        for number in range(draws):
+            pair(store, task, 1, number, (1.0, 5), (float(number % 2), 5 + number))
+    draw(store, "a", 1, "PRE", draws)  # the fewest draws of an arm count
+    found = controls_of(store)
+    assert [row.allocation for row in found.allocations] == (["uniform 3", "halving"] if compared else [])
+    assert [point.draws for point in found.sensitivity] == ([1, 3, 4] if compared else [])
+    figures = found.to_json()
+    assert len(figures["allocations"]) == len(found.allocations)
+    assert [point["draws"] for point in figures["sensitivity"]] == [point.draws for point in found.sensitivity]
+
+
+def test_a_run_without_boundaries_has_nothing_to_compare(store: Store) -> None:
+    found = controls_of(store)
+    assert (found.allocations, found.sensitivity, found.coupling) == ((), (), None)
+    assert found.statement.boundaries == 0
+
+
+@pytest.mark.parametrize(("hazard", "severe"), [(0.5, 3), (0.6, 0)])
+def test_the_thresholds_are_those_of_the_verification(store: Store, hazard: float, severe: int) -> None:
+    """Half a success lost is severe at 0.5 and not at 0.6, and so it is for the allocations that are compared."""
+    begin(store, verified=VerifyConfig(allocation="uniform:1", hazard=hazard))
+    for n in range(4):
+        collect(store, str(n))
+        for number in range(4):
+            pair(store, str(n), 1, number, (1.0, 5), (0.5 if n else 1.0, 5))
+    found = controls_of(store)
+    assert found.statement.by_estimate == severe
+    three = found.allocations[0]
+    assert (three.recall.value, three.precision.value) == (1.0, 1.0)
+
+
+def test_what_was_spent_beside_the_verification_counts_as_others(store: Store) -> None:
+    collect(store, "a")
+    draw(store, "a", 1, "PRE", 0, tokens=70)
+    draw(store, "a", 1, "POST", 0, tokens=30)
+    journal(store, "collect/a", 0, "agent", 1000, 50)
+    journal(store, "collect/a", 1, "compressor", 200, 10)
+    journal(store, "continue/a/1/PRE/0", 0, "agent", 70)
+    journal(store, "continue/a/1/POST/0", 0, "agent", 30)
+    savings = controls_of(store).savings
+    assert savings.by_phase == {"others": 1260, "verify": 100}
+    assert controls_of(store).to_json()["savings"]["by_phase"] == savings.by_phase
+
+
+@pytest.mark.parametrize("trajectories", [5, 6])
+def test_a_coupling_of_fewer_than_six_trajectories_is_not_told(store: Store, trajectories: int) -> None:
+    for n in range(trajectories):
+        collect(store, str(n), (5, 9))
+        for index in (1, 2):
+            pair(store, str(n), index, 0, (1.0, 5), (1 - n / 10, 5 + n + index))
+    coupling = controls_of(store).coupling
+    assert (coupling is None) == (trajectories < 6)
+    if coupling is not None:
+        assert coupling.value == pytest.approx(0.96257, abs=1e-5)
+        assert (coupling.low, coupling.high) == pytest.approx((0.79550, 0.96215), abs=1e-5)
+        assert controls_of(store).to_json()["coupling"]["value"] == coupling.value
+
+
+def test_effects_that_do_not_vary_have_no_coupling(store: Store) -> None:
+    for n in range(7):
+        collect(store, str(n))
+        pair(store, str(n), 1, 0, (1.0, 5), (1.0, 5))
+    assert controls_of(store).coupling is None
+    assert controls_of(store).to_json()["coupling"] is None

@@ -1,0 +1,294 @@
+"""The findings of a run: which draws each boundary is judged by, its order among the others, and its row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_up_runs import STEP_LIMIT, begin, collect, draw, further, pair, turn
+
+from recompact.attribution.cases import evidence_of
+from recompact.attribution.determinism import copied_arms, without_copies
+from recompact.attribution.effects import effect_of
+from recompact.attribution.findings import by_id, findings, priors_of
+from recompact.attribution.further_draws import PostOnly, fresh_summaries, further_draws, further_outcomes
+from recompact.attribution.statement import control_of
+from recompact.attribution.verify import outcomes_in
+from recompact.config import VerifyConfig
+from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.store.store import Store
+
+ONE = VerifyConfig(allocation="uniform:1")
+GOOD, LOST = (1.0, 5), (0.0, 5)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "run.db") as opened:
+        begin(opened, verified=ONE)
+        yield opened
+
+
+def at(task: str, index: int = 1) -> BoundaryId:
+    return BoundaryId(f"collect/{task}", index)
+
+
+def test_by_harm_and_then_by_name_and_what_has_no_verdict_comes_last(store: Store) -> None:
+    for task in ("broken", "b-good", "a-good", "longer", "lost"):
+        collect(store, task)
+    pair(store, "b-good", 1, 0, GOOD, GOOD)
+    pair(store, "a-good", 1, 0, GOOD, GOOD)
+    pair(store, "longer", 1, 0, GOOD, (1.0, 30))
+    pair(store, "lost", 1, 0, GOOD, LOST)
+    draw(store, "broken", 1, "PRE", 0, ending="environment error", error="no disk")
+    found = findings(store)
+    assert found.settled
+    assert [f.row.task for f in found.boundaries] == ["longer", "lost", "a-good", "b-good", "broken"]
+    assert [f.retained for f in found.boundaries] == [True, True, False, False, False]
+    assert [f.left_out for f in found.boundaries] == ["", "", "", "", "no disk"]
+    assert [f["boundary"] for f in found.to_json()["boundaries"]][-1] == "broken#1"
+    assert found.to_json()["settled"] is True
+    assert found.to_json()["allocation"] == "uniform:1"
+    assert list(by_id(found)) == [f.id for f in found.boundaries]
+
+
+def test_retained_ones_come_before_worse_ones_that_are_not(store: Store) -> None:
+    """Under halving with one round too few draws, a boundary that did not go on is never retained."""
+    settings = VerifyConfig(allocation="halving")
+    for n in range(4):
+        collect(store, str(n))
+        pair(store, str(n), 1, 0, GOOD, LOST)
+    now = findings(store, settings)
+    assert not now.settled
+    assert not any(f.retained for f in now.boundaries)
+    assert all(f.effect is not None and f.effect.selected for f in now.boundaries)
+
+
+def test_settings_are_those_of_the_last_verification_or_those_that_are_given(store: Store) -> None:
+    collect(store, "a")
+    pair(store, "a", 1, 0, GOOD, (0.5, 5))
+    assert findings(store).boundaries[0].retained
+    strict = VerifyConfig(hazard=0.6, allocation="uniform:1")
+    found = findings(store, strict)
+    assert not found.boundaries[0].retained
+    assert found.settings == strict
+    assert findings(store).settings == ONE
+
+
+def test_the_row_of_a_boundary_has_its_figures_or_nothing(store: Store) -> None:
+    collect(store, "a", (5, 9))
+    pair(store, "a", 1, 0, GOOD, (0.0, 12))
+    draw(store, "a", 1, "PRE", 1)
+    first, second = (by_id(findings(store))[at("a", n)] for n in (1, 2))
+    effect = first.effect
+    assert effect is not None
+    assert first.flat() == {
+        "task": "a",
+        "t": 1,
+        "step": 5,
+        "pre_tokens": 50,
+        "post_tokens": 17,
+        "H": 1.0,
+        "H_low": effect.hazard_estimate.low,
+        "H_high": effect.hazard_estimate.high,
+        "B": 7.0,
+        "B_low": effect.burden_estimate.low,
+        "B_high": effect.burden_estimate.high,
+        "probability": effect.harmful,
+        "score": 2.0,
+        "channel": "both",
+        "pre_draws": 2,
+        "post_draws": 1,
+        "retained": False,
+    }
+    assert [key for key, value in second.flat().items() if value is None] == [
+        *("H", "H_low", "H_high", "B", "B_low", "B_high", "probability", "score", "channel")
+    ]
+    assert first.to_json() == {
+        "boundary": "a#1",
+        **first.flat(),
+        "left_out": "",
+        "confirmed": None,
+        "resampled": None,
+        "wordings": 0,
+        "copies": False,
+    }
+
+
+def test_each_boundary_is_judged_with_the_steps_that_were_left_and_what_others_teach(store: Store) -> None:
+    for task, step in (("early", 1), ("late", 38)):
+        collect(store, task, (step,), steps=39)
+        pair(store, task, 1, 0, GOOD, (1.0, 12))
+    found, priors = by_id(findings(store)), priors_of(store, ONE)
+    outcomes = outcomes_in(store).outcomes
+    for task, step in (("early", 1), ("late", 38)):
+        effect = found[at(task)].effect
+        assert effect == effect_of(outcomes[at(task)], remaining=STEP_LIMIT - step, prior=priors.of(at(task)))
+    early, late = (found[at(task)].effect for task in ("early", "late"))
+    assert early is not None
+    assert late is not None
+    assert early.harmful > 10 * late.harmful
+
+
+def test_fresh_pairs_and_fresh_summaries_have_effects_of_their_own(store: Store) -> None:
+    collect(store, "a")
+    collect(store, "b")
+    pair(store, "a", 1, 0, GOOD, LOST)
+    pair(store, "b", 1, 0, GOOD, LOST)
+    further(store, "confirm", "a", 1, "PRE", 0, 1.0)
+    further(store, "confirm", "a", 1, "POST", 0, 1.0)
+    for task in ("a", "b"):
+        further(store, "resample", task, 1, "POST", 0, 1.0, 9, summary="one")
+        further(store, "resample", task, 1, "POST", 1, 1.0, 9, summary="one" if task == "a" else None)
+    found = by_id(findings(store))
+    first, second = found[at("a")], found[at("b")]
+    assert first.confirmed is not None
+    assert first.reported_effect is first.confirmed
+    assert first.confirmed.hazard == 0.0
+    assert second.confirmed is None
+    assert second.reported_effect is second.effect
+    for finding in (first, second):
+        assert finding.resampled is not None
+        assert (finding.resampled.pre, finding.resampled.post) == (1, 2)
+        assert finding.resampled.burden == 4.0
+    assert (first.wordings, second.wordings) == (1, 2)
+    assert fresh_summaries(store) == {at("a"): 1, at("b"): 2}
+    assert further_draws(store) == {"control": 0, "confirm": 2, "resample": 4}
+    assert further_outcomes(store, "confirm") == {
+        at("a"): Outcomes({0: Outcome(1.0, 5, 100)}, {0: Outcome(1.0, 5, 100)})
+    }
+    assert first.to_json()["resampled"]["burden"] == 4.0
+
+
+def test_so_many_post_draws_are_due_where_they_are_missing() -> None:
+    known = {at("b"): Outcomes(), at("a"): Outcomes({}, {1: Outcome(1.0, 5)})}
+    assert PostOnly(2).name == "resampled 2"
+    assert PostOnly(2).due(known) == [Draw(at("a"), "POST", 0), Draw(at("b"), "POST", 0), Draw(at("b"), "POST", 1)]
+    assert PostOnly(2).retained(known) == ()
+
+
+@pytest.mark.parametrize("name", ["uniform:1", "chained"])
+def test_a_control_is_one_once_it_is_complete(store: Store, name: str) -> None:
+    settings = VerifyConfig(allocation=name)
+    for n in range(2):
+        collect(store, str(n))
+        assert control_of(store, settings) is None
+    for n in range(2):
+        for number in range(3):
+            further(store, "control", str(n), 1, "PRE", number, 1.0)
+            if (n, number) != (1, 0):
+                further(store, "control", str(n), 1, "POST", number, 0.0 if n == 0 else 1.0)
+    assert control_of(store, settings) is None  # one draw is missing
+    further(store, "control", "1", 1, "POST", 0, 1.0)
+    control = control_of(store, settings)
+    assert control is not None
+    assert (control.boundaries, control.splits) == (2, 1)
+    assert control.rate.value == (0.5 if name == "uniform:1" else 0.0)
+
+
+@pytest.fixture
+def greedy(store: Store) -> Store:
+    """A run at temperature 0 with one boundary."""
+    begin(store, temperature=0, verified=ONE)
+    collect(store, "a")
+    return store
+
+
+def test_draws_that_did_the_same_to_the_same_end_are_one(greedy: Store) -> None:
+    for number in range(3):
+        draw(greedy, "a", 1, "POST", number)
+    draw(greedy, "a", 1, "PRE", 0)
+    assert copied_arms(greedy) == {(at("a"), "POST")}
+    (finding,) = findings(greedy).boundaries
+    assert finding.copies
+    assert finding.to_json()["copies"] is True
+    assert (len(finding.outcomes.pre), len(finding.outcomes.post)) == (1, 1)
+    draw(greedy, "a", 1, "PRE", 1)
+    assert copied_arms(greedy) == {(at("a"), "PRE"), (at("a"), "POST")}
+
+
+def test_only_copies_in_pre_are_copies_too(greedy: Store) -> None:
+    draw(greedy, "a", 1, "PRE", 0)
+    draw(greedy, "a", 1, "PRE", 1)
+    draw(greedy, "a", 1, "POST", 0)
+    assert copied_arms(greedy) == {(at("a"), "PRE")}
+    assert findings(greedy).boundaries[0].copies
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"value": 0.9},
+        {"steps": 6},
+        {"ending": "step limit"},
+        {"made": [turn(n) for n in (1, 2, 3, 5, 4)]},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_draws_that_differ_in_anything_are_no_copies(greedy: Store, other: dict[str, Any]) -> None:
+    draw(greedy, "a", 1, "PRE", 0)
+    draw(greedy, "a", 1, "PRE", 1, **other)
+    draw(greedy, "a", 1, "POST", 0)
+    assert not copied_arms(greedy)
+    (finding,) = findings(greedy).boundaries
+    assert not finding.copies
+    assert len(finding.outcomes.pre) == 2
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.0])
+def test_where_decoding_is_random_the_same_twice_is_chance(store: Store, temperature: float) -> None:
+    begin(store, temperature=temperature, verified=ONE)
+    collect(store, "a")
+    draw(store, "a", 1, "PRE", 0)
+    draw(store, "a", 1, "PRE", 1)
+    assert not copied_arms(store)
+
+
+def test_of_copies_the_first_draw_stays_and_other_arms_keep_theirs() -> None:
+    own = Outcomes({2: Outcome(1.0, 2), 1: Outcome(1.0, 1)}, {0: Outcome(0.0, 3), 1: Outcome(0.0, 3)})
+    known = {at("a"): own, at("b"): own}
+    assert without_copies(known, frozenset()) is known
+    assert without_copies(known, frozenset({(at("a"), "PRE")})) == {
+        at("a"): Outcomes({1: Outcome(1.0, 1)}, own.post),
+        at("b"): own,
+    }
+    assert without_copies(known, frozenset({(at("b"), "POST")})) == {
+        at("a"): own,
+        at("b"): Outcomes(own.pre, {0: Outcome(0.0, 3)}),
+    }
+
+
+def test_evidence_shows_draws_side_by_side_also_where_one_is_missing(store: Store) -> None:
+    collect(store, "a", (3,))
+    draw(store, "a", 1, "PRE", 0, 1.0, 2, made=[turn(7), turn("Done with page 7.")])
+    draw(store, "a", 1, "POST", 0, 0.25, 2, ending="step limit", error="too long", made=[turn(7), turn(2)])
+    draw(store, "a", 1, "POST", 2, made=[turn(4)])
+    evidence = evidence_of(store, at("a"))
+    assert evidence.finding == findings(store).boundaries[0]
+    assert [(pair.number, pair.pre is None, pair.post is None) for pair in evidence.pairs] == [
+        (0, False, False),
+        (2, True, False),
+    ]
+    assert [pair.divergence for pair in evidence.pairs] == [1, None]
+    found = evidence.to_json()
+    assert [pair["draw"] for pair in found["pairs"]] == [1, 3]
+    assert [pair["first_divergence"] for pair in found["pairs"]] == [1, None]
+    assert found["pairs"][1]["PRE"] is None
+    assert found["pairs"][0]["POST"] == {
+        "success": False,
+        "value": 0.25,
+        "details": {},
+        "ending": "step limit",
+        "steps": 2,
+        "usage": {"agent": [100, 0, 0, 0, 0]},
+        "actions": [["look", {"page": 7}, ""], ["look", {"page": 2}, ""]],
+        "repeated": [1],
+        "error": "too long",
+    }
+    assert len(found["pre"]) == 1 + 2 * 3
+    assert len(found["post"]) == 1 + 1 + 2
+    assert found["boundary"] == "a#1"
+    given = findings(store, VerifyConfig(allocation="uniform:2")).boundaries[0]
+    assert evidence_of(store, at("a"), given).finding is given
