@@ -20,10 +20,12 @@ from recompact.adaptation.evidence import (
     shared_prefix,
 )
 from recompact.adaptation.excerpts import Excerpt
+from recompact.adaptation.pair_controls import swapped
 from recompact.attribution.cases import Continuation, Evidence
 from recompact.attribution.divergence import actions_of, dropped, needed_facts, repeated
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import Finding
+from recompact.attribution.posterior import PAPER
 from recompact.chat import Message, ToolCall, system, user
 from recompact.context import Context, Summary, Turn
 from recompact.outcome import BoundaryId, Outcome, Outcomes
@@ -334,3 +336,15 @@ def test_the_trajectory_is_read_only_where_there_is_no_post_draw(
         assert ("<task>" in found.text) == shown_task
         assert ("on and on" in found.text) == (arms == ("PRE",))
         assert found.text.count("-> login(") == 1  # the turns before the boundary are in its segment alone
+
+
+def test_swapped_arms_follow_each_other_in_the_same_order_with_the_facts_of_the_other_arm() -> None:
+    made = evidence([PAY], [LIST], draws=2)
+    assert made.needed == ("tok-99",)
+    other = swapped(made, PAPER)
+    assert [(c.row.draw, c.row.arm) for c in other.continuations] == [(0, "PRE"), (0, "POST"), (1, "PRE"), (1, "POST")]
+    assert [c.row.name.split("/")[-2] for c in other.continuations] == ["POST", "PRE", "POST", "PRE"]
+    assert other.needed == ()
+    assert other.finding.outcomes == Outcomes(made.finding.outcomes.post, made.finding.outcomes.pre)
+    assert other.finding.effect == effect_of(other.finding.outcomes)
+    assert swapped(other, PAPER).needed == made.needed

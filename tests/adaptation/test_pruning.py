@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,12 +14,17 @@ from recompact.adaptation import pruning
 from recompact.adaptation.placement import with_clauses_in_place
 from recompact.adaptation.pruning import Pruned, prune, without_clause
 from recompact.candidate import Candidate, Clause
+from recompact.chat import Usage
+from recompact.compressors.protocol import CompactionFailed
 from recompact.config import AdaptConfig
-from recompact.environments.protocol import Task
+from recompact.context import Context
+from recompact.environments.protocol import EnvironmentFailed, Opening, Task
+from recompact.models.failures import Refused
 from recompact.outcome import BoundaryId, Outcome, Outcomes
 from recompact.store.runs import TrajectoryRow
 from recompact.study import Study
 from recompact.template import Template, default_template
+from recompact.trajectory import Score, Trajectory
 
 ORIGINAL = default_template()
 HARM, CURE, BREAK = "harm", "cure", "break"
@@ -205,3 +210,99 @@ def test_a_line_goes_with_its_clause_unless_it_says_more(before: str, after: str
 
 def test_a_clause_that_stands_nowhere_cannot_be_taken_out() -> None:
     assert without_clause(TEMPLATE, Clause("Keep ids.", "", ())) is None
+
+
+# --- one replay
+
+
+def replayed(
+    monkeypatch: pytest.MonkeyPatch, rendering: str, failure: Exception | None = None
+) -> tuple[Any, list[Any]]:
+    """The trajectory of the first replay of a candidate, and what was done for it."""
+    done: list[Any] = []
+    units: list[Any] = []
+
+    async def recompressed(boundary: Any, compressor: Any, budget: int) -> Any:
+        if failure:
+            raise failure
+        done.append(("compressed", compressor, budget))
+        return "replayed", "usage"
+
+    async def continue_from(task: Any, boundary: Any, arm: str, *more: Any, **settings: Any) -> Trajectory:
+        done.append(("continued", boundary, arm, settings["step_limit"], settings["observation_tokens"]))
+        return Trajectory("a", (), (), "finished", Score.of(True), Context(()))
+
+    class Episode:
+        async def start(self) -> Opening:
+            done.append("started")
+            return Opening((), ())
+
+        async def close(self) -> None:
+            done.append("closed")
+
+    @dataclass(frozen=True)
+    class Replaying:
+        store: Any
+        config: Any
+        template: Template
+        tasks: Any
+        complete: Any
+        episodes: Any
+        count: Any = None
+        progress: Any = None
+
+        def ask(self, calls: Any) -> None: ...
+
+        def agent(self, calls: Any) -> None: ...
+
+        def compressor(self, calls: Any, task: Any, opening: Any) -> str:
+            return self.template.hash
+
+    async def tasks() -> tuple[Task, ...]:
+        return (Task("a", ""),)
+
+    async def complete(stage: str, kind: str, due: Any) -> None:
+        units.extend(due)
+
+    finding = SimpleNamespace(id=BoundaryId("collect/a", 1), retained=True, outcomes=Outcomes())
+    boundary = SimpleNamespace(pre=Context(()))
+    monkeypatch.setattr(pruning, "findings", lambda store: SimpleNamespace(boundaries=[finding]))
+    monkeypatch.setattr(pruning, "settings_of", lambda store: SimpleNamespace(hazard=0.1, burden=5.0))
+    monkeypatch.setattr(pruning, "trajectories", lambda store, phase: [])
+    monkeypatch.setattr(pruning, "read_boundary", lambda store, unit, index: boundary)
+    monkeypatch.setattr(pruning, "recompressed", recompressed)
+    monkeypatch.setattr(pruning, "continue_from", continue_from)
+    monkeypatch.setattr(pruning, "with_differences", lambda trajectory, calls: trajectory)
+    config = SimpleNamespace(
+        adapt=AdaptConfig(replays=1),
+        compressor=SimpleNamespace(rendering=rendering, budget=77),
+        run=SimpleNamespace(step_limit=9, observation_tokens=40),
+    )
+    store = SimpleNamespace(metadata=SimpleNamespace(verified={}))
+    episodes = SimpleNamespace(episode=lambda task, ask: Episode())
+    study = Replaying(store, config, ORIGINAL, tasks, complete, episodes)
+    asyncio.run(prune(cast(Any, study), [candidate("c", clause("Keep ids.", "a#1"))]))
+    (unit,) = units
+    return asyncio.run(unit.play(cast(Any, None))), done
+
+
+@pytest.mark.parametrize("rendering", ["quoted", "appended"])
+def test_a_replay_compresses_with_the_candidate_and_goes_on_from_its_summary(
+    monkeypatch: pytest.MonkeyPatch, rendering: str
+) -> None:
+    trajectory, done = replayed(monkeypatch, rendering)
+    template = candidate("c", clause("Keep ids.", "a#1")).template
+    assert template is not None
+    tools = ["started", "closed"] if rendering == "appended" else []  # they are sent with an appended history only
+    assert done == [*tools, ("compressed", template.hash, 77), ("continued", "replayed", "POST", 9, 40)]
+    assert trajectory.usage == {"compressor": "usage"}
+
+
+@pytest.mark.parametrize(
+    "failure", [CompactionFailed("empty", Usage(1, 1, 0, 0, 1)), Refused("no"), EnvironmentFailed("gone")]
+)
+def test_a_replay_without_a_summary_is_broken_and_says_why(monkeypatch: pytest.MonkeyPatch, failure: Exception) -> None:
+    trajectory, done = replayed(monkeypatch, "quoted", failure)
+    assert (trajectory.ending, trajectory.score.success) == ("environment error", False)
+    assert trajectory.error == f"no summary: {failure}"
+    assert done == []
