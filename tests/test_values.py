@@ -35,17 +35,6 @@ def test_values_are_frozen_so_that_what_was_compared_or_recorded_stays_as_it_was
             assert frozen, f"{name} of {module} can be changed"
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("module", sorted(modules()))
-def test_what_a_class_defines_takes_an_instance_or_can_be_called_on_one_all_the_same(module: str) -> None:
-    for name, value in inspect.getmembers(importlib.import_module(module), inspect.isclass):
-        if value.__module__ == module:
-            fields = getattr(value, "__dataclass_fields__", {})  # whose defaults may be functions
-            for own, method in vars(value).items():
-                if inspect.isfunction(method) and own not in fields and not own.startswith("__"):
-                    first = next(iter(inspect.signature(method).parameters), "nothing")
-                    assert first == "self", f"{name}.{own} of {module} takes {first}"
-=======
 def functions(value: type | ModuleType) -> Iterator[tuple[str, FunctionType]]:
     """The functions of a module and the methods of its classes, as they were written there."""
     for name, member in vars(value).items():
@@ -77,4 +66,3 @@ def test_every_parameter_can_be_given_by_its_name(module: str) -> None:
         for name, function in functions(owner):
             kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
             assert inspect.Parameter.POSITIONAL_ONLY not in kinds or function.__module__ != module, name
->>>>>>> mut-b
