@@ -228,6 +228,7 @@ def _unseen(experiment: Experiment) -> Iterator[str]:
         yield markdown(arm_table(every))
         if differences := difference_table(every):
             yield markdown(differences[0])
+        yield markdown(task_table(every))
 
 
 def _figures(experiment: Experiment, whole: Evaluation) -> Iterator[str]:
