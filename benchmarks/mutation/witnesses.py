@@ -13,7 +13,7 @@ SOURCE = Path("src/recompact")
 PACKAGES: Mapping[str, tuple[str, ...]] = {  # the package with its own tests, as paths under tests/
     "values": ("test_*.py",),
     "compressors": ("compressors",),
-    "rollout": ("test_rollout.py",),
+    "rollout": ("test_rollout*.py",),
     "attribution": ("attribution",),
     "adaptation": ("adaptation",),
     "evaluation": ("evaluation",),
