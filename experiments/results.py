@@ -80,6 +80,8 @@ def _trial(experiment: Experiment) -> tuple[str, bool]:
     solved = [row.task for row in rows if row.success]
     text = f"Training tasks solved without compaction: {len(solved)} of {len(rows)}"
     text += f" ({', '.join(markdown_text(task) for task in solved)})." if solved else "."
+    if broken := sum(row.ending == "environment error" for row in rows):
+        return f"{text} In {broken} of them the environment broke, so nothing follows from this yet.", False
     if len(rows) < tasks:
         return f"{text} {tasks - len(rows)} are still to be tried.", False
     if len(solved) < fewest:

@@ -21,7 +21,7 @@ from forecast import forecast
 from recompact.adaptation.adapt import STAGES, Adaptation, Stage, adapt
 from recompact.adaptation.result import write_result
 from recompact.cli.progress import watched
-from recompact.errors import RecompactError
+from recompact.errors import InputError, RecompactError
 from recompact.evaluation.evaluate import PHASE, evaluate, open_evaluation
 from recompact.store.runs import open_run, trajectories
 from recompact.study import open_study
@@ -43,12 +43,18 @@ async def adapt_by(experiment: Experiment, method: str, until: Stage = "select")
 
 
 async def solved_without_compaction(experiment: Experiment) -> int:
-    """How many of the training tasks the agent solves when nothing is compacted."""
+    """How many of the training tasks the agent solves when nothing is compacted. Raises where an environment broke."""
     with open_run(experiment.trial) as store:
         async with open_evaluation(experiment.config, store) as study:
             with watched(study, f"{experiment.name}: trial") as shown:
                 await evaluate(shown, experiment.uncompacted(), 1)
-        return sum(row.success for row in trajectories(store, phase=PHASE))
+        rows = trajectories(store, phase=PHASE)
+    if broken := [row.task for row in rows if row.ending == "environment error"]:
+        raise InputError(
+            f"the environments of {', '.join(broken)} broke, so it is not known whether the agent solves them:"
+            f" see `recompact show {experiment.trial}`, remove that file, and run this again"
+        )
+    return sum(row.success for row in rows)
 
 
 async def evaluate_arms(experiment: Experiment, limit: int | None, runs: int, *, later: bool) -> None:

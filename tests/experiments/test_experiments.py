@@ -18,6 +18,7 @@ from recompact.embedded.pocket import PocketSuite
 from recompact.errors import InputError
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.paired import Comparison, Difference
+from recompact.store.store import Store
 from recompact.tables import render
 from recompact.template import default_template
 from results import page, verdict
@@ -171,6 +172,17 @@ def test_where_nothing_can_be_lost_an_experiment_ends(small: Experiment, capsys:
     assert "Training tasks collected: 4 of 4." in page(solvable)
     whole, _, _ = amounts(solvable, assumed(solvable), runs=1)
     assert whole == amounts(small, assumed(small), runs=1)[0] + 4
+
+
+def test_a_trial_whose_environments_broke_decides_nothing(small: Experiment) -> None:
+    hopeless = replace(small, plan=replace(small.plan, solvable=5))
+    assert run(hopeless, hopeless.plan.methods, "all", None, 1) == 0
+    with Store.open(hopeless.trial) as store, store.transaction():
+        store._db.execute("UPDATE trajectories SET ending = 'environment error' WHERE task = 'pocket-train-002'")
+    with pytest.raises(InputError, match="the environments of pocket-train-002 broke"):
+        run(hopeless, hopeless.plan.methods, "all", None, 1)
+    assert "In 1 of them the environment broke, so nothing follows from this yet." in page(hopeless)
+    assert "ends here" not in page(hopeless)
 
 
 def test_sentences_of_the_template_are_recognised_in_a_summary() -> None:

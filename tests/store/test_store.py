@@ -222,6 +222,11 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
         db.execute("CREATE TABLE mine (x)")
     with pytest.raises(StoreError, match="some other program"):
         Store.open(other)
+    view = tmp_path / "view.db"
+    with sqlite3.connect(view) as db:
+        db.execute("CREATE VIEW mine AS SELECT 1")
+    with pytest.raises(StoreError, match="some other program"):
+        Store.open(view)
     text = tmp_path / "text.db"
     text.write_text("this is not a database, and it is long enough to be looked at" * 20)
     with pytest.raises(StoreError, match="no run file"):
@@ -254,6 +259,16 @@ def test_damaged_pages_are_reported_with_the_file_and_the_way_out(tmp_path: Path
         for read in (store.finished, store.digest, lambda: store.result("unit/7")):
             with pytest.raises(StoreError, match=r"run\.db is no run file or is damaged .*choose another --run"):
                 read()
+
+
+def test_a_damaged_list_of_tables_is_reported_like_any_other_page(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    Store.open(path).close()
+    pages = path.read_bytes()
+    path.write_bytes(pages[:100] + b"\xa5" * 300 + pages[400:])
+    for opening in (Store.open, Store.read):
+        with pytest.raises(StoreError, match=r"run\.db is no run file or is damaged"):
+            opening(path)
 
 
 def test_an_older_file_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,16 +99,21 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
 
 
 def _version_of(connection: sqlite3.Connection, path: Path) -> int:
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    if _tables_in(connection) and application != APPLICATION_ID:
+    try:
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        application: int = connection.execute("PRAGMA application_id").fetchone()[0]
+        contents: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        tables = _tables_in(connection)
+    except sqlite3.DatabaseError as error:
+        raise store_error(error, path) from error
+    if contents and application != APPLICATION_ID:
         raise StoreError(f"{path} is a database of some other program: choose another --run")
     if version > len(MIGRATIONS):
         raise StoreError(
             f"{path} was written by a newer Recompact (its format is {version}, this one reads up to"
             f" {len(MIGRATIONS)}): update Recompact, or choose another --run"
         )
-    if missing := sorted(_tables(version) - _tables_in(connection)):
+    if missing := sorted(_tables(version) - tables):
         raise StoreError(f"{path} is damaged: it has no table {missing[0]}. Use another copy of it, or another --run")
     return version
 
