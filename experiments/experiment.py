@@ -34,6 +34,7 @@ class Plan:
     fewest: int = 12  # tasks, before anything counts as shown
     solvable: int = 0  # training tasks that have to be solved without compaction: with fewer, the experiment ends there
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of a method, by its name
+    fresh: Mapping[str, Sequence[str]] = field(default_factory=dict)  # tasks of no known result when an arm was added
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from experiment import Experiment
+from recompact.adaptation.registry import load_method
 from recompact.chat import Usage
 from recompact.models.limits import Price
 from recompact.store.runs import TrajectoryRow, trajectories
@@ -104,7 +105,7 @@ def amounts(experiment: Experiment, habits: Habits, runs: int) -> tuple[int, int
         whole += int(plan.options.get(method, {}).get("metric_calls", 0))
         if method == "pair":
             questions += boundaries + settings.candidates
-        elif method != "facts":
+        elif load_method(method, plan.options.get(method)).asks_optimizer:
             questions += train + settings.candidates
     whole += (len(plan.arms) + len(plan.later)) * len(plan.tasks) * runs
     whole += train if plan.solvable else 0

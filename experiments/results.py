@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -220,20 +220,26 @@ def _unseen(experiment: Experiment) -> Iterator[str]:
     if whole is None or not whole.shared.tasks:
         yield "No unseen task has been finished in every arm yet."
         return
-    yield from _figures(experiment, whole)
+    yield from _figures(experiment, whole, set(experiment.plan.methods))
     with Store.read(experiment.evaluation) as store:
         if echoes := echo_table(store, arms):
             yield ""
             yield markdown(echoes)
     if len(arms) > len(main) and (every := evaluation("With the arms that were added later", arms)).shared.tasks:
         yield ""
-        yield markdown(arm_table(every))
-        if differences := difference_table(every):
-            yield markdown(differences[0])
-        yield markdown(task_table(every))
+        yield from _figures(experiment, every, {arm.name for arm in arms} - {arm.name for arm in main})
+    for name, tasks in experiment.plan.fresh.items():
+        title = f"{name} on tasks of which no result was known when it was added"
+        some = evaluation(
+            title, [replace(arm, rows=tuple(row for row in arm.rows if row.task in tasks)) for arm in arms]
+        )
+        if name in {arm.name for arm in arms} and some.shared.tasks:
+            yield ""
+            yield from _figures(experiment, some, {name})
 
 
-def _figures(experiment: Experiment, whole: Evaluation) -> Iterator[str]:
+def _figures(experiment: Experiment, whole: Evaluation, judged: Collection[str]) -> Iterator[str]:
+    """The tables of an evaluation, and the verdict on each method of those judged."""
     if experiment.config.agent.model == DEFAULT_MODELS["agent"]:
         yield MIXED
         yield ""
@@ -245,7 +251,8 @@ def _figures(experiment: Experiment, whole: Evaluation) -> Iterator[str]:
         yield markdown(group_table(whole, group))
     yield markdown(task_table(whole))
     for comparison in differences[1] if differences else ():
-        if comparison.first.partition("/")[0] in experiment.plan.methods:
+        name = comparison.first.partition("/")[0]
+        if name in experiment.plan.methods and name in judged:
             yield f"- {verdict(comparison, experiment)}"
 
 

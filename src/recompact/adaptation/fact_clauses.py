@@ -1,4 +1,4 @@
-"""One clause for each kind of fact, where in a template it belongs, and a template with clauses put in.
+"""One clause for each kind of fact, as an order or as an entry, where in a template it belongs, and a template with it.
 
 The clauses are fixed sentences: whatever the evidence says, nothing of it can get into a prompt.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from recompact.adaptation.missing_facts import AGAIN, Kind
 from recompact.adaptation.placement import leaves, with_lines
@@ -33,6 +34,45 @@ CLAUSES: Mapping[Kind, str] = {
 UNALTERED = " Never alter, complete or reformat such a value."
 """What a clause adds where summaries had other values than those that they were given."""
 
+
+@dataclass(frozen=True)
+class Form:
+    """How the clauses are put."""
+
+    clauses: Mapping[Kind, str]
+    unaltered: str
+
+
+ORDERS = Form(CLAUSES, UNALTERED)
+"""Each clause tells the compressor what to do."""
+
+ENTRIES = Form(
+    {
+        "secret": (
+            "token: the value of every access token, password and key that is still valid, copied exactly, character"
+            " for character, with what it gives access to."
+        ),
+        "identifier": (
+            "id: the value of every identifier and address that later work refers to, copied exactly, with what it"
+            " stands for."
+        ),
+        "path": "path: every path, file name and link that was used or discovered, copied exactly, with what is there.",
+        "number": (
+            "number: the value of every count, number and code that later work depends on, copied exactly, with its"
+            " meaning."
+        ),
+        "amount": "amount: every amount, exact to the last digit, with what it belongs to; none rounded or merged.",
+        "date": "date: every date and time, copied exactly, with what it belongs to.",
+        "wording": "wording: every name, title and wording that has to be used again, word for word.",
+        "interface": "call: the exact name of every API and function that was looked up, with all its parameters.",
+        "page": "pages: exactly which pages or parts of a list were read, how many there are, and which remain.",
+        "result": "records: the records that were retrieved, one by one, with every field that later work needs.",
+        "done": "done: every action that was completed, each exactly once, with its arguments.",
+    },
+    " The value as it was, never altered, completed or reformatted.",
+)
+"""Each clause has the form of the line that is wanted: a small compressor may repeat an order, and not follow it."""
+
 _KEEPING = r"context|reference|data|state|fact|detail|information|knowledge|note"
 _WORK = (r"done\b|complete|finish|accomplish", r"progress|status|history|so far", _KEEPING)
 _PLACES: Mapping[Kind, tuple[str, ...]] = {
@@ -42,12 +82,12 @@ _PLACES: Mapping[Kind, tuple[str, ...]] = {
 }
 
 
-def clause_of(kind: Kind, contradicted: int = 0) -> str:
+def clause_of(kind: Kind, contradicted: int = 0, form: Form = ORDERS) -> str:
     """The clause against the loss of such facts."""
-    return CLAUSES[kind] + (UNALTERED if contradicted and kind not in AGAIN else "")
+    return form.clauses[kind] + (form.unaltered if contradicted and kind not in AGAIN else "")
 
 
-ALL_CLAUSES = tuple(clause_of(kind, wrong) for kind in CLAUSES for wrong in (0, 1))
+ALL_CLAUSES = tuple(clause_of(kind, wrong, form) for form in (ORDERS, ENTRIES) for kind in CLAUSES for wrong in (0, 1))
 """Every sentence that can get into a prompt."""
 
 

@@ -1,6 +1,7 @@
-"""The method `facts`: guidance from what retained boundaries lack, counted by kind, without asking any model.
+"""The methods `facts` and `facts-entries`: guidance from what retained boundaries lack, counted by kind.
 
-It is a baseline for optimizers, and a way to adapt a template for those who have none.
+No model is asked: they are baselines for optimizers, and a way to adapt a template for those who have none. They differ
+in how a clause is put, as an order or in the form of the entry that is wanted.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from math import ceil
 from typing import cast
 
 from recompact.adaptation.evidence import retained
-from recompact.adaptation.fact_clauses import ALL_CLAUSES, clause_of, section_of, with_clauses
+from recompact.adaptation.fact_clauses import ALL_CLAUSES, ENTRIES, ORDERS, Form, clause_of, section_of, with_clauses
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.missing_facts import KINDS, Kind, MissingFacts, missing_facts, said
@@ -23,19 +24,31 @@ from recompact.store.store import Store
 from recompact.study import Method, Study
 from recompact.template import Template
 
-RECORD = "facts"  # the kind of the records, and where their names begin
-
 OUTCOME = "found to lack facts that were used later"
 
 
-async def propose(study: Study) -> Proposal:
+def method(name: str, form: Form, color: str) -> Method:
+    """A method that writes clauses of this form; its records and candidates begin with its name."""
+    return Method(
+        name,
+        lambda study: propose(study, name, form),
+        needs_effects=True,
+        asks_optimizer=False,
+        phases=(f"{name}/",),
+        cites="compaction",
+        reasons=lambda store: reasons(store, name),
+        color=color,
+    )
+
+
+async def propose(study: Study, name: str = "facts", form: Form = ORDERS) -> Proposal:
     """Count what each retained boundary lacks, and write clauses against it."""
     store = study.store
     evidence = retained(store)
     if not evidence:
         return Proposal((), statement="No boundary was retained, so there is nothing to adapt: the original stays.")
     lacks = [_lack(store, each) for each in evidence]
-    _write(store, lacks)
+    _write(store, name, lacks)
     kinds = missing_kinds(lacks, study.template)
     lacking = sum(bool(lack.missing) for lack in lacks)
     counts = EvidenceCounts("compaction", len(lacks), lacking, missing=kinds, outcome=OUTCOME)
@@ -47,7 +60,8 @@ async def propose(study: Study) -> Proposal:
         return Proposal((), counts, statement)
     texts = [text for each in evidence for text in (*consumed_texts(each.boundary), *each.needed)]
     instances = instances_in(texts, (*study.template.parts().values(), *ALL_CLAUSES))
-    candidates = candidates_from(study.template, lacks, kinds, study.config.adapt.candidates, instances)
+    most = study.config.adapt.candidates
+    candidates = candidates_from(study.template, lacks, kinds, most, instances, name=name, form=form)
     refused = dict.fromkeys(reason for candidate in candidates for reason in candidate.objections)
     usable = any(candidate.template for candidate in candidates)
     statement = "" if usable else f"No clause can be put into this template: {'; '.join(refused)}"
@@ -73,11 +87,16 @@ def candidates_from(
     kinds: Sequence[MissingKind],
     most: int,
     instances: frozenset[str] = frozenset(),
+    *,
+    name: str = "facts",
+    form: Form = ORDERS,
 ) -> tuple[Candidate, ...]:
     """Up to so many candidates, each against more of the kinds than the one before, the last against all of them."""
     candidates = []
     for number, size in enumerate(sizes(len(kinds), most), 1):
-        chosen = [(cast(Kind, each.kind), clause_of(cast(Kind, each.kind), each.contradicted)) for each in kinds[:size]]
+        chosen = [
+            (cast(Kind, each.kind), clause_of(cast(Kind, each.kind), each.contradicted, form)) for each in kinds[:size]
+        ]
         clauses = tuple(
             Clause(text, section_of(kind, template.first), tuple(sorted(_lacking(lacks, kind))))
             for kind, text in chosen
@@ -85,9 +104,9 @@ def candidates_from(
         revised = with_clauses(template, chosen)
         broken = (*unusable(revised), *broken_rules(template, revised, instances))
         candidates.append(
-            Candidate(f"{RECORD}-{number}", None, (), broken)
+            Candidate(f"{name}-{number}", None, (), broken)
             if broken
-            else Candidate(f"{RECORD}-{number}", revised, clauses)
+            else Candidate(f"{name}-{number}", revised, clauses)
         )
     return tuple(candidates)
 
@@ -112,27 +131,19 @@ def _lack(store: Store, evidence: Evidence) -> MissingFacts:
     return missing_facts(evidence, turns[:step], turns[step:])
 
 
-def _write(store: Store, lacks: Sequence[MissingFacts]) -> None:
+def _write(store: Store, name: str, lacks: Sequence[MissingFacts]) -> None:
     """Record what was counted, in the place of an earlier count: further draws may have changed it."""
-    store.forget_units((f"{RECORD}/",))
+    store.forget_units((f"{name}/",))
     with store.transaction():
         for lack in lacks:
-            store.finish(f"{RECORD}/{lack.id}", RECORD, canonical(lack.to_json()), 0.0)
+            store.finish(f"{name}/{lack.id}", name, canonical(lack.to_json()), 0.0)
 
 
-def reasons(store: Store) -> Mapping[str, str]:
+def reasons(store: Store, name: str = "facts") -> Mapping[str, str]:
     """What each boundary lacks, in one line."""
-    lacks = (MissingFacts.from_json(store.result(unit)) for unit in sorted(store.finished(RECORD)))
+    lacks = (MissingFacts.from_json(store.result(unit)) for unit in sorted(store.finished(name)))
     return {str(lack.id): lack.sentence for lack in lacks}
 
 
-FACTS = Method(
-    RECORD,
-    propose,
-    needs_effects=True,
-    asks_optimizer=False,
-    phases=(f"{RECORD}/",),
-    cites="compaction",
-    reasons=reasons,
-    color="#7A8A1E",
-)
+FACTS = method("facts", ORDERS, "#7A8A1E")
+FACTS_ENTRIES = method("facts-entries", ENTRIES, "#4F6D2F")

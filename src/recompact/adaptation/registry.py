@@ -20,6 +20,7 @@ METHODS = Registry(
         "acon-utco": "recompact.adaptation.acon:acon_utco",
         "acon-ut-locked": "recompact.adaptation.acon:acon_ut_locked",
         "facts": "recompact.adaptation.facts:FACTS",
+        "facts-entries": "recompact.adaptation.facts:FACTS_ENTRIES",
         "gepa": "recompact.adaptation.gepa_search:gepa",
         "pair-random": "recompact.adaptation.pair_controls:PAIR_RANDOM",
         "pair-swapped": "recompact.adaptation.pair_controls:PAIR_SWAPPED",
