@@ -12,12 +12,13 @@ from typing import Any, cast
 import pytest
 
 from recompact.adaptation import facts
-from recompact.adaptation.facts import FACTS, OUTCOME, propose
+from recompact.adaptation.fact_clauses import ENTRIES
+from recompact.adaptation.facts import FACTS, FACTS_ENTRIES, OUTCOME
 from recompact.adaptation.missing_facts import MissingFacts
 from recompact.candidate import EvidenceCounts, Proposal
 from recompact.config import AdaptConfig
 from recompact.outcome import BoundaryId
-from recompact.study import Study
+from recompact.study import Method, Study
 from recompact.template import Template, default_template
 
 
@@ -26,7 +27,11 @@ def lack(task: str, **missing: int) -> MissingFacts:
 
 
 def proposed(
-    monkeypatch: pytest.MonkeyPatch, lacks: Sequence[MissingFacts], consumed: str = "", template: Template | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    lacks: Sequence[MissingFacts],
+    consumed: str = "",
+    template: Template | None = None,
+    method: Method = FACTS,
 ) -> tuple[Proposal, list[Any]]:
     """What the method proposes where boundaries lack this, and what it did to the run."""
     done: list[Any] = []
@@ -62,7 +67,7 @@ def proposed(
     )
 
     async def work() -> Proposal:
-        return await propose(cast(Study, study))
+        return cast(Proposal, await method.propose(cast(Study, study)))
 
     return asyncio.run(work()), done
 
@@ -109,7 +114,32 @@ def test_a_template_that_takes_no_clause_is_told_with_the_reason(monkeypatch: py
     assert proposal.candidates[0].objections[0] in proposal.statement
 
 
-def test_what_the_method_says_of_itself() -> None:
-    assert (FACTS.name, FACTS.phases, FACTS.cites) == ("facts", ("facts/",), "compaction")
-    assert FACTS.needs_effects
-    assert not FACTS.asks_optimizer
+def test_entries_are_recorded_and_named_apart_and_ask_for_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    lacks = [lack("a", path=2), lack("c", path=1, date=1)]
+    orders, _ = proposed(monkeypatch, lacks)
+    entries, done = proposed(monkeypatch, lacks, method=FACTS_ENTRIES)
+    assert done == [
+        ("facts-entries/",),
+        ("facts-entries/a#1", "facts-entries", {"path": 2}),
+        ("facts-entries/c#1", "facts-entries", {"path": 1, "date": 1}),
+    ]
+    assert [candidate.name for candidate in entries.candidates] == ["facts-entries-1", "facts-entries-2"]
+    assert [clause.text for clause in entries.candidates[1].clauses] == [
+        ENTRIES.clauses["path"],
+        ENTRIES.clauses["date"],
+    ]
+    assert entries.evidence == orders.evidence
+    for one, other in zip(orders.candidates, entries.candidates, strict=True):
+        assert [(c.section, c.answers) for c in one.clauses] == [(c.section, c.answers) for c in other.clauses]
+
+
+@pytest.mark.parametrize("method", [FACTS, FACTS_ENTRIES])
+def test_what_the_methods_say_of_themselves(method: Method) -> None:
+    assert method.needs_effects
+    assert not method.asks_optimizer
+    assert (method.phases, method.cites) == ((f"{method.name}/",), "compaction")
+
+
+def test_the_methods_are_told_apart() -> None:
+    assert (FACTS.name, FACTS_ENTRIES.name) == ("facts", "facts-entries")
+    assert FACTS.color != FACTS_ENTRIES.color

@@ -9,7 +9,16 @@ from typing import Any, cast
 
 import pytest
 
-from recompact.adaptation.fact_clauses import CLAUSES, UNALTERED, clause_of, section_of
+from recompact.adaptation.fact_clauses import (
+    CLAUSES,
+    ENTRIES,
+    ORDERS,
+    UNALTERED,
+    Form,
+    clause_of,
+    section_of,
+    with_clauses,
+)
 from recompact.adaptation.facts import candidates_from, missing_kinds, reasons, sizes
 from recompact.adaptation.missing_facts import KINDS, LONGEST, Kind, MissingFacts, kind_of, missing_facts, said
 from recompact.attribution.cases import Continuation, Evidence
@@ -17,6 +26,7 @@ from recompact.attribution.divergence import actions_of, dropped, needed_facts
 from recompact.attribution.findings import Finding
 from recompact.chat import Message, ToolCall, assistant, system, user
 from recompact.context import Context, Summary, Turn
+from recompact.embedded.simulation.guidance import read_guidance
 from recompact.outcome import BoundaryId, Outcomes
 from recompact.store.runs import BoundaryRow, ContinuationRow
 from recompact.template import Template, default_template
@@ -253,6 +263,28 @@ def test_a_clause_that_names_an_instance_is_refused_with_the_reason() -> None:
 def test_only_values_can_be_altered(kind: Kind) -> None:
     assert clause_of(kind) == CLAUSES[kind]
     assert clause_of(kind, 1) == CLAUSES[kind] + ("" if kind in ("page", "result", "done") else UNALTERED)
+    assert clause_of(kind, 0, ENTRIES) == ENTRIES.clauses[kind]
+    unaltered = "" if kind in ("page", "result", "done") else ENTRIES.unaltered
+    assert clause_of(kind, 1, ENTRIES) == ENTRIES.clauses[kind] + unaltered
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_entry_begins_with_a_label_and_an_order_with_a_verb(kind: Kind) -> None:
+    label, _, text = ENTRIES.clauses[kind].partition(": ")
+    assert label.isalpha()
+    assert label.islower()
+    assert text[0].islower()
+    assert CLAUSES[kind].split()[0] in ("Copy", "Record", "Keep")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("contradicted", [0, 1])
+def test_the_simulated_compressor_cannot_tell_the_forms_apart(kind: Kind, contradicted: int) -> None:
+    def demands(form: Form) -> Mapping[Any, int]:
+        template = with_clauses(default_template(), [(kind, clause_of(kind, contradicted, form))])
+        return read_guidance(template.first).demands
+
+    assert demands(ENTRIES) == demands(ORDERS)
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,13 @@ candidates = 2
 fit_tasks = 2
 """
 PLAN = """\
-methods = ["facts", "pair"]
+methods = ["facts", "pair", "facts-entries"]
 arms = ["none", "prompting", "facts", "pair"]
-later = ["by-hand=by-hand"]
+later = ["facts-entries", "by-hand=by-hand"]
 tasks = ["pocket-test-001", "pocket-test-002"]
 by = ["family"]
+[fresh]
+facts-entries = ["pocket-test-002"]
 """
 
 
@@ -77,7 +79,9 @@ def test_a_plan_fits_its_config(name: str, config: str) -> None:
     loaded = load_experiment(name, config)
     plan = loaded.plan
     assert set(plan.methods) <= set(METHODS.names())
-    assert set(plan.methods) <= set(plan.arms)
+    assert set(plan.methods) <= {*plan.arms, *plan.later}
+    assert plan.fresh.keys() <= {text.partition("=")[0] for text in plan.later}
+    assert all(set(tasks) <= set(plan.tasks) for tasks in plan.fresh.values())
     assert {"none", "prompting"} <= set(plan.arms)
     assert plan.options.keys() <= set(plan.methods)
     assert metric(plan.outcome).better in ("more", "less")
@@ -132,7 +136,7 @@ def test_the_forecast_needs_no_key(name: str, config: str, tmp_path: Path, monke
 
 def test_a_forecast_counts_what_the_run_makes(small: Experiment) -> None:
     whole, continuations, _ = amounts(small, assumed(small), runs=1)
-    assert whole == 4 + 2 + 2 * 2 * 2 + 5 * 2  # collected, the original and candidates on fit tasks, arms
+    assert whole == 4 + 2 + 2 * 2 * 3 + 6 * 2  # collected, the original and candidates on fit tasks, arms
     assert continuations == 2 * 4 * 2
     before = render(forecast(small), "terminal")
     assert "assumptions" in before
@@ -153,6 +157,10 @@ def test_an_experiment_runs_goes_on_and_is_written_up(small: Experiment) -> None
     assert "pocket-test-002 | " in text
     assert "Paired differences" in text
     assert "by-hand" in text
+    whole, fresh = text.split("facts-entries on tasks of which no result was known when it was added", 1)
+    assert "facts-entries/history better than prompting" not in whole.split("With the arms that were added later")[0]
+    assert all("facts-entries/history better than prompting/history: *not shown*" in part for part in (whole, fresh))
+    assert "pocket-test-001" not in fresh
     assert "*not shown* (2 tasks of at least 12" in text or "facts better than" not in text
     assert "Simulated models" in text
     assert "| access tokens | " in text
@@ -235,6 +243,6 @@ def test_mistakes_are_named(small: Experiment) -> None:
         load_experiment("large")
     with pytest.raises(InputError, match="small has no config 'hosted': it has config"):
         load_experiment("small", "hosted")
-    (small.folder / "plan.toml").write_text(PLAN + "arm = []\n")
+    (small.folder / "plan.toml").write_text("arm = []\n" + PLAN)
     with pytest.raises(InputError, match="arm is no part of a plan"):
         read_plan(small.folder / "plan.toml")
