@@ -51,6 +51,10 @@ class NearActor:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
 
+    @property
+    def dead(self) -> bool:
+        return self._dead.is_set()
+
     def kill(self) -> None:
         if not self._dead.is_set():
             self._dead.set()
@@ -65,26 +69,29 @@ class NearCluster:
         self.actors: list[NearActor] = []
         self.sent: list[bytes] = []
         self.refusals: list[Exception] = []  # what the next starts raise
+        self.sick: set[str] = set()  # nodes on which no host comes up
         self.started = 0
         self._room = room
-        self._freed = asyncio.Event()
 
     def open(self) -> None: ...
 
-    async def start_actor(self, hosted: HostedThere, node: str | None = None) -> tuple[NearActor, Whereabouts]:
+    async def start_actor(
+        self, hosted: HostedThere, node: str | None = None, avoided: frozenset[str] = frozenset()
+    ) -> tuple[NearActor, Whereabouts]:
         if self.refusals:
             raise self.refusals.pop(0)
-        while (name := node or self._emptiest()) is None:
-            self._freed.clear()
-            await self._freed.wait()
+        while (name := node or self._emptiest(avoided)) is None:
+            await asyncio.sleep(0.01)
         self.started += 1
+        if name in self.sick:
+            hosted = replace(hosted, settings=replace(hosted.settings, python="/no/such/python"), own_python=True)
         actor = NearActor(hosted, name)
         self.actors.append(actor)
         return actor, replace(await actor.call("ready"), node=name, machine=name)
 
-    def _emptiest(self) -> str | None:
-        load = Counter(dict.fromkeys(self.names, 0))
-        load.update(actor.node for actor in self.actors if actor.node in load)
+    def _emptiest(self, avoided: frozenset[str]) -> str | None:
+        load = Counter({name: 0 for name in self.names if name not in avoided})
+        load.update(actor.node for actor in self.actors if actor.node in load and not actor.dead)
         name, count = min(load.items(), key=lambda item: item[1], default=("", self._room))
         return name if count < self._room else None
 
@@ -95,7 +102,6 @@ class NearCluster:
         self.names[self.names.index(name)] = f"{name}'"
         for actor in dying:
             actor.kill()
-        self._freed.set()
 
     def send(self, data: bytes) -> bytes:
         self.sent.append(data)
@@ -135,16 +141,20 @@ class RayNodes:
     def address(self) -> str:
         return str(self._cluster.address)
 
-    def _add(self) -> Any:
-        return patiently(lambda: self._cluster.add_node(num_cpus=self._cpus, object_store_memory=STORE, wait=False))
+    def _add(self, **variables: str) -> Any:
+        return patiently(
+            lambda: self._cluster.add_node(
+                num_cpus=self._cpus, object_store_memory=STORE, wait=False, env_vars=variables or None
+            )
+        )
 
-    async def kill(self, number: int) -> None:
+    async def kill(self, number: int, **variables: str) -> None:
         """End a node as a power cut does, and put another in its place, while everything else goes on."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._replace, number)
+        await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._replace(number, **variables))
 
-    def _replace(self, number: int) -> None:
+    def _replace(self, number: int, **variables: str) -> None:
         self._cluster.remove_node(self.workers[number], allow_graceful=False)
-        self.workers[number] = self._add()
+        self.workers[number] = self._add(**variables)
 
 
 @contextlib.contextmanager

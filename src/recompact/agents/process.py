@@ -32,7 +32,8 @@ from recompact.agents.settings import (
 )
 from recompact.environments.control_groups import ControlGroup
 from recompact.environments.files import empty, size_of
-from recompact.environments.lodging import excess, interpreter_places, own_directory, remove_tree
+from recompact.environments.lodging import excess, interpreter_places
+from recompact.environments.own_directory import own_directory, remove_tree
 from recompact.environments.process_tree import descendants, kill_all, stop_tree
 from recompact.environments.protection import limit_inside, new_group
 from recompact.environments.protocol import EnvironmentFailed
@@ -57,7 +58,7 @@ class Quarters:
 
     @staticmethod
     def new() -> Quarters:
-        quarters = Quarters(Path(tempfile.mkdtemp(dir=own_directory(os.getpid()))))
+        quarters = Quarters(Path(tempfile.mkdtemp(dir=own_directory())))
         quarters.clear()
         return quarters
 

@@ -14,7 +14,7 @@ from typing import Any
 from recompact.chat import Reply, Usage
 from recompact.environments.lodging import PLACES, HostLog, HostSettings, Lodging, excess, lodge, overfull
 from recompact.environments.process_tree import seen_from_outside
-from recompact.environments.protocol import AsyncAsk, EnvironmentFailed
+from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, HostFailed
 from recompact.environments.shaping import Misshapen, shape_line, shape_name, shape_request
 from recompact.environments.snapshots.async_channel import AsyncChannel, Garbled, Lifeline, socket_pair
 from recompact.environments.snapshots.holders import Holder, Link
@@ -84,6 +84,12 @@ class HostProcess:
         return self._link
 
     async def _start(self) -> _Spawned:
+        try:
+            return await self._come_up()
+        except EnvironmentFailed as failure:
+            raise HostFailed(str(failure)) from failure
+
+    async def _come_up(self) -> _Spawned:
         await PLACES.take()
         try:
             link = self._link = self._spawned()

@@ -7,9 +7,7 @@ still runs in it is killed and its directories are removed.
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -29,6 +27,7 @@ from typing import Any
 
 from recompact.environments import host
 from recompact.environments.control_groups import ControlGroup
+from recompact.environments.own_directory import own_directory, remove_tree
 from recompact.environments.process_tree import children_of, descendants, kill_all, proportional, resident, stop_tree
 from recompact.environments.protection import limit_inside, new_group
 from recompact.environments.sandbox import HostLimits, SandboxMode, Walls, enclosed, find_bubblewrap, is_private
@@ -43,8 +42,6 @@ _PAUSE = 0.05  # seconds between two bursts
 _FILES = 1024  # open files of one process in a host
 _FILES_EACH = 6  # open files of the harness for one host, at most
 _HOME = "/home/episode"
-_PREFIX = "recompact-hosts-"
-_LOCK = "lock"
 
 
 @dataclass(frozen=True)
@@ -175,7 +172,7 @@ class Lodging:
 def lodge(settings: HostSettings, channel: int, log: int, lifeline: int) -> Lodging:
     """Start a host that serves `channel`. Raises OSError where it cannot be started."""
     program = bubblewrap_for(settings)
-    private = Path(tempfile.mkdtemp(dir=own_directory(os.getpid())))
+    private = Path(tempfile.mkdtemp(dir=own_directory()))
     try:
         with new_group(settings.limits.processes).kept_on_success() as group:
             return _lodge(settings, program, private, group, (channel, log, lifeline))
@@ -323,40 +320,6 @@ def _handles(pids: Sequence[int]) -> list[int]:
         with contextlib.suppress(OSError):
             handles.append(os.pidfd_open(pid))
     return handles
-
-
-@cache
-def own_directory(pid: int) -> Path:
-    """Where this process keeps the private directories of its hosts. What a harness that was killed has left goes."""
-    for place in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):
-            lock = os.open(place / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while its harness lives
-                remove_tree(place)
-            finally:
-                os.close(lock)
-    own = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    lock = os.open(own / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)  # held until this process has ended
-    atexit.register(_remove_own, own, pid)
-    return own
-
-
-def _remove_own(place: Path, pid: int) -> None:
-    if os.getpid() == pid:
-        remove_tree(place)
-
-
-def remove_tree(place: Path) -> None:
-    """Whatever was left there: also what is too deep for a recursion, or has no permissions."""
-    with contextlib.suppress(OSError, RecursionError):
-        shutil.rmtree(place)
-        return
-    for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
-        subprocess.run([*command, "--", str(place)], capture_output=True, check=False)
-    if place.exists():
-        _log.warning("%s could not be removed: do so by hand", place)
 
 
 def excess(pids: Sequence[int], limits: HostLimits) -> str:

@@ -164,6 +164,10 @@ class EnvironmentFailed(RecompactError):
     """This episode is broken: its host crashed, hung or raised. No other episode is affected."""
 
 
+class HostFailed(EnvironmentFailed):
+    """The host of this episode did not come up: its process could not be started, or the suite not be loaded in it."""
+
+
 class EpisodeLost(RecompactError):
     """The machine that this episode lived on is gone, or as good as gone. That says nothing about the episode: its unit
     of work is played again from the journal, elsewhere."""

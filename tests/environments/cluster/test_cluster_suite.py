@@ -16,6 +16,7 @@ from processes import linux_only
 from recompact.adaptation.adapt import adapt
 from recompact.chat import Reply, Request, Usage, assistant
 from recompact.config import parse_config
+from recompact.environments.cluster import pool
 from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.cluster.suite import ClusterSuite
 from recompact.environments.hosted import HostedSuite
@@ -226,3 +227,27 @@ async def test_twenty_nodes_die_and_the_digest_is_that_of_an_undisturbed_run(
     assert sorted(map(str, disturbed.seeds)) == sorted(map(str, calm.seeds))  # the same calls, each of them once
     assert len(set(disturbed.seeds)) == len(disturbed.seeds)
     assert cluster.started > 6
+
+
+async def test_a_node_on_which_no_host_comes_up_breaks_no_trajectory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_PAUSE", 0.1)
+    near = safes_config(tmp_path, "true")
+    whole = await digest_of(tmp_path / "near.db", near, CountingBurglar(), None)
+    cluster = NearCluster()
+    cluster.sick.add("a")
+    burglar = CountingBurglar()
+    assert await digest_of(tmp_path / "sick.db", near, burglar, cluster) == whole
+    assert any(actor.node == "a" for actor in cluster.actors)
+    assert len(set(burglar.seeds)) == len(burglar.seeds)
+
+
+async def test_where_no_host_comes_up_anywhere_the_run_ends_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_PAUSE", 0.1)
+    cluster = NearCluster()
+    cluster.sick |= set(cluster.names)
+    with pytest.raises(InputError, match=r"no host comes up on the cluster, 5 times in a row: .*/no/such/python"):
+        await digest_of(tmp_path / "sick.db", safes_config(tmp_path, "true"), CountingBurglar(), cluster)

@@ -39,7 +39,8 @@ class Stage:
         self.refusals = list(refusals)
         self.pending = 0
 
-    async def start(self) -> tuple[Puppet, Whereabouts]:
+    async def start(self, avoided: frozenset[str] = frozenset()) -> tuple[Puppet, Whereabouts]:
+        self.avoided = avoided
         self.pending += 1
         await asyncio.sleep(0)
         self.pending -= 1
@@ -201,7 +202,7 @@ async def test_a_cluster_without_room_is_waited_for_and_that_is_said_once(
     room = asyncio.Event()
     stage = Stage()
 
-    async def start() -> tuple[Puppet, Whereabouts]:
+    async def start(avoided: frozenset[str]) -> tuple[Puppet, Whereabouts]:
         await room.wait()
         return await stage.start()
 
@@ -213,3 +214,91 @@ async def test_a_cluster_without_room_is_waited_for_and_that_is_said_once(
     ]
     room.set()
     assert len({tenancy.id for tenancy in await asyncio.gather(*waiting)}) == 3
+
+
+async def test_no_environment_goes_to_an_actor_in_which_a_host_did_not_come_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "_PAUSE", 0)
+    stage = Stage()
+    pool = Pool(stage.start, actors=2, places=2)
+    first = await pool.take()
+    neighbour = await pool.take()
+    assert neighbour is first  # one actor has room for both
+    pool.note_no_host(first, "no python")
+    third = await pool.take()
+    assert third is not first
+    assert pool.losses == 1
+    pool.give_back(first)
+    kills = [stage.puppets[0].killed]  # its neighbour goes on there
+    pool.give_back(neighbour)
+    assert [*kills, stage.puppets[0].killed] == [0, 1]
+    pool.give_back(third)
+    await pool.close()
+
+
+async def test_a_cluster_on_which_no_host_comes_up_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "_PAUSE", 0)
+    pool = Pool(Stage().start, actors=3)
+    for _ in range(pools._TRIES - 1):
+        tenancies = [await pool.take() for _ in range(3)]
+        for tenancy in tenancies:  # those that fail together have failed once
+            pool.note_no_host(tenancy, "no python")
+            pool.give_back(tenancy)
+    with pytest.raises(InputError, match="no host comes up on the cluster, 5 times in a row: no python"):
+        pool.note_no_host(await pool.take(), "no python")
+    await pool.close()
+
+
+async def test_a_node_of_which_nothing_is_known_yet_is_reason_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "_PAUSE", 0)
+    pool = Pool(Stage().start, actors=2)
+    waiting = await pool.take()
+    fails = 0
+    while fails < 3 * pools._TRIES:
+        tenancy = await pool.take()
+        if tenancy.where.node != waiting.where.node:
+            pool.note_no_host(tenancy, "no python")
+            fails += 1
+        else:
+            pool.lose(tenancy)
+        pool.give_back(tenancy)
+    with pytest.raises(InputError, match="no host comes up"):
+        pool.note_no_host(waiting, "no python")
+    await pool.close()
+
+
+async def test_one_host_that_comes_up_is_reason_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "_PAUSE", 0)
+    pool = Pool(Stage().start, actors=1)
+    for _ in range(3 * pools._TRIES):
+        tenancy = await pool.take()
+        pool.note_no_host(tenancy, "no python")
+        pool.give_back(tenancy)
+        pool.note_host(tenancy)
+    await pool.close()
+
+
+async def test_actors_keep_away_from_a_node_without_hosts_while_there_is_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pools, "_PAUSE", 0)
+    stage = Stage()
+    pool = Pool(stage.start, actors=9, nodes=lambda: frozenset("abc"))
+    sick = await pool.take()
+    pool.note_no_host(sick, "no python")
+    other = await pool.take()
+    assert stage.avoided == frozenset()  # none is known to do
+    pool.note_host(other)
+    await pool.take()
+    assert stage.avoided == {sick.where.node}
+    monkeypatch.setattr(pools, "_REST", 0.0)
+    await pool.take()
+    assert stage.avoided == frozenset()  # it may have recovered
+    monkeypatch.setattr(pools, "_REST", 60.0)
+    pool.note_host(sick)
+    await pool.take()
+    assert stage.avoided == frozenset()
+    pool.note_no_host(sick, "no python")
+    pool.nodes = lambda: frozenset({sick.where.node})
+    await pool.take()
+    assert stage.avoided == frozenset()  # the others have died
+    await pool.close()

@@ -14,7 +14,7 @@ from random import Random
 
 import cluster_suites
 import pytest
-from cluster_suites import CountingBurglar, safes_config
+from cluster_suites import SICK, CountingBurglar, safes_config
 from cluster_support import RayNodes, cluster_of_nodes
 from processes import linux_only
 
@@ -83,6 +83,20 @@ async def test_a_directory_suite_is_the_same_as_in_process(nodes: RayNodes, tmp_
     here, _ = await adapted(tmp_path / "here.db", safes_config(tmp_path, "false"), calm)
     there, _ = await adapted(tmp_path / "there.db", safes_config(tmp_path, '"ray"', on(nodes)), far)
     assert there == here
+    assert sorted(map(str, far.seeds)) == sorted(map(str, calm.seeds))
+
+
+async def test_a_node_on_which_no_host_comes_up_breaks_no_trajectory(nodes: RayNodes, tmp_path: Path) -> None:
+    calm, far = CountingBurglar(), CountingBurglar()
+    here, _ = await adapted(tmp_path / "here.db", safes_config(tmp_path, "false"), calm)
+    await nodes.kill(0, **{SICK: "1"})
+    try:
+        there = safes_config(tmp_path, '"ray"', on(nodes)).replace('host = "ray"', f'host = "ray"\nenv = ["{SICK}"]')
+        digest, where = await adapted(tmp_path / "there.db", there, far)
+    finally:
+        await nodes.kill(0)
+    assert digest == here
+    assert "begun again elsewhere" in where
     assert sorted(map(str, far.seeds)) == sorted(map(str, calm.seeds))
 
 

@@ -21,7 +21,7 @@ from recompact.chat import Reply, Request, Usage
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.lodging import HostSettings
 from recompact.environments.protection import describe
-from recompact.environments.protocol import EnvironmentFailed, Episode, Task
+from recompact.environments.protocol import EnvironmentFailed, Episode, HostFailed, Task
 from recompact.environments.snapshots.holders import Holders
 from recompact.errors import InputError
 from recompact.trajectory import Snapshot
@@ -63,9 +63,10 @@ class Whereabouts:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a verb: a value, a failure of the environment, or a question that has to be answered first."""
+    """What came of a verb: a value, a failure of the environment, a host that did not come up on this node, or a
+    question that has to be answered first."""
 
-    kind: Literal["value", "failed", "question"]
+    kind: Literal["value", "failed", "no host", "question"]
     value: Any = None
     usage: Mapping[str, Usage] = field(default_factory=dict)
     changes: Mapping[str, int] = field(default_factory=dict)
@@ -154,10 +155,12 @@ class _Guest:
         self._question.cancel()
         try:
             return self._told("value", self._work.result())
+        except HostFailed as failure:
+            return self._told("no host", str(failure))
         except EnvironmentFailed as failure:
             return self._told("failed", str(failure))
 
-    def _told(self, kind: Literal["value", "failed"], value: Any) -> Outcome:
+    def _told(self, kind: Literal["value", "failed", "no host"], value: Any) -> Outcome:
         return Outcome(kind, value, dict(self._episode.usage), dict(self._episode.changes))
 
     async def _ask(self, role: str, request: Request) -> Reply:

@@ -141,7 +141,9 @@ class Connection:
             raise InputError(f"there is no Ray cluster {place}: {_line(error)}") from None
         self._ours = True
 
-    async def start_actor(self, hosted: HostedThere, node: str | None = None) -> tuple[RayActor, Whereabouts]:
+    async def start_actor(
+        self, hosted: HostedThere, node: str | None = None, avoided: frozenset[str] = frozenset()
+    ) -> tuple[RayActor, Whereabouts]:
         """One more actor, on a node that the cluster or the caller chooses. It may wait for room."""
         self.open()
         ray = _ray()
@@ -159,6 +161,8 @@ class Connection:
             "max_restarts": 0,
             "max_task_retries": 0,
         }
+        if avoided:
+            options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(avoided))})"}
         if settings.memory and share:
             options["memory"] = settings.memory * share
         self._actors = self._actors or ray.remote(HostActor)

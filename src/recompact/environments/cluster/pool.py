@@ -23,8 +23,9 @@ from recompact.errors import InputError, RecompactError
 
 _log = logging.getLogger(__name__)
 
-_TRIES = 5  # times in a row that actors fail to start on nodes that live, before the cluster is given up
+_TRIES = 5  # times in a row that actors fail to start on nodes that live, or hosts in them, before we give up
 _PAUSE = 1.0  # seconds between two of them, in which the cluster learns that a node has died
+_REST = 60.0  # seconds that no actor starts on a node on which a host did not come up, while others have hosts
 _WARNING = 30.0  # seconds for an actor to start, before it is said that one waits
 _FAREWELL = 10.0  # seconds for an actor to end its hosts
 
@@ -49,9 +50,11 @@ class Tenancy:
     places: int
     used: int = 0
     lost: bool = False
+    began: int = 0  # how often in a row hosts had not come up when it was started
+    shunned: bool = False  # a host did not come up in it: it is let go when it is empty
 
     def room(self) -> Room:
-        return Room(self.id, self.where.node, self.places, self.used)
+        return Room(self.id, self.where.node, 0 if self.shunned else self.places, self.used)
 
 
 @dataclass(eq=False)
@@ -62,9 +65,9 @@ class _Waiting:
 
 @dataclass
 class Pool:
-    """`start` asks the cluster for one more actor; `actors` is how many there may be."""
+    """`start` asks the cluster for one more actor, away from these nodes; `actors` is how many there may be."""
 
-    start: Callable[[], Awaitable[tuple[Remote, Whereabouts]]]
+    start: Callable[[frozenset[str]], Awaitable[tuple[Remote, Whereabouts]]]
     actors: int
     places: int = 1
     placement: Placement = "spread"
@@ -77,6 +80,9 @@ class Pool:
     _held: dict[str, int] = field(default_factory=dict)  # mark of a frozen process -> its actor
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
     _failures: int = 0
+    _no_hosts: int = 0  # times in a row that hosts did not come up
+    _hostless: dict[str, float] = field(default_factory=dict)  # nodes on which they did not, and when that was
+    _proven: set[str] = field(default_factory=set)  # nodes on which one did
     _warned: bool = False
     _closed: bool = False
 
@@ -106,7 +112,27 @@ class Pool:
 
     def give_back(self, tenancy: Tenancy) -> None:
         tenancy.used -= 1
+        if tenancy.shunned and not tenancy.used:
+            self.lose(tenancy)
         self._serve()
+
+    def note_host(self, tenancy: Tenancy) -> None:
+        """A host lives in this actor."""
+        self._no_hosts = 0
+        self._proven.add(tenancy.where.node)
+        self._hostless.pop(tenancy.where.node, None)
+
+    def note_no_host(self, tenancy: Tenancy, reason: str) -> None:
+        """A host did not come up in this actor. Its environment begins elsewhere and no other one goes there, or a node
+        that cannot have hosts would be the first to be free again, and break one environment after the other."""
+        self.losses += 1
+        tenancy.shunned = True
+        self._hostless[tenancy.where.node] = asyncio.get_running_loop().time()
+        if tenancy.began == self._no_hosts:  # those that fail together do so once
+            self._no_hosts += 1
+        hoped_for = {each.where.node for each in self._tenancies.values() if each.used and not each.shunned}
+        if self._no_hosts >= _TRIES and hoped_for <= self._hostless.keys():
+            raise InputError(f"no host comes up on the cluster, {self._no_hosts} times in a row: {reason}")
 
     def note_holder(self, mark: str, tenancy: Tenancy) -> None:
         """A frozen process of this mark lives in that actor; it may be dropped there, which does no harm."""
@@ -118,7 +144,7 @@ class Pool:
         if tenancy.lost:
             return
         node = [each for each in self._tenancies.values() if each.where.node == tenancy.where.node]
-        for each in (tenancy, *(each for each in node if not each.used)):
+        for each in (tenancy, *(each for each in node if not each.used and each is not tenancy)):
             each.lost = True
             self._tenancies.pop(each.id, None)
             each.remote.kill()
@@ -157,10 +183,11 @@ class Pool:
         self._grow()
 
     async def _add(self) -> None:
+        await asyncio.sleep(_PAUSE * self._no_hosts)  # in which other nodes may show that hosts come up there
         nodes, failures = self.nodes(), self._failures
         patience = asyncio.get_running_loop().call_later(_WARNING, self._warn)
         try:
-            remote, where = await self.start()
+            remote, where = await self.start(self._avoided(nodes))
         except (EpisodeLost, OSError) as error:
             await asyncio.sleep(_PAUSE)
             if nodes <= self.nodes() and failures == self._failures:  # actors that fail together do so once
@@ -173,8 +200,14 @@ class Pool:
         finally:
             patience.cancel()
         self._failures = 0
-        tenancy = Tenancy(next(self._numbers), remote, where, self.places)
+        tenancy = Tenancy(next(self._numbers), remote, where, self.places, began=self._no_hosts)
         self._tenancies[tenancy.id] = tenancy
+
+    def _avoided(self, living: frozenset[str]) -> frozenset[str]:
+        """Nodes on which no actor is to start now. None, unless there is one that is known to do."""
+        now = asyncio.get_running_loop().time()
+        resting = {node for node, when in self._hostless.items() if now < when + _REST}
+        return frozenset(resting & living) if (self._proven & living) - resting else frozenset()
 
     def _warn(self) -> None:
         if not self._tenancies and not self._warned:

@@ -50,8 +50,10 @@ class Cluster(Protocol):
 
     def open(self) -> None: ...
 
-    async def start_actor(self, hosted: HostedThere, node: str | None = None) -> tuple[Remote, Whereabouts]:
-        """One more actor, here or there; it may wait for room."""
+    async def start_actor(
+        self, hosted: HostedThere, node: str | None = None, avoided: frozenset[str] = frozenset()
+    ) -> tuple[Remote, Whereabouts]:
+        """One more actor, on this node or on any but those; it may wait for room."""
         ...
 
     def send(self, data: bytes) -> Any:
@@ -89,7 +91,7 @@ class ClusterSuite:
         grader = near.grader.options if near.grader is not None else None
         self.hosted = HostedThere(there, own_python, grader, share=settings.per_actor / most)
         self.pool = Pool(
-            lambda: self.connection.start_actor(self.hosted),
+            lambda avoided: self.connection.start_actor(self.hosted, avoided=avoided),
             actors=ceil(most / settings.per_actor),
             places=settings.per_actor,
             placement=settings.placement,
@@ -244,6 +246,10 @@ class ClusterEpisode:
         self.usage, self.changes = outcome.usage, Counter(outcome.changes)
         if outcome.kind == "failed":
             raise EnvironmentFailed(outcome.value)
+        if outcome.kind == "no host":
+            self._suite.pool.note_no_host(self._tenancy, outcome.value)
+            raise EpisodeLost(f"task {self._task.id} on {self._tenancy.where.machine}: {outcome.value}")
+        self._suite.pool.note_host(self._tenancy)
         return outcome.value
 
     async def _answer(self, role: str, request: Request) -> tuple[Any, ...]:

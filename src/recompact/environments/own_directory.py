@@ -1,0 +1,77 @@
+"""The directory in which this process keeps the private directories of its hosts, and how directories are removed.
+
+It goes with the process. Where a process was killed, the next one that starts on this machine removes what it left.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import logging
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+_log = logging.getLogger(__name__)
+
+_PREFIX = "recompact-hosts-"
+_LOCK = "lock"
+
+_own: dict[int, Path] = {}  # by process, since a fork is another one
+
+
+def own_directory() -> Path:
+    """Where this process keeps the private directories of its hosts. What a harness that was killed has left goes."""
+    pid = os.getpid()
+    if pid not in _own or not _own[pid].is_dir():  # who clears the temporary directory may have removed it
+        _remove_abandoned()
+        while not _lock(place := Path(tempfile.mkdtemp(prefix=_PREFIX))):
+            pass
+        atexit.register(_remove_own, place, pid)
+        _own[pid] = place
+    return _own[pid]
+
+
+def _lock(place: Path) -> bool:
+    """Lock a new directory as long as this process lives. Tells whether it is still there: until it is locked, another
+    process that starts in the same moment takes it for abandoned."""
+    try:
+        lock = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    except FileNotFoundError:
+        return False
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with contextlib.suppress(OSError):
+        if os.path.samestat(os.stat(place / _LOCK), os.fstat(lock)):
+            return True  # and the file stays open
+    os.close(lock)
+    return False
+
+
+def _remove_abandoned() -> None:
+    for place in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            lock = os.open(place / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while its harness lives
+                remove_tree(place)
+            finally:
+                os.close(lock)
+
+
+def _remove_own(place: Path, pid: int) -> None:
+    if os.getpid() == pid:
+        remove_tree(place)
+
+
+def remove_tree(place: Path) -> None:
+    """Whatever was left there: also what is too deep for a recursion, or has no permissions."""
+    with contextlib.suppress(OSError, RecursionError):
+        shutil.rmtree(place)
+        return
+    for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+        subprocess.run([*command, "--", str(place)], capture_output=True, check=False)
+    if place.exists():
+        _log.warning("%s could not be removed: do so by hand", place)
