@@ -39,6 +39,14 @@ def test_it_is_the_same_as_long_as_it_is_there(temporary: Path) -> None:
     assert second != first
 
 
+def test_there_is_one_for_each_place(temporary: Path) -> None:
+    (temporary / "short").mkdir()
+    first, second = own_directory(), own_directory(str(temporary / "short"))
+    assert (first.parent, second.parent) == (temporary, temporary / "short")
+    assert own_directory(str(temporary)) == first
+    assert own_directory(str(temporary / "short")) == second
+
+
 def in_another_process(code: str) -> str:
     head = "from recompact.environments.own_directory import own_directory; import os, signal; "
     command = [sys.executable, "-c", head + code]
@@ -62,14 +70,14 @@ def test_one_that_is_taken_for_abandoned_before_it_is_locked_is_replaced(monkeyp
     def another_process_is_faster(file: int, operation: int) -> None:
         if operation == fcntl.LOCK_EX and len(taken) < 3:
             taken.append(file)
-            module._remove_abandoned()
+            module._remove_abandoned(tempfile.gettempdir())
         lock(file, operation)
 
     monkeypatch.setattr(fcntl, "flock", another_process_is_faster)
     own = own_directory()
     assert len(taken) == 3
     assert own.is_dir()
-    module._remove_abandoned()
+    module._remove_abandoned(tempfile.gettempdir())
     assert own.is_dir()
     assert [place for place in own.parent.iterdir() if place.name.startswith("recompact-hosts-")] == [own]
 
@@ -77,8 +85,8 @@ def test_one_that_is_taken_for_abandoned_before_it_is_locked_is_replaced(monkeyp
 def test_one_that_is_gone_before_it_has_a_lock_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     make, made = tempfile.mkdtemp, list[str]()
 
-    def removed_at_once(prefix: str) -> str:
-        place = make(prefix=prefix)
+    def removed_at_once(prefix: str, dir: str) -> str:
+        place = make(prefix=prefix, dir=dir)
         made.append(place)
         if len(made) == 1:
             os.rmdir(place)

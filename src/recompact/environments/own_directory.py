@@ -1,4 +1,4 @@
-"""The directory in which this process keeps the private directories of its hosts, and how directories are removed.
+"""The directory in which this process keeps what its hosts need, and how directories are removed.
 
 It goes with the process. Where a process was killed, the next one that starts on this machine removes what it left.
 """
@@ -20,19 +20,21 @@ _log = logging.getLogger(__name__)
 _PREFIX = "recompact-hosts-"
 _LOCK = "lock"
 
-_own: dict[int, Path] = {}  # by process, since a fork is another one
+_own: dict[tuple[int, str], Path] = {}  # by process, since a fork is another one, and by where it is
 
 
-def own_directory() -> Path:
-    """Where this process keeps the private directories of its hosts. What a harness that was killed has left goes."""
-    pid = os.getpid()
-    if pid not in _own or not _own[pid].is_dir():  # who clears the temporary directory may have removed it
-        _remove_abandoned()
-        while not _lock(place := Path(tempfile.mkdtemp(prefix=_PREFIX))):
+def own_directory(within: str | None = None) -> Path:
+    """Where this process keeps what its hosts need, in the temporary directory or in another one. What a harness that
+    was killed has left there goes."""
+    within = within or tempfile.gettempdir()
+    key = os.getpid(), within
+    if key not in _own or not _own[key].is_dir():  # who clears the temporary directory may have removed it
+        _remove_abandoned(within)
+        while not _lock(place := Path(tempfile.mkdtemp(prefix=_PREFIX, dir=within))):
             pass
-        atexit.register(_remove_own, place, pid)
-        _own[pid] = place
-    return _own[pid]
+        atexit.register(_remove_own, place, os.getpid())
+        _own[key] = place
+    return _own[key]
 
 
 def _lock(place: Path) -> bool:
@@ -50,8 +52,8 @@ def _lock(place: Path) -> bool:
     return False
 
 
-def _remove_abandoned() -> None:
-    for place in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+def _remove_abandoned(within: str) -> None:
+    for place in Path(within).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             lock = os.open(place / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
             try:

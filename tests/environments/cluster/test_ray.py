@@ -24,6 +24,7 @@ from recompact.config import parse_config
 from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.cluster.suite import ClusterEpisode, ClusterSuite
 from recompact.environments.hosted import HostedSuite
+from recompact.environments.own_directory import own_directory
 from recompact.models.protocol import ChatModel
 from recompact.study import open_study
 from recompact.trajectory import Action, Snapshot
@@ -215,7 +216,7 @@ async def command(
 
 
 def files_of_ours() -> set[Path]:
-    return set(Path("/tmp").glob("recompact-ray-*"))
+    return set(Path("/tmp").glob("recompact-hosts-*/ray"))
 
 
 async def nothing_left(mark: str) -> None:
@@ -246,9 +247,15 @@ async def test_a_cluster_of_our_own_ends_with_a_command_that_is_stopped(tmp_path
     before = files_of_ours()
     config = tmp_path / "slow.toml"
     config.write_text(safes_config(tmp_path, '"ray"', seconds=5))
-    code, output = await command("collect", str(config), mark=mark, until="hosts: ", end=end)
+    ended, output = await command("collect", str(config), mark=mark, until="hosts: ", end=end)
     await nothing_left(mark)
     if end is signal.SIGINT:
-        assert code == 130, output
+        assert ended == 130, output
         assert "stopped." in output
-        assert files_of_ours() <= before
+    else:
+        assert files_of_ours() > before
+        run = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", f"import {own_directory.__module__} as o; o.own_directory()"
+        )
+        assert await run.wait() == 0  # as the next command does
+    assert files_of_ours() <= before

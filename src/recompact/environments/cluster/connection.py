@@ -13,16 +13,17 @@ import importlib
 import importlib.util
 import os
 import secrets
-import shutil
 import sys
 import tempfile
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from recompact.environments.cluster.actor import HostActor, HostedThere, Whereabouts
 from recompact.environments.cluster.settings import ClusterSettings
+from recompact.environments.own_directory import own_directory, remove_tree
 from recompact.environments.protocol import EpisodeLost
 from recompact.errors import InputError
 from recompact.version import __version__
@@ -94,7 +95,7 @@ class Connection:
     settings: ClusterSettings
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     _ours: bool = False
-    _files: str | None = None
+    _files: Path | None = None
     _sent: OrderedDict[str, tuple[Any, int]] = field(default_factory=OrderedDict)
     _room: int = 0  # bytes of the object store that snapshots may take
     _actors: Any = None  # the class, as Ray knows it
@@ -127,12 +128,12 @@ class Connection:
             if address is not None:
                 ray.init(address, runtime_env=dict(self.runtime_env), **quiet)
             else:
-                self._files = tempfile.mkdtemp(prefix="recompact-ray-", dir=_short_place())
+                self._files = own_directory(_short_place()) / "ray"
                 ray.init(
                     "local",
                     runtime_env=dict(self.runtime_env),
                     include_dashboard=False,
-                    _temp_dir=self._files,
+                    _temp_dir=str(self._files),
                     **quiet,
                 )
         except Exception as error:  # Ray raises plain ones too
@@ -230,13 +231,13 @@ class Connection:
 
     def _remove_files(self) -> None:
         if self._files is not None:
-            shutil.rmtree(self._files, ignore_errors=True)
+            remove_tree(self._files)
             self._files = None
 
 
 def _short_place() -> str | None:
-    """Where Ray's sockets can be: the name of one has 107 bytes at the most, of which Ray itself takes about 75."""
-    return None if len(os.fsencode(tempfile.gettempdir())) < 20 else "/tmp"
+    """Where Ray's sockets can be: the name of one has 107 bytes at the most, of which Ray itself takes some 65."""
+    return None if len(os.fsencode(tempfile.gettempdir())) <= 12 else "/tmp"
 
 
 def _line(error: object) -> str:
