@@ -125,3 +125,22 @@ def test_what_is_not_known_to_be_abandoned_stays(temporary: Path, name: str) -> 
     (place / "kept").write_text("")
     own_directory()
     assert (place / "kept").exists()
+
+
+def test_what_is_not_ours_stays(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = temporary / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "lock").write_text("")
+    (temporary / "recompact-hosts-link").symlink_to(elsewhere)
+    own_directory()
+    assert (elsewhere / "lock").exists()
+    assert (temporary / "recompact-hosts-link").is_symlink()
+    theirs = temporary / "recompact-hosts-theirs"
+    theirs.mkdir()
+    (theirs / "lock").write_text("")
+    monkeypatch.setattr(os, "getuid", lambda: theirs.stat().st_uid + 1)
+    module._remove_abandoned(str(temporary))
+    assert theirs.is_dir()
+    monkeypatch.undo()
+    module._remove_abandoned(str(temporary))
+    assert not theirs.exists()

@@ -55,6 +55,8 @@ def _lock(place: Path) -> bool:
 def _remove_abandoned(within: str) -> None:
     for place in Path(within).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
+            if place.is_symlink() or place.stat().st_uid != os.getuid():  # anybody may write to a temporary directory
+                continue
             lock = os.open(place / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while its harness lives
