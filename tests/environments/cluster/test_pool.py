@@ -302,3 +302,47 @@ async def test_actors_keep_away_from_a_node_without_hosts_while_there_is_another
     await pool.take()
     assert stage.avoided == frozenset()  # the others have died
     await pool.close()
+
+
+@given(st.integers(1, 6), st.integers(1, 3), st.integers(1, 12), st.sets(st.sampled_from("abcdefg")), st.integers(1, 7))
+@settings(max_examples=60, deadline=None)
+def test_one_node_with_hosts_is_enough_and_without_any_nothing_hangs(
+    actors: int, places: int, episodes: int, sick: set[str], size: int
+) -> None:
+    names = "abcdefg"[:size]
+    living: Counter[str] = Counter()
+
+    async def start(avoided: frozenset[str]) -> tuple[Puppet, Whereabouts]:
+        await asyncio.sleep(0)
+        node = min((name for name in names if name not in avoided), key=lambda name: living[name])
+        living[node] += 1  # as Ray does, which spreads actors
+        return Puppet(), Whereabouts(node, node, 0, "", "", "")
+
+    async def episode(pool: Pool) -> bool:
+        for _ in range(10):
+            tenancy = await pool.take()
+            try:
+                await asyncio.sleep(0)
+                if tenancy.where.node not in sick:
+                    pool.note_host(tenancy)
+                    await asyncio.sleep(0)
+                    return True
+                pool.note_no_host(tenancy, "no python")
+            finally:
+                pool.give_back(tenancy)
+        return False
+
+    async def main() -> None:
+        pool = Pool(start, actors, places, nodes=lambda: frozenset(names))
+        outcomes = await asyncio.wait_for(
+            asyncio.gather(*(episode(pool) for _ in range(episodes)), return_exceptions=True), 20
+        )
+        await pool.close()
+        if set(names) <= sick:
+            assert all(outcome is False or isinstance(outcome, InputError) for outcome in outcomes)
+        else:
+            assert outcomes == [True] * episodes
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pools, "_PAUSE", 0)
+        asyncio.run(main())

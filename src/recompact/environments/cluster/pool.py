@@ -24,6 +24,7 @@ from recompact.errors import InputError, RecompactError
 _log = logging.getLogger(__name__)
 
 _TRIES = 5  # times in a row that actors fail to start on nodes that live, or hosts in them, before we give up
+_MOST_TRIES = 15  # of hosts where there are more nodes, each of which may be the one that does
 _PAUSE = 1.0  # seconds between two of them, in which the cluster learns that a node has died
 _REST = 60.0  # seconds that no actor starts on a node on which a host did not come up, while others have hosts
 _WARNING = 30.0  # seconds for an actor to start, before it is said that one waits
@@ -131,7 +132,8 @@ class Pool:
         if tenancy.began == self._no_hosts:  # those that fail together do so once
             self._no_hosts += 1
         hoped_for = {each.where.node for each in self._tenancies.values() if each.used and not each.shunned}
-        if self._no_hosts >= _TRIES and hoped_for <= self._hostless.keys():
+        enough = max(_TRIES, min(len(self.nodes()), _MOST_TRIES))
+        if self._no_hosts >= enough and hoped_for <= self._hostless.keys():
             raise InputError(f"no host comes up on the cluster, {self._no_hosts} times in a row: {reason}")
 
     def note_holder(self, mark: str, tenancy: Tenancy) -> None:
@@ -183,7 +185,9 @@ class Pool:
         self._grow()
 
     async def _add(self) -> None:
-        await asyncio.sleep(_PAUSE * self._no_hosts)  # in which other nodes may show that hosts come up there
+        await asyncio.sleep(
+            _PAUSE * min(self._no_hosts, _TRIES)
+        )  # in which other nodes may show that hosts come up there
         nodes, failures = self.nodes(), self._failures
         patience = asyncio.get_running_loop().call_later(_WARNING, self._warn)
         try:
