@@ -225,17 +225,22 @@ def _unseen(experiment: Experiment) -> Iterator[str]:
         if echoes := echo_table(store, arms):
             yield ""
             yield markdown(echoes)
-    if len(arms) > len(main) and (every := evaluation("With the arms that were added later", arms)).shared.tasks:
-        yield ""
-        yield from _figures(experiment, every, {arm.name for arm in arms} - {arm.name for arm in main})
-    for name, tasks in experiment.plan.fresh.items():
-        title = f"{name} on tasks of which no result was known when it was added"
-        some = evaluation(
-            title, [replace(arm, rows=tuple(row for row in arm.rows if row.task in tasks)) for arm in arms]
-        )
-        if name in {arm.name for arm in arms} and some.shared.tasks:
+    for arm in arms:
+        if arm not in main:
+            yield from _later(experiment, [*main, arm])
+
+
+def _later(experiment: Experiment, arms: Sequence[ArmRuns]) -> Iterator[str]:
+    """An arm that was added later, the last of these, beside the others: on all tasks, and on those that are fresh."""
+    name = arms[-1].name
+    fresh = experiment.plan.fresh.get(name, ())
+    some = [replace(arm, rows=tuple(row for row in arm.rows if row.task in fresh)) for arm in arms]
+    fresh_title = f"With {name}, on tasks of which no result was known when it was added"
+    for title, chosen in ((f"With {name}, which was added later", arms), (fresh_title, some)):
+        whole = evaluation(title, chosen)
+        if whole.shared.tasks:
             yield ""
-            yield from _figures(experiment, some, {name})
+            yield from _figures(experiment, whole, {name})
 
 
 def _figures(experiment: Experiment, whole: Evaluation, judged: Collection[str]) -> Iterator[str]:
