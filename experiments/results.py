@@ -67,7 +67,8 @@ def _head(experiment: Experiment) -> Iterator[str]:
     yield f"- Training tasks collected: {collected} of {len(experiment.config.suite.tasks)}."
     yield f"- Methods that have come to an end: {adapted} of {len(experiment.plan.methods)}."
     yield f"- Trajectories on unseen tasks: {evaluated} of {planned}; a method that keeps the original needs none."
-    yield f"- To go on: `python experiments/run.py {experiment.arguments}`."
+    if evaluated < planned or adapted < len(experiment.plan.methods):
+        yield f"- To go on: `python experiments/run.py {experiment.arguments}`."
 
 
 def _trial(experiment: Experiment) -> tuple[str, bool]:
