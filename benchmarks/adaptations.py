@@ -41,7 +41,17 @@ from recompact.template import Template, default_template, load, save
 
 REFERENCES = ("none", "fifo")  # no prompt at all
 FIXED = (ORIGINAL, "all-clauses")  # prompts that no evidence changed
-ADAPTING = ("acon-ut", "acon-utco", "acon-ut-locked", "pair-random", "pair-swapped", "facts", "gepa", "pair")
+ADAPTING = (
+    "acon-ut",
+    "acon-utco",
+    "acon-ut-locked",
+    "pair-random",
+    "pair-swapped",
+    "facts",
+    "facts-entries",
+    "gepa",
+    "pair",
+)
 METHODS = (*REFERENCES, *FIXED, *ADAPTING)
 
 MORE_CLAUSES = (  # kinds of state that no literal tells: with those of `facts`, every kind that a clause can be about
