@@ -13,8 +13,10 @@ from agent_support import TASK, agent_config, collected, models, verified, write
 from processes import limited_only
 from workspace_support import needs_bubblewrap, write_task
 
+from recompact.agents import episode
 from recompact.chat import Request
 from recompact.environments.process_tree import descendants
+from recompact.environments.protection import process_limit
 from recompact.execution.scheduler import Unfinished
 from recompact.models.failures import Overloaded
 
@@ -159,6 +161,17 @@ async def test_an_agent_that_means_harm_is_ended_with_a_reason_and_others_are_un
     assert reason in evil.error
     assert good.ending == "finished", good.error
     assert agents() == []
+
+
+@pytest.mark.skipif(process_limit().groups is None, reason="no control groups limit processes here")
+async def test_an_agent_that_died_of_the_kernels_limit_before_anybody_looked_is_said_to_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(episode, "_LOOK", 1000.0)
+    write_task(tmp_path / "tasks", "evil", EVIL, {}, check="")
+    config = agent_config(tmp_path / "tasks", trick="many@evil", agent="limits = { processes = 64 }")
+    (evil,) = await collected(config, tmp_path / "run.db")
+    assert "it had more than 64 processes or threads, and the kernel refused it another" in evil.error
 
 
 async def test_an_agent_sees_nothing_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

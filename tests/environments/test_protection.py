@@ -210,6 +210,22 @@ def test_a_group_for_a_command_that_cannot_be_started_is_removed() -> None:
     assert not group.place.exists()
 
 
+@needs_groups
+def test_it_is_known_afterwards_that_the_kernel_refused_a_process() -> None:
+    assert GROUPS is not None
+    for tasks, fails in ((1, True), (16, False)):
+        group = ControlGroup.new(GROUPS, tasks)
+        try:
+            assert not group.refused()
+            done = subprocess.run(group.entered(["timeout", "60", "true"]), capture_output=True, check=False)
+            assert bool(done.returncode) == fails
+            assert group.refused() == fails
+        finally:
+            group.remove()
+        assert not group.refused()  # nothing is known of one that is gone
+    assert not ControlGroup().refused()
+
+
 def test_without_a_group_commands_run_as_they_are() -> None:
     assert ControlGroup().entered(["true"]) == ["true"]
     ControlGroup().remove()

@@ -330,6 +330,8 @@ class AgentEpisode:
                 done, _ = await asyncio.wait(
                     (getting, self._agent.ended), timeout=look, return_when=asyncio.FIRST_COMPLETED
                 )
+                if done == {self._agent.ended}:
+                    self._next_look = 0.0  # a last time: it may have ended of what it used
                 await self._look()
                 if getting in done:
                     arrival = getting.result()

@@ -156,6 +156,11 @@ class AgentProcess:
         limits = self._settings.limits
         if reason := excess(self._group.pids() or descendants(self._process.pid), limits):
             return reason.replace("[suite.limits]", "[agent.limits]")
+        if self.ended.done() and self.ended.result() and self._group.refused():  # it failed before anybody looked
+            return (
+                f"it had more than {limits.processes} processes or threads, and the kernel refused it another"
+                " ([agent.limits] processes)"
+            )
         return disk_excess(directory, limits)
 
     async def end(self) -> None:

@@ -59,6 +59,13 @@ class ControlGroup:
         """All processes in it, also those whose parents have ended."""
         return [] if self.place is None else list(_members(self.place))
 
+    def refused(self) -> bool:
+        """Whether the kernel has kept a process in it from starting another one, or a thread."""
+        if self.place is None:
+            return False
+        places = (self.place, self.place / self.place.name)  # kernels differ in where they count
+        return any(_refusals(place) for place in places)
+
     @contextlib.contextmanager
     def kept_on_success(self) -> Iterator[ControlGroup]:
         """The group, which is removed where what is done here fails."""
@@ -124,6 +131,13 @@ def _seen(path: str, place: Path, root: str) -> Path:
     with contextlib.suppress(ValueError):
         return place / Path(path).relative_to(root)
     return place
+
+
+def _refusals(place: Path) -> int:
+    with contextlib.suppress(OSError, ValueError):  # it is gone, or the kernel does not count
+        fields = (place / "pids.events").read_text().split()
+        return int(fields[fields.index("max") + 1])
+    return 0
 
 
 def _members(place: Path) -> Iterator[int]:
