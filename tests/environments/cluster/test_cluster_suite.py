@@ -229,6 +229,7 @@ async def test_twenty_nodes_die_and_the_digest_is_that_of_an_undisturbed_run(
     assert cluster.started > 6
 
 
+@pytest.mark.slow
 async def test_a_node_on_which_no_host_comes_up_breaks_no_trajectory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
