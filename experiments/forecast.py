@@ -105,7 +105,7 @@ def amounts(experiment: Experiment, habits: Habits, runs: int) -> tuple[int, int
         whole += int(plan.options.get(method, {}).get("metric_calls", 0))
         if method == "pair":
             questions += boundaries + settings.candidates
-        elif load_method(method, plan.options.get(method)).asks_optimizer:
+        elif load_method(method, plan.options.get(method), experiment.config.directory).asks_optimizer:
             questions += train + settings.candidates
     whole += (len(plan.arms) + len(plan.later)) * len(plan.tasks) * runs
     whole += train if plan.solvable else 0

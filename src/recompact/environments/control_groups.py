@@ -134,7 +134,7 @@ def _seen(path: str, place: Path, root: str) -> Path:
 
 
 def _refusals(place: Path) -> int:
-    with contextlib.suppress(OSError, ValueError):  # it is gone, or the kernel does not count
+    with contextlib.suppress(OSError, ValueError, IndexError):  # it is gone, or the kernel does not count
         fields = (place / "pids.events").read_text().split()
         return int(fields[fields.index("max") + 1])
     return 0

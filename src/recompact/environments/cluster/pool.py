@@ -185,9 +185,8 @@ class Pool:
         self._grow()
 
     async def _add(self) -> None:
-        await asyncio.sleep(
-            _PAUSE * min(self._no_hosts, _TRIES)
-        )  # in which other nodes may show that hosts come up there
+        # Before the next try other nodes may show that hosts come up there.
+        await asyncio.sleep(_PAUSE * min(self._no_hosts, _TRIES))
         nodes, failures = self.nodes(), self._failures
         patience = asyncio.get_running_loop().call_later(_WARNING, self._warn)
         try:
