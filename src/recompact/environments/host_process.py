@@ -155,17 +155,14 @@ class HostProcess:
 
     async def _watched(self, link: Link) -> dict[str, Any] | None:
         """The next message. While it is waited for, what the host uses is looked at."""
-        receiving = asyncio.ensure_future(link.channel.receive(self._settings.limits.message))
-        try:
-            while not (await asyncio.wait({receiving}, timeout=_LOOK))[0]:
-                limits = self._settings.limits
-                reason = excess(link.pids(), limits)
-                if reason := reason or await asyncio.to_thread(overfull, link.lodging.private, limits):
-                    raise _ExcessError(reason)
-            return receiving.result()
-        finally:
-            receiving.cancel()
-            await asyncio.gather(receiving, return_exceptions=True)  # before its socket is closed
+        limits = self._settings.limits
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK):
+                    return await link.channel.receive(limits.message)
+            reason = excess(link.pids(), limits)
+            if reason := reason or await asyncio.to_thread(overfull, link.lodging.private, limits):
+                raise _ExcessError(reason)
 
     async def _answer(self, verb: str, message: Mapping[str, Any]) -> dict[str, Any]:
         try:

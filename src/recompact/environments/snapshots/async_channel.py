@@ -40,6 +40,7 @@ class AsyncChannel:
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
         self._socket = end
+        self._received = bytearray()  # of the next message, as far as it has come
         _own.add(self)
 
     async def send(self, message: Mapping[str, Any], files: Sequence[int] = ()) -> None:
@@ -60,37 +61,67 @@ class AsyncChannel:
     async def receive(self, limit: int = MESSAGE_LIMIT) -> Message | None:
         """The next message, or None where the other side has gone or broke off in the middle.
 
-        Raises `Garbled` for anything that is no message of at most `limit` bytes.
+        Whoever stops waiting can ask again: what has come of the message is kept. Raises `Garbled` for anything that is
+        no message of at most `limit` bytes.
         """
         try:
-            head = await self._exactly(4)
-            if len(head) < 4:
+            if not await self._have(4):
                 return None
-            size = struct.unpack(">I", head)[0]
+            size = struct.unpack_from(">I", self._received)[0]
             if not 0 < size <= limit:
                 raise Garbled(f"a message of {size:,} bytes, where 1 to {limit:,} are allowed")
-            data = await self._exactly(size)
+            if not await self._have(4 + size):
+                return None
         except ConnectionError:
             return None
-        return _message(data) if len(data) == size else None
+        data = bytes(memoryview(self._received)[4 : 4 + size])
+        del self._received[: 4 + size]
+        return _message(data)
 
     async def drain(self) -> bytes:
         """The last bytes before the other side is gone, when it may stop in the middle of a message."""
-        tail = b""
+        tail = bytes(self._received[-100:])
         with contextlib.suppress(ConnectionError):
-            while part := await asyncio.get_running_loop().sock_recv(self._socket, 1 << 16):
+            while part := await self._part():
                 tail = (tail + part)[-100:]
         return tail
 
-    async def _exactly(self, size: int) -> bytes:
+    async def _have(self, size: int) -> bool:
+        """Wait until so many bytes have come; False where the other side has gone before."""
+        while len(self._received) < size:
+            part = await self._part()
+            if not part:
+                return False
+            self._received += part  # it grows with what has come: a length alone is only a claim
+        return True
+
+    async def _part(self) -> bytes:
+        """Some bytes once there are any, or none where the other side has gone.
+
+        Only the wait can be interrupted. Bytes are taken after it, so none are lost with a wait that is given up.
+        """
+        while True:
+            try:
+                return self._socket.recv(_PART)
+            except BlockingIOError:
+                await self._readable()
+
+    async def _readable(self) -> None:
         loop = asyncio.get_running_loop()
-        data = bytearray()
-        while len(data) < size and (part := await loop.sock_recv(self._socket, min(size - len(data), _PART))):
-            data += part  # it grows with what has come: a length alone is only a claim
-        return bytes(data)
+        ready = loop.create_future()
+        loop.add_reader(self._socket, _wake, ready)
+        try:
+            await ready
+        finally:
+            loop.remove_reader(self._socket)
 
     def close(self) -> None:
         self._socket.close()
+
+
+def _wake(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
 
 
 class Lifeline:
