@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 import struct
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from recompact.environments.snapshots.async_channel import AsyncChannel, Garbled, socket_pair
 from recompact.environments.snapshots.channel import Message, pack
@@ -34,7 +34,7 @@ async def patient(channel: AsyncChannel, theirs: socket.socket, parts: list[byte
 def test_a_wait_that_is_given_up_loses_nothing(cuts: list[int]) -> None:
     whole = b"".join(map(pack, MESSAGES))
     edges = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
-    parts = [whole[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    parts = [whole[start:end] for start, end in itertools.pairwise(edges)]
     channel, theirs = socket_pair()
     with theirs:
         assert asyncio.run(patient(channel, theirs, parts)) == MESSAGES
