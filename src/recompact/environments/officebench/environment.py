@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
-from recompact.chat import system, user
+from recompact.chat import Message, system, user
 from recompact.environments.action_error import ActionError
 from recompact.environments.files import empty, remove, size_of
 from recompact.environments.officebench.actions import Intent, intent_of
@@ -59,8 +59,10 @@ class OfficeBenchEnvironment:
         *,
         form: ActionForm = "tool",
         reminders: bool = True,
+        example: Sequence[Message] = (),
     ) -> None:
         self._tree, self._subtask, self._form, self._reminders = tree, subtask, form, reminders
+        self._example = example
         self._shell = shell
         self.directory = Path(tempfile.mkdtemp(prefix="recompact-officebench-"))
         self._remove = weakref.finalize(self, remove, self.directory)
@@ -80,7 +82,8 @@ class OfficeBenchEnvironment:
         self._tree.lay_out(self._subtask.template, self._files.root)
         self._open, self._ended, self._misuse = None, False, ""
         task = f"{task_message(self._subtask, self.apps)}\n\n{app_instructions(None, self.apps)}"
-        prefix = (system(system_prompt(self._subtask, self._form)), user(task))
+        prompt = system_prompt(self._subtask, self._form, example=not self._example)
+        prefix = (system(prompt), *self._example, user(task))
         return Opening(prefix, TOOLS if self._form == "tool" else (), text_actions=self._form == "text")
 
     def step(self, action: Action) -> Observation:

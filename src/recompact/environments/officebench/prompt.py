@@ -7,7 +7,7 @@ app: this is much of what fills the history.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from recompact.chat import ToolSpec
@@ -32,7 +32,9 @@ not open is refused.
 that holds these three.
 - Look before you change something, and do only what the task asks for. Save under exactly the names that it gives.
 - When all is done, end with {finish}. If the task asks a question, the answer is what it asks \
-for; otherwise it is None.
+for; otherwise it is None."""
+
+_EXAMPLE = """
 
 An example. The task is: put the total of data/costs.xlsx into its cell B4.
   1. {example_switch}
@@ -63,11 +65,13 @@ TOOLS = (
 )
 
 
-def system_prompt(subtask: Subtask, form: ActionForm) -> str:
-    def shown(app: str, action: str, **arguments: object) -> str:
-        return _shown(form, app, action, arguments)
+def system_prompt(subtask: Subtask, form: ActionForm, *, example: bool = True) -> str:
+    """With an example in words, unless worked ones follow as turns."""
 
-    return _SYSTEM.format(
+    def shown(app: str, action: str, **arguments: object) -> str:
+        return shown_action(form, app, action, arguments)
+
+    return (_SYSTEM + _EXAMPLE if example else _SYSTEM).format(
         username=subtask.username,
         weekday=subtask.weekday,
         date=subtask.date,
@@ -100,7 +104,8 @@ def app_instructions(app: App | None, apps: Sequence[App]) -> str:
     )
 
 
-def _shown(form: ActionForm, app: str, action: str, arguments: dict[str, object]) -> str:
+def shown_action(form: ActionForm, app: str, action: str, arguments: Mapping[str, object]) -> str:
+    """An action as the agent is to write it."""
     if form == "text":
         return f"<action>{json.dumps({'app': app, 'action': action, **arguments})}</action>"
-    return f"{_TOOL}{json.dumps({'app': app, 'action': action, 'arguments': arguments})}"
+    return f"{_TOOL}{json.dumps({'app': app, 'action': action, 'arguments': dict(arguments)})}"

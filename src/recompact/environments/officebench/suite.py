@@ -12,9 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
+from recompact.chat import Message
 from recompact.environments.officebench.behaviour import behaviour_of, literals_in
 from recompact.environments.officebench.conversion import office_of
 from recompact.environments.officebench.environment import OfficeBenchEnvironment
+from recompact.environments.officebench.example import worked_examples
 from recompact.environments.officebench.prompt import ActionForm
 from recompact.environments.officebench.testbed import MOUNT
 from recompact.environments.officebench.tree import SPLITS, TaskTree
@@ -44,6 +46,7 @@ class OfficeBenchSuite:
         shell_timeout: float = 30.0,
         actions: ActionForm = "tool",
         reminders: bool = True,
+        example: bool = False,
         libreoffice: bool = True,
     ) -> None:
         if problem := missing():
@@ -59,6 +62,7 @@ class OfficeBenchSuite:
         self._office = office_of(self._shell) if libreoffice else None
         self._form: ActionForm = actions
         self._reminders = reminders
+        self._example = example
         if self._shell.refused:
             _log.warning("officebench: the shell app is left out, since %s", self._shell.refused)
 
@@ -76,8 +80,12 @@ class OfficeBenchSuite:
 
     def environment(self, task: Task) -> OfficeBenchEnvironment:
         subtask = self._tree.subtask(task.data["template"], task.data["subtask"])
+        form, reminders = self._form, self._reminders
+        worked: tuple[Message, ...] = ()
+        if self._example:
+            worked = worked_examples(self._tree, subtask, self._shell, form=form, reminders=reminders)
         return OfficeBenchEnvironment(
-            self._tree, subtask, self._shell, self._office, form=self._form, reminders=self._reminders
+            self._tree, subtask, self._shell, self._office, form=form, reminders=reminders, example=worked
         )
 
     def behaviour(self, action: Action) -> Behaviour | None:
