@@ -3,6 +3,7 @@
     python experiments/run.py all-real
     python experiments/run.py all-real --limit 12       # only the first twelve unseen tasks
     python experiments/run.py all-real --config hosted --forecast
+    python experiments/run.py real-compressor --recorded    # with the replies that are kept in the folder
 
 Stop it as you like (Ctrl-C, or kill it): the same command goes on where it was.
 """
@@ -26,6 +27,8 @@ from recompact.evaluation.evaluate import PHASE, evaluate, open_evaluation
 from recompact.store.runs import open_run, trajectories
 from recompact.study import open_study
 from recompact.tables import render
+from recompact.texts import counted
+from replies import begin_with_replies
 
 PHASES = ("adapt", "evaluate", "all")
 
@@ -110,6 +113,7 @@ def main() -> int:
     parser.add_argument("--limit", type=int, help="only the first so many unseen tasks")
     parser.add_argument("--runs", type=int, help="runs of each unseen task and arm (default: the plan's)")
     parser.add_argument("--forecast", action="store_true", help="only say what it takes: calls, tokens and money")
+    parser.add_argument("--recorded", action="store_true", help="begin with the replies that are kept in the folder")
     parser.add_argument("--out", type=Path, help="where run files go (default: ~/.cache/recompact-experiments/NAME)")
     given = parser.parse_args()
     try:
@@ -118,6 +122,9 @@ def main() -> int:
             print(render(forecast(experiment, given.runs), "terminal"))
             return 0
         experiment.place.mkdir(parents=True, exist_ok=True)
+        if given.recorded:
+            added = begin_with_replies(experiment)
+            print(f"{counted(added, 'recorded reply')} put into the journal: what they answer is not asked for.")
         runs = given.runs or experiment.plan.runs
         return run(experiment, given.method or experiment.plan.methods, given.stage, given.limit, runs, given.until)
     except RecompactError as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from commands import recompact
+from experiment_support import PLAN
 from officebench_support import TREE
 
 import experiment
@@ -25,46 +26,6 @@ from results import page, verdict
 from run import run
 
 CONFIGS = [(name, config) for name in names() for config in ("config", "hosted")]
-
-SMALL = """\
-[suite]
-use = "pocket"
-split = "train"
-tasks = ["pocket-train-001", "pocket-train-002", "pocket-train-004", "pocket-train-005"]
-[compressor]
-budget = 600
-[verify]
-allocation = "uniform:1"
-[adapt]
-candidates = 2
-fit_tasks = 2
-"""
-PLAN = """\
-methods = ["facts", "pair", "facts-entries"]
-arms = ["none", "prompting", "facts", "pair"]
-later = ["facts-entries", "by-hand=by-hand"]
-tasks = ["pocket-test-001", "pocket-test-002"]
-by = ["family"]
-[fresh]
-facts-entries = ["pocket-test-002"]
-"""
-
-
-@pytest.fixture
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
-    """A whole experiment with simulated models."""
-    folder = tmp_path / "experiments" / "small"
-    (folder / "by-hand").mkdir(parents=True)
-    (folder / "config.toml").write_text(SMALL)
-    (folder / "plan.toml").write_text(PLAN)
-    shipped = Path(experiment.__file__).parent / "all-real" / "by-hand"
-    for part in shipped.glob("*.md"):
-        (folder / "by-hand" / part.name).write_text(part.read_text())
-    monkeypatch.setattr(experiment, "HERE", folder.parent)
-    monkeypatch.setenv("RECOMPACT_EXPERIMENTS", str(tmp_path / "runs"))
-    loaded = load_experiment("small")
-    loaded.place.mkdir(parents=True)
-    return loaded
 
 
 def test_there_are_the_experiments_that_the_readme_lists() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from recompact.chat import Usage
+from recompact.chat import Reply, Usage
 from recompact.store.store import USAGE, Store
 
 _SUMS = ", ".join(f"sum({name})" for name in USAGE)
@@ -82,6 +83,34 @@ def call_rows(store: Store, unit: str, start: int = 0, limit: int = -1) -> list[
             *(row["input"], row["output"], row["request"].hex(), row["message"]),
         )
         for row in rows
+    ]
+
+
+@dataclass(frozen=True)
+class JournaledReply:
+    """One call of the journal with its reply, as `Store.journal` takes it."""
+
+    unit: str
+    ordinal: int
+    role: str
+    configured: str
+    request: str  # digest
+    reply: Reply
+    seconds: float
+
+
+def journaled_replies(store: Store, configured: Collection[str]) -> list[JournaledReply]:
+    """All replies of these models, by unit and in order."""
+    rows = store._rows("SELECT unit, ordinal, role, configured, seconds FROM calls ORDER BY unit, ordinal")
+    wanted = [row for row in rows if row["configured"] in configured]
+    units = {unit: store.journaled(unit) for unit in dict.fromkeys(row["unit"] for row in wanted)}
+    return [
+        JournaledReply(
+            *(row["unit"], row["ordinal"], row["role"], row["configured"]),
+            *units[row["unit"]][row["ordinal"]],
+            row["seconds"],
+        )
+        for row in wanted
     ]
 
 

@@ -1,0 +1,138 @@
+"""The recorded replies of an experiment's real models, with which anybody repeats it to the letter without a model.
+
+    python experiments/replies.py real-compressor                 # writes experiments/real-compressor/replies.jsonl.xz
+    python experiments/run.py real-compressor --recorded          # reads it; only what is missing there is asked for
+
+Environments and simulated models answer alike every time, so the replies of real ones are all that a run needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import sys
+from collections.abc import Collection, Iterator
+from dataclasses import fields
+from pathlib import Path
+
+from experiment import Experiment, load_experiment, names
+from recompact.chat import Reply
+from recompact.errors import InputError, RecompactError
+from recompact.store.calls import JournaledReply, journaled_calls, journaled_replies
+from recompact.store.runs import open_run
+from recompact.store.store import Store
+from recompact.texts import counted
+
+_DIGITS = 3  # of the seconds that a call took
+_FIELDS = tuple(field.name for field in fields(JournaledReply))
+
+Key = tuple[str, str, int, str]
+"""Run file, unit, ordinal and digest of the request."""
+
+
+def run_files(experiment: Experiment) -> tuple[Path, ...]:
+    return experiment.trial, experiment.adaptations, experiment.evaluation
+
+
+def replies_file(experiment: Experiment) -> Path:
+    """Where the replies of a config are kept."""
+    suffix = "" if experiment.config_name == "config" else f"-{experiment.config_name}"
+    return experiment.folder / f"replies{suffix}.jsonl.xz"
+
+
+def real_models(experiment: Experiment) -> Collection[str]:
+    """The models that the config describes; all others are simulated."""
+    return frozenset(experiment.config.models)
+
+
+def keep_replies(experiment: Experiment) -> int:
+    """Write down the replies that the run files have, and return how many there are. A file with others stays."""
+    kept: dict[Key, str] = {}
+    for path in run_files(experiment):
+        if path.is_file():
+            with Store.read(path) as store:
+                replies = journaled_replies(store, real_models(experiment))
+            kept |= {_key(path.stem, each): _line(path.stem, each) for each in replies}
+    file = replies_file(experiment)
+    if file.is_file() and (lost := [key for key in map(_key_of, _read(file)) if key not in kept]):
+        raise InputError(
+            f"{file} has {counted(len(lost), 'reply')} that no run file in {experiment.place} has, such as one of"
+            f" {lost[0][1]}: run experiments/run.py {experiment.arguments} --recorded first, or remove the file"
+        )
+    if kept:
+        fresh = file.with_suffix(".new")
+        fresh.write_bytes(lzma.compress("".join(kept.values()).encode(), preset=9))
+        fresh.replace(file)
+    return len(kept)
+
+
+def begin_with_replies(experiment: Experiment) -> int:
+    """Put recorded replies into the journals of the run files, where they are found when their calls come up again.
+
+    Returns how many were new there.
+    """
+    file = replies_file(experiment)
+    if not file.is_file():
+        raise InputError(f"{file} does not exist: nothing was recorded of {experiment.arguments}")
+    recorded = list(_read(file))
+    added = 0
+    for path in run_files(experiment):
+        if wanted := [each for name, each in recorded if name == path.stem]:
+            with open_run(path) as store:
+                there = set(journaled_calls(store))
+                for each in wanted:
+                    if (each.unit, each.ordinal) not in there:
+                        store.journal(**{name: getattr(each, name) for name in _FIELDS})
+                        added += 1
+    return added
+
+
+def _key(run: str, each: JournaledReply) -> Key:
+    return run, each.unit, each.ordinal, each.request
+
+
+def _key_of(recorded: tuple[str, JournaledReply]) -> Key:
+    return _key(*recorded)
+
+
+def _line(run: str, each: JournaledReply) -> str:
+    call = {name: getattr(each, name) for name in _FIELDS}
+    written = {"run": run, **call, "reply": each.reply.to_json(), "seconds": round(each.seconds, _DIGITS)}
+    return json.dumps(written, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _read(file: Path) -> Iterator[tuple[str, JournaledReply]]:
+    try:
+        lines = lzma.decompress(file.read_bytes()).decode().splitlines()
+        for line in lines:
+            data = json.loads(line)
+            run, reply = data.pop("run"), Reply.from_json(data.pop("reply"))
+            yield run, JournaledReply(**data, reply=reply)
+    except (lzma.LZMAError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{file} is no file of recorded replies ({type(error).__name__}: {error})") from None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=names())
+    parser.add_argument("--config", default="config", help="another config of the folder, such as hosted")
+    parser.add_argument(
+        "--out", type=Path, help="where the run files are (default: ~/.cache/recompact-experiments/NAME)"
+    )
+    given = parser.parse_args()
+    try:
+        experiment = load_experiment(given.name, given.config, given.out)
+        kept = keep_replies(experiment)
+    except RecompactError as error:
+        print(f"{given.name}: {error}", file=sys.stderr)
+        return 1
+    if not kept:
+        print(f"{given.name}: no run file in {experiment.place} has a reply of a real model", file=sys.stderr)
+        return 1
+    print(f"{counted(kept, 'reply')} in {replies_file(experiment)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

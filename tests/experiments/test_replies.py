@@ -1,0 +1,123 @@
+"""Recorded replies: with them an experiment is repeated to the letter, and no real model is asked."""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NoReturn
+
+import pytest
+
+import replies
+from experiment import Experiment
+from recompact.chat import Request
+from recompact.embedded.simulation.compressor import SimulatedCompressor
+from recompact.embedded.simulation.optimizer import SimulatedOptimizer
+from recompact.errors import InputError
+from recompact.store.calls import journaled_calls, usage_by_phase
+from recompact.store.store import Store
+from replies import begin_with_replies, keep_replies, replies_file
+from results import page
+from run import run
+
+METHODS = ("facts", "pair")
+
+
+@pytest.fixture
+def two_real(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compressor and optimizer count as real."""
+    monkeypatch.setattr(replies, "real_models", lambda _: {"sim-compressor", "sim-optimizer"})
+
+
+@pytest.fixture
+def played(small: Experiment, two_real: None) -> Experiment:
+    """The experiment with two methods, and its replies kept."""
+    small = replace(small, plan=replace(small.plan, methods=METHODS, arms=("none", "prompting", *METHODS), later=()))
+    assert run(small, METHODS, "all", None, 1) in (0, 2)
+    assert keep_replies(small) > 0
+    return small
+
+
+def elsewhere(experiment: Experiment, name: str) -> Experiment:
+    place = experiment.place.parent / name
+    place.mkdir()
+    return replace(experiment, place=place)
+
+
+def records(experiment: Experiment) -> Mapping[str, object]:
+    found: dict[str, object] = {}
+    for path in (experiment.adaptations, experiment.evaluation):
+        with Store.read(path) as store:
+            found[path.name] = (store.digest(), journaled_calls(store), usage_by_phase(store))
+    return found
+
+
+def test_what_was_recorded_gives_the_same_runs_and_asks_no_real_model(
+    played: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(self: object, request: Request) -> NoReturn:
+        raise AssertionError("a real model was asked")
+
+    monkeypatch.setattr(SimulatedCompressor, "reply", refuse)
+    monkeypatch.setattr(SimulatedOptimizer, "reply", refuse)
+    again = elsewhere(played, "again")
+    assert begin_with_replies(again) > 0
+    assert run(again, METHODS, "all", None, 1) in (0, 2)
+    assert records(again) == records(played)
+    assert page(again) == page(played)
+
+
+def test_keeping_and_beginning_twice_changes_nothing(played: Experiment) -> None:
+    file = replies_file(played)
+    before = file.read_bytes()
+    again = elsewhere(played, "again")
+    added = begin_with_replies(again)
+    assert begin_with_replies(again) == 0
+    assert begin_with_replies(played) == 0, "all of them are there already"
+    assert keep_replies(again) == keep_replies(played) == added
+    assert file.read_bytes() == before
+
+
+def test_replies_that_no_run_file_has_are_not_overwritten(played: Experiment) -> None:
+    before = replies_file(played).read_bytes()
+    other = elsewhere(played, "other")
+    with pytest.raises(
+        InputError, match=r"has [0-9,]+ replies that no run file in .* has, such as one of .*remove the file"
+    ):
+        keep_replies(other)
+    assert replies_file(played).read_bytes() == before
+
+
+def test_replies_of_simulated_models_are_not_kept(small: Experiment) -> None:
+    assert run(small, ["facts"], "adapt", None, 1) in (0, 2)
+    assert keep_replies(small) == 0
+    assert not replies_file(small).exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"no archive",
+        lzma.compress(b"[]\n"),
+        lzma.compress(b'{"run": "adapt"}\n'),
+        lzma.compress(b"\xff"),
+        lzma.compress(b"{}"),
+    ],
+)
+def test_a_file_that_is_none_is_named(small: Experiment, content: bytes) -> None:
+    replies_file(small).write_bytes(content)
+    with pytest.raises(InputError, match="is no file of recorded replies"):
+        begin_with_replies(small)
+    assert not small.adaptations.exists()
+
+
+def test_where_nothing_was_recorded_that_is_said(small: Experiment) -> None:
+    with pytest.raises(InputError, match="does not exist: nothing was recorded of small"):
+        begin_with_replies(small)
+
+
+def test_each_config_has_a_file_of_its_own(small: Experiment) -> None:
+    assert replies_file(small).name == "replies.jsonl.xz"
+    assert replies_file(replace(small, config_name="hosted")).name == "replies-hosted.jsonl.xz"
