@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from commands import recompact
-from experiment_support import PLAN
+from experiment_support import PLAN, small_experiment
 from officebench_support import TREE
 
 import experiment
@@ -26,6 +26,11 @@ from results import page, verdict
 from run import run
 
 CONFIGS = [(name, config) for name in names() for config in ("config", "hosted")]
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    return small_experiment(tmp_path, monkeypatch)
 
 
 def test_there_are_the_experiments_that_the_readme_lists() -> None:

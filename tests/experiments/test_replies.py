@@ -5,9 +5,11 @@ from __future__ import annotations
 import lzma
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from experiment_support import small_experiment
 
 import replies
 from experiment import Experiment
@@ -22,6 +24,11 @@ from results import page
 from run import run
 
 METHODS = ("facts", "pair")
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    return small_experiment(tmp_path, monkeypatch)
 
 
 @pytest.fixture
