@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from recompact.environments import own_directory as module
-from recompact.environments.own_directory import own_directory
+from recompact.environments.own_directory import own_directory, remove_unused
 
 ROUNDS, TOGETHER = 40, 5
 
@@ -45,6 +45,23 @@ def test_there_is_one_for_each_place(temporary: Path) -> None:
     assert (first.parent, second.parent) == (temporary, temporary / "short")
     assert own_directory(str(temporary)) == first
     assert own_directory(str(temporary / "short")) == second
+
+
+def test_only_what_is_unused_is_removed(temporary: Path) -> None:
+    (temporary / "short").mkdir()
+    unused, used = own_directory(), own_directory(str(temporary / "short"))
+    (used / "host").mkdir()
+    foreign = temporary / "recompact-hosts-foreign"
+    foreign.mkdir()
+    module._own[os.getpid() + 1, str(temporary)] = foreign
+    remove_unused()
+    assert [unused.exists(), used.exists(), foreign.exists()] == [False, True, True]
+    assert own_directory(str(temporary / "short")) == used
+    again = own_directory()
+    assert again.is_dir()
+    module.remove_tree(again)  # by somebody else
+    remove_unused()
+    assert own_directory().is_dir()
 
 
 def in_another_process(code: str) -> str:

@@ -37,6 +37,15 @@ def own_directory(within: str | None = None) -> Path:
     return _own[key]
 
 
+def remove_unused() -> None:
+    """Remove directories of this process in which nothing is left, before it is killed. Others come when needed."""
+    for key, place in list(_own.items()):
+        with contextlib.suppress(OSError):
+            if key[0] == os.getpid() and set(os.listdir(place)) <= {_LOCK}:
+                del _own[key]
+                remove_tree(place)
+
+
 def _lock(place: Path) -> bool:
     """Lock a new directory as long as this process lives. Tells whether it is still there: until it is locked, another
     process that starts in the same moment takes it for abandoned."""

@@ -241,6 +241,18 @@ async def test_a_cluster_of_our_own_ends_with_the_command(tmp_path: Path) -> Non
     assert files_of_ours() <= before
 
 
+async def test_actors_leave_no_directory_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are killed, so that nothing is done at their exit."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    config = tmp_path / "study.toml"
+    config.write_text('[suite]\nuse = "pocket"\nhost = "ray"\nlimit = 2\n[cluster]\ncpus = 0.5\n')
+    code, output = await command("collect", str(config), mark=uuid.uuid4().hex)
+    assert code == 0, output
+    assert list(temporary.glob("recompact-*")) == []
+
+
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 async def test_a_cluster_of_our_own_ends_with_a_command_that_is_stopped(tmp_path: Path, end: signal.Signals) -> None:
     mark = uuid.uuid4().hex

@@ -20,6 +20,7 @@ from typing import Any, Literal
 from recompact.chat import Reply, Request, Usage
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.lodging import HostSettings
+from recompact.environments.own_directory import remove_unused
 from recompact.environments.protection import describe
 from recompact.environments.protocol import EnvironmentFailed, Episode, HostFailed, Task
 from recompact.environments.snapshots.holders import Holders
@@ -122,6 +123,7 @@ class HostActor:
         for suite in (self._suite, self._suite.grader):
             if suite is not None:
                 suite.holders.close()
+        remove_unused()  # an actor is killed, and does nothing at its exit
 
 
 class _Guest:
