@@ -125,6 +125,15 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural}"
 
 
+def all_of(number: int, noun: str) -> str:
+    """All of so many, where there may be one.
+
+    >>> all_of(1, "boundary"), all_of(2, "boundary")
+    ('the one boundary', 'all 2 boundaries')
+    """
+    return f"the one {noun}" if number == 1 else f"all {counted(number, noun)}"
+
+
 _LONGEST_TOKEN = 128  # characters: no vocabulary of ours has a longer one
 
 

@@ -140,7 +140,7 @@ def test_failures_serve_where_there_is_no_regression(tmp_path: Path) -> None:
     with Store.read(tmp_path / "run.db") as store:
         found = contrast(store)
     assert (found.tasks, found.regressions) == (("pocket-train-046",), False)
-    assert "all 1 failures with compaction are used" in found.statement
+    assert "so the one failure with compaction is used" in found.statement
     assert all(candidate.template for candidate in candidates)
 
 

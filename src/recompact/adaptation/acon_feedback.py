@@ -17,6 +17,7 @@ from recompact.adaptation.optimizer import Optimizer, ask
 from recompact.environments.protocol import Task
 from recompact.store.runs import TrajectoryRow, trajectories
 from recompact.store.store import Store
+from recompact.texts import all_of
 from recompact.tokens import TokenCounter
 from recompact.trajectory import Trajectory
 
@@ -112,7 +113,7 @@ class Contrast:
             return f"{len(self.tasks)} of {self.of} training tasks were done without compaction and failed with it."
         return (
             "No training task was done without compaction and failed with it,"
-            f" so all {len(self.tasks)} failures with compaction are used."
+            f" so {all_of(len(self.tasks), 'failure')} with compaction {'is' if len(self.tasks) == 1 else 'are'} used."
         )
 
 

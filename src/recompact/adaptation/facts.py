@@ -23,6 +23,7 @@ from recompact.store.records import read_trajectory
 from recompact.store.store import Store
 from recompact.study import Method, Study
 from recompact.template import Template
+from recompact.texts import counted
 
 OUTCOME = "found to lack facts that were used later"
 
@@ -54,8 +55,8 @@ async def propose(study: Study, name: str = "facts", form: Form = ORDERS) -> Pro
     counts = EvidenceCounts("compaction", len(lacks), lacking, missing=kinds, outcome=OUTCOME)
     if not kinds:
         statement = (
-            f"At {len(lacks)} retained boundaries nothing that was used before the compaction is missing after it, so"
-            " there is nothing to adapt: the original stays."
+            f"At {counted(len(lacks), 'retained boundary')} nothing that was used before the compaction is missing"
+            " after it, so there is nothing to adapt: the original stays."
         )
         return Proposal((), counts, statement)
     texts = [text for each in evidence for text in (*consumed_texts(each.boundary), *each.needed)]

@@ -17,6 +17,7 @@ from recompact.candidate import Candidate, EvidenceCounts, Proposal
 from recompact.collection import unit_of
 from recompact.store.store import Store
 from recompact.study import Method, Study
+from recompact.texts import all_of
 
 DIAGNOSIS = "diagnosis"  # the kind of the records
 
@@ -84,8 +85,8 @@ def counted(diagnoses: Sequence[Diagnosis]) -> EvidenceCounts:
 def _nothing_diagnosed(diagnoses: Sequence[Diagnosis], counts: EvidenceCounts) -> str:
     if not counts.failed:
         return (
-            f"The optimizer abstained on all {counts.pieces} retained boundaries: no summary explains its difference,"
-            " so there is nothing to adapt and the original stays."
+            f"The optimizer abstained on {all_of(counts.pieces, 'retained boundary')}: no summary explains its"
+            " difference, so there is nothing to adapt and the original stays."
         )
     reasons = dict.fromkeys(reason for diagnosis in diagnoses for reason in diagnosis.objections)
     return (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from recompact.agents.episode import AgentSuite
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Task
+from recompact.texts import counted
 from recompact.trajectory import Action
 
 
@@ -21,9 +22,11 @@ class Fidelity:
     def __str__(self) -> str:
         if self.difference:
             return f"the agent does not replay faithfully: {self.difference}"
-        lines = [f"the agent replays faithfully: {self.actions} actions, the same requests and the same workspace"]
+        lines = [
+            f"the agent replays faithfully: {counted(self.actions, 'action')}, the same requests and the same workspace"
+        ]
         if self.masked:
-            lines[0] += f"; {len(self.masked)} observations only after masking, such as"
+            lines[0] += f"; {counted(len(self.masked), 'observation')} only after masking, such as"
             lines += [f"  {before!r} and {now!r}" for before, now in self.masked[:5]]
         return "\n".join(lines)
 

@@ -13,6 +13,7 @@ from recompact.reproduction.experiments import Setting
 from recompact.reproduction.paper import STANDS_BESIDE, Benchmark, arm_figures, benchmark
 from recompact.store.store import Store
 from recompact.tables import Cell, Column, Number, Row, Table, columns
+from recompact.texts import counted
 
 MAIN = ("acc", "pass^3", "em", "em^3", "f1", "steps", "peak", "tokens")
 SHORT = ("acc", "pass^3", "steps")
@@ -47,7 +48,7 @@ def group_tables(shown: Evaluation, setting: Setting) -> list[Table]:
         keys = _keys(measured, SHORT)
         group = known.printed_group(value)
         rows = tuple((arm.name, arm.scope, *_beside(known, arm, metrics, keys, group)) for arm, metrics in measured)
-        title = f"{shown.title}, {known.group} {value}: {len(tasks)} tasks"
+        title = f"{shown.title}, {known.group} {value}: {counted(len(tasks), 'task')}"
         tables.append(without_empty(Table(title, (*columns("arm", "scope"), *_paired_columns(keys)), rows)))
     return tables
 

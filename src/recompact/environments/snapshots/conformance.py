@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Episode, Episodes, Observation, Task
 from recompact.environments.snapshots.mask import Mask, excerpts, masker
+from recompact.texts import all_of
 from recompact.trajectory import Action, Score, Snapshot
 
 
@@ -165,7 +166,8 @@ async def _replay_equal(trial: _Trial) -> str:
     async with trial.fresh() as first, trial.fresh() as second:
         expected = await _play(first, trial.actions)
         await trial.compare("in a second episode", second, await _play(second, trial.actions), expected)
-    return f"all {len(trial.actions)} actions give the same in a second episode"
+    verb = "gives" if len(trial.actions) == 1 else "give"
+    return f"{all_of(len(trial.actions), 'action')} {verb} the same in a second episode"
 
 
 async def _undisturbed(trial: _Trial) -> str:
