@@ -99,14 +99,14 @@ def _key_of(recorded: tuple[str, JournaledReply]) -> Key:
 def _line(run: str, each: JournaledReply) -> str:
     call = {name: getattr(each, name) for name in _FIELDS}
     written = {"run": run, **call, "reply": each.reply.to_json(), "seconds": round(each.seconds, _DIGITS)}
-    return json.dumps(written, ensure_ascii=False, sort_keys=True) + "\n"
+    return json.dumps(written, sort_keys=True) + "\n"  # in ASCII, so that nothing else ends a line
 
 
 def _read(file: Path) -> Iterator[tuple[str, JournaledReply]]:
     try:
-        lines = lzma.decompress(file.read_bytes()).decode().splitlines()
-        for line in lines:
+        for line in lzma.decompress(file.read_bytes()).decode("ascii").splitlines():
             data = json.loads(line)
+            bytes.fromhex(data["request"])
             run, reply = data.pop("run"), Reply.from_json(data.pop("reply"))
             yield run, JournaledReply(**data, reply=reply)
     except (lzma.LZMAError, ValueError, KeyError, TypeError, AttributeError) as error:

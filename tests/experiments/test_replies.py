@@ -10,20 +10,22 @@ from typing import NoReturn
 
 import pytest
 from experiment_support import small_experiment
+from officebench_support import TREE
 
 import replies
-from experiment import Experiment
-from recompact.chat import Request
+from experiment import Experiment, load_experiment, names
+from recompact.chat import Reply, Request, Usage, assistant
 from recompact.embedded.simulation.compressor import SimulatedCompressor
 from recompact.embedded.simulation.optimizer import SimulatedOptimizer
 from recompact.errors import InputError
-from recompact.store.calls import journaled_calls, usage_by_phase
+from recompact.store.calls import journaled_calls, journaled_replies, usage_by_phase
 from recompact.store.store import Store
 from replies import begin_with_replies, keep_replies, replies_file
 from results import page
 from run import run
 
 METHODS = ("facts", "pair")
+NOBODY = "http://127.0.0.1:9/v1"
 
 
 @pytest.fixture
@@ -102,6 +104,25 @@ def test_replies_of_simulated_models_are_not_kept(small: Experiment) -> None:
     assert not replies_file(small).exists()
 
 
+def test_replies_come_back_whatever_stands_in_them(small: Experiment, two_real: None) -> None:
+    odd = "a\u2028b\x85c\x0bd\U0001f600\r\n\x00"
+    reply = Reply(assistant(odd), Usage(3, 2, 1, 0, 1), "length", "odd name", ("a note",))
+    with Store.open(small.adaptations) as store:
+        store.journal("collect/a", 0, "compressor", "sim-compressor", "00ff", reply, 1.23456)
+    assert keep_replies(small) == 1
+    again = elsewhere(small, "again")
+    assert begin_with_replies(again) == 1
+    with Store.read(again.adaptations) as store:
+        (there,) = journaled_replies(store, {"sim-compressor"})
+    assert (there.unit, there.ordinal, there.request, there.reply, there.seconds) == (
+        "collect/a",
+        0,
+        "00ff",
+        reply,
+        1.235,
+    )
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -128,3 +149,22 @@ def test_where_nothing_was_recorded_that_is_said(small: Experiment) -> None:
 def test_each_config_has_a_file_of_its_own(small: Experiment) -> None:
     assert replies_file(small).name == "replies.jsonl.xz"
     assert replies_file(replace(small, config_name="hosted")).name == "replies-hosted.jsonl.xz"
+
+
+@pytest.mark.parametrize("name", [name for name in names() if replies_file(load_experiment(name)).is_file()])
+def test_what_is_shipped_gives_the_boundaries_on_the_page(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a server: what was collected and verified is all in the recorded replies."""
+    if name == "officebench" and not (TREE / "tasks").is_dir():
+        pytest.skip("no OfficeBench task tree")
+    monkeypatch.setenv("RECOMPACT_OFFICEBENCH", str(TREE))
+    shipped = load_experiment(name, place=tmp_path)
+    gone = {key: replace(model, base_url=NOBODY) for key, model in shipped.config.models.items()}
+    unserved = replace(shipped, config=replace(shipped.config, models=gone))
+    assert begin_with_replies(unserved) > 0
+    assert run(unserved, shipped.plan.methods[:1], "adapt", None, 1, "verify") == 0
+    section = "## Boundaries"
+    written = shipped.page.read_text(encoding="utf-8").split(section)[1].split("\n## ")[0]
+    assert "retained" in written
+    assert page(unserved).split(section)[1].split("\n## ")[0] == written
