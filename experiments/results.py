@@ -28,7 +28,7 @@ from recompact.evaluation.summary import Evaluation, arm_table, difference_table
 from recompact.report.changes import prompt_change
 from recompact.store.adaptations import AdaptationRecord, read_adaptations, recorded_templates
 from recompact.store.records import read_boundary
-from recompact.store.runs import boundary_rows, trajectories
+from recompact.store.runs import TrajectoryRow, boundary_rows, trajectories
 from recompact.store.store import Store
 from recompact.tables import Cell, Number, Table, columns, markdown
 from recompact.texts import counted, markdown_text
@@ -74,10 +74,9 @@ def _head(experiment: Experiment) -> Iterator[str]:
 def _trial(experiment: Experiment) -> tuple[str, bool]:
     """How many training tasks the agent solves without compaction, and whether these are too few to go on."""
     fewest, tasks = experiment.plan.solvable, len(experiment.config.suite.tasks)
-    if not experiment.trial.is_file():
+    rows = _rows(experiment.trial, PHASE)
+    if not rows:
         return f"Training tasks without compaction: not tried yet; {fewest} of {tasks} have to be solved.", False
-    with Store.read(experiment.trial) as store:
-        rows = trajectories(store, phase=PHASE)
     solved = [row.task for row in rows if row.success]
     text = f"Training tasks solved without compaction: {len(solved)} of {len(rows)}"
     text += f" ({', '.join(markdown_text(task) for task in solved)})." if solved else "."
@@ -93,11 +92,11 @@ def _trial(experiment: Experiment) -> tuple[str, bool]:
 def _boundaries(experiment: Experiment) -> Iterator[str]:
     """Which compactions of the training tasks hurt."""
     yield ""
-    if not experiment.adaptations.is_file():
+    rows = _rows(experiment.adaptations)
+    if not rows:
         yield "Nothing has been collected yet."
         return
     with Store.read(experiment.adaptations) as store:
-        rows = trajectories(store)
         solved = sum(row.success for row in rows)
         yield f"Of {counted(len(rows), 'training task')}, {solved} {'was' if solved == 1 else 'were'} solved with the"
         yield f"original template, with {counted(sum(row.compactions for row in rows), 'compaction')}."
@@ -297,10 +296,18 @@ def verdict(comparison: Comparison, experiment: Experiment) -> str:
 
 
 def _arms(experiment: Experiment) -> tuple[ArmRuns, ...]:
-    if not experiment.evaluation.is_file():
+    if not _rows(experiment.evaluation, PHASE):
         return ()
     with Store.read(experiment.evaluation) as store:
         return read_arms(store)
+
+
+def _rows(path: Path, phase: str = "collect") -> list[TrajectoryRow]:
+    """Trajectories of a run file, which may be absent or have recorded replies only."""
+    if not path.is_file():
+        return []
+    with Store.read(path) as store:
+        return trajectories(store, phase=phase)
 
 
 def main() -> int:

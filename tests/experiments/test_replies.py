@@ -77,6 +77,16 @@ def test_what_was_recorded_gives_the_same_runs_and_asks_no_real_model(
     assert page(again) == page(played)
 
 
+def test_with_replies_alone_nothing_has_begun(played: Experiment) -> None:
+    again = elsewhere(played, "again")
+    before = page(again)
+    begin_with_replies(again)
+    assert page(again) == before
+    assert "Nothing has been collected yet." in before
+    again = replace(again, plan=replace(again.plan, solvable=1))
+    assert "not tried yet" in page(again)
+
+
 def test_keeping_and_beginning_twice_changes_nothing(played: Experiment) -> None:
     file = replies_file(played)
     before = file.read_bytes()
