@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -123,6 +124,21 @@ def load_experiment(name: str, config: str = "config", place: Path | None = None
         raise InputError(f"{name} has no config {config!r}: it has {', '.join(configs)}")
     where = place or home() / (name if config == "config" else f"{name}-{config}")
     return Experiment(name, folder, load_config(file), read_plan(folder / PLAN), where, config)
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """The arguments that say which experiment is meant; `named` reads them."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=names())
+    parser.add_argument("--config", default="config", help="another config of the folder, such as hosted")
+    parser.add_argument(
+        "--out", type=Path, help="where the run files are (default: ~/.cache/recompact-experiments/NAME)"
+    )
+    return parser
+
+
+def named(given: argparse.Namespace) -> Experiment:
+    return load_experiment(given.name, given.config, given.out)
 
 
 def read_plan(path: Path) -> Plan:

@@ -8,7 +8,6 @@ Environments and simulated models answer alike every time, so the replies of rea
 
 from __future__ import annotations
 
-import argparse
 import json
 import lzma
 import sys
@@ -16,7 +15,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from experiment import Experiment, load_experiment, names
+from experiment import Experiment, named, parser_of
 from recompact.chat import Reply
 from recompact.errors import InputError, RecompactError
 from recompact.store.calls import JournaledReply, journaled_calls, journaled_replies
@@ -114,15 +113,10 @@ def _read(file: Path) -> Iterator[tuple[str, JournaledReply]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=names())
-    parser.add_argument("--config", default="config", help="another config of the folder, such as hosted")
-    parser.add_argument(
-        "--out", type=Path, help="where the run files are (default: ~/.cache/recompact-experiments/NAME)"
-    )
+    parser = parser_of(__doc__)
     given = parser.parse_args()
     try:
-        experiment = load_experiment(given.name, given.config, given.out)
+        experiment = named(given)
         kept = keep_replies(experiment)
     except RecompactError as error:
         print(f"{given.name}: {error}", file=sys.stderr)

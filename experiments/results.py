@@ -6,14 +6,13 @@ python experiments/results.py all-real --write      # into the folder of the exp
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from echoes import echo_table
-from experiment import Experiment, load_experiment, names
+from experiment import Experiment, named, parser_of
 from recompact.adaptation.fit_table import fit_table
 from recompact.attribution.findings import Finding, findings
 from recompact.attribution.statement import control_of, statement_of
@@ -311,16 +310,11 @@ def _rows(path: Path, phase: str = "collect") -> list[TrajectoryRow]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=names())
-    parser.add_argument("--config", default="config", help="another config of the folder, such as hosted")
-    parser.add_argument(
-        "--out", type=Path, help="where the run files are (default: ~/.cache/recompact-experiments/NAME)"
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--write", action="store_true", help="write results.md (or results-CONFIG.md) into the folder")
     given = parser.parse_args()
     try:
-        experiment = load_experiment(given.name, given.config, given.out)
+        experiment = named(given)
         text = page(experiment)
     except RecompactError as error:
         print(f"{given.name}: {error}", file=sys.stderr)

@@ -10,14 +10,12 @@ Stop it as you like (Ctrl-C, or kill it): the same command goes on where it was.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
-from experiment import Experiment, load_experiment, names
+from experiment import Experiment, named, parser_of
 from forecast import forecast
 from recompact.adaptation.adapt import STAGES, Adaptation, Stage, adapt
 from recompact.adaptation.result import write_result
@@ -104,9 +102,7 @@ def run(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=names())
-    parser.add_argument("--config", default="config", help="another config of the folder, such as hosted")
+    parser = parser_of(__doc__)
     parser.add_argument("--method", action="append", help="only this method of the plan; repeat it")
     parser.add_argument("--stage", choices=PHASES, default="all", help="only adapt, or only evaluate (default: all)")
     parser.add_argument("--until", choices=STAGES, default="select", help="adapt only up to this step; then stop")
@@ -114,10 +110,9 @@ def main() -> int:
     parser.add_argument("--runs", type=int, help="runs of each unseen task and arm (default: the plan's)")
     parser.add_argument("--forecast", action="store_true", help="only say what it takes: calls, tokens and money")
     parser.add_argument("--recorded", action="store_true", help="begin with the replies that are kept in the folder")
-    parser.add_argument("--out", type=Path, help="where run files go (default: ~/.cache/recompact-experiments/NAME)")
     given = parser.parse_args()
     try:
-        experiment = load_experiment(given.name, given.config, given.out)
+        experiment = named(given)
         if given.forecast:
             print(render(forecast(experiment, given.runs), "terminal"))
             return 0
