@@ -18,6 +18,7 @@ from pathlib import Path
 from experiment import Experiment, named, parser_of
 from recompact.chat import Reply
 from recompact.errors import InputError, RecompactError
+from recompact.models.shape import in_shape
 from recompact.store.calls import JournaledReply, journaled_calls, journaled_replies
 from recompact.store.runs import open_run
 from recompact.store.store import Store
@@ -107,6 +108,8 @@ def _read(file: Path) -> Iterator[tuple[str, JournaledReply]]:
             data = json.loads(line)
             bytes.fromhex(data["request"])
             run, reply = data.pop("run"), Reply.from_json(data.pop("reply"))
+            if type(data["ordinal"]) is not int or not isinstance(data["unit"], str) or not in_shape(reply):
+                raise ValueError("a reply is not as it was written")
             yield run, JournaledReply(**data, reply=reply)
     except (lzma.LZMAError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{file} is no file of recorded replies ({type(error).__name__}: {error})") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 from collections.abc import Mapping
 from dataclasses import replace
@@ -149,6 +150,23 @@ def test_a_file_that_is_none_is_named(small: Experiment, content: bytes) -> None
     with pytest.raises(InputError, match="is no file of recorded replies"):
         begin_with_replies(small)
     assert not small.adaptations.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"ordinal": "0"}, {"unit": 3}, {"request": "no hex"}, {"reply": {"message": 1}}, {"extra": 1}],
+)
+def test_a_reply_that_was_changed_is_refused(small: Experiment, two_real: None, change: dict[str, object]) -> None:
+    with Store.open(small.adaptations) as store:
+        store.journal("collect/a", 0, "compressor", "sim-compressor", "00ff", Reply(assistant("so")), 1.0)
+    keep_replies(small)
+    file = replies_file(small)
+    line = json.loads(lzma.decompress(file.read_bytes()))
+    file.write_bytes(lzma.compress(json.dumps(line | change).encode()))
+    again = elsewhere(small, "again")
+    with pytest.raises(InputError, match="is no file of recorded replies"):
+        begin_with_replies(again)
+    assert not again.adaptations.exists()
 
 
 def test_where_nothing_was_recorded_that_is_said(small: Experiment) -> None:
