@@ -34,7 +34,7 @@ class Plan:
     outcome: str = "acc"  # the metric that a method has to better
     fewest: int = 12  # tasks, before anything counts as shown
     solvable: int = 0  # training tasks that have to be solved without compaction: with fewer, the experiment ends there
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of a method, by its name
+    options: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)  # by config and method
     fresh: Mapping[str, Sequence[str]] = field(default_factory=dict)  # tasks of no known result when an arm was added
 
 
@@ -79,8 +79,11 @@ class Experiment:
 
     def training(self, method: str) -> Config:
         """The config with this method and its options."""
-        options = dict(self.plan.options.get(method, {}))
-        return replace(self.config, adapt=replace(self.config.adapt, method=method, options=options))
+        return replace(self.config, adapt=replace(self.config.adapt, method=method, options=self.options(method)))
+
+    def options(self, method: str) -> dict[str, Any]:
+        """The options that the plan sets for a method under this config; it has its defaults under others."""
+        return dict(self.plan.options.get(self.config_name, {}).get(method, {}))
 
     def testing(self, limit: int | None = None) -> Config:
         """The config with the unseen tasks."""

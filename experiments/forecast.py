@@ -102,10 +102,11 @@ def amounts(experiment: Experiment, habits: Habits, runs: int) -> tuple[int, int
     for method in plan.methods:
         whole += settings.candidates * fit
         whole += train if method.startswith("acon") else 0
-        whole += int(plan.options.get(method, {}).get("metric_calls", 0))
+        if method == "gepa":  # by default, as many runs as verification makes continuations
+            whole += int(experiment.options(method).get("metric_calls", per_boundary * boundaries))
         if method == "pair":
             questions += boundaries + settings.candidates
-        elif load_method(method, plan.options.get(method), experiment.config.directory).asks_optimizer:
+        elif load_method(method, experiment.options(method), experiment.config.directory).asks_optimizer:
             questions += train + settings.candidates
     whole += (len(plan.arms) + len(plan.later)) * len(plan.tasks) * runs
     whole += train if plan.solvable else 0

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pytest
+from annotated_types import Gt
+from hypothesis import given, strategies as st
 
 from recompact import registry
 from recompact.adaptation.registry import METHODS, load_method
@@ -138,7 +140,10 @@ def saw(teeth: int, speed: float = 1.0, *, sharp: bool = True) -> tuple[Any, ...
         ({"teeth": 3, "xyzzy": 2}, "there is no option 'xyzzy'; it takes teeth, speed, sharp", "xyzzy"),
         ({"speed": 2}, "the option 'teeth' is needed", None),
         ({"teeth": 0}, "the options are not accepted: a saw has teeth", None),
-        ({"teeth": "many"}, "the options are not accepted: '<' not supported", None),
+        ({"teeth": "many"}, "the option 'teeth' must be a valid integer", "teeth"),
+        ({"teeth": True}, "the option 'teeth' must be a valid integer", "teeth"),
+        ({"teeth": 3, "speed": "fast"}, "the option 'speed' must be a valid number", "speed"),
+        ({"teeth": 3, "sharp": 1}, "the option 'sharp' must be a valid boolean", "sharp"),
     ],
 )
 def test_options_that_do_not_fit_are_named(options: dict[str, Any], said: str, key: str | None) -> None:
@@ -146,6 +151,47 @@ def test_options_that_do_not_fit_are_named(options: dict[str, Any], said: str, k
         build(saw, options)
     assert said in str(caught.value)
     assert caught.value.key == key
+
+
+def test_annotations_of_plain_values_are_checked_and_nothing_is_converted() -> None:
+    def sawmill(
+        kind: Literal["band", "chain"] = "band", size: Annotated[int, Gt(0)] | None = None, at: Path = Path()
+    ) -> tuple[Any, ...]:
+        return kind, size, at
+
+    assert build(sawmill, {"kind": "chain", "size": 3, "at": "here"}) == ("chain", 3, "here")
+    assert build(sawmill, {"size": None}) == ("band", None, Path())
+    for options, said in (
+        ({"kind": "circular"}, "the option 'kind' must be 'band' or 'chain'"),
+        ({"size": 0}, "the option 'size' must be greater than 0"),
+        ({"size": "secret"}, "the option 'size' must be a valid integer"),
+    ):
+        with pytest.raises(OptionError) as caught:
+            build(sawmill, options)
+        assert str(caught.value) == said  # and not what was given, which may be a key
+
+
+def test_annotations_that_cannot_be_read_exclude_nothing() -> None:
+    if TYPE_CHECKING:
+        from nowhere import Wood  # type: ignore[import-not-found]
+
+    def cut(wood: Wood, length: int = 1) -> tuple[Any, ...]:
+        return wood, length
+
+    assert build(cut, {"wood": "oak", "length": "long"}) == ("oak", "long")
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=3))
+def test_an_option_is_given_as_it_is_or_refused_by_its_name(value: Any) -> None:
+    def takes(number: int | None = None) -> Any:
+        return number
+
+    if value is None or type(value) is int:
+        assert build(takes, {"number": value}) is value
+        return
+    with pytest.raises(OptionError) as caught:
+        build(takes, {"number": value})
+    assert caught.value.key == "number"
 
 
 def test_what_is_offered_is_given_to_those_who_ask_and_is_no_option() -> None:

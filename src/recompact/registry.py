@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import ModuleType, NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import TypeAdapter, ValidationError
 
 from recompact.errors import InputError, OptionError
 from recompact.neighbours import load_with_neighbours
@@ -100,7 +102,8 @@ def build(factory: Callable[..., Any], options: Mapping[str, Any], **offered: An
 
 
 def check_options(factory: Callable[..., Any], options: Mapping[str, Any], *offered: str) -> None:
-    """Refuse options that a plug-in has no parameter for, and the lack of one that it needs."""
+    """Refuse options that a plug-in has no parameter for, values that its annotations exclude, and the lack of an
+    option that it needs. What was given is not repeated: it may be a key."""
     parameters = _parameters(factory)
     if not parameters and not options:
         return
@@ -115,11 +118,42 @@ def check_options(factory: Callable[..., Any], options: Mapping[str, Any], *offe
     for name in own:
         if parameters[name].default is inspect.Parameter.empty and name not in options:
             raise OptionError(f"the option {name!r} is needed")
+    for key, value in options.items():
+        if key in own and (wrong := _misfit(parameters[key].annotation, value)):
+            raise OptionError(f"the option {key!r} {wrong}", key)
+
+
+def _misfit(annotation: Any, value: Any) -> str:
+    """What a value must be and is not, by an annotation that consists of plain values; others say nothing.
+
+    >>> _misfit(int, 3), _misfit(int, "3"), _misfit(bool | None, None), _misfit(list[int], "3")
+    ('', 'must be a valid integer', '', '')
+    """
+    if not _plain(annotation):
+        return ""
+    try:
+        TypeAdapter(annotation).validate_python(value, strict=True)
+    except ValidationError as error:
+        wanted = dict.fromkeys(each["msg"].replace("Input should be ", "") for each in error.errors())
+        return f"must be {' or '.join(wanted)}"
+    return ""
+
+
+def _plain(annotation: Any) -> bool:
+    """Whether it names numbers, texts, truth values and nothing else, within limits or not."""
+    if get_origin(annotation) in (Union, UnionType):
+        return all(_plain(each) for each in get_args(annotation))
+    if get_origin(annotation) is Annotated:
+        return _plain(get_args(annotation)[0])
+    return get_origin(annotation) is Literal or annotation in (int, float, str, bool, None, NoneType)
 
 
 def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
-        return inspect.signature(factory).parameters
+        try:
+            return inspect.signature(factory, eval_str=True).parameters
+        except Exception:  # an annotation names what is not there when the program runs
+            return inspect.signature(factory).parameters
     except (TypeError, ValueError):  # a callable that does not tell: it may take anything
         return {"options": inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)}
 

@@ -31,6 +31,7 @@ from recompact.candidate import Candidate, Clause, EvidenceCounts, Proposal
 from recompact.config import AdaptConfig, OptimizerConfig
 from recompact.context import Context
 from recompact.environments.protocol import Task
+from recompact.errors import InputError
 from recompact.study import Study
 from recompact.template import Template, default_template
 from recompact.trajectory import Boundary, Score, Trajectory
@@ -120,7 +121,7 @@ def test_the_number_of_runs_and_the_minibatch_can_be_set(monkeypatch: pytest.Mon
     assert (allowed, search.minibatch) == (45, 5)
 
 
-@pytest.mark.parametrize(("reflections", "unusable"), [((), False), ((EMPTY,), True), ((EMPTY, USED), False)])
+@pytest.mark.parametrize(("reflections", "unusable"), [((EMPTY,), True), ((EMPTY, USED), False)])
 def test_a_search_that_finds_nothing_says_so(
     monkeypatch: pytest.MonkeyPatch, reflections: Sequence[Reflection], unusable: bool
 ) -> None:
@@ -130,6 +131,37 @@ def test_a_search_that_finds_nothing_says_so(
         "GEPA found no template that beat the one it came from, in 12 runs: the original stays."
     )
     assert proposal.unusable is unusable
+
+
+def test_a_search_without_a_reflection_does_not_claim_that_a_prompt_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    proposal, _ = proposed(monkeypatch, (), ())
+    assert proposal == Proposal(
+        (),
+        statement="GEPA came upon nothing to reflect on in 12 runs: every batch of tasks that it drew was solved,"
+        " or ran without a compaction. The original stays.",
+    )
+
+
+@pytest.mark.parametrize("minibatch", [1, 3, 5])
+def test_as_many_runs_as_one_prompt_of_its_own_takes_are_the_fewest(
+    monkeypatch: pytest.MonkeyPatch, minibatch: int
+) -> None:
+    """Two fit tasks and a batch, under the original and under the new prompt."""
+    fewest = 2 * (2 + minibatch)
+    _, seen = proposed(monkeypatch, metric_calls=fewest, minibatch=minibatch)
+    assert len(seen.searches) == 1
+    with pytest.raises(InputError, match=f"may make {fewest - 1} runs, and {fewest} is the fewest .* 2 fit tasks"):
+        proposed(monkeypatch, metric_calls=fewest - 1, minibatch=minibatch)
+
+
+def test_where_nobody_set_the_runs_too_few_of_them_are_said_and_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    proposal, seen = proposed(monkeypatch, minibatch=48)  # 100 runs, and 99 are allowed
+    assert (seen.searches, seen.stage, proposal.candidates, proposal.unusable) == ([], None, (), False)
+    assert proposal.statement == (
+        "GEPA may make 99 runs, and 100 is the fewest with which it can try a prompt of its own: the original and that"
+        " prompt on 2 fit tasks and on a batch each; set metric_calls in [adapt] options to 100 or more, or fewer"
+        " fit_tasks. Nothing was searched: the original stays."
+    )
 
 
 def test_without_compactions_there_is_nothing_to_learn_from(monkeypatch: pytest.MonkeyPatch) -> None:

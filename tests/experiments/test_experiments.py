@@ -14,6 +14,7 @@ import experiment
 from echoes import repeated, sentences
 from experiment import Experiment, load_experiment, names, read_plan
 from forecast import amounts, assumed, forecast
+from recompact.adaptation.gepa_search import MINIBATCH
 from recompact.adaptation.registry import METHODS
 from recompact.embedded.pocket import PocketSuite
 from recompact.errors import InputError
@@ -49,7 +50,11 @@ def test_a_plan_fits_its_config(name: str, config: str) -> None:
     assert plan.fresh.keys() <= {text.partition("=")[0] for text in plan.later}
     assert all(set(tasks) <= set(plan.tasks) for tasks in plan.fresh.values())
     assert {"none", "prompting"} <= set(plan.arms)
-    assert plan.options.keys() <= set(plan.methods)
+    assert plan.options.keys() <= {config for _, config in CONFIGS}
+    assert loaded.options("gepa") == dict(plan.options.get(config, {}).get("gepa", {}))
+    assert all(options.keys() <= set(plan.methods) for options in plan.options.values())
+    if runs := loaded.options("gepa").get("metric_calls"):  # two rounds of its search at least
+        assert runs >= 3 * loaded.config.adapt.fit_tasks + 4 * MINIBATCH
     assert metric(plan.outcome).better in ("more", "less")
     assert len(set(plan.tasks)) == len(plan.tasks)
     assert not set(plan.tasks) & set(loaded.config.suite.tasks)
@@ -98,6 +103,17 @@ def test_the_forecast_needs_no_key(name: str, config: str, tmp_path: Path, monke
     text = render(forecast(load_experiment(name, config, tmp_path)), "terminal")
     assert "calls" in text
     assert ("by the prices of the config" in text) == (config == "hosted")
+
+
+def test_a_forecast_counts_the_runs_of_a_search_set_or_by_default(small: Experiment) -> None:
+    def whole(**options: int) -> int:
+        plan = replace(small.plan, methods=(*small.plan.methods, "gepa"), options={"config": {"gepa": options}})
+        return amounts(replace(small, plan=plan), assumed(small), runs=1)[0]
+
+    none, continuations, _ = amounts(small, assumed(small), runs=1)
+    assert whole(metric_calls=30) - whole(metric_calls=20) == 10
+    assert whole() - whole(metric_calls=20) == continuations - 20
+    assert whole(metric_calls=20) > none + 20  # and the candidates on the fit tasks
 
 
 def test_a_forecast_counts_what_the_run_makes(small: Experiment) -> None:

@@ -21,6 +21,7 @@ from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.questions import Question, answers
 from recompact.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal
 from recompact.collection import PHASE as COLLECT, trajectory_unit, unit_of
+from recompact.config import Count, Threshold
 from recompact.environments.protocol import Task
 from recompact.store.records import read_trajectory
 from recompact.store.runs import trajectories
@@ -32,7 +33,7 @@ SAMPLES = 30  # feedback entries that one candidate sees
 GOOD = 0.6  # from this score on, a graded run is a success to learn brevity from (ACON's value for QA)
 
 
-def acon_ut(samples: int = SAMPLES, step_ratio: float | None = None) -> Method:
+def acon_ut(samples: Count = SAMPLES, step_ratio: Threshold | None = None) -> Method:
     """Utility maximisation: full-context successes against compacted failures, then free rewriting.
 
     With a `step_ratio`, successes that took so many times the steps serve as well; ACON leaves them out by default.
@@ -40,14 +41,14 @@ def acon_ut(samples: int = SAMPLES, step_ratio: float | None = None) -> Method:
     return _method("acon-ut", lambda study: _ut(study, "acon-ut", samples, step_ratio), "#0B8F6A")
 
 
-def acon_ut_locked(samples: int = SAMPLES, step_ratio: float | None = None) -> Method:
+def acon_ut_locked(samples: Count = SAMPLES, step_ratio: Threshold | None = None) -> Method:
     """The same feedback, but a candidate must keep the section lock."""
     return _method(
         "acon-ut-locked", lambda study: _ut(study, "acon-ut-locked", samples, step_ratio, locked=True), "#A9780A"
     )
 
 
-def acon_utco(samples: int = SAMPLES, step_ratio: float | None = None) -> Method:
+def acon_utco(samples: Count = SAMPLES, step_ratio: Threshold | None = None) -> Method:
     """UT with its selection, then one round of compression maximisation; UT's winner is a candidate as well."""
     method = _method("acon-utco", lambda study: _utco(study, samples, step_ratio), "#8E6BBF")
     return replace(method, reselects=True)

@@ -26,7 +26,9 @@ from recompact.attribution.forecast import forecast
 from recompact.candidate import Candidate, Clause, EvidenceCounts, Proposal
 from recompact.chat import canonical
 from recompact.collection import trajectory_unit
+from recompact.config import Count
 from recompact.environments.protocol import Task
+from recompact.errors import InputError
 from recompact.execution.executor import Unit
 from recompact.models.journal import UnitCalls
 from recompact.progress import Progress
@@ -35,6 +37,7 @@ from recompact.store.runs import trajectories
 from recompact.store.store import Store
 from recompact.study import Method, Study
 from recompact.template import Template
+from recompact.texts import counted
 from recompact.trajectory import Trajectory
 
 NAME = PHASE = "gepa"
@@ -49,7 +52,7 @@ placeholder in double braces and every tag stays; lists keep their form, such as
 family of tasks: no name, id, date or amount from an example."""
 
 
-def gepa(metric_calls: int | None = None, minibatch: int = MINIBATCH) -> Method:
+def gepa(metric_calls: Count | None = None, minibatch: Count = MINIBATCH) -> Method:
     """GEPA with so many end-to-end runs; by default as many as PAIR's verification would make continuations.
 
     Selection comes on top of that, as for every method.
@@ -71,9 +74,21 @@ async def _propose(study: Study, metric_calls: int | None, minibatch: int) -> Pr
     ids = fit_tasks(store, study.config.adapt.fit_tasks, study.config.run.seed)
     validation = [task for task in await study.tasks() if task.id in ids]
     allowed = metric_calls or default_runs(study)
+    if allowed < (needed := 2 * (len(validation) + minibatch)):
+        few = _too_few(allowed, len(validation), needed)
+        if metric_calls:
+            raise InputError(few)
+        return Proposal((), statement=f"{few}. Nothing was searched: the original stays.")
     study.progress.stage(PHASE, allowed, sum(1 for _ in trajectories(store, phase=PHASE)))
     search = Search(study, minibatch, _reflecting(store))
     found = await search.run(learning, validation, allowed)
+    runs = counted(search.runs, "run")
+    if not search.reflections:
+        return Proposal(
+            (),
+            statement=f"GEPA came upon nothing to reflect on in {runs}: every batch of tasks that it drew was solved,"
+            " or ran without a compaction. The original stays.",
+        )
     usable = sum(reflection.parts is not None for reflection in search.reflections)
     counts = EvidenceCounts(
         "reflection",
@@ -88,8 +103,16 @@ async def _propose(study: Study, metric_calls: int | None, minibatch: int) -> Pr
     )
     if candidates:
         return Proposal(candidates, counts)
-    statement = f"GEPA found no template that beat the one it came from, in {search.runs} runs: the original stays."
-    return Proposal((), counts, statement, unusable=bool(search.reflections) and not usable)
+    statement = f"GEPA found no template that beat the one it came from, in {runs}: the original stays."
+    return Proposal((), counts, statement, unusable=not usable)
+
+
+def _too_few(allowed: int, validation: int, needed: int) -> str:
+    return (
+        f"GEPA may make {counted(allowed, 'run')}, and {needed} is the fewest with which it can try a prompt of its"
+        f" own: the original and that prompt on {counted(validation, 'fit task')} and on a batch each; set metric_calls"
+        f" in [adapt] options to {needed} or more, or fewer fit_tasks"
+    )
 
 
 def _reflecting(store: Store) -> str:
