@@ -5,15 +5,15 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from numbers import Integral, Real
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
-
-from pydantic import TypeAdapter, ValidationError
 
 from recompact.errors import InputError, OptionError
 from recompact.neighbours import load_with_neighbours
@@ -89,6 +89,17 @@ def from_file(path: Path) -> ModuleType:
     return module
 
 
+@dataclass(frozen=True)
+class Limit:
+    """What a number must keep to, in the annotation of an option: `Annotated[float, Limit(gt=0)]`. The limits of
+    annotated_types do as well; environments cannot have them, as they live with the standard library alone."""
+
+    gt: float | None = None
+    ge: float | None = None
+    lt: float | None = None
+    le: float | None = None
+
+
 def build(factory: Callable[..., Any], options: Mapping[str, Any], **offered: Any) -> Any:
     """Call a plug-in with its options, and with those of `offered` that it has a parameter for.
 
@@ -127,25 +138,54 @@ def _misfit(annotation: Any, value: Any) -> str:
     """What a value must be and is not, by an annotation that consists of plain values; others say nothing.
 
     >>> _misfit(int, 3), _misfit(int, "3"), _misfit(bool | None, None), _misfit(list[int], "3")
-    ('', 'must be a valid integer', '', '')
+    ('', 'must be a whole number', '', '')
     """
-    if not _plain(annotation):
-        return ""
-    try:
-        TypeAdapter(annotation).validate_python(value, strict=True)
-    except ValidationError as error:
-        wanted = dict.fromkeys(each["msg"].replace("Input should be ", "") for each in error.errors())
-        return f"must be {' or '.join(wanted)}"
-    return ""
+    wanted = _wanted(annotation, value)
+    return f"must be {' or '.join(dict.fromkeys(wanted))}" if wanted else ""
 
 
-def _plain(annotation: Any) -> bool:
-    """Whether it names numbers, texts, truth values and nothing else, within limits or not."""
-    if get_origin(annotation) in (Union, UnionType):
-        return all(_plain(each) for each in get_args(annotation))
-    if get_origin(annotation) is Annotated:
-        return _plain(get_args(annotation)[0])
-    return get_origin(annotation) is Literal or annotation in (int, float, str, bool, None, NoneType)
+def _wanted(annotation: Any, value: Any) -> list[str]:
+    """What the value could be instead; nothing where it fits, or where the annotation is of another kind.
+
+    By hand, since environments live in interpreters that have this package and no other of its requirements.
+    """
+    inner, *limits = get_args(annotation) or (annotation,)
+    kind = get_origin(annotation)
+    if kind in (Union, UnionType):
+        each = [_wanted(one, value) for one in get_args(annotation)]
+        return [text for texts in each for text in texts if text != _NOTHING] if all(each) else []
+    if kind is Literal:
+        fits = any(value == choice and type(value) is type(choice) for choice in get_args(annotation))
+        return [] if fits else [repr(choice) for choice in get_args(annotation)]
+    if kind is Annotated:
+        return _wanted(inner, value) or [text for limit in limits for text in _beyond(limit, value)]
+    if not isinstance(annotation, type) or annotation not in _PLAIN:
+        return []
+    types, name = _PLAIN[annotation]
+    return [] if isinstance(value, types) and (types is bool or not isinstance(value, bool)) else [name]
+
+
+_NOTHING = "nothing"
+_PLAIN: Mapping[type, tuple[type, str]] = {
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    str: (str, "a text"),
+    bool: (bool, "true or false"),
+    NoneType: (NoneType, _NOTHING),
+}
+_LIMITS: Mapping[str, tuple[Callable[[Any, Any], bool], str]] = {
+    "gt": (operator.gt, "greater than"),
+    "ge": (operator.ge, "at least"),
+    "lt": (operator.lt, "less than"),
+    "le": (operator.le, "at most"),
+}
+
+
+def _beyond(limit: Any, value: Any) -> Iterator[str]:
+    """The limits that a number does not keep to."""
+    for key, (kept, words) in _LIMITS.items() if isinstance(value, Real) else ():
+        if isinstance(bound := getattr(limit, key, None), Real) and not kept(value, bound):
+            yield f"{words} {bound}"
 
 
 def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

@@ -186,6 +186,28 @@ def test_a_host_needs_nothing_but_the_standard_library() -> None:
     assert not loaded & {"openai", "pydantic", "click", "rich", "rs_bpe", "asyncio"}
 
 
+BARE = """
+import sys
+sys.path.append(sys.argv[1])
+from pathlib import Path
+from recompact.environments.loading import SUITES, load_suite
+from recompact.errors import InputError
+for name in SUITES.names():
+    SUITES.find(name)
+try:
+    load_suite("appworld", {"seconds": 0}, Path())
+except InputError as error:
+    print(error)
+"""
+
+
+def test_suites_and_the_check_of_their_options_need_no_more_than_that() -> None:
+    """AppWorld's packages want another pydantic than ours, so none of ours may be needed where environments live."""
+    source = Path(__file__).parents[2] / "src"
+    done = subprocess.run([sys.executable, "-S", "-I", "-c", BARE, source], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("the option 'seconds' must be greater than 0\n", "")
+
+
 async def test_an_environment_is_closed_before_its_host_is_killed(tmp_path: Path) -> None:
     closing = SUITE.replace("def close(self): pass", "def close(self): open('closed', 'w').close()")
     (tmp_path / "odd.py").write_text(closing)

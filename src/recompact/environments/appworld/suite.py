@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from recompact.environments.appworld.environment import AppWorldEnvironment
 from recompact.environments.appworld.grader import Grader
@@ -19,6 +19,7 @@ from recompact.environments.appworld.prompt import TOOL
 from recompact.environments.appworld.view import DIFFICULTIES
 from recompact.environments.protocol import Behaviour, Environment, Task
 from recompact.errors import InputError
+from recompact.registry import Limit
 from recompact.trajectory import Action
 
 SPLITS = ("train", "dev", "test_normal", "test_challenge")
@@ -31,7 +32,9 @@ class AppWorldSuite:
 
     name = NAME
 
-    def __init__(self, root: str | None = None, *, seconds: int = 60, grading: bool = False) -> None:
+    def __init__(
+        self, root: str | Path | None = None, *, seconds: Annotated[int, Limit(gt=0)] = 60, grading: bool = False
+    ) -> None:
         if root is None:
             raise InputError(f"suite {NAME!r} lives in a process of its own: set [suite] host = true")
         self._root, self._seconds, self._grading = Path(root), int(seconds), grading

@@ -6,11 +6,12 @@ Options are those of [suite.options] in a config; docs/officebench.md says what 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import get_args
+from typing import Annotated, get_args
 
 from recompact.chat import Message
 from recompact.environments.officebench.behaviour import behaviour_of, literals_in
@@ -23,6 +24,7 @@ from recompact.environments.officebench.tree import SPLITS, TaskTree
 from recompact.environments.protocol import Behaviour, Literals, Task
 from recompact.environments.shell import Limits, Shell
 from recompact.errors import InputError
+from recompact.registry import Limit
 from recompact.trajectory import Action
 
 _LIBRARIES = ("openpyxl", "docx", "icalendar", "pypdf", "PIL")
@@ -43,7 +45,7 @@ class OfficeBenchSuite:
         tasks: str | Path | None = None,
         *,
         unsafe_shell: bool = False,
-        shell_timeout: float = 30.0,
+        shell_timeout: Annotated[float, Limit(gt=0, lt=math.inf)] = 30.0,
         actions: ActionForm = "tool",
         reminders: bool = True,
         example: bool = False,

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from recompact.environments.protocol import Behaviour, Literals, Task
 from recompact.environments.qa.environment import SEARCH, QaEnvironment, Question, task_text
 from recompact.environments.qa.retrieval import Bm25Retriever, HttpRetriever, Retriever
 from recompact.errors import InputError, OptionError
+from recompact.registry import Limit
 from recompact.trajectory import Action
 
 TASKS_VARIABLE = "RECOMPACT_QA"
@@ -49,9 +50,9 @@ class QaSuite:
         corpus: str | Path | None = None,
         retriever: str | None = None,
         index: str | Path | None = None,
-        k1: float = 0.9,
-        b: float = 0.4,
-        timeout: float = 60.0,
+        k1: Annotated[float, Limit(ge=0)] = 0.9,
+        b: Annotated[float, Limit(ge=0, le=1)] = 0.4,
+        timeout: Annotated[float, Limit(gt=0)] = 60.0,
     ) -> None:
         file = tasks or os.environ.get(TASKS_VARIABLE)
         if not file:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from recompact.environments.protocol import Behaviour, Task
 from recompact.environments.tau2.environment import Tau2Environment
@@ -17,6 +17,7 @@ from recompact.environments.tau2.installation import NAME
 from recompact.environments.tau2.official import Official, load
 from recompact.environments.tau2.state import Database
 from recompact.errors import InputError
+from recompact.registry import Limit
 from recompact.trajectory import Action
 
 Basis = Literal["task", "communicate", "judge"]
@@ -33,12 +34,12 @@ class Tau2RetailSuite:
 
     def __init__(
         self,
-        data: str | None = None,
+        data: str | Path | None = None,
         *,
-        tasks: str | None = None,
+        tasks: str | Path | None = None,
         basis: Basis = "task",
-        max_errors: int = 10,
-        temperature: float | Literal["model"] = 0.0,
+        max_errors: Annotated[int, Limit(gt=0)] = 10,
+        temperature: Annotated[float, Limit(ge=0)] | Literal["model"] = 0.0,
     ) -> None:
         if basis not in get_args(Basis):
             raise InputError(f"suite {NAME!r}: basis = {basis!r} is none of {', '.join(get_args(Basis))}")
