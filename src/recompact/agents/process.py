@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import json
 import os
-import select
 import shutil
 import signal
 import socket
@@ -34,7 +33,7 @@ from recompact.environments.control_groups import ControlGroup
 from recompact.environments.files import empty, size_of
 from recompact.environments.lodging import excess, interpreter_places
 from recompact.environments.own_directory import own_directory, remove_tree
-from recompact.environments.process_tree import descendants, kill_all, stop_tree
+from recompact.environments.process_tree import descendants, kill_all, stop_tree, wait_readable
 from recompact.environments.protection import limit_inside, new_group
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.sandbox import HostLimits, Walls, enclosed, find_bubblewrap, is_private, make_mount_points
@@ -183,7 +182,7 @@ class AgentProcess:
         kill_all(pids)
         for handle in handles:
             with contextlib.suppress(OSError):
-                _wait_for(handle)
+                wait_readable(handle, _END)
             os.close(handle)
 
     async def _read(self, name: str) -> None:
@@ -206,10 +205,6 @@ def _handle(pid: int) -> int | None:
     with contextlib.suppress(OSError):
         return os.pidfd_open(pid)
     return None
-
-
-def _wait_for(handle: int) -> None:
-    select.select([handle], [], [], _END)
 
 
 async def _in_place(settings: AgentSettings, directory: Path, listener: socket.socket, url: str) -> AgentProcess:

@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -28,7 +27,15 @@ from typing import Any
 from recompact.environments import host
 from recompact.environments.control_groups import ControlGroup
 from recompact.environments.own_directory import own_directory, remove_tree
-from recompact.environments.process_tree import children_of, descendants, kill_all, proportional, resident, stop_tree
+from recompact.environments.process_tree import (
+    children_of,
+    descendants,
+    kill_all,
+    proportional,
+    resident,
+    stop_tree,
+    wait_readable,
+)
 from recompact.environments.protection import limit_inside, new_group
 from recompact.environments.sandbox import HostLimits, SandboxMode, Walls, enclosed, find_bubblewrap, is_private
 from recompact.errors import InputError
@@ -128,8 +135,7 @@ class Lodging:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(2)
             return self.process.returncode
-        ready, _, _ = select.select([self._status], [], [], 2)
-        text = os.read(self._status, 16) if ready else b""
+        text = os.read(self._status, 16) if wait_readable(self._status, 2) else b""
         return int(text) if re.fullmatch(rb"-?\d{1,3}\n", text) else None
 
     def kill_host(self, host_pid: int | None) -> None:
@@ -154,7 +160,7 @@ class Lodging:
             self.process.kill()
         self.process.wait()
         for first in firsts:
-            select.select([first], [], [], _END_PATIENCE)  # until the kernel has ended every process inside
+            wait_readable(first, _END_PATIENCE)  # until the kernel has ended every process inside
             os.close(first)
         if self._status is not None:
             os.close(self._status)

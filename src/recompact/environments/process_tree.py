@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 from collections.abc import Collection
 
@@ -18,6 +19,16 @@ def descendants(pid: int, without: Collection[int] = (), most: int = 100_000) ->
         pids.append(each)
         pending += children_of(each)
     return pids
+
+
+def wait_readable(descriptor: int, seconds: float) -> bool:
+    """Wait until there is something to read, or until the process has ended for which the descriptor stands.
+
+    By poll, since select takes no descriptor beyond 1,023, and a harness of many hosts has more.
+    """
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def children_of(pid: int) -> list[int]:

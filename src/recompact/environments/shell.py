@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import selectors
 import signal
 import subprocess
@@ -22,7 +21,7 @@ from pathlib import Path
 from recompact.environments.action_error import ActionError
 from recompact.environments.control_groups import ControlGroup
 from recompact.environments.files import size_of
-from recompact.environments.process_tree import descendants, kill_all, resident, stop_tree
+from recompact.environments.process_tree import descendants, kill_all, resident, stop_tree, wait_readable
 from recompact.environments.protection import limit_inside, new_group, setting
 from recompact.environments.sandbox import Walls, enclosed, find_bubblewrap, make_mount_points, remove_mount_points
 
@@ -189,7 +188,7 @@ def _end(process: subprocess.Popen[bytes], first: int | None) -> None:
     if first is not None:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(first, signal.SIGKILL)
-        select.select([first], [], [], _PATIENCE)  # until the kernel has ended every process inside
+        wait_readable(first, _PATIENCE)  # until the kernel has ended every process inside
         os.close(first)
     elif process.poll() is None:
         kill_all(stop_tree(process.pid))
