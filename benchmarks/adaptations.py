@@ -91,11 +91,11 @@ method = "{method}"
 
     def train_tasks(self, seed: int) -> list[str]:
         """Other training tasks for each adaptation."""
-        return _sampled("train", self.train, seed)
+        return _sample_tasks("train", self.train, seed)
 
     def test_tasks(self) -> list[str]:
         """The same test tasks for all."""
-        return _sampled("test", self.test, 0)
+        return _sample_tasks("test", self.test, 0)
 
 
 @cache
@@ -106,7 +106,7 @@ def world() -> str:
     return sha256("".join(texts))[:8]
 
 
-def _sampled(split: str, number: int, seed: int) -> list[str]:
+def _sample_tasks(split: str, number: int, seed: int) -> list[str]:
     ids = [task.id for task in PocketSuite().tasks(split)]
     chosen = set(Random(f"{split}/{seed}").sample(ids, min(number, len(ids))))
     return [id for id in ids if id in chosen]
@@ -183,17 +183,17 @@ def prepare(place: Path, plan: Plan, methods: Sequence[str], seed: int) -> None:
     waiting = [m for m in methods if m in ADAPTING and not (directory / f"{m}.json").exists()]
     if waiting:
         config = plan.config(seed, tasks=plan.train_tasks(seed))
-        asyncio.run(_adapted(config, directory / "collected.db", "collect"))
+        asyncio.run(_adapt(config, directory / "collected.db", "collect"))
         if any(load_method(method).needs_effects for method in waiting):
-            _copied(directory / "collected.db", directory / "verified.db")
-            asyncio.run(_adapted(config, directory / "verified.db", "verify"))
+            _copy(directory / "collected.db", directory / "verified.db")
+            asyncio.run(_adapt(config, directory / "verified.db", "verify"))
 
 
 def trial(place: Path, plan: Plan, method: str, seed: int) -> Trial:
     """Adapt, if that is not done yet, and run the test tasks under the template that came out."""
     directory = plan.directory(place, seed)
     facts = adaptation_facts(directory, plan, method, seed) if method in ADAPTING else {}
-    return Trial(method, seed, **tested(directory, plan, method, seed), **facts)
+    return Trial(method, seed, **try_template(directory, plan, method, seed), **facts)
 
 
 def adaptation_facts(directory: Path, plan: Plan, method: str, seed: int) -> dict[str, Any]:
@@ -203,9 +203,9 @@ def adaptation_facts(directory: Path, plan: Plan, method: str, seed: int) -> dic
         return dict(json.loads(record.read_text()))
     begin = "verified" if load_method(method).needs_effects else "collected"
     path = directory / f"{method}.db"
-    _copied(directory / f"{begin}.db", path)
+    _copy(directory / f"{begin}.db", path)
     started = time.process_time()
-    adaptation = asyncio.run(_adapted(plan.config(seed, method, plan.train_tasks(seed)), path, "select"))
+    adaptation = asyncio.run(_adapt(plan.config(seed, method, plan.train_tasks(seed)), path, "select"))
     save(adaptation.template, directory / method)
     with Store.read(path) as store:
         facts = {
@@ -216,18 +216,18 @@ def adaptation_facts(directory: Path, plan: Plan, method: str, seed: int) -> dic
             "tokens": {phase: sum(roles.values()) for phase, roles in tokens_by_phase(store).items()},
             "seconds": time.process_time() - started,
         }
-    _written(record, facts)
+    _write(record, facts)
     Store.open(path).discard()
     return facts
 
 
-def tested(directory: Path, plan: Plan, method: str, seed: int) -> dict[str, Any]:
+def try_template(directory: Path, plan: Plan, method: str, seed: int) -> dict[str, Any]:
     """How the template of a method does on the test tasks. The same template is not tried twice."""
     template = template_of(directory, method)
     name = method if template is None else template.hash[:16]
     record = directory / f"tested-{name}-{plan.test}-{plan.runs}.json"
     if not record.exists():
-        _written(record, asyncio.run(_tested(directory / f"test-{method}.db", plan, method, template, seed)))
+        _write(record, asyncio.run(_try_template(directory / f"test-{method}.db", plan, method, template, seed)))
         Store.open(directory / f"test-{method}.db").discard()
         shutil.rmtree(directory / f"test-{method}.template", ignore_errors=True)
     data = json.loads(record.read_text())
@@ -249,7 +249,7 @@ def all_clauses(template: Template) -> Template:
     return with_clauses(template, every)
 
 
-async def _tested(path: Path, plan: Plan, method: str, template: Template | None, seed: int) -> dict[str, Any]:
+async def _try_template(path: Path, plan: Plan, method: str, template: Template | None, seed: int) -> dict[str, Any]:
     config = plan.config(seed, tasks=plan.test_tasks(), split="test")
     arm = method
     if template is not None:
@@ -269,13 +269,13 @@ async def _tested(path: Path, plan: Plan, method: str, template: Template | None
     }
 
 
-async def _adapted(config: Config, path: Path, until: Any) -> Adaptation:
+async def _adapt(config: Config, path: Path, until: Any) -> Adaptation:
     with Store.open(path) as store:
         async with open_study(config, store) as study:
             return await adapt(study, until)
 
 
-def _copied(source: Path, target: Path) -> None:
+def _copy(source: Path, target: Path) -> None:
     """A copy, if there is none yet; whole or not at all."""
     if not target.exists():
         fresh = target.with_suffix(".part")
@@ -283,7 +283,7 @@ def _copied(source: Path, target: Path) -> None:
         os.replace(fresh, target)
 
 
-def _written(path: Path, data: Mapping[str, Any]) -> None:
+def _write(path: Path, data: Mapping[str, Any]) -> None:
     fresh = path.with_suffix(f".{os.getpid()}.part")
     fresh.write_text(json.dumps(data))
     os.replace(fresh, path)

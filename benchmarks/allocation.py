@@ -30,7 +30,7 @@ from recompact.attribution.chained import Chained, Link, links_of, with_chained
 from recompact.attribution.detection import selected_by_all
 from recompact.attribution.effects import hazard_and_burden
 from recompact.attribution.halving import Halving
-from recompact.attribution.pool import sample, shuffled
+from recompact.attribution.pool import sample, shuffle_draws
 from recompact.attribution.posterior import PAPER
 from recompact.attribution.prior import Tilt
 from recompact.attribution.racing import DEFAULT, Racing
@@ -99,7 +99,7 @@ def over_tasks(tasks: Sequence[Sequence[Tally]], figure: Callable[[Sequence[Tall
     return percentile_estimate(value(tasks), [value(chance.choices(tasks, k=len(tasks))) for _ in range(RESAMPLES)])
 
 
-def collected(config: Config, path: Path) -> Path:
+def collect_run(config: Config, path: Path) -> Path:
     """Run the tasks of a config, as `recompact collect` does; what is there already is not done again."""
 
     async def work(store: Store) -> None:
@@ -116,7 +116,7 @@ def run_name(split: str, limit: int | None, seed: int) -> str:
     return f"{'allocation' if split == 'test' else split}-{limit or 'all'}-{seed}"
 
 
-def pooled(cache: Path, runs: int, draws: int, limit: int | None, first: int = 0) -> World:
+def pool_runs(cache: Path, runs: int, draws: int, limit: int | None, first: int = 0) -> World:
     """The world of so many collected runs."""
     pool: dict[BoundaryId, Outcomes] = {}
     planted: dict[BoundaryId, Outcomes] = {}
@@ -129,8 +129,8 @@ def pooled(cache: Path, runs: int, draws: int, limit: int | None, first: int = 0
             compressor=CompressorConfig(budget=BUDGET),
             run=RunConfig(seed=seed),
         )
-        path = collected(config, cache / f"{run_name('test', limit, seed)}.db")
-        truths = drawn(path, draws)
+        path = collect_run(config, cache / f"{run_name('test', limit, seed)}.db")
+        truths = draw_truth(path, draws)
         # The same task is in every run: its unit says which one.
         with Store.read(path) as store:
             facts = [replace(f, unit=f"{seed}/{f.unit}") for f in trajectory_facts(store)]
@@ -159,7 +159,7 @@ class Lines(Silent):
             print(f"  {self._name}: {self._done} boundaries, {seconds:.0f} s", file=sys.stderr)
 
 
-def drawn(path: Path, draws: int) -> list[BoundaryTruth]:
+def draw_truth(path: Path, draws: int) -> list[BoundaryTruth]:
     """So many continuations of each boundary and arm of a run; what is there already is not done again."""
     file = path.with_suffix(f".truth-{draws}.json")
     if not file.is_file():
@@ -186,7 +186,7 @@ def tallies(allocation: Allocation, world: World, seeds: int) -> dict[str, Tally
     harmful, calm = selected_by_all(world.truth), harmless_by_far(world.truth)
     sums: dict[str, Tally] = {}
     for seed in range(seeds):
-        sampled = sample(allocation, shuffled(world.pool, seed))
+        sampled = sample(allocation, shuffle_draws(world.pool, seed))
         retained = set(sampled.retained)
         for b, own in sampled.outcomes.items():
             draws = [o for arm in (own.pre, own.post) for o in arm.values()]
@@ -211,7 +211,7 @@ def neighbours(world: World, seeds: int, chained: bool) -> Estimate | None:
     pairs: dict[str, list[tuple[float, float]]] = {}
     true = {b: hazard_and_burden(*(tuple(arm.values()) for arm in (o.pre, o.post)))[0] for b, o in world.truth.items()}
     for seed in range(seeds):
-        order = shuffled(world.pool, seed)
+        order = shuffle_draws(world.pool, seed)
         known = {b: Outcomes({0: o.pre[0]}, {} if chained else {0: o.post[0]}) for b, o in order.items()}
         known = with_chained(known, world.links) if chained else known
         errors = {
@@ -281,7 +281,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     runs, draws, seeds, limit = (1, 40, 5, 45) if args.quick else (args.runs, args.draws, args.seeds, args.limit)
-    world = pooled(args.cache, runs, draws, limit, args.first)
+    world = pool_runs(args.cache, runs, draws, limit, args.first)
     racing = Racing(remaining=world.remaining)
     plain: list[Allocation] = [Uniform(3), Halving(), Chained(Halving(), world.links), racing]
     results = {each.name: tallies(each, world, seeds) for each in [*plain, Chained(racing, world.links)]}

@@ -26,7 +26,7 @@ from random import Random
 from statistics import fmean, pstdev
 from textwrap import fill
 
-from allocation import BUDGET, CACHE, collected, drawn, run_name
+from allocation import BUDGET, CACHE, collect_run, draw_truth, run_name
 from recompact.attribution.posterior import PAPER
 from recompact.audit.odds import Features, OddsModel, Weight, features
 from recompact.audit.scoring import assess
@@ -62,16 +62,16 @@ class Observed:
         return any(self.severe)
 
 
-def observed(split: str, seeds: range, draws: int, limit: int | None, cache: Path) -> list[Observed]:
+def observe_compactions(split: str, seeds: range, draws: int, limit: int | None, cache: Path) -> list[Observed]:
     """The compactions of so many runs of a split."""
     out = []
     for seed in seeds:
         suite = SuiteConfig(split=split, limit=limit)
         config = Config(suite=suite, compressor=CompressorConfig(budget=BUDGET), run=RunConfig(seed=seed))
-        path = collected(config, cache / f"{run_name(split, limit, seed)}.db")
+        path = collect_run(config, cache / f"{run_name(split, limit, seed)}.db")
         with Store.read(path) as store:
-            ranked = {BoundaryId(r.session.member, r.found.ordinal): r for r in assess(audit_run(store)).ranked}
-        for truth in drawn(path, draws):
+            ranked = {BoundaryId(r.session.member, r.compaction.ordinal): r for r in assess(audit_run(store)).ranked}
+        for truth in draw_truth(path, draws):
             each = ranked[BoundaryId(f"collect/{truth.task}", truth.index)]
             out.append(Observed(truth.task, each.score, features(each), truth.hazard, truth.burden))
     return out
@@ -127,7 +127,7 @@ def _with_room(share: Estimate | None, cases: int) -> Estimate | None:
     return Estimate(share.value, min(share.low, wilsons.low), max(share.high, wilsons.high))
 
 
-def measured(test: Sequence[Observed], train: Sequence[Observed], draws: int, command: str) -> Worth:
+def measure_worth(test: Sequence[Observed], train: Sequence[Observed], draws: int, command: str) -> Worth:
     scored = [case for case in test if case.score is not None]
     return Worth(
         world=WORLD,
@@ -204,12 +204,12 @@ def fitted_odds(cases: Sequence[Observed], severe: Callable[[Observed], bool], r
             ]
             for i in range(len(beta))
         ]
-        beta = [b + step for b, step in zip(beta, solved(bend, slope), strict=True)]
+        beta = [b + step for b, step in zip(beta, solve(bend, slope), strict=True)]
     weights = {n: Weight(m, d, b) for n, m, d, b in zip(names, means, deviations, beta[1:], strict=True)}
     return OddsModel(beta[0] - math.log(base), weights), base
 
 
-def solved(matrix: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:
+def solve(matrix: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:
     """Linear equations, by elimination."""
     rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
     size = len(rows)
@@ -242,20 +242,20 @@ def main() -> None:
     runs, draws, limit = (1, 40, 45) if args.quick else (args.runs, args.draws, args.limit)
     seeds = range(args.first, args.first + runs)
     given = [word for word in sys.argv[1:] if word not in ("--write", "--json")]
-    worth = measured(
-        observed("test", seeds, draws, limit, args.cache),
-        observed("train", seeds, draws, limit, args.cache),
+    worth = measure_worth(
+        observe_compactions("test", seeds, draws, limit, args.cache),
+        observe_compactions("train", seeds, draws, limit, args.cache),
         draws,
         " ".join(["python benchmarks/audit_truth.py", *_without_cache(given)]),
     )
     text = json.dumps(worth.to_json(), indent=2) + "\n"
     if args.write:
         Path(str(files("recompact.audit") / FILE)).write_text(text, encoding="utf-8")
-        DOCS.write_text(documented(DOCS.read_text(encoding="utf-8"), worth), encoding="utf-8")
+        DOCS.write_text(document_figures(DOCS.read_text(encoding="utf-8"), worth), encoding="utf-8")
     print(text) if args.json else show(worth)
 
 
-def documented(page: str, worth: Worth) -> str:
+def document_figures(page: str, worth: Worth) -> str:
     """The page with these figures in the place that it has for them."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)

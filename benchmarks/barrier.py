@@ -172,7 +172,7 @@ def critical_path(store: Store, allocation: str) -> float:
     return max(sum(chain.values()) for chain in chains.values())
 
 
-async def collected(path: Path, split: str) -> None:
+async def collect_run(path: Path, split: str) -> None:
     with Store.open(path) as store:
         async with open_study(config_of(split), store) as study:
             await collect(study)
@@ -191,7 +191,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for split in (args.split,) if args.split else SPLITS:
             path = Path(scratch) / f"{split}.db"
-            asyncio.run(collected(path, split))
+            asyncio.run(collect_run(path, split))
             for name, barrier in ((ALLOCATIONS[0], True), *((name, False) for name in args.allocation or ALLOCATIONS)):
                 copy = path.with_suffix(".copy.db")
                 copy.write_bytes(path.read_bytes())

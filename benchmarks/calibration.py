@@ -17,13 +17,13 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 
-from allocation import CACHE, World, pooled
+from allocation import CACHE, World, pool_runs
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.detection import selected_by_all
 from recompact.attribution.halving import Halving
-from recompact.attribution.pool import sample, shuffled
+from recompact.attribution.pool import sample, shuffle_draws
 from recompact.attribution.posterior import probability_harmful
-from recompact.attribution.prior import learned, published
+from recompact.attribution.prior import learn_priors, published_prior
 from recompact.attribution.racing import Racing
 from recompact.stats import percentile_estimate
 
@@ -36,10 +36,10 @@ def cases(allocation: Allocation, world: World, seeds: int, own_prior: bool) -> 
     harmful = selected_by_all(world.truth)
     out = []
     for seed in range(seeds):
-        outcomes = sample(allocation, shuffled(world.pool, seed)).outcomes
-        priors = learned(outcomes)
+        outcomes = sample(allocation, shuffle_draws(world.pool, seed)).outcomes
+        priors = learn_priors(outcomes)
         for b, own in outcomes.items():
-            prior = priors.of(b) if own_prior else published()
+            prior = priors.of(b) if own_prior else published_prior()
             predicted = probability_harmful(own, remaining=world.remaining[b], prior=prior)
             out.append((predicted, b in harmful, b.unit.partition("/")[2]))
     return out
@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="only so many tasks")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    world = pooled(args.cache, args.runs, args.draws, args.limit, args.first)
+    world = pool_runs(args.cache, args.runs, args.draws, args.limit, args.first)
     report = {}
     for allocation in (Halving(), Racing(remaining=world.remaining)):
         for own_prior in (True, False):

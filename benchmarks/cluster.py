@@ -141,7 +141,7 @@ class Timed:
     n: int
 
 
-def timed(what: str, seconds: Sequence[float]) -> Timed:
+def summarize_times(what: str, seconds: Sequence[float]) -> Timed:
     ordered = sorted(seconds)
     return Timed(what, 1000 * statistics.median(ordered), 1000 * ordered[int(0.95 * (len(ordered) - 1))], len(ordered))
 
@@ -179,7 +179,7 @@ async def step_times(address: str | None, count: int) -> list[Timed]:
         ray.kill(bare)
         await far.aclose()
     names = {"bare": "a bare call of an actor", "cluster": "a step on the cluster", "local": "a step in a local host"}
-    return [timed(names[name], each) for name, each in times.items()]
+    return [summarize_times(names[name], each) for name, each in times.items()]
 
 
 async def _bare(actor: Any, action: Action) -> None:
@@ -319,7 +319,7 @@ async def loads(address: str | None, agents: Sequence[int], costs: Sequence[floa
     return measured
 
 
-def fitted(measured: Sequence[Load]) -> Costs:
+def fit_costs(measured: Sequence[Load]) -> Costs:
     """From environments that do nothing: how long a step of one agent takes, and what many cost the driver."""
     free = [each for each in measured if not each.cost_ms]
     alone = min(free, key=lambda each: each.agents)
@@ -371,7 +371,7 @@ def main() -> None:
         if not args.json:
             show_starts(starts)
         measured = asyncio.run(loads(address, args.agents, (0.0, *COSTS), steps=100))
-    costs = fitted(measured)
+    costs = fit_costs(measured)
     if args.json:
         data = {"steps": list(map(asdict, steps)), "starts": list(map(asdict, starts))}
         data |= {"loads": list(map(asdict, measured)), "costs": [asdict(costs)]}

@@ -19,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from allocation import BUDGET, CACHE, collected
+from allocation import BUDGET, CACHE, collect_run
 from recompact.attribution.identity import IdentityCheck, TaskRuns, check_identity
 from recompact.config import CompressorConfig, Config, RunConfig, SuiteConfig
 from recompact.embedded.simulation.truth import boundary_truth
@@ -42,7 +42,7 @@ def one_seed(cache: Path, seed: int, draws: int, limit: int | None) -> Path:
             compressor=CompressorConfig(kind="none") if kind == "none" else CompressorConfig(budget=BUDGET),
             run=RunConfig(seed=seed),
         )
-        paths[kind] = collected(config, cache / f"identity-{limit or 'all'}-{seed}-{kind}.db")
+        paths[kind] = collect_run(config, cache / f"identity-{limit or 'all'}-{seed}-{kind}.db")
     hazards: dict[str, float] = {}
     with Store.read(paths["prompted"]) as store:
         boundaries = boundary_rows(store)

@@ -37,7 +37,7 @@ Matrix = list[list[float]]
 
 
 def main() -> None:
-    args = parsed()
+    args = parse_arguments()
     methods = args.methods.split(",") if args.methods != "all" else list(METHODS)
     if unknown := [method for method in methods if method not in METHODS]:
         sys.exit(f"there is no method {unknown[0]!r} here; choose among {', '.join(METHODS)}")
@@ -62,7 +62,7 @@ def main() -> None:
     sys.exit(1 if failures else 0)
 
 
-def parsed() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", default="all", help=f"some of {','.join(METHODS)}")
     parser.add_argument("--adaptations", type=int, default=10, help="of each method, each from the beginning")
@@ -80,9 +80,9 @@ def parsed() -> argparse.Namespace:
 def summary(plan: Plan, by_method: Mapping[str, Sequence[Trial]], quiet: bool) -> dict[str, Any]:
     """The tables of one scope, printed, and their figures."""
     matrices = {method: {trial.seed: list(trial.accuracy) for trial in own} for method, own in by_method.items()}
-    gains = {method: paired(matrices, method, ORIGINAL) for method in by_method if method != ORIGINAL}
-    behind = {m: paired(matrices, PAIR, m) for m in by_method if m != PAIR and matrices.get(PAIR)}
-    won_back = {method: recovered(matrices, method) for method in ADAPTING if method in by_method}
+    gains = {method: paired_difference(matrices, method, ORIGINAL) for method in by_method if method != ORIGINAL}
+    behind = {m: paired_difference(matrices, PAIR, m) for m in by_method if m != PAIR and matrices.get(PAIR)}
+    won_back = {method: recovery(matrices, method) for method in ADAPTING if method in by_method}
     if not quiet:
         print(render(arms_table(plan, by_method, gains), "markdown"))
         if behind:
@@ -100,7 +100,7 @@ def summary(plan: Plan, by_method: Mapping[str, Sequence[Trial]], quiet: bool) -
     }
 
 
-def paired(matrices: Mapping[str, Mapping[int, list[float]]], one: str, other: str) -> Estimate | None:
+def paired_difference(matrices: Mapping[str, Mapping[int, list[float]]], one: str, other: str) -> Estimate | None:
     """One method minus another, over the adaptations that both have, task by task."""
     difference = minus(matrices.get(one, {}), matrices.get(other, {}))
     return bootstrap_crossed([difference])[0] if difference else None
@@ -111,7 +111,7 @@ def minus(one: Mapping[int, list[float]], other: Mapping[int, list[float]]) -> M
     return [[x - y for x, y in zip(one[seed], other[seed], strict=True)] for seed in seeds]
 
 
-def recovered(matrices: Mapping[str, Mapping[int, list[float]]], method: str) -> Recovery | None:
+def recovery(matrices: Mapping[str, Mapping[int, list[float]]], method: str) -> Recovery | None:
     """What a method won back of what compaction with the original prompt lost."""
     none, original, own = (matrices.get(name, {}) for name in ("none", ORIGINAL, method))
     seeds = none.keys() & original.keys() & own.keys()

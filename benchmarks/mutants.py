@@ -30,7 +30,7 @@ from queue import SimpleQueue
 from random import Random
 from typing import Any
 
-from mutation.changes import Mutant, difference, in_function, mutated, sampled
+from mutation.changes import Mutant, difference, in_function, mutate, sample_mutants
 from mutation.processes import NOT_PUT, WarmTests, copy_of_tree, pytest_in
 from mutation.selection import OWN, WIDER, Selection
 from mutation.witnesses import CACHE, PACKAGES, ROOT, digest
@@ -65,7 +65,7 @@ def _plain(diff: str) -> str:
 def judge(mutant: Mutant, warm: WarmTests, tests: Selection) -> Verdict:
     file = warm.tree / mutant.module
     text = file.read_text()
-    code = mutated(mutant, text)
+    code = mutate(mutant, text)
     diff = difference(text, code)
     if why := equivalents().get((mutant.module, _plain(diff))):
         return Verdict(mutant, "equivalent", why, diff)
@@ -201,11 +201,11 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the copies are removed
-    sample = sampled(ROOT, options.sample, options.seed, options.package or list(PACKAGES))
+    sample = sample_mutants(ROOT, options.sample, options.seed, options.package or list(PACKAGES))
     if options.list:
         for mutant in sample:
             text = (ROOT / mutant.module).read_text()
-            print(f"{mutant.name}\n{difference(text, mutated(mutant, text))}\n")
+            print(f"{mutant.name}\n{difference(text, mutate(mutant, text))}\n")
         return
     everything = verdicts(sample, options.workers)
     if options.json:

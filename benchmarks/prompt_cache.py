@@ -135,13 +135,13 @@ class Slots:
         self._admit()
         return cached
 
-    def _shared(self, prompt: Prompt, slot: int) -> int:
+    def _shared_beginning(self, prompt: Prompt, slot: int) -> int:
         return common(self._free[slot], prompt)
 
     def _admit(self) -> None:
         while self._queue and self._free:
             prompt, taken = self._queue.popleft()
-            slot = max(self._free, key=partial(self._shared, prompt))  # the first of several
+            slot = max(self._free, key=partial(self._shared_beginning, prompt))  # the first of several
             self._taken[slot] = self._free.pop(slot)
             taken.set_result(slot)
 
@@ -233,7 +233,7 @@ ORDERS = ("as due", "side by side", "by context")
 
 
 @contextmanager
-def ordered(order: str, concurrency: int, places: int) -> Iterator[None]:
+def order_draws(order: str, concurrency: int, places: int) -> Iterator[None]:
     """While this lasts, draws begin in this order. Where every draw has a context of its own, none is preferred."""
 
     def apart(draw: Draw) -> Hashable:
@@ -252,13 +252,13 @@ def ordered(order: str, concurrency: int, places: int) -> Iterator[None]:
 # --- measuring
 
 
-async def collected(path: Path, config: Config) -> None:
+async def collect_run(path: Path, config: Config) -> None:
     with Store.open(path) as store:
         async with open_study(config, store) as study:
             await collect(study)
 
 
-async def verified(path: Path, config: Config, allocation: str, server: Slots | Hosted | None) -> dict[str, Any]:
+async def verify_run(path: Path, config: Config, allocation: str, server: Slots | Hosted | None) -> dict[str, Any]:
     with Store.open(path) as store:
         async with open_study(config, store) as study:
             models = dict(study.models)
@@ -312,7 +312,7 @@ def measure(path: Path, config: Config, setting: Setting, order: str, simulated:
     # Nothing but replies takes time on the simulated clock; a real one is sent as many calls as draws run.
     places = draws_at_once(setting.concurrency, setting.calls, Pace(1.0, 0.0))
     with (
-        ordered(order, setting.concurrency, places),
+        order_draws(order, setting.concurrency, places),
         mock.patch("recompact.study.Study.agent_slots", setting.slots if simulated else setting.calls),
         asyncio.Runner(loop_factory=SimulatedClock if simulated else None) as runner,
     ):
@@ -320,7 +320,7 @@ def measure(path: Path, config: Config, setting: Setting, order: str, simulated:
         return {
             "setting": setting.title,
             "order": order,
-            **runner.run(verified(copy, config, setting.allocation, server)),
+            **runner.run(verify_run(copy, config, setting.allocation, server)),
         }
 
 
@@ -345,7 +345,7 @@ def main() -> None:
     figures = []
     with tempfile.TemporaryDirectory() as scratch:
         path = args.run or Path(scratch) / "collected.db"
-        asyncio.run(collected(path, config_of(args, 1)))
+        asyncio.run(collect_run(path, config_of(args, 1)))
         for setting in settings:
             for order in args.order or ORDERS:
                 figures.append(measure(path, config_of(args, setting.concurrency), setting, order, not args.url))

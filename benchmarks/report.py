@@ -28,7 +28,7 @@ from recompact.context import Context, Summary, Turn
 from recompact.environments.protocol import Task
 from recompact.evaluation import arms as evaluated
 from recompact.evaluation.arms import note_arms
-from recompact.evaluation.evaluate import PHASE, planned
+from recompact.evaluation.evaluate import PHASE, plan_runs
 from recompact.outcome import ARMS, ContinuationArm
 from recompact.store.metadata import RunMetadata
 from recompact.store.records import write_continuation, write_trajectory
@@ -68,7 +68,7 @@ def make_evaluation(path: Path) -> None:
     with Store.open(path) as store:
         _claim(store, PHASE)
         note_arms(store, chosen)
-        for entry in planned(tasks(), chosen, RUNS):
+        for entry in plan_runs(tasks(), chosen, RUNS):
             chance = Random(entry.unit)
             skill = 0.85 if entry.arm.name == "none" else 0.72 + 0.04 * COMPRESSORS.index(entry.arm.name)
             steps = chance.randrange(8, 36) + 4 * (entry.arm.name == "prompting")

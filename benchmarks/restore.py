@@ -67,7 +67,7 @@ class Measured:
     n: int
 
 
-def measured(what: str, depth: int | None, seconds: Sequence[float]) -> Measured:
+def summarize_times(what: str, depth: int | None, seconds: Sequence[float]) -> Measured:
     ordered = sorted(seconds)
     p95 = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
     return Measured(what, depth, statistics.median(ordered) * 1000, p95 * 1000, len(ordered))
@@ -99,14 +99,14 @@ async def pocket(task: Task, depth: int, count: int) -> Measured:
         await episode.restore(snapshot)
         times.append(time.perf_counter() - started)
         await episode.close()
-    return measured("pocket, in process", depth, times)
+    return summarize_times("pocket, in process", depth, times)
 
 
 def hosted(strategy: Strategy, ballast: int = 0) -> HostedSuite:
     return HostedSuite("restore.py:PocketBy", {"strategy": strategy, "ballast": ballast}, Path(__file__).parent)
 
 
-async def forked(task: Task, depth: int, count: int, ballast: int = 0) -> list[Measured]:
+async def measure_fork(task: Task, depth: int, count: int, ballast: int = 0) -> list[Measured]:
     """A restore by fork, and what a snapshot costs the episode that it is taken of."""
     suite = hosted("fork", ballast)
     original = suite.episode(task)
@@ -126,10 +126,13 @@ async def forked(task: Task, depth: int, count: int, ballast: int = 0) -> list[M
     await original.close()
     suite.holders.close()
     size = f" of {ballast // 2**20} MiB" if ballast else ""
-    return [measured(f"forked host{size}", depth, times), measured(f"taking a snapshot{size} by fork", depth, taking)]
+    return [
+        summarize_times(f"forked host{size}", depth, times),
+        summarize_times(f"taking a snapshot{size} by fork", depth, taking),
+    ]
 
 
-async def replayed(task: Task, depth: int, count: int) -> list[Measured]:
+async def measure_replay(task: Task, depth: int, count: int) -> list[Measured]:
     suite = hosted("replay")
     original = suite.episode(task)
     snapshot = await at_depth(original, depth)
@@ -144,7 +147,7 @@ async def replayed(task: Task, depth: int, count: int) -> list[Measured]:
         times.append(time.perf_counter() - started)
         starts.append(started - began)
         await episode.close()
-    return [measured("replay in a host", depth, times), measured("start of a host", None, starts)]
+    return [summarize_times("replay in a host", depth, times), summarize_times("start of a host", None, starts)]
 
 
 def directory(count: int, files: int = 20, size: int = 4096) -> list[Measured]:
@@ -164,7 +167,7 @@ def directory(count: int, files: int = 20, size: int = 4096) -> list[Measured]:
             unpack(data, root)
             restoring.append(time.perf_counter() - started)
     what = f"directory of {files} files, {files * size // 1024} KiB"
-    return [measured(what, None, restoring), measured(f"taking it ({what})", None, taking)]
+    return [summarize_times(what, None, restoring), summarize_times(f"taking it ({what})", None, taking)]
 
 
 async def in_process(what: str, suite: Suite, tasks: Sequence[Task], actions: Sequence[Action]) -> list[Measured]:
@@ -187,8 +190,8 @@ async def in_process(what: str, suite: Suite, tasks: Sequence[Task], actions: Se
         await original.close()
         await other.close()
     return [
-        measured(f"{what}, in process", len(actions), restoring),
-        measured(f"taking it ({what})", len(actions), taking),
+        summarize_times(f"{what}, in process", len(actions), restoring),
+        summarize_times(f"taking it ({what})", len(actions), taking),
     ]
 
 
@@ -262,9 +265,9 @@ async def benchmark(name: str, depth: int, count: int) -> list[Measured]:
     suite.holders.close()
     kind = f"{name}, {strategy}"
     return [
-        measured(f"taking a snapshot ({kind})", depth, taking),
-        measured(f"restore ({kind})", depth, restoring),
-        measured(f"start of a host ({name})", None, starts),
+        summarize_times(f"taking a snapshot ({kind})", depth, taking),
+        summarize_times(f"restore ({kind})", depth, restoring),
+        summarize_times(f"start of a host ({name})", None, starts),
     ]
 
 
@@ -274,11 +277,11 @@ async def everything(count: int, tree: str | None, only: str | None = None) -> l
     task = PocketSuite().tasks("train")[0]
     found = [await pocket(task, depth, count * 5) for depth in DEPTHS]
     for depth in DEPTHS:
-        found += await forked(task, depth, count)
-    found += await forked(task, 50, count, ballast=256 * 2**20)
+        found += await measure_fork(task, depth, count)
+    found += await measure_fork(task, 50, count, ballast=256 * 2**20)
     starts = []
     for depth in DEPTHS:
-        replay, start = await replayed(task, depth, max(3, count // 5))
+        replay, start = await measure_replay(task, depth, max(3, count // 5))
         found.append(replay)
         starts.append(start)
     found.append(min(starts, key=lambda start: start.median_ms))

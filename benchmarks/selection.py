@@ -57,7 +57,7 @@ def config_of(seed: int, train: int, rule: str = "paper") -> Config:
     return parse_config(text, Path("selection.toml"))
 
 
-async def adapted(config: Config, path: Path, until: str) -> Adaptation:
+async def adapt_config(config: Config, path: Path, until: str) -> Adaptation:
     with Store.open(path) as store:
         async with open_study(config, store) as study:
             return await adapt(study, until)  # type: ignore[arg-type]
@@ -71,16 +71,16 @@ def selection_tokens(path: Path) -> int:
 def repetition(place: Path, train: int, test: int, runs: int, seed: int) -> dict[str, Choice]:
     """One collection, verification and set of candidates; both rules; all their choices on the test tasks."""
     base = place / f"{seed}.db"
-    asyncio.run(adapted(config_of(seed, train), base, "revise"))
+    asyncio.run(adapt_config(config_of(seed, train), base, "revise"))
     choices: dict[str, tuple[Adaptation, int]] = {}
     for rule in RULES:
         path = place / f"{seed}-{rule}.db"
         if not path.exists():
             shutil.copy(base, path)
-        adaptation = asyncio.run(adapted(config_of(seed, train, rule), path, "select"))
+        adaptation = asyncio.run(adapt_config(config_of(seed, train, rule), path, "select"))
         choices[rule] = adaptation, selection_tokens(path)
     templates = {adaptation.template.hash: adaptation.template for adaptation, _ in choices.values()}
-    accuracy, original = asyncio.run(tested(place, config_of(seed, train), templates, test, runs))
+    accuracy, original = asyncio.run(try_templates(place, config_of(seed, train), templates, test, runs))
     return {
         rule: _choice(adaptation, accuracy.get(adaptation.template.hash, original), original, tokens)
         for rule, (adaptation, tokens) in choices.items()
@@ -96,7 +96,7 @@ def _choice(adaptation: Adaptation, accuracy: float, original: float, tokens: in
     return Choice(adaptation.winner, accuracy, reported, gain_reported, accuracy - original, tokens)
 
 
-async def tested(
+async def try_templates(
     place: Path, config: Config, templates: dict[str, Template], test: int, runs: int
 ) -> tuple[dict[str, float], float]:
     """The accuracy of each template and of the original on the test tasks."""

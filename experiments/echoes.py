@@ -36,9 +36,9 @@ def echo_table(store: Store, arms: tuple[ArmRuns, ...]) -> Table | None:
             (
                 arm.label,
                 len(texts),
-                sum(bool(repeated(text, own)) for text in texts),
+                sum(bool(repeated_sentences(text, own)) for text in texts),
                 len(added),
-                sum(bool(repeated(text, added)) for text in texts) if added else None,
+                sum(bool(repeated_sentences(text, added)) for text in texts) if added else None,
             )
         )
     if not rows:
@@ -72,12 +72,12 @@ def sentences(template: Template) -> list[str]:
     return list(dict.fromkeys(line for line in lines if len(line) >= SHORTEST))
 
 
-def repeated(text: str, of: list[str]) -> list[str]:
+def repeated_sentences(text: str, of: list[str]) -> list[str]:
     """Those of the sentences that a text repeats, give or take a word.
 
-    >>> repeated("- Copy the value of the token, exactly.", ["Copy the value of every token, exactly."])
+    >>> repeated_sentences("- Copy the value of the token, exactly.", ["Copy the value of every token, exactly."])
     ['Copy the value of every token, exactly.']
-    >>> repeated("- token: ak-2210", ["Copy the value of every token, exactly."])
+    >>> repeated_sentences("- token: ak-2210", ["Copy the value of every token, exactly."])
     []
     """
     lines = [line for line in map(_plain, text.splitlines()) if len(line) >= SHORTEST]

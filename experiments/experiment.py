@@ -93,13 +93,13 @@ class Experiment:
     def arms(self, *, later: bool = False) -> tuple[Arm, ...]:
         """The arms that can be evaluated now: that of a method once its template is there."""
         texts = [self._arm(text) for text in (*self.plan.arms, *(self.plan.later if later else ()))]
-        return self._parsed([text for text in texts if text])
+        return self._parse_arms([text for text in texts if text])
 
     def uncompacted(self) -> tuple[Arm, ...]:
         """The arm of the trial."""
-        return self._parsed(["none"])
+        return self._parse_arms(["none"])
 
-    def _parsed(self, texts: Sequence[str]) -> tuple[Arm, ...]:
+    def _parse_arms(self, texts: Sequence[str]) -> tuple[Arm, ...]:
         own = resolve(self.config.compressor.template, self.config.directory)
         return parse_arms(texts, self.config.compressor, own)
 
@@ -130,7 +130,7 @@ def load_experiment(name: str, config: str = "config", place: Path | None = None
 
 
 def parser_of(description: str | None) -> argparse.ArgumentParser:
-    """The arguments that say which experiment is meant; `named` reads them."""
+    """The arguments that say which experiment is meant; `find_experiment` reads them."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=names())
     parser.add_argument("--config", default="config", help="another config of the folder, such as hosted")
@@ -140,7 +140,7 @@ def parser_of(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def named(given: argparse.Namespace) -> Experiment:
+def find_experiment(given: argparse.Namespace) -> Experiment:
     return load_experiment(given.name, given.config, given.out)
 
 

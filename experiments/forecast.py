@@ -56,9 +56,9 @@ class Share:
 
 def forecast(experiment: Experiment, runs: int | None = None) -> Table:
     """Everything that the whole experiment takes, whatever of it is there already."""
-    habits = measured(experiment) or assumed(experiment)
+    habits = measured_habits(experiment) or assumed_habits(experiment)
     whole, continuations, questions = amounts(experiment, habits, runs or experiment.plan.runs)
-    compressed = whole - _uncompressed(experiment, runs or experiment.plan.runs)
+    compressed = whole - _uncompressed_trajectories(experiment, runs or experiment.plan.runs)
     config = experiment.config
     usage = {
         "agent": _times(habits.agent, whole + CONTINUATION * continuations),
@@ -124,7 +124,7 @@ def draws(allocation: str) -> float:
     return spent - 1 if allocation.startswith("chained") else spent
 
 
-def _uncompressed(experiment: Experiment, runs: int) -> int:
+def _uncompressed_trajectories(experiment: Experiment, runs: int) -> int:
     """Trajectories without a compressor."""
     none = "none" in experiment.plan.arms
     acon = any(method.startswith("acon") for method in experiment.plan.methods)
@@ -132,7 +132,7 @@ def _uncompressed(experiment: Experiment, runs: int) -> int:
     return none * len(experiment.plan.tasks) * runs + trials * len(experiment.config.suite.tasks)
 
 
-def measured(experiment: Experiment) -> Habits | None:
+def measured_habits(experiment: Experiment) -> Habits | None:
     """From what is there of this very experiment."""
     rows: list[TrajectoryRow] = []
     for path in (experiment.adaptations, experiment.evaluation):
@@ -146,7 +146,7 @@ def measured(experiment: Experiment) -> Habits | None:
     return Habits(agent, compressor, f"{len(compacted)} trajectories of its run files")
 
 
-def assumed(experiment: Experiment) -> Habits:
+def assumed_habits(experiment: Experiment) -> Habits:
     """Half the step limit, contexts of twice the budget, two compactions."""
     config = experiment.config
     steps, budget = round(config.run.step_limit / 2), config.compressor.budget

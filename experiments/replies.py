@@ -15,14 +15,14 @@ from collections.abc import Collection, Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from experiment import Experiment, named, parser_of
+from experiment import Experiment, find_experiment, parser_of
 from recompact.chat import Reply
 from recompact.errors import InputError, RecompactError
 from recompact.models.shape import in_shape
 from recompact.store.calls import JournaledReply, journaled_calls, journaled_replies
 from recompact.store.runs import open_run
 from recompact.store.store import Store
-from recompact.texts import counted
+from recompact.texts import quantity
 
 _DIGITS = 3  # of the seconds that a call took
 _FIELDS = tuple(field.name for field in fields(JournaledReply))
@@ -57,7 +57,7 @@ def keep_replies(experiment: Experiment) -> int:
     file = replies_file(experiment)
     if file.is_file() and (lost := [key for key in map(_key_of, _read(file)) if key not in kept]):
         raise InputError(
-            f"{file} has {counted(len(lost), 'reply')} that no run file in {experiment.place} has, such as one of"
+            f"{file} has {quantity(len(lost), 'reply')} that no run file in {experiment.place} has, such as one of"
             f" {lost[0][1]}: run experiments/run.py {experiment.arguments} --recorded first, or remove the file"
         )
     if kept:
@@ -119,7 +119,7 @@ def main() -> int:
     parser = parser_of(__doc__)
     given = parser.parse_args()
     try:
-        experiment = named(given)
+        experiment = find_experiment(given)
         kept = keep_replies(experiment)
     except RecompactError as error:
         print(f"{given.name}: {error}", file=sys.stderr)
@@ -127,7 +127,7 @@ def main() -> int:
     if not kept:
         print(f"{given.name}: no run file in {experiment.place} has a reply of a real model", file=sys.stderr)
         return 1
-    print(f"{counted(kept, 'reply')} in {replies_file(experiment)}")
+    print(f"{quantity(kept, 'reply')} in {replies_file(experiment)}")
     return 0
 
 

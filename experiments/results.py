@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from echoes import echo_table
-from experiment import Experiment, named, parser_of
+from experiment import Experiment, find_experiment, parser_of
 from recompact.adaptation.fit_table import fit_table
 from recompact.attribution.findings import Finding, findings
 from recompact.attribution.statement import control_of, statement_of
@@ -30,7 +30,7 @@ from recompact.store.records import read_boundary
 from recompact.store.runs import TrajectoryRow, boundary_rows, trajectories
 from recompact.store.store import Store
 from recompact.tables import Cell, Number, Table, columns, markdown
-from recompact.texts import counted, markdown_text
+from recompact.texts import markdown_text, quantity
 
 REASON = 200  # characters of the reason why a draft was refused
 MIXED = "The agent is simulated and the compressor is real: the figures say nothing about a real agent."
@@ -97,8 +97,8 @@ def _boundaries(experiment: Experiment) -> Iterator[str]:
         return
     with Store.read(experiment.adaptations) as store:
         solved = sum(row.success for row in rows)
-        yield f"Of {counted(len(rows), 'training task')}, {solved} {'was' if solved == 1 else 'were'} solved with the"
-        yield f"original template, with {counted(sum(row.compactions for row in rows), 'compaction')}."
+        yield f"Of {quantity(len(rows), 'training task')}, {solved} {'was' if solved == 1 else 'were'} solved with the"
+        yield f"original template, with {quantity(sum(row.compactions for row in rows), 'compaction')}."
         if store.metadata.verified is None:
             yield "They have not been verified yet."
             return
@@ -203,10 +203,10 @@ def _candidates(record: AdaptationRecord) -> Iterator[str]:
             text = " ".join(f"{template.first} {template.update}".split()) if template else ""
             absent = "" if " ".join(clause.text.split()) in text else " **(listed, but not in the template)**"
             yield f"- under *{markdown_text(clause.section)}*: {markdown_text(clause.text)}{absent}"
-        yield from (f"- of its drafts: {markdown_text(_shortened(reason))}" for reason in candidate.objections)
+        yield from (f"- of its drafts: {markdown_text(_shorten(reason))}" for reason in candidate.objections)
 
 
-def _shortened(reason: str) -> str:
+def _shorten(reason: str) -> str:
     return reason if len(reason) <= REASON else f"{reason[:REASON]} … ({len(reason) - REASON} more characters)"
 
 
@@ -283,11 +283,11 @@ def verdict(comparison: Comparison, experiment: Experiment) -> str:
     better = chosen.low > 0 if metric(key).better == "more" else chosen.high < 0
     reasons = []
     if comparison.tasks < fewest:
-        reasons.append(f"{counted(comparison.tasks, 'task')} of at least {fewest}")
+        reasons.append(f"{quantity(comparison.tasks, 'task')} of at least {fewest}")
     if not better:
         reasons.append(f"the interval of {metric(key).title} does not exclude zero in its favour")
     if key == "acc" and comparison.wins <= comparison.losses:
-        reasons.append(f"{counted(comparison.wins, 'task')} won, {comparison.losses} lost")
+        reasons.append(f"{quantity(comparison.wins, 'task')} won, {comparison.losses} lost")
     if key != "acc" and success.delta < 0:
         reasons.append("its success is lower")
     first, second = comparison.first, comparison.second
@@ -314,7 +314,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write results.md (or results-CONFIG.md) into the folder")
     given = parser.parse_args()
     try:
-        experiment = named(given)
+        experiment = find_experiment(given)
         text = page(experiment)
     except RecompactError as error:
         print(f"{given.name}: {error}", file=sys.stderr)

@@ -15,17 +15,17 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from experiment import Experiment, named, parser_of
+from experiment import Experiment, find_experiment, parser_of
 from forecast import forecast
 from recompact.adaptation.adapt import STAGES, Adaptation, Stage, adapt
 from recompact.adaptation.result import write_result
-from recompact.cli.progress import watched
+from recompact.cli.progress import watch
 from recompact.errors import InputError, RecompactError
 from recompact.evaluation.evaluate import PHASE, evaluate, open_evaluation
 from recompact.store.runs import open_run, trajectories
 from recompact.study import open_study
 from recompact.tables import render
-from recompact.texts import counted
+from recompact.texts import quantity
 from replies import begin_with_replies
 
 PHASES = ("adapt", "evaluate", "all")
@@ -35,7 +35,7 @@ async def adapt_by(experiment: Experiment, method: str, until: Stage = "select")
     """Steps 1 to 4 by one method. Its template is written unless the optimizer gave nothing that could be used."""
     with open_run(experiment.adaptations) as store:
         async with open_study(experiment.training(method), store) as study:
-            with watched(study, f"{experiment.name}: {method}") as shown:
+            with watch(study, f"{experiment.name}: {method}") as shown:
                 adaptation = await adapt(shown, until)
             if until == "select" and not adaptation.unusable:
                 day = datetime.now(UTC).date().isoformat()
@@ -47,7 +47,7 @@ async def solved_without_compaction(experiment: Experiment) -> int:
     """How many of the training tasks the agent solves when nothing is compacted. Raises where an environment broke."""
     with open_run(experiment.trial) as store:
         async with open_evaluation(experiment.config, store) as study:
-            with watched(study, f"{experiment.name}: trial") as shown:
+            with watch(study, f"{experiment.name}: trial") as shown:
                 await evaluate(shown, experiment.uncompacted(), 1)
         rows = trajectories(store, phase=PHASE)
     if broken := [row.task for row in rows if row.ending == "environment error"]:
@@ -64,7 +64,7 @@ async def evaluate_arms(experiment: Experiment, limit: int | None, runs: int, *,
     arms = experiment.arms(later=later)
     with open_run(experiment.evaluation) as store:
         async with open_evaluation(config, store) as study:
-            with watched(study, f"{experiment.name}: evaluate") as shown:
+            with watch(study, f"{experiment.name}: evaluate") as shown:
                 await evaluate(shown, arms, runs)
 
 
@@ -112,14 +112,14 @@ def main() -> int:
     parser.add_argument("--recorded", action="store_true", help="begin with the replies that are kept in the folder")
     given = parser.parse_args()
     try:
-        experiment = named(given)
+        experiment = find_experiment(given)
         if given.forecast:
             print(render(forecast(experiment, given.runs), "terminal"))
             return 0
         experiment.place.mkdir(parents=True, exist_ok=True)
         if given.recorded:
             added = begin_with_replies(experiment)
-            print(f"{counted(added, 'recorded reply')} put into the journal: what they answer is not asked for.")
+            print(f"{quantity(added, 'recorded reply')} put into the journal: what they answer is not asked for.")
         runs = given.runs or experiment.plan.runs
         return run(experiment, given.method or experiment.plan.methods, given.stage, given.limit, runs, given.until)
     except RecompactError as error:

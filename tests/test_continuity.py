@@ -5,7 +5,7 @@ Where one of them is changed on purpose, runs that were begun before cannot be c
 
 from __future__ import annotations
 
-from recompact.adaptation.acon_rewriting import sampled
+from recompact.adaptation.acon_rewriting import sample_entries
 from recompact.attribution.continuations import continuation_unit
 from recompact.attribution.further_draws import further_unit
 from recompact.chat import Usage, canonical
@@ -13,7 +13,7 @@ from recompact.collection import unit_of as collected_unit
 from recompact.config import CompressorConfig
 from recompact.environments.protocol import Task
 from recompact.evaluation.arms import parse_arms
-from recompact.evaluation.evaluate import planned
+from recompact.evaluation.evaluate import plan_runs
 from recompact.models.journal import seed_of
 from recompact.template import default_template
 
@@ -35,8 +35,8 @@ def test_the_names_of_units() -> None:
 
 
 def test_the_lots_of_candidates() -> None:
-    assert sampled("abcdefgh", 3, "acon-ut-1", 0) == ("c", "e", "g")
-    assert sampled("abcdefgh", 3, "acon-ut-2", 0) == ("d", "f", "g")
+    assert sample_entries("abcdefgh", 3, "acon-ut-1", 0) == ("c", "e", "g")
+    assert sample_entries("abcdefgh", 3, "acon-ut-2", 0) == ("d", "f", "g")
 
 
 def test_the_plan_of_an_evaluation() -> None:
@@ -45,7 +45,7 @@ def test_the_plan_of_an_evaluation() -> None:
     keys = {"none": "none", "fifo": "fifo-512", "prompting": f"prompted-512-history-{template.hash[:16]}"}
     order = [("none", "fifo", "prompting"), ("fifo", "prompting", "none"), ("prompting", "none", "fifo")]
     first = {("t0", 0): 0, ("t0", 1): 1, ("t1", 0): 0, ("t1", 1): 1, ("t2", 0): 1, ("t2", 1): 2}
-    assert [run.unit for run in planned(TASKS, arms, 2, seed=1)] == [
+    assert [run.unit for run in plan_runs(TASKS, arms, 2, seed=1)] == [
         f"evaluate/{keys[arm]}/{task}/{run}" for (task, run), begin in first.items() for arm in order[begin]
     ]
 

@@ -41,10 +41,10 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
         (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
         for module, text in modules.items():
             (tmp_path / "site" / f"{module}.py").write_text(text)
-        registry._installed.cache_clear()
+        registry._installed_plugins.cache_clear()
 
     yield install
-    registry._installed.cache_clear()
+    registry._installed_plugins.cache_clear()
     for name in set(sys.modules) - before:
         if name.startswith("box"):
             del sys.modules[name]

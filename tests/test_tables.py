@@ -19,7 +19,7 @@ from recompact.tables import (
     as_csv,
     cell_text,
     columns,
-    fitted,
+    fit_table,
     needed_width,
     render,
     render_all,
@@ -109,7 +109,7 @@ def test_a_table_fits_its_terminal_with_every_figure(titles: list[str], rows: in
     table = Table("Differences", heads, tuple((f"prompting/history-{r}", *row) for r, row in enumerate(cells)))
     out = io.StringIO()
     console = Console(file=out, width=width, color_system=None)
-    pieces = fitted(table, width)
+    pieces = fit_table(table, width)
     console.print(*pieces, sep="\n")
     assert max(map(len, out.getvalue().splitlines())) <= width
     assert all(_fixed_text(cell) in out.getvalue() for row in cells for cell in row)
@@ -150,7 +150,7 @@ WIDE = Table(
 def shown(table: Table, width: int) -> list[str]:
     """The pieces of a table as they look on a terminal so wide."""
     texts = []
-    for piece in fitted(table, width):
+    for piece in fit_table(table, width):
         out = io.StringIO()
         Console(file=out, width=width, color_system=None).print(piece)
         texts.append(out.getvalue())
@@ -191,7 +191,7 @@ def test_a_table_of_numbers_alone_has_no_labels_to_repeat() -> None:
 
 def test_one_column_that_is_too_wide_is_a_piece_all_the_same() -> None:
     table = Table("", columns("arm", "n", "m"), (("a", Number(1e12, 3), Number(1e12, 3)),))
-    assert len(fitted(table, 10)) == 2
+    assert len(fit_table(table, 10)) == 2
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_a_column_that_may_be_broken_needs_no_more_than_twelve_characters(own: i
     table = Table("", heads, (("x" * own, Number(1.0, interval=(0.0, 2.0))),))
     needed = needed_width(terminal(table)) - less
     for width, text in ((needed, "1.0 [0.0, 2.0]"), (needed - 1, "1.0\n[0.0, 2.0]")):
-        (piece,) = fitted(table, width)
+        (piece,) = fit_table(table, width)
         assert [str(cell) for cell in piece.columns[1].cells] == [text]
 
 

@@ -9,12 +9,12 @@ from recompact.progress import SILENT, Notices
 from recompact.texts import (
     SLACK,
     action_line,
-    counted,
     csv_text,
     cut,
     keep_ends,
     latex_text,
     markdown_text,
+    quantity,
     visible,
     visible_json,
     visible_line,
@@ -102,7 +102,7 @@ def test_slack_is_as_long_as_a_mark() -> None:
     [(0, "task", "0 tasks"), (1, "task", "1 task"), (2, "boundary", "2 boundaries"), (-1, "task", "-1 tasks")],
 )
 def test_a_number_with_its_noun(number: int, noun: str, words: str) -> None:
-    assert counted(number, noun) == words
+    assert quantity(number, noun) == words
 
 
 def characters(text: str) -> int:

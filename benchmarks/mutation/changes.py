@@ -92,7 +92,7 @@ def idle_spans(text: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     return spans
 
 
-def sampled(root: Path, size: int, seed: int, packages: Sequence[str]) -> list[Mutant]:
+def sample_mutants(root: Path, size: int, seed: int, packages: Sequence[str]) -> list[Mutant]:
     """As many of each package, one for each of its places that the seed picks."""
     random = Random(seed)
     sample: list[Mutant] = []
@@ -105,7 +105,7 @@ def sampled(root: Path, size: int, seed: int, packages: Sequence[str]) -> list[M
         share = (size + len(packages) - 1 - number) // len(packages)
         chosen = random.sample(sorted(places), min(share, len(places)))
         sample += [random.choice(places[place]) for place in chosen]
-    return [mutant for mutant in sample if compiles(mutated(mutant, (root / mutant.module).read_text()))]
+    return [mutant for mutant in sample if compiles(mutate(mutant, (root / mutant.module).read_text()))]
 
 
 def _known_mutants(root: Path, module: str, package: str) -> list[Mutant]:
@@ -126,7 +126,7 @@ def compiles(code: str) -> bool:
     return True
 
 
-def mutated(mutant: Mutant, text: str) -> str:
+def mutate(mutant: Mutant, text: str) -> str:
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.operators.provider import OperatorProvider
 

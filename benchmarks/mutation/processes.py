@@ -62,14 +62,14 @@ def _run_pytest(tree: str, arguments: Sequence[str], seconds: float) -> None:
 
     os.setsid()
     limit_processor(seconds)
-    sys.exit(pytest.main(["-x", *_settled(tree), *arguments]))
+    sys.exit(pytest.main(["-x", *_settle(tree), *arguments]))
 
 
 def limit_processor(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
 
 
-def _settled(tree: str) -> list[str]:
+def _settle(tree: str) -> list[str]:
     """Settle this process in a copy of the tree, silently; the arguments that pytest gets there."""
     import hypothesis
 
@@ -103,18 +103,18 @@ class WarmTests:
 
     def record(self, file: str, out: Path) -> int | None:
         """Write which test of a file runs which line; the exit code."""
-        return self._asked(("record", file, str(out), PATIENCE * 60.0))
+        return self._ask(("record", file, str(out), PATIENCE * 60.0))
 
     def judge(self, mutant: Mutant, code: str, names: Sequence[str], seconds: float) -> int | None:
         """1 where one of the tests fails on the changed code, and None at the time limit."""
-        return self._asked(("judge", mutant.module, code, list(names), seconds))
+        return self._ask(("judge", mutant.module, code, list(names), seconds))
 
     def close(self) -> None:
         """End it, with whatever it is doing."""
         self._process.terminate()
         self._process.join()
 
-    def _asked(self, request: tuple[Any, ...]) -> int | None:
+    def _ask(self, request: tuple[Any, ...]) -> int | None:
         with self._lock:
             self._connection.send(request)
             code: int | None = self._answer()
@@ -131,7 +131,7 @@ def _serve(tree: str, names: Sequence[str], connection: Any) -> None:
     import coverage
     import pytest
 
-    arguments = _settled(tree)
+    arguments = _settle(tree)
     # What an import runs cannot be changed afterwards, so it must be known.
     measuring = coverage.Coverage(data_file=None, include=[f"{Path(tree) / SOURCE}/*"], config_file=False)
     measuring.start()
@@ -152,11 +152,11 @@ class _Serving:
         gc.collect()
         gc.freeze()  # so that forks share their memory
         while (request := self.connection.recv()) is not None:
-            self.connection.send(_forked(request, items))
+            self.connection.send(_run_in_fork(request, items))
         return True
 
 
-def _forked(request: tuple[Any, ...], items: Mapping[str, Any]) -> int | None:
+def _run_in_fork(request: tuple[Any, ...], items: Mapping[str, Any]) -> int | None:
     """What a request came to in a process of its own; None where it ran out of time."""
     kind, *details, seconds = request
     child = os.fork()

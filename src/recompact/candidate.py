@@ -9,7 +9,7 @@ from typing import Any
 
 from recompact.errors import InputError
 from recompact.template import Template
-from recompact.texts import counted
+from recompact.texts import quantity
 
 ORIGINAL = "original"
 """The name of the template that candidates are measured against."""
@@ -181,7 +181,7 @@ class Fit:
 
     @property
     def words(self) -> str:
-        return f"{self.passed} of {counted(self.runs, 'run')} passed in {self.steps:.1f} steps"
+        return f"{self.passed} of {quantity(self.runs, 'run')} passed in {self.steps:.1f} steps"
 
 
 @dataclass(frozen=True)

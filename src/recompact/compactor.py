@@ -79,14 +79,14 @@ class Compactor:
         if not due(conversation.context, self.budget):
             return list(messages)
         assert isinstance(self.template, Template)
-        async with self._connected() as model:
+        async with self._connect() as model:
             compressor = Prompted(model, self.template, self.count, task=conversation.task, scope=self.scope)
             compaction = await compressor.compress(conversation.context, self.budget)
         assert compaction.context.summary is not None
         return conversation.with_summary(compaction.context.summary.text)
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[ChatModel]:
+    async def _connect(self) -> AsyncIterator[ChatModel]:
         """The model. A client of our own lives as long as one compaction, so that no loop has to close it."""
         if not isinstance(self.model, Endpoint | str):
             yield Shaped(self.model, self.count)

@@ -26,7 +26,7 @@ from recompact.environments.sandbox import HostLimits, SandboxMode
 from recompact.errors import InputError
 from recompact.models.endpoint import NO_VARIABLE, Endpoint, Seconds
 from recompact.models.registry import MODELS
-from recompact.models.secrets import names_variable, redacted
+from recompact.models.secrets import names_variable, redact
 from recompact.rollout import OBSERVATION_TOKENS
 from recompact.tokens import COUNTERS
 
@@ -268,7 +268,7 @@ class Config:
             del data["compressor"]["options"]
         kept = ("id", "api", "calls", "send_seed", "merge_roles", "extra_body")
         data["models"] = {
-            name: redacted({key: model[key] for key in (*kept, *(("use", "options") * (model["use"] != "openai")))})
+            name: redact({key: model[key] for key in (*kept, *(("use", "options") * (model["use"] != "openai")))})
             for name, model in data["models"].items()
             if name in self.deciding_models
         }
@@ -329,11 +329,11 @@ def parse_config(text: str, path: Path) -> Config:
     unknown = _unknown_keys(data, Config, (), text)
     problems = [problem for _, problem in unknown]
     _drop(data, [at for at, _ in unknown])
-    config, invalid = _validated(data)
-    problems += dict.fromkeys(_said(error, text) for error in invalid)
+    config, invalid = _validate(data)
+    problems += dict.fromkeys(_phrase_error(error, text) for error in invalid)
     if config is None:  # one mistake must not hide another: go on without it
         _drop(data, [tuple(map(str, error["loc"])) for error in invalid])
-        config, _ = _validated(data)
+        config, _ = _validate(data)
     if config is not None:
         config = replace(config, file=path, text=text)
         problems += _contradictions(config, text)
@@ -342,7 +342,7 @@ def parse_config(text: str, path: Path) -> Config:
     return config
 
 
-def _validated(data: Mapping[str, Any]) -> tuple[Config | None, list[Any]]:
+def _validate(data: Mapping[str, Any]) -> tuple[Config | None, list[Any]]:
     """A config from the tables of a file, or what is wrong with them."""
     from pydantic import TypeAdapter, ValidationError
 
@@ -420,7 +420,7 @@ def _unknown_keys(
     return out
 
 
-def _said(error: Any, text: str) -> str:
+def _phrase_error(error: Any, text: str) -> str:
     at = tuple(str(part) for part in error["loc"])
     if at[:2] == ("suite", "host"):
         kinds = " or ".join(json.dumps(name) for name in HOSTS.names())
@@ -453,7 +453,7 @@ def _contradictions(config: Config, text: str) -> list[str]:
     if config.agent.profile not in (None, *PROFILES):
         at = _line(text, ("agent", "profile"))
         out.append(f"{at}[agent] profile = {config.agent.profile!r} is none of {', '.join(PROFILES)}")
-    if config.agent.command and not any("{task}" in part for part in _filled(config.agent)):
+    if config.agent.command and not any("{task}" in part for part in _filled_texts(config.agent)):
         at = _line(text, ("agent", "command"))
         out.append(f"{at}[agent] command never learns its task: {{task}} must stand in it, or in variables or files")
     if config.suite.models and not config.suite.host:
@@ -483,7 +483,7 @@ def _contradictions(config: Config, text: str) -> list[str]:
     return out
 
 
-def _filled(agent: AgentConfig) -> tuple[str, ...]:
+def _filled_texts(agent: AgentConfig) -> tuple[str, ...]:
     return (*agent.command, *agent.variables.values(), *agent.files.values())
 
 

@@ -75,7 +75,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
             level: int = 0,
         ) -> Any:
             if level == 0 and _is_neighbour(name.partition(".")[0], package):
-                return _imported(package, name, fromlist or ())
+                return _import_neighbour(package, name, fromlist or ())
             return builtins.__import__(name, globals, locals, fromlist or (), level)
 
         # An `import` uses what stands here in the module that it is written in, also long after the module was loaded.
@@ -90,7 +90,7 @@ def _is_neighbour(name: str, package: str) -> bool:
     return (directory / f"{name}.py").is_file() or (directory / name / "__init__.py").is_file()
 
 
-def _imported(package: str, name: str, names: Sequence[str]) -> ModuleType:
+def _import_neighbour(package: str, name: str, names: Sequence[str]) -> ModuleType:
     """What an import statement gets: the module with the names in it, or the first part of a dotted name."""
     module = importlib.import_module(f"{package}.{name}")
     if not names:

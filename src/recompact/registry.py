@@ -30,12 +30,12 @@ class Registry:
 
     def names(self) -> tuple[str, ...]:
         """All names that need no colon."""
-        return tuple(dict.fromkeys([*self.built_in, *_installed(self.group)]))
+        return tuple(dict.fromkeys([*self.built_in, *_installed_plugins(self.group)]))
 
     def find(self, name: str, directory: Path = Path()) -> Any:
         """What a name stands for. Files are looked for from `directory`."""
         target = self.built_in.get(name)
-        if target is None and (declared := _installed(self.group).get(name)) is not None:
+        if target is None and (declared := _installed_plugins(self.group).get(name)) is not None:
             try:
                 return declared.load()
             except Exception as error:
@@ -65,7 +65,7 @@ class Registry:
 
 
 @cache
-def _installed(group: str) -> Mapping[str, EntryPoint]:
+def _installed_plugins(group: str) -> Mapping[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=group)}
 
 
@@ -109,7 +109,7 @@ def build(factory: Callable[..., Any], options: Mapping[str, Any], **offered: An
     check_options(factory, options, *offered)
     parameters = _parameters(factory)
     given = {name: value for name, value in offered.items() if name in parameters}
-    return _called(factory, {**options, **given})
+    return _call(factory, {**options, **given})
 
 
 def check_options(factory: Callable[..., Any], options: Mapping[str, Any], *offered: str) -> None:
@@ -140,11 +140,11 @@ def _misfit(annotation: Any, value: Any) -> str:
     >>> _misfit(int, 3), _misfit(int, "3"), _misfit(bool | None, None), _misfit(list[int], "3")
     ('', 'must be a whole number', '', '')
     """
-    wanted = _wanted(annotation, value)
+    wanted = _alternatives(annotation, value)
     return f"must be {' or '.join(dict.fromkeys(wanted))}" if wanted else ""
 
 
-def _wanted(annotation: Any, value: Any) -> list[str]:
+def _alternatives(annotation: Any, value: Any) -> list[str]:
     """What the value could be instead; nothing where it fits, or where the annotation is of another kind.
 
     By hand, since environments live in interpreters that have this package and no other of its requirements.
@@ -152,13 +152,13 @@ def _wanted(annotation: Any, value: Any) -> list[str]:
     inner, *limits = get_args(annotation) or (annotation,)
     kind = get_origin(annotation)
     if kind in (Union, UnionType):
-        each = [_wanted(one, value) for one in get_args(annotation)]
+        each = [_alternatives(one, value) for one in get_args(annotation)]
         return [text for texts in each for text in texts if text != _NOTHING] if all(each) else []
     if kind is Literal:
         fits = any(value == choice and type(value) is type(choice) for choice in get_args(annotation))
         return [] if fits else [repr(choice) for choice in get_args(annotation)]
     if kind is Annotated:
-        return _wanted(inner, value) or [text for limit in limits for text in _beyond(limit, value)]
+        return _alternatives(inner, value) or [text for limit in limits for text in _beyond(limit, value)]
     if not isinstance(annotation, type) or annotation not in _PLAIN:
         return []
     types, name = _PLAIN[annotation]
@@ -198,7 +198,7 @@ def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
         return {"options": inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)}
 
 
-def _called(factory: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+def _call(factory: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     try:
         return factory(**arguments)
     except InputError:

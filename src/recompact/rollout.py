@@ -130,7 +130,7 @@ async def _step(
     state.peak = max(state.peak, fixed + context.size)
     state.peak_reported = max(state.peak_reported, reply.usage.input)
     results, finished = await _act(reply, episode, opening, state)
-    results = tuple(_shortened(result, observation_tokens, count, state) for result in results)
+    results = tuple(_shorten_result(result, observation_tokens, count, state) for result in results)
     turn = Turn.measured(reply.message, results, count)
     state.turns.append(turn)
     state.context = context.extended(turn)
@@ -198,7 +198,7 @@ async def _act(reply: Reply, episode: Episode, opening: Opening, state: _State) 
     return tuple(results), finished
 
 
-def _shortened(result: Message, limit: int, count: TokenCounter, state: _State) -> Message:
+def _shorten_result(result: Message, limit: int, count: TokenCounter, state: _State) -> Message:
     """A result that fits the cap; the cut is marked in it and counted as an incident."""
     text, omitted = keep_ends(result.content, limit, count)
     if not omitted:

@@ -228,7 +228,7 @@ async def open_study(
     template = template or resolve(config.compressor.template, config.directory)
     built = compressor_in(config) if compressor is None else compressor_kind(compressor, {})
     own = {
-        role: _described(thing) for role, thing in (("suite", suite), ("compressor", compressor)) if thing is not None
+        role: _describe(thing) for role, thing in (("suite", suite), ("compressor", compressor)) if thing is not None
     }
     async with AsyncExitStack() as stack:
         store = run if isinstance(run, Store) else stack.enter_context(open_run(_run_file(config, run)))
@@ -358,7 +358,7 @@ def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
         except InputError as error:
             raise config.error(str(error), "suite", "sandbox") from None
         return hosted if suite.host is True else _elsewhere(config, hosted, own_python=bool(needs or suite.python))
-    loaded = _loaded(config)
+    loaded = _load_suite(config)
     try:
         return InProcessSuite(loaded)
     except InputError as error:
@@ -378,7 +378,7 @@ def _elsewhere(config: Config, hosted: HostedSuite, own_python: bool) -> Episode
 
 def _agent_suite(config: Config) -> Episodes:
     """The tasks of the workspace, played by the command that the config names."""
-    suite = _loaded(config)
+    suite = _load_suite(config)
     if not isinstance(suite, WorkspaceSuite):
         raise config.error("an agent of your own plays tasks that are folders: workspace", "suite", "use")
     try:
@@ -387,7 +387,7 @@ def _agent_suite(config: Config) -> Episodes:
         raise config.error(str(error), "agent", "command" if config.agent.command else "profile") from None
 
 
-def _loaded(config: Config) -> Suite:
+def _load_suite(config: Config) -> Suite:
     suite = config.suite
     try:
         return load_suite(suite.use, suite.options, config.directory)
@@ -435,7 +435,7 @@ def price_of(settings: ModelConfig | None) -> Price:
     return Price(settings.price.input, settings.price.output, settings.price.cached)
 
 
-def _described(thing: Any) -> str:
+def _describe(thing: Any) -> str:
     kind = thing if isinstance(thing, type) else type(thing)
     return f"{kind.__module__}:{kind.__qualname__}"
 

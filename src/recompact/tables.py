@@ -47,11 +47,11 @@ class Number:
         least = 10**-self.digits
         if self.positive and self.value < least / 2:
             return f"<{least:.{self.digits}f}"
-        text = _fixed(self.value, self.digits, self.signed)
+        text = _format_fixed(self.value, self.digits, self.signed)
         if self.spread is not None:
-            text += f" ± {_fixed(self.spread, self.digits)}"
+            text += f" ± {_format_fixed(self.spread, self.digits)}"
         if self.interval is not None:
-            low, high = (_fixed(end, self.digits, self.signed) for end in self.interval)
+            low, high = (_format_fixed(end, self.digits, self.signed) for end in self.interval)
             text += f" [{low}, {high}]{'*' * self.strong}"
         return text
 
@@ -116,7 +116,7 @@ def render_all(tables: Sequence[Table], form: Format) -> str:
     return "\n".join(render(table, form) for table in tables)
 
 
-def fitted(table: Table, width: int) -> list[RichTable]:
+def fit_table(table: Table, width: int) -> list[RichTable]:
     """For a Rich console so wide: in one piece if it fits, else with intervals on a second line, else in several
     pieces one below the other, each of which begins with the columns of text at the left."""
     for stacked in (False, True):
@@ -158,19 +158,21 @@ def terminal(table: Table, *, stacked: bool = False) -> RichTable:
     rich = RichTable(box=None, header_style="bold", pad_edge=False, title_justify="left")
     if table.title:
         rich.title = Text(visible_line(table.title), "bold not italic")
-    cells = [[_stacked(cell) if stacked else cell_text(cell) for cell in row] for row in table.rows]
+    cells = [[_stack_cell(cell) if stacked else cell_text(cell) for cell in row] for row in table.rows]
     for n, (column, texts) in enumerate(zip(table.columns, text_columns(table), strict=True)):
         justify: Literal["left", "right"] = "left" if texts else "right"
         heading = visible_line(column.title)
         if stacked:
-            heading = _wrapped(heading, max((len(line) for row in cells for line in row[n].split("\n")), default=1))
+            heading = _wrap_heading(
+                heading, max((len(line) for row in cells for line in row[n].split("\n")), default=1)
+            )
         rich.add_column(Text(heading), justify=justify, no_wrap=not column.fold, overflow="fold")
     for row, shown in zip(table.rows, cells, strict=True):
         rich.add_row(*(Text(text, COLOURS.get(str(cell), "")) for text, cell in zip(shown, row, strict=True)))
     return rich
 
 
-def _stacked(cell: Cell) -> str:
+def _stack_cell(cell: Cell) -> str:
     """A cell with its interval or its spread on a second line, and a label such as prompting/history on two."""
     text = cell_text(cell)
     if isinstance(cell, Number):
@@ -178,7 +180,7 @@ def _stacked(cell: Cell) -> str:
     return text.replace("/", "/\n", 1) if isinstance(cell, str) and len(text) > _FOLDED else text
 
 
-def _wrapped(heading: str, width: int) -> str:
+def _wrap_heading(heading: str, width: int) -> str:
     """A heading over as many lines as it needs; words stay whole."""
     return textwrap.fill(heading, max(1, width), break_long_words=False, break_on_hyphens=False)
 
@@ -300,19 +302,19 @@ def cell_text(cell: Cell) -> str:
     return f"{cell:,}" if isinstance(cell, int) else visible_line(cell)
 
 
-def _fixed(value: float, digits: int, signed: bool = False) -> str:
+def _format_fixed(value: float, digits: int, signed: bool = False) -> str:
     text = f"{value:{'+' if signed else ''},.{digits}f}"
     # A rounded zero has no sign.
     return text.lstrip("+-") if not text.strip("+-0.") else text
 
 
-def signed(value: float, digits: int) -> str:
+def format_signed(value: float, digits: int) -> str:
     """A number with its sign, and with a real minus.
 
-    >>> signed(-1.25, 1), signed(0.5, 2), signed(-0.001, 2)
+    >>> format_signed(-1.25, 1), format_signed(0.5, 2), format_signed(-0.001, 2)
     ('−1.2', '+0.50', '0.00')
     """
-    return _fixed(value, digits, signed=True).replace("-", "−")
+    return _format_fixed(value, digits, signed=True).replace("-", "−")
 
 
 def _pipes(cells: Iterable[str]) -> str:
@@ -329,7 +331,7 @@ def _latex_cell(cell: Cell) -> str:
         return latex_text(cell_text(cell))
 
     def fixed(value: float, signed: bool = False) -> str:
-        return _fixed(value, cell.digits, signed).replace(",", "{,}")
+        return _format_fixed(value, cell.digits, signed).replace(",", "{,}")
 
     body = cell.text if cell.positive else fixed(cell.value, cell.signed)
     if cell.interval is not None:

@@ -115,14 +115,19 @@ def cut(text: str, limit: int | None) -> tuple[str, int]:
     return (text, 0) if more < SLACK else (text[:limit], more)
 
 
-def counted(number: int, noun: str) -> str:
+def quantity(number: int, noun: str) -> str:
     """A number with its noun.
 
-    >>> counted(1, "trajectory"), counted(1200, "trajectory"), counted(2, "task")
-    ('1 trajectory', '1,200 trajectories', '2 tasks')
+    >>> quantity(1, "trajectory"), quantity(1200, "trajectory"), quantity(2, "key"), quantity(2, "branch")
+    ('1 trajectory', '1,200 trajectories', '2 keys', '2 branches')
     """
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"
+    return f"{number:,} {noun if number == 1 else _plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    if re.search(r"[^aeiou]y$", noun):
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if re.search(r"(s|x|z|ch|sh)$", noun) else f"{noun}s"
 
 
 def all_of(number: int, noun: str) -> str:
@@ -131,7 +136,7 @@ def all_of(number: int, noun: str) -> str:
     >>> all_of(1, "boundary"), all_of(2, "boundary")
     ('the one boundary', 'all 2 boundaries')
     """
-    return f"the one {noun}" if number == 1 else f"all {counted(number, noun)}"
+    return f"the one {noun}" if number == 1 else f"all {quantity(number, noun)}"
 
 
 _LONGEST_TOKEN = 128  # characters: no vocabulary of ours has a longer one

@@ -21,7 +21,7 @@ from recompact.adaptation.acon_feedback import (
     RunPair,
     contrast,
     give_feedback,
-    listed,
+    read_list,
     run_pair,
 )
 from recompact.adaptation.excerpts import shown_turns
@@ -258,7 +258,7 @@ def test_a_candidate_sees_findings_waste_and_remedies_without_quotes() -> None:
 
 
 def test_a_list_is_a_list_and_nothing_that_can_be_gone_through() -> None:
-    assert listed({"x": [1, 2]}, "x") == [1, 2]
+    assert read_list({"x": [1, 2]}, "x") == [1, 2]
     for other in ("text", {"a": 1}, None, (1, 2)):
         with pytest.raises(ValueError, match="x must be a list"):
-            listed({"x": other}, "x")
+            read_list({"x": other}, "x")

@@ -11,7 +11,7 @@ import pytest
 from fakes import Scripted
 from schemas import strict_fields
 
-from recompact.adaptation.acon_rewriting import FREE, LOCKED, Assignment, rewrite, sampled
+from recompact.adaptation.acon_rewriting import FREE, LOCKED, Assignment, rewrite, sample_entries
 from recompact.adaptation.acon_shortening import (
     Analysis,
     CompactionText,
@@ -121,11 +121,11 @@ def test_an_answer_may_leave_out_the_last_line_end() -> None:
 def test_a_sample_keeps_the_order_of_the_names() -> None:
     names = [f"{n:02d}" for n in range(40)]
     for candidate in ("a", "b", "c"):
-        sample = sampled(names, 7, candidate, 3)
+        sample = sample_entries(names, 7, candidate, 3)
         assert len(sample) == 7
         assert list(sample) == sorted(sample)
-    assert sampled(names, 40, "a", 3) == tuple(names)
-    assert sampled([], 3, "a", 3) == ()
+    assert sample_entries(names, 40, "a", 3) == tuple(names)
+    assert sample_entries([], 3, "a", 3) == ()
 
 
 # --- compactions

@@ -11,7 +11,7 @@ import pytest
 from acon_support import study_run
 
 from recompact.adaptation.acon_feedback import PROMPT, RunPair, give_feedback, run_pair
-from recompact.adaptation.acon_rewriting import Assignment, rewrite, sampled
+from recompact.adaptation.acon_rewriting import Assignment, rewrite, sample_entries
 from recompact.adaptation.acon_shortening import AIM, Analysis, Spare, analyse, compactions, introduction
 from recompact.adaptation.acon_texts import in_segments, segments, summaries
 from recompact.adaptation.excerpts import shown_turns, without_middle
@@ -138,11 +138,17 @@ def test_each_compaction_is_shown_with_what_came_next(compacted: Trajectory) -> 
 
 def test_samples_differ_by_candidate_and_are_all_there_is_where_that_is_less() -> None:
     names = [f"t{n}" for n in range(50)]
-    samples = {name: sampled(names, 30, name, 0) for name in ("acon-ut-1", "acon-ut-2")}
+    samples = {name: sample_entries(names, 30, name, 0) for name in ("acon-ut-1", "acon-ut-2")}
     assert all(len(set(sample)) == 30 for sample in samples.values())
     assert samples["acon-ut-1"] != samples["acon-ut-2"]
-    assert sampled(names, 30, "acon-ut-1", 0) == samples["acon-ut-1"] != sampled(names, 30, "acon-ut-1", 1)
-    assert sampled(names[:20], 30, "acon-ut-1", 0) == sampled(names[:20], 30, "acon-ut-2", 0) == tuple(names[:20])
+    assert (
+        sample_entries(names, 30, "acon-ut-1", 0) == samples["acon-ut-1"] != sample_entries(names, 30, "acon-ut-1", 1)
+    )
+    assert (
+        sample_entries(names[:20], 30, "acon-ut-1", 0)
+        == sample_entries(names[:20], 30, "acon-ut-2", 0)
+        == tuple(names[:20])
+    )
 
 
 def test_only_the_sample_and_only_its_lessons_reach_the_optimizer() -> None:

@@ -14,10 +14,10 @@ from schemas import strict_fields
 
 from recompact.adaptation import observation
 from recompact.adaptation.candidates import without_usable
-from recompact.adaptation.diagnosis import FORM, PROMPT, Diagnosis, cited, diagnose
+from recompact.adaptation.diagnosis import FORM, PROMPT, Diagnosis, diagnose, resolve_citations
 from recompact.adaptation.evidence import BoundaryEvidence
 from recompact.adaptation.optimizer import SAME, Optimizer
-from recompact.adaptation.pair import counted
+from recompact.adaptation.pair import count_evidence
 from recompact.candidate import Candidate
 from recompact.chat import Reply, Request, Usage, assistant
 from recompact.outcome import BoundaryId
@@ -95,7 +95,7 @@ def test_a_weak_model_that_names_the_kind_and_misquotes_the_same_way_four_times_
     assert diagnosis.objections[-1] == SAME
     assert len(diagnosis.losses) == 2
     assert not diagnosis.failed
-    assert counted([diagnosis]).uncited == 1
+    assert count_evidence([diagnosis]).uncited == 1
     assert diagnosis.lesson()["findings"][0]["kind"] == "access tokens"
 
 
@@ -103,7 +103,9 @@ def test_a_weak_model_that_names_the_kind_and_misquotes_the_same_way_four_times_
 def test_what_the_question_gives_as_an_example_cites_nothing(question: str) -> None:
     """A small model copies the labels of the question: no evidence may have such lines."""
     asked = question.format(evidence="", mechanisms="", labels=FORM)
-    labels, unknown = cited(json.loads(FORM), {f"{letter}{n}": "a line" for letter in "TAPSNLF" for n in range(1, 99)})
+    labels, unknown = resolve_citations(
+        json.loads(FORM), {f"{letter}{n}": "a line" for letter in "TAPSNLF" for n in range(1, 99)}
+    )
     assert FORM in asked
     assert not re.search(r"\b[TAPSNLFC][1-9]", asked)
     assert labels == ()
@@ -118,7 +120,7 @@ def test_a_finding_that_does_not_hold_falls_alone() -> None:
     assert [cause.kind for cause in diagnosis.causes] == ["pages", "ids"]
     assert [cause.lines for cause in diagnosis.causes] == [("S1",), ()]
     assert len(diagnosis.losses) == 4
-    assert counted([diagnosis]).dropped == 4
+    assert count_evidence([diagnosis]).dropped == 4
 
 
 def test_redraws_differ_in_wording_and_the_better_answer_is_taken() -> None:
@@ -137,7 +139,7 @@ def test_an_abstention_is_an_answer_and_no_cause() -> None:
     diagnosis, model = answered(answer(abstain="The arms differ by chance."))
     assert len(model.requests) == 1
     assert (diagnosis.causes, diagnosis.abstained, diagnosis.failed) == ((), "The arms differ by chance.", False)
-    counts = counted([diagnosis])
+    counts = count_evidence([diagnosis])
     assert (counts.abstained, counts.diagnosed, counts.failed) == (1, 0, 0)
     assert Diagnosis.from_json(diagnosis.to_json()).abstained
     both, _ = answered(answer(finding(), abstain="or not"))
@@ -174,13 +176,13 @@ def test_what_cannot_be_used_is_said_and_asking_ends(bad: Any) -> None:
     ],
 )
 def test_citations_are_read_in_all_the_ways_that_models_write_them(citation: str, labels: tuple[str, ...]) -> None:
-    assert cited([citation], LINES)[0] == labels
-    assert cited(citation, LINES)[0] == labels
+    assert resolve_citations([citation], LINES)[0] == labels
+    assert resolve_citations(citation, LINES)[0] == labels
 
 
 @given(st.lists(st.one_of(st.text(max_size=30), st.sampled_from(sorted(LINES)), st.integers())))
 def test_no_citation_stands_for_a_line_that_is_not_there(citations: list[Any]) -> None:
-    labels, unknown = cited(citations, LINES)
+    labels, unknown = resolve_citations(citations, LINES)
     assert set(labels) <= LINES.keys()
     assert set(citations) & LINES.keys() <= set(labels)
     assert set(unknown) <= {str(citation) for citation in citations}
@@ -203,9 +205,9 @@ def test_no_answer_breaks_the_diagnosis(value: Any) -> None:
 
 def test_only_evidence_that_was_cut_counts_as_cut() -> None:
     diagnosis = Diagnosis(BoundaryId("collect/a", 1), "error", ())
-    assert (counted([diagnosis]).cut, counted([diagnosis]).left_out) == (0, 0)
+    assert (count_evidence([diagnosis]).cut, count_evidence([diagnosis]).left_out) == (0, 0)
     shorter = replace(diagnosis, cuts=2, left_out=900)
-    assert (counted([diagnosis, shorter]).cut, counted([diagnosis, shorter]).left_out) == (1, 900)
+    assert (count_evidence([diagnosis, shorter]).cut, count_evidence([diagnosis, shorter]).left_out) == (1, 900)
 
 
 def test_the_first_three_reasons_are_given_where_no_candidate_is_usable() -> None:
@@ -294,19 +296,19 @@ def test_a_finding_without_lines_or_explanation_stands_beside_one_that_cites() -
 
 def test_a_range_is_read_up_to_a_limit() -> None:
     lines = {f"S{n}": "x" for n in range(1, 100)} | {f"C2.{n}": "x" for n in range(1, 9)}
-    assert cited(["S3-S5"], lines)[0] == ("S3", "S4", "S5")
-    assert cited(["S3 to 5"], lines)[0] == ("S3", "S4", "S5")
-    assert cited(["C2.3-C2.5"], lines)[0][:3] == ("C2.3", "C2.4", "C2.5")
-    assert cited(["S1-S99"], lines)[0] == (*(f"S{n}" for n in range(1, 42)), "S99")
-    assert cited(["S5-S3"], lines)[0] == ("S5", "S3")
+    assert resolve_citations(["S3-S5"], lines)[0] == ("S3", "S4", "S5")
+    assert resolve_citations(["S3 to 5"], lines)[0] == ("S3", "S4", "S5")
+    assert resolve_citations(["C2.3-C2.5"], lines)[0][:3] == ("C2.3", "C2.4", "C2.5")
+    assert resolve_citations(["S1-S99"], lines)[0] == (*(f"S{n}" for n in range(1, 42)), "S99")
+    assert resolve_citations(["S5-S3"], lines)[0] == ("S5", "S3")
 
 
 def test_words_of_a_line_are_a_citation_of_the_first_that_has_them() -> None:
     lines = {"S1": "one two  three", "S2": "one two three"}
-    assert cited(["“one  two”"], lines) == (("S1",), ())
-    assert cited(["S9| two three"], lines) == (("S1",), ())
-    assert cited(["two"], lines) == ((), ("two",))
-    assert cited(["four five", " ", "S2", "S2"], lines) == (("S2",), ("four five",))
+    assert resolve_citations(["“one  two”"], lines) == (("S1",), ())
+    assert resolve_citations(["S9| two three"], lines) == (("S1",), ())
+    assert resolve_citations(["two"], lines) == ((), ("two",))
+    assert resolve_citations(["four five", " ", "S2", "S2"], lines) == (("S2",), ("four five",))
 
 
 def test_older_records_know_nothing_of_abstentions_and_cuts() -> None:

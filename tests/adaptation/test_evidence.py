@@ -13,16 +13,16 @@ import pytest
 from recompact.adaptation.evidence import (
     LEVELS,
     BoundaryEvidence,
-    assembled,
-    described,
+    assemble_evidence,
+    describe_boundary,
     gather,
-    labelled,
+    label_block,
     shared_prefix,
 )
 from recompact.adaptation.excerpts import Excerpt
-from recompact.adaptation.pair_controls import swapped
+from recompact.adaptation.pair_controls import swap_arms
 from recompact.attribution.cases import Continuation, Evidence
-from recompact.attribution.divergence import actions_of, dropped, needed_facts, repeated
+from recompact.attribution.divergence import actions_of, find_dropped, needed_facts, repeated_actions
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import Finding
 from recompact.attribution.posterior import PAPER
@@ -69,10 +69,10 @@ def evidence(pre: Sequence[Turn], post: Sequence[Turn], draws: int = 2, segment:
                 name, id.unit, 2, arm, draw, made.score.success, made.score.value, made.ending, made.steps, {}, ""
             )
             own = actions_of(made)
-            continuations.append(Continuation(record, made, own, repeated(boundary.actions, own)))
+            continuations.append(Continuation(record, made, own, repeated_actions(boundary.actions, own)))
     finding = Finding(id, row, outcomes, effect_of(outcomes), True)
     continued = [c.trajectory for c in continuations if c.row.arm == "PRE"]
-    return Evidence(finding, boundary, dropped(boundary), needed_facts(boundary, continued), tuple(continuations))
+    return Evidence(finding, boundary, find_dropped(boundary), needed_facts(boundary, continued), tuple(continuations))
 
 
 def trajectory(turns: Sequence[Turn], success: bool, ending: Ending = "finished") -> Trajectory:
@@ -82,7 +82,7 @@ def trajectory(turns: Sequence[Turn], success: bool, ending: Ending = "finished"
 
 
 def shown(made: Evidence, scope: str = "history", budget: int = 60_000) -> BoundaryEvidence:
-    return described(made, TASK, scope, budget, COUNT)  # type: ignore[arg-type]
+    return describe_boundary(made, TASK, scope, budget, COUNT)  # type: ignore[arg-type]
 
 
 def block(text: str, tag: str) -> str:
@@ -159,7 +159,7 @@ def test_without_post_draws_the_trajectory_itself_is_shown() -> None:
     """Chained allocations read the POST draw off it."""
     made = evidence([PAY], [PAY])
     alone = Evidence(made.finding, made.boundary, made.dropped, made.needed, made.continuations[:1])
-    text = described(alone, TASK, "history", 60_000, COUNT, (LOGIN, PAY)).text
+    text = describe_boundary(alone, TASK, "history", 60_000, COUNT, (LOGIN, PAY)).text
     assert '<continuation number="2" arm="POST" draw="trajectory">' in text
     assert "later compactions are part of it" in text
 
@@ -246,7 +246,7 @@ def test_parts_that_there_are_none_of_are_left_out() -> None:
     made = evidence([LIST], [LIST], draws=1)
     boundary = replace(made.boundary, pre=Context(PREFIX, None, ()), post=Context(PREFIX))
     bare = replace(made, boundary=boundary, needed=(), finding=replace(made.finding, effect=None))
-    text = described(bare, "", "history", 60_000, COUNT)
+    text = describe_boundary(bare, "", "history", 60_000, COUNT)
     for tag in ("prefix", "task", "previous-summary", "last-turn", "missing-facts"):
         assert f"<{tag}>" not in text.text
     assert block(text.text, "effect") == "not known"
@@ -281,16 +281,16 @@ def test_levels_show_less_and_less_of_observations() -> None:
     assert LEVELS == ((None, 1600), (1600, 400), (400, 100))
     made = evidence([LIST, LONG], [LIST, LONG], draws=1, segment=(LOGIN, LONG))
     sizes = [
-        sum(len(line) for line in described(made, TASK, "history", budget, COUNT).lines.values())
+        sum(len(line) for line in describe_boundary(made, TASK, "history", budget, COUNT).lines.values())
         for budget in (60_000, COUNT(shown(made).text) - 1)
     ]
     assert sizes[0] > sizes[1]
 
 
 def test_blocks_that_are_small_stay_whole_and_labels_stay_what_they_were() -> None:
-    long = labelled("segment", "S", Excerpt("\n".join(f"line {n}" for n in range(1, 201)), 1, 7))
-    small = labelled("summary", "N", Excerpt("short\nnotes"), arm="PRE")
-    made = assembled(BoundaryId("collect/t", 1), "burden", [long, small], 120, lambda text: len(text.split()))
+    long = label_block("segment", "S", Excerpt("\n".join(f"line {n}" for n in range(1, 201)), 1, 7))
+    small = label_block("summary", "N", Excerpt("short\nnotes"), arm="PRE")
+    made = assemble_evidence(BoundaryId("collect/t", 1), "burden", [long, small], 120, lambda text: len(text.split()))
     assert made.tokens <= 120
     assert '<summary arm="PRE">\nN1| short\nN2| notes\n</summary>' in made.text
     assert made.lines["S1"] == "line 1"
@@ -298,7 +298,9 @@ def test_blocks_that_are_small_stay_whole_and_labels_stay_what_they_were() -> No
     assert 30 < len(made.lines) < 42
     assert made.cuts == 2  # the one that it had, and the middle
     assert made.left_out > 7
-    whole = assembled(BoundaryId("collect/t", 1), "burden", [long, small], 9_999, lambda text: len(text.split()))
+    whole = assemble_evidence(
+        BoundaryId("collect/t", 1), "burden", [long, small], 9_999, lambda text: len(text.split())
+    )
     assert (whole.cuts, whole.left_out, len(whole.lines)) == (1, 7, 202)
 
 
@@ -341,10 +343,10 @@ def test_the_trajectory_is_read_only_where_there_is_no_post_draw(
 def test_swapped_arms_follow_each_other_in_the_same_order_with_the_facts_of_the_other_arm() -> None:
     made = evidence([PAY], [LIST], draws=2)
     assert made.needed == ("tok-99",)
-    other = swapped(made, PAPER)
+    other = swap_arms(made, PAPER)
     assert [(c.row.draw, c.row.arm) for c in other.continuations] == [(0, "PRE"), (0, "POST"), (1, "PRE"), (1, "POST")]
     assert [c.row.name.split("/")[-2] for c in other.continuations] == ["POST", "PRE", "POST", "PRE"]
     assert other.needed == ()
     assert other.finding.outcomes == Outcomes(made.finding.outcomes.post, made.finding.outcomes.pre)
     assert other.finding.effect == effect_of(other.finding.outcomes)
-    assert swapped(other, PAPER).needed == made.needed
+    assert swap_arms(other, PAPER).needed == made.needed

@@ -10,7 +10,7 @@ from recompact.adaptation.excerpts import (
     Excerpt,
     block,
     head_and_tail,
-    joined,
+    join_excerpts,
     shares,
     shown_turn,
     shown_turns,
@@ -48,7 +48,7 @@ def test_without_a_limit_nothing_is_cut() -> None:
 
 def test_cuts_of_parts_are_added_up() -> None:
     parts = [Excerpt("a", 1, 10), Excerpt("b"), Excerpt("c", 2, 5)]
-    assert joined(", ", parts) == Excerpt("a, b, c", 3, 15)
+    assert join_excerpts(", ", parts) == Excerpt("a, b, c", 3, 15)
     assert Excerpt("whole", 4, 40).counting(*parts) == Excerpt("whole", 7, 55)
 
 
@@ -65,14 +65,14 @@ def test_long_observations_of_a_turn_are_cut_and_what_the_agent_said_is_not() ->
 @pytest.mark.parametrize("level", [LONG, LONG // 4, LONG // 16])
 def test_observations_are_shown_as_long_as_the_budget_allows(level: int) -> None:
     turns = [reading("x" * 5_000), reading("y" * 5_000)]
-    wanted = joined("\n\n", [shown_turn(turn, level) for turn in turns])
+    wanted = join_excerpts("\n\n", [shown_turn(turn, level) for turn in turns])
     assert shown_turns(turns, len(wanted.text), len) == wanted
     assert shown_turns(turns, len(wanted.text) - 1, len) != wanted
 
 
 def test_where_short_observations_are_still_too_much_the_middle_goes_and_all_cuts_count() -> None:
     turns = [reading("x" * 5_000) for _ in range(9)]
-    least = joined("\n\n", [shown_turn(turn, LONG // 16) for turn in turns])
+    least = join_excerpts("\n\n", [shown_turn(turn, LONG // 16) for turn in turns])
     shown = shown_turns(turns, len(least.text) // 2, len)
     assert shown.cuts == least.cuts + 1
     assert shown.left_out > least.left_out

@@ -20,7 +20,7 @@ from recompact.adaptation.instances import instances_in
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.missing_facts import KINDS, Kind, MissingFacts, kind_of, missing_facts
 from recompact.attribution.cases import Continuation, Evidence
-from recompact.attribution.divergence import actions_of, dropped, needed_facts
+from recompact.attribution.divergence import actions_of, find_dropped, needed_facts
 from recompact.attribution.findings import Finding
 from recompact.candidate import ORIGINAL, Clause
 from recompact.chat import Message, ToolCall, assistant, system
@@ -74,7 +74,7 @@ def lacking(
     place = BoundaryRow(id.unit, id.index, "a", len(before), 10, 10, 9, True)
     needed = needed_facts(boundary, [continuations[0].trajectory])
     evidence = Evidence(
-        Finding(id, place, Outcomes(), None, True), boundary, dropped(boundary), needed, tuple(continuations)
+        Finding(id, place, Outcomes(), None, True), boundary, find_dropped(boundary), needed, tuple(continuations)
     )
     return missing_facts(evidence, turns_of(before))
 

@@ -51,7 +51,7 @@ def proposed(
         )
         for name, each in waiting.items()
     )
-    monkeypatch.setattr(facts, "retained", lambda store: evidence)
+    monkeypatch.setattr(facts, "retained_evidence", lambda store: evidence)
     monkeypatch.setattr(facts, "missing_facts", looked_at)
     monkeypatch.setattr(facts, "read_trajectory", lambda store, unit: SimpleNamespace(turns=["one", "two", "three"]))
     monkeypatch.setattr(facts, "consumed_texts", lambda boundary: (consumed,))

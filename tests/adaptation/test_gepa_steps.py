@@ -22,9 +22,9 @@ from recompact.adaptation.gepa_search import (
     Run,
     Search,
     gepa,
-    joined,
+    join_parts,
     reasons,
-    shown,
+    render_example,
 )
 from recompact.adaptation.placement import with_clauses_in_place
 from recompact.candidate import Candidate, Clause, EvidenceCounts, Proposal
@@ -213,7 +213,7 @@ def test_how_a_run_ended_is_one_sentence() -> None:
 def test_a_run_is_shown_with_its_task_and_its_outcome() -> None:
     study = cast(Study, SimpleNamespace(count=lambda text: len(text.split())))
     for success, said in ((True, "yes"), (False, "no")):
-        example = shown(run(success), study, 100)
+        example = render_example(run(success), study, 100)
         assert example["Task"] == "Do it."
         assert example["Run"].startswith(f'<run success="{said}">\n<segment number="1">')
         assert example["Feedback"] == run(success).outcome
@@ -262,7 +262,7 @@ def test_clauses_are_lines_that_are_new_with_the_first_reflection_that_had_them(
 
 
 def test_both_parts_are_one_text() -> None:
-    assert joined(Template("s", "one\n", "two\n")) == "<first>\none\n</first>\n<update>\ntwo\n</update>"
+    assert join_parts(Template("s", "one\n", "two\n")) == "<first>\none\n</first>\n<update>\ntwo\n</update>"
 
 
 def test_the_first_outcome_of_a_task_is_its_reason() -> None:
@@ -358,7 +358,7 @@ def test_a_search_stops_before_an_iteration_that_would_be_too_much(monkeypatch: 
 
     def optimize(**given: Any) -> Any:
         seen.update(given)
-        texts = [{COMPONENT: joined(each)} for each in (TEMPLATE, worse, better, TEMPLATE, better)]
+        texts = [{COMPONENT: join_parts(each)} for each in (TEMPLATE, worse, better, TEMPLATE, better)]
         return SimpleNamespace(candidates=texts, val_aggregate_scores=[9, 1, 3, 2, 3])
 
     package = Package(optimize, cast(Any, None), cast(Any, None), cast(Any, None))
@@ -368,7 +368,7 @@ def test_a_search_stops_before_an_iteration_that_would_be_too_much(monkeypatch: 
     found = asyncio.run(made.run(learning, validation, 20))
     assert found == [better, worse]
     assert (seen["trainset"], seen["valset"], seen["seed"]) == (learning, validation, 5)
-    assert seen["seed_candidate"] == {COMPONENT: joined(TEMPLATE)}
+    assert seen["seed_candidate"] == {COMPONENT: join_parts(TEMPLATE)}
     assert seen["reflection_minibatch_size"] == 3
     stop = seen["stop_callbacks"]
     assert [stop(SimpleNamespace(total_num_evals=n)) for n in (0, 11, 12, 13)] == [False, False, False, True]
@@ -423,13 +423,13 @@ def reflecting(
         cast(Any, None), cast(Any, None), lambda current, examples: f"improve {current}: {examples}", str.strip
     )
     monkeypatch.setattr(gepa_search, "load_gepa", lambda: package)
-    monkeypatch.setattr(gepa_search, "shown", shown_run)
+    monkeypatch.setattr(gepa_search, "render_example", shown_run)
     monkeypatch.setattr(gepa_search, "shared_prefix", lambda store: ())
     study = FakeStudy(TEMPLATE, store, config, {"sol": model}, None, complete)
     made = Search(cast(Study, study), 3, "gepa/reflect")
     made._bridge = cast(Any, OnThisThread())
     runs = [{"run": run(True, 1)}, {"run": run(False, 1)}]
-    texts = made.propose_new_texts({COMPONENT: current or joined(TEMPLATE)}, {COMPONENT: runs}, [])
+    texts = made.propose_new_texts({COMPONENT: current or join_parts(TEMPLATE)}, {COMPONENT: runs}, [])
     assert budgets in ([], [500, 500])
     return texts, made, model
 
@@ -448,13 +448,13 @@ class FakeStudy:
 
 def test_a_reflection_is_recorded_and_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     records: dict[str, Any] = {}
-    better = joined(revised("Keep ids."))
+    better = join_parts(revised("Keep ids."))
     texts, made, model = reflecting(monkeypatch, f"Here: {better}", records=records)
     assert texts == {COMPONENT: better}
     assert list(records) == ["gepa/reflect/0"]
     assert records["gepa/reflect/0"]["tasks"] == {"a": run(False, 1).outcome}
     prompt = model.requests[0].messages[-1].content
-    assert prompt.startswith(f"improve {joined(TEMPLATE)}: [")
+    assert prompt.startswith(f"improve {join_parts(TEMPLATE)}: [")
     assert prompt.endswith(gepa_search.RULES)
     assert model.requests[0].decoding.response_schema is None
     again, _, unused = reflecting(monkeypatch, records=records)
@@ -465,12 +465,15 @@ def test_a_reflection_is_recorded_and_not_asked_for_again(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (joined(TEMPLATE), "nothing was changed"),
+        (join_parts(TEMPLATE), "nothing was changed"),
         ("no parts", "there is no <first> … </first>: give both parts"),
         (f"<first>\n{TEMPLATE.first}</first>", "there is no <update> … </update>: give both parts"),
         (f"<first>\n \n</first>\n<update>\n{TEMPLATE.update}</update>", "first is empty: give the whole part"),
-        (joined(revised("Keep tok-9042.")), "first: names 'tok-9042', which belongs to one task only; update: names"),
-        (joined(TEMPLATE).replace("## Goal", "## Aim"), "first: the headings must stay"),
+        (
+            join_parts(revised("Keep tok-9042.")),
+            "first: names 'tok-9042', which belongs to one task only; update: names",
+        ),
+        (join_parts(TEMPLATE).replace("## Goal", "## Aim"), "first: the headings must stay"),
     ],
 )
 def test_a_reflection_that_breaks_a_rule_gives_no_text(monkeypatch: pytest.MonkeyPatch, answer: str, said: str) -> None:
@@ -481,8 +484,8 @@ def test_a_reflection_that_breaks_a_rule_gives_no_text(monkeypatch: pytest.Monke
 
 
 def test_to_go_back_to_the_original_is_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    texts, _, _ = reflecting(monkeypatch, joined(TEMPLATE), current=joined(revised("Keep ids.")))
-    assert texts == {COMPONENT: joined(TEMPLATE)}
+    texts, _, _ = reflecting(monkeypatch, join_parts(TEMPLATE), current=join_parts(revised("Keep ids.")))
+    assert texts == {COMPONENT: join_parts(TEMPLATE)}
 
 
 def test_each_run_of_a_template_on_a_task_has_its_own_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -502,9 +505,9 @@ def test_each_run_of_a_template_on_a_task_has_its_own_number(monkeypatch: pytest
     search._bridge = cast(Any, OnThisThread())
     a, b = Task("a", ""), Task("b", "")
     other = revised("Keep ids.")
-    search.evaluate([a, b, a], {COMPONENT: joined(TEMPLATE)})
-    search.evaluate([a], {COMPONENT: joined(TEMPLATE)})
-    search.evaluate([a], {COMPONENT: joined(other)})
+    search.evaluate([a, b, a], {COMPONENT: join_parts(TEMPLATE)})
+    search.evaluate([a], {COMPONENT: join_parts(TEMPLATE)})
+    search.evaluate([a], {COMPONENT: join_parts(other)})
     one, two = TEMPLATE.hash[:16], other.hash[:16]
     assert made_units == [
         (f"gepa/{one}/a/0", 0, False),

@@ -20,9 +20,17 @@ from recompact.adaptation.fact_clauses import (
     with_clauses,
 )
 from recompact.adaptation.facts import candidates_from, missing_kinds, reasons, sizes
-from recompact.adaptation.missing_facts import KINDS, LONGEST, Kind, MissingFacts, kind_of, missing_facts, said
+from recompact.adaptation.missing_facts import (
+    KINDS,
+    LONGEST,
+    Kind,
+    MissingFacts,
+    kind_of,
+    missing_facts,
+    number_of_facts,
+)
 from recompact.attribution.cases import Continuation, Evidence
-from recompact.attribution.divergence import actions_of, dropped, needed_facts
+from recompact.attribution.divergence import actions_of, find_dropped, needed_facts
 from recompact.attribution.findings import Finding
 from recompact.chat import Message, ToolCall, assistant, system, user
 from recompact.context import Context, Summary, Turn
@@ -71,7 +79,9 @@ def lacking(
     place = BoundaryRow(ID.unit, ID.index, "a", len(before), 10, 10, 9, True)
     needed = needed_facts(boundary, [continuations[0].trajectory])
     finding = Finding(ID, place, Outcomes(), None, True)
-    return missing_facts(Evidence(finding, boundary, dropped(boundary), needed, tuple(continuations)), before, rest)
+    return missing_facts(
+        Evidence(finding, boundary, find_dropped(boundary), needed, tuple(continuations)), before, rest
+    )
 
 
 GO = turns_of([("go", {}, "")])
@@ -207,8 +217,8 @@ def test_sentences_name_numbers_in_the_order_of_kinds() -> None:
     )
     assert MissingFacts(ID, {"result": 1}).sentence == "1 result fetched again"
     assert MissingFacts(ID).sentence == "nothing that was used before is missing after"
-    assert said("number", 1200) == "1,200 numbers"
-    assert said("date", 0) == "0 dates or times"
+    assert number_of_facts("number", 1200) == "1,200 numbers"
+    assert number_of_facts("date", 0) == "0 dates or times"
     assert MissingFacts.from_json(found.to_json()) == found
     assert found.to_json()["boundary"] == "a#1"
 

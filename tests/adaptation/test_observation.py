@@ -58,7 +58,7 @@ def ranked(name: str = "s.jsonl", readable: bool = True, following: int = 3, **s
     needs = (need("src/a.py"), need("src/b.py", covered=True), need("src/c.py"))
     found = SimpleNamespace(ordinal=2, needs=needs, scene=Scene(**given), readable=readable, following=following)
     session = SimpleNamespace(path=Path(f"/sessions/{name}"), member="")
-    return cast(Ranked, SimpleNamespace(session=session, found=found))
+    return cast(Ranked, SimpleNamespace(session=session, compaction=found))
 
 
 def test_an_excerpt_has_all_parts_in_order_and_what_the_summary_lacks() -> None:

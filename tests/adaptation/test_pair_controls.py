@@ -9,9 +9,9 @@ import pytest
 from acon_support import study_run
 
 from recompact.adaptation.adapt import adapt
-from recompact.adaptation.evidence import gather, retained
+from recompact.adaptation.evidence import gather, retained_evidence
 from recompact.adaptation.pair import DIAGNOSIS
-from recompact.adaptation.pair_controls import random_boundaries, swapped, swapped_arms
+from recompact.adaptation.pair_controls import random_boundaries, swap_arms, swapped_arms
 from recompact.attribution.findings import findings
 from recompact.attribution.posterior import PAPER
 from recompact.store.adaptations import read_adaptations
@@ -43,7 +43,7 @@ def test_random_boundaries_are_as_many_and_drawn_by_the_seed(verified: Path) -> 
 
 def test_swapped_arms_show_each_continuation_under_the_other_name(verified: Path) -> None:
     with Store.read(verified) as store:
-        before, after = retained(store), swapped_arms(store)
+        before, after = retained_evidence(store), swapped_arms(store)
         (text, *_) = gather(store, {}, "history", 60_000, counter(), swapped_arms)
     for one, other in zip(before, after, strict=True):
         assert one.finding.effect is not None
@@ -54,7 +54,7 @@ def test_swapped_arms_show_each_continuation_under_the_other_name(verified: Path
         assert {c.row.name: c.row.arm for c in other.continuations} == {
             name: "POST" if arm == "PRE" else "PRE" for name, arm in arms.items()
         }
-        assert swapped(swapped(one, PAPER), PAPER).continuations == one.continuations
+        assert swap_arms(swap_arms(one, PAPER), PAPER).continuations == one.continuations
         assert other.boundary == one.boundary
     effect = after[0].finding.effect
     assert effect is not None

@@ -15,7 +15,7 @@ from recompact.adaptation import adapt as adapting, pair, pair_controls
 from recompact.adaptation.adapt import STAGES, adapt, verifying
 from recompact.adaptation.diagnosis import Cause, Diagnosis
 from recompact.adaptation.evidence import BoundaryEvidence
-from recompact.adaptation.pair import PAIR, counted, propose_from, reasons
+from recompact.adaptation.pair import PAIR, count_evidence, propose_from, reasons
 from recompact.adaptation.pair_controls import PAIR_RANDOM, PAIR_SWAPPED, random_boundaries
 from recompact.adaptation.registry import load_method, method_in, method_of
 from recompact.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal
@@ -124,7 +124,7 @@ def test_everything_about_diagnoses_is_counted() -> None:
         diagnosis("c", 0, abstained="chance"),
         diagnosis("d", 0),
     ]
-    assert counted(made) == EvidenceCounts(
+    assert count_evidence(made) == EvidenceCounts(
         "compaction", 4, 2, abstained=1, failed=1, cut=2, left_out=15, uncited=1, dropped=3
     )
 

@@ -270,7 +270,7 @@ def replayed(
     monkeypatch.setattr(pruning, "settings_of", lambda store: SimpleNamespace(hazard=0.1, burden=5.0))
     monkeypatch.setattr(pruning, "trajectories", lambda store, phase: [])
     monkeypatch.setattr(pruning, "read_boundary", lambda store, unit, index: boundary)
-    monkeypatch.setattr(pruning, "recompressed", recompressed)
+    monkeypatch.setattr(pruning, "recompress", recompressed)
     monkeypatch.setattr(pruning, "continue_from", continue_from)
     monkeypatch.setattr(pruning, "with_differences", lambda trajectory, calls: trajectory)
     config = SimpleNamespace(

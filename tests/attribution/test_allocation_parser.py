@@ -21,7 +21,7 @@ from recompact.attribution.allocation_parser import (
 from recompact.attribution.chained import Chained, Segment, TrajectoryFacts
 from recompact.attribution.halving import Halving
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.prior import Tilt, published
+from recompact.attribution.prior import Tilt, published_prior
 from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.uniform import Uniform
 from recompact.config import VerifyConfig
@@ -101,14 +101,14 @@ def test_only_a_chained_allocation_sees_chained_draws() -> None:
 
 @pytest.mark.parametrize("allocation", [RACE, Chained(RACE, {})], ids=lambda each: each.name)
 def test_a_race_has_a_prior_and_a_cap_of_its_own(allocation: Allocation) -> None:
-    assert prior_seen_by(allocation, published(), boundary(1)).changed > published().changed
-    assert prior_seen_by(allocation, published(), boundary(2)) is published()
+    assert prior_seen_by(allocation, published_prior(), boundary(1)).changed > published_prior().changed
+    assert prior_seen_by(allocation, published_prior(), boundary(2)) is published_prior()
     assert cap_of(allocation) == 6
 
 
 @pytest.mark.parametrize("allocation", [Uniform(2), Halving(), Chained(Halving(), {})], ids=lambda each: each.name)
 def test_other_allocations_judge_by_the_usual_prior_and_compare_boundaries(allocation: Allocation) -> None:
-    assert prior_seen_by(allocation, published(), boundary(1)) is published()
+    assert prior_seen_by(allocation, published_prior(), boundary(1)) is published_prior()
     assert cap_of(allocation) is None
 
 

@@ -7,9 +7,9 @@ from attribution_support import Pair, arm, arrive, boundary, outcomes, random_po
 from hypothesis import given, settings, strategies as st
 
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden, helped
+from recompact.attribution.effects import compaction_helped, first_draws, harm_score, hazard_and_burden
 from recompact.attribution.halving import Half, Halving, half_of
-from recompact.attribution.pool import PoolExhausted, sample, shuffled
+from recompact.attribution.pool import PoolExhausted, sample, shuffle_draws
 from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.uniform import Uniform
@@ -27,13 +27,13 @@ def with_barrier(pool: dict[BoundaryId, Outcomes], halving: Halving) -> tuple[se
         made |= {Draw(b, side, number) for b in active for side in ("PRE", "POST")}
         if number + 1 < halving.rounds:
             everybody = {b: outcomes_so_far(pool[b], number + 1) for b in active}
-            ranked = halving._ranked(everybody, active, number + 1)
+            ranked = halving._rank(everybody, active, number + 1)
             active = ranked[: half_of(len(active), halving.half)]
     scores = {}
     for b in active:
         arms = first_draws(pool[b], halving.rounds)
         assert arms is not None
-        if not helped(*arms):
+        if not compaction_helped(*arms):
             scores[b] = harm_score(*hazard_and_burden(*arms))
     return made, sorted((b for b in scores if scores[b] >= 1), key=lambda b: (-scores[b], b))
 
@@ -229,9 +229,9 @@ def test_a_pool_that_is_too_small_is_told() -> None:
 
 def test_shuffled_pools_hold_the_same_draws() -> None:
     pool = random_pool(3, 20, seed=1)
-    one, other = shuffled(pool, 1), shuffled(pool, 2)
+    one, other = shuffle_draws(pool, 1), shuffle_draws(pool, 2)
     assert one != other
-    assert one == shuffled(pool, 1)
+    assert one == shuffle_draws(pool, 1)
 
     def tokens(draws: dict[BoundaryId, Outcomes]) -> list[list[Outcome]]:
         return [sorted(o.pre.values(), key=lambda x: (x.value, x.steps)) for o in draws.values()]

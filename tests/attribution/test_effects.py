@@ -21,7 +21,7 @@ from recompact.attribution.posterior import (
     probability_harmful,
     probability_hazard,
 )
-from recompact.attribution.prior import BURDENS, PUBLISHED, RATES, SUCCESS_PRIOR, published
+from recompact.attribution.prior import BURDENS, PUBLISHED, RATES, SUCCESS_PRIOR, published_prior
 from recompact.outcome import Outcome, Outcomes
 
 
@@ -134,7 +134,7 @@ class TestPosterior:
         s = a + b
         assert a / s == pytest.approx(accuracy, abs=0.002)
         assert a / s * (a + 1) / (s + 1) * (a + 2) / (s + 2) == pytest.approx(pass3, abs=0.002)
-        assert sum(published().rates) == pytest.approx(1)
+        assert sum(published_prior().rates) == pytest.approx(1)
 
     def test_more_evidence_makes_surer(self) -> None:
         harm = [probability_hazard([1] * n, [0] * n, 0.5) for n in (0, 1, 2, 3, 5)]
@@ -165,9 +165,9 @@ class TestPosterior:
         chance = Random(11)
         predicted, true = [], []
         for _ in range(4000):
-            p = q = chance.choices(RATES, published().rates)[0]
-            if chance.random() < published().changed:
-                q = chance.choices(RATES, published().rates)[0]
+            p = q = chance.choices(RATES, published_prior().rates)[0]
+            if chance.random() < published_prior().changed:
+                q = chance.choices(RATES, published_prior().rates)[0]
             pre, post = ([float(chance.random() < rate) for _ in range(3)] for rate in (p, q))
             predicted.append(probability_hazard(pre, post, 0.5))
             true.append(p - q >= 0.5)
@@ -180,8 +180,8 @@ class TestPosterior:
         chance = Random(12)
         predicted, true = [], []
         for _ in range(3000):
-            added = chance.choices(BURDENS, published().burdens)[0]
-            error = published().variance ** 0.5
+            added = chance.choices(BURDENS, published_prior().burdens)[0]
+            error = published_prior().variance ** 0.5
             pre, post = ([round(chance.gauss(mean, error)) for _ in range(3)] for mean in (20, 20 + added))
             predicted.append(probability_burden(pre, post, 5.0))
             true.append(added >= 5)

@@ -60,7 +60,7 @@ def test_ties_between_the_channels_are_ties() -> None:
     scores = {harm_score(*hazard_and_burden(tuple(o.pre.values()), tuple(o.post.values()))) for o in (lost, longer)}
     assert scores == {Fraction(2, 3)}
     known = {boundary(1): lost, boundary(2): longer}
-    first = {Halving(seed=seed)._ranked(known, list(known), 3)[0] for seed in range(20)}
+    first = {Halving(seed=seed)._rank(known, list(known), 3)[0] for seed in range(20)}
     assert first == set(known)  # the lot decides, not the channel
 
 

@@ -9,7 +9,7 @@ from attribution_support import arm, outcomes, random_pool
 from hypothesis import given, settings, strategies as st
 
 from recompact.attribution.posterior import PAPER, clearly_helped, probability_harmful
-from recompact.attribution.prior import FOLDS, learned, published
+from recompact.attribution.prior import FOLDS, learn_priors, published_prior
 from recompact.outcome import BoundaryId, Outcome, Outcomes
 
 Arm = list[tuple[float, int]]
@@ -50,8 +50,8 @@ def test_also_under_the_prior_that_the_run_teaches(seed: int, which: int, more: 
     first = own.post[0]
     harmed = replace(first, value=0.0) if fails else replace(first, steps=first.steps + more)
     worse = {**pool, boundary: Outcomes(own.pre, {**own.post, 0: harmed})}
-    before = probability_harmful(own, prior=learned(pool).of(boundary))
-    assert probability_harmful(worse[boundary], prior=learned(worse).of(boundary)) >= before - 1e-12
+    before = probability_harmful(own, prior=learn_priors(pool).of(boundary))
+    assert probability_harmful(worse[boundary], prior=learn_priors(worse).of(boundary)) >= before - 1e-12
 
 
 def test_a_run_teaches_its_own_rates() -> None:
@@ -60,18 +60,18 @@ def test_a_run_teaches_its_own_rates() -> None:
         return {BoundaryId(f"collect/{n}", 1): lost if n < share * 400 else good for n in range(400)}
 
     one = Outcomes({0: Outcome(1.0, 10)}, {0: Outcome(0.0, 10)})
-    rare, often = learned(run(0.0)), learned(run(0.3))
+    rare, often = learn_priors(run(0.0)), learn_priors(run(0.3))
     assert len(rare.folds) == FOLDS
-    chances = [probability_harmful(one, prior=p) for p in (rare.folds[0], published(), often.folds[0])]
+    chances = [probability_harmful(one, prior=p) for p in (rare.folds[0], published_prior(), often.folds[0])]
     assert chances == sorted(chances)
     assert chances[0] < 0.7 * chances[1]
-    assert often.folds[0].changed > published().changed > rare.folds[0].changed
+    assert often.folds[0].changed > published_prior().changed > rare.folds[0].changed
 
 
 def test_lengths_that_vary_little_make_few_added_steps_certain() -> None:
     steady = {BoundaryId(f"collect/{n}", 1): outcomes(*[(1, 10, 1, 10)] * 3) for n in range(100)}
-    assert learned(steady).folds[0].variance < 0.1 * published().variance
-    assert learned({}).folds == (published(),) * FOLDS
+    assert learn_priors(steady).folds[0].variance < 0.1 * published_prior().variance
+    assert learn_priors({}).folds == (published_prior(),) * FOLDS
 
 
 def test_a_compaction_that_clearly_helped_is_no_evidence_of_harm() -> None:

@@ -28,9 +28,9 @@ from recompact.attribution.false_retention import false_retention
 from recompact.attribution.forecast import draws_of, imagined_outcomes
 from recompact.attribution.halving import Halving
 from recompact.attribution.identity import TaskRuns, check_identity
-from recompact.attribution.pool import sample, shuffled
+from recompact.attribution.pool import sample, shuffle_draws
 from recompact.attribution.posterior import doubt_after, probability_harmful
-from recompact.attribution.prior import BURDENS, RATES, Prior, Tilt, learned, published, tilted
+from recompact.attribution.prior import BURDENS, RATES, Prior, Tilt, learn_priors, published_prior, tilt_prior
 from recompact.attribution.racing import Racing
 from recompact.attribution.savings import token_report
 from recompact.attribution.sensitivity import sensitivity_to_draws, sensitivity_to_thresholds
@@ -73,7 +73,7 @@ def of_prior(prior: Prior) -> list[float]:
 
 
 def of_posterior() -> Iterator[float]:
-    priors = learned(POOL)
+    priors = learn_priors(POOL)
     for id in sorted(POOL)[:10]:
         for outcomes in (FEW[id], POOL[id], Outcomes(POOL[id].pre, {}), Outcomes()):
             for remaining, prior in ((None, None), (9, priors.of(id))):
@@ -110,12 +110,12 @@ def figures() -> dict[str, Any]:
     effects = effects_of(POOL)
     success = {id.unit: bool(number % 3) for number, id in enumerate(sorted(POOL))}
     runs = [TaskRuns(f"t{n}", (n % 2, 1.0), (n / 10,), (1.0, n % 3 / 2)) for n in range(12)]
-    shuffles = [shuffled(POOL, seed)[boundary(3)] for seed in (0, 1)]
+    shuffles = [shuffle_draws(POOL, seed)[boundary(3)] for seed in (0, 1)]
     return {
-        "published prior": of_prior(published()),
-        "learned priors": [of_prior(prior) for prior in learned(POOL).folds],
-        "learned from few": [of_prior(prior) for prior in learned(FEW).folds],
-        "tilted prior": of_prior(tilted(published(), Tilt(4.0, 0.5))),
+        "published prior": of_prior(published_prior()),
+        "learned priors": [of_prior(prior) for prior in learn_priors(POOL).folds],
+        "learned from few": [of_prior(prior) for prior in learn_priors(FEW).folds],
+        "tilted prior": of_prior(tilt_prior(published_prior(), Tilt(4.0, 0.5))),
         "posteriors": list(of_posterior()),
         "effects": [effect.to_json() for id in sorted(POOL)[:12] if (effect := effect_of(POOL[id])) is not None],
         "allocations": list(of_allocations()),

@@ -4,13 +4,13 @@ import pytest
 
 from recompact.attribution.divergence import (
     actions_of,
-    consumed,
-    dropped,
+    consumed_turns,
+    find_dropped,
     first_divergence,
     literal_spans,
     literals,
     needed_facts,
-    repeated,
+    repeated_actions,
     strings_in,
     visible_text,
 )
@@ -32,9 +32,9 @@ def test_the_first_divergence_is_where_two_lists_part() -> None:
 
 
 def test_repeated_work_is_what_was_done_before_to_the_argument() -> None:
-    assert repeated([A, B], [C, B, A, B]) == (1, 2, 3)
-    assert repeated([], [A]) == ()
-    assert repeated([Action("", text="hello")], [Action("", text="hello"), Action("", text="bye")]) == (0,)
+    assert repeated_actions([A, B], [C, B, A, B]) == (1, 2, 3)
+    assert repeated_actions([], [A]) == ()
+    assert repeated_actions([Action("", text="hello")], [Action("", text="hello"), Action("", text="bye")]) == (0,)
 
 
 def test_actions_are_calls_also_those_that_cannot_be_read_and_text() -> None:
@@ -56,8 +56,8 @@ def boundary() -> Boundary:
 
 
 def test_what_was_dropped_is_what_stands_nowhere_in_post() -> None:
-    assert len(consumed(boundary())) == 2
-    lost = dropped(boundary())
+    assert len(consumed_turns(boundary())) == 2
+    lost = find_dropped(boundary())
     assert lost.literals == ("99.10", "pay-7f3a9c21", "bearer", "2025-03-01")
     assert "Bills: 99.10" in lost.lines
     assert "I log in." in lost.lines

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from recompact.audit.auditing import audit_transcripts
 from recompact.audit.intervals import LEAST, mean_of_sessions
 from recompact.audit.scoring import Assessment, assess
-from recompact.audit.visibility import intervals, numbered
+from recompact.audit.visibility import intervals, visible_numbers
 from recompact.harnesses.transcripts.registry import reader_of
 
 
@@ -100,7 +100,7 @@ def test_few_sessions_have_no_interval() -> None:
 
 @given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)), st.integers(0, 60))
 def test_visibility_is_what_sets_say(numbers: set[int], gone: set[int], cut: int) -> None:
-    visible = numbered(numbers)
+    visible = visible_numbers(numbers)
     for n in range(62):
         assert visible.holds(n) == (n in numbers)
         assert visible.without(gone).holds(n) == (n in numbers - gone)

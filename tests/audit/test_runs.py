@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from recompact.attribution.allocation_parser import allocation_of, audited_tilts
 from recompact.attribution.posterior import probability_harmful
-from recompact.attribution.prior import UNTILTED, Tilt, published, tilted
+from recompact.attribution.prior import UNTILTED, Tilt, published_prior, tilt_prior
 from recompact.attribution.racing import Racing
 from recompact.audit.measures import RUN_SCHEMES
 from recompact.audit.odds import OddsModel, Weight
@@ -128,7 +128,7 @@ def outcomes(pre: list[tuple[bool, int]], post: list[tuple[bool, int]]) -> Outco
 def test_more_harm_never_lowers_the_posterior_under_any_tilt(
     pre: list[tuple[bool, int]], post: list[tuple[bool, int]], hazard: float, burden: float, data: st.DataObject
 ) -> None:
-    prior = tilted(published(), Tilt(hazard, burden))
+    prior = tilt_prior(published_prior(), Tilt(hazard, burden))
     before = probability_harmful(outcomes(pre, post), prior=prior)
     if post:
         at = data.draw(st.integers(0, len(post) - 1))
@@ -148,16 +148,18 @@ def test_worse_observations_never_lower_the_posterior(
     more_burden: float,
 ) -> None:
     own = outcomes(pre, post)
-    before = probability_harmful(own, prior=tilted(published(), Tilt(hazard, burden)))
-    after = probability_harmful(own, prior=tilted(published(), Tilt(hazard * more_hazard, burden * more_burden)))
+    before = probability_harmful(own, prior=tilt_prior(published_prior(), Tilt(hazard, burden)))
+    after = probability_harmful(
+        own, prior=tilt_prior(published_prior(), Tilt(hazard * more_hazard, burden * more_burden))
+    )
     assert after >= before - 1e-9
 
 
 def test_no_tilt_is_the_prior_itself() -> None:
-    assert tilted(published(), UNTILTED) is published()
-    halved = tilted(published(), Tilt(burden=0.5))
+    assert tilt_prior(published_prior(), UNTILTED) is published_prior()
+    halved = tilt_prior(published_prior(), Tilt(burden=0.5))
     assert sum(halved.burdens) == pytest.approx(1)
-    assert halved.rates == published().rates
+    assert halved.rates == published_prior().rates
 
 
 def test_a_file_that_is_no_run_is_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import cluster
-from cluster import Costs, Load, agents_needed, fitted, throughput
+from cluster import Costs, Load, agents_needed, fit_costs, throughput
 
 seconds = st.floats(1e-4, 1.0)
 costs_of = st.builds(Costs, seconds, seconds, seconds)
@@ -45,5 +45,5 @@ def test_so_many_agents_as_are_needed_are_no_limit_and_half_of_them_are(
 
 def test_the_costs_come_from_environments_that_do_nothing() -> None:
     measured = [Load(1, 0, 100, 0.5, 0.3, 0.3), Load(16, 0, 1600, 3.2, 3.2, 1.6), Load(16, 10, 1600, 9.0, 9.0, 9.0)]
-    costs = fitted(measured)
+    costs = fit_costs(measured)
     assert (costs.driver, costs.node, costs.latency) == pytest.approx((0.002, 0.001, 0.005))

@@ -9,7 +9,7 @@ import pytest
 
 import adaptations
 from adaptations import METHODS, Plan, Trial, all_clauses, trials
-from methods import arms_table, distance_table, paired, recovered, summary
+from methods import arms_table, distance_table, paired_difference, recovery, summary
 from recompact.adaptation.fact_clauses import CLAUSES
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.registry import METHODS as REGISTERED
@@ -72,14 +72,14 @@ def test_differences_are_taken_within_an_adaptation(capsys: pytest.CaptureFixtur
         "gepa": [],
     }
     matrices = {method: {each.seed: list(each.accuracy) for each in own} for method, own in by_method.items()}
-    same = paired(matrices, "facts", ORIGINAL)
+    same = paired_difference(matrices, "facts", ORIGINAL)
     assert same is not None
     assert (same.value, same.low, same.high) == (0, 0, 0)
-    gain = paired(matrices, "pair", ORIGINAL)
+    gain = paired_difference(matrices, "pair", ORIGINAL)
     assert gain is not None
     assert gain.value == pytest.approx(2 / 3)
-    assert paired(matrices, "gepa", ORIGINAL) is None
-    back = recovered(matrices, "pair")
+    assert paired_difference(matrices, "gepa", ORIGINAL) is None
+    back = recovery(matrices, "pair")
     assert back is not None
     assert back.share == pytest.approx(1)
     data = summary(PLAN, by_method, quiet=False)
@@ -87,6 +87,6 @@ def test_differences_are_taken_within_an_adaptation(capsys: pytest.CaptureFixtur
     assert "Simulated models" in shown
     assert "| facts | 2 | 33.3" in shown
     assert data["pair_minus"]["none"]["value"] == 0
-    table = render(distance_table({"none": paired(matrices, "pair", "none")}), "markdown")
+    table = render(distance_table({"none": paired_difference(matrices, "pair", "none")}), "markdown")
     assert "| none | 0.0 \\[0.0, 0.0\\] | no |" in table
     assert "gepa" not in render(arms_table(PLAN, by_method, {}), "markdown")

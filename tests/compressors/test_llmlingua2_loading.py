@@ -55,9 +55,9 @@ def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     for name, each in (("llmlingua", module), ("torch", torch), ("torch.cuda", cuda)):
         monkeypatch.setitem(sys.modules, name, each)
     monkeypatch.setattr(LLMLingua2, "missing", staticmethod(lambda: None))
-    llmlingua2._loaded.cache_clear()
+    llmlingua2._load.cache_clear()
     yield stand_in
-    llmlingua2._loaded.cache_clear()
+    llmlingua2._load.cache_clear()
 
 
 def test_the_model_is_loaded_once_and_may_run_no_code_of_its_own(package: StandIn) -> None:

@@ -84,7 +84,7 @@ def test_loading_leaves_the_process_as_it_was(model: str, monkeypatch: pytest.Mo
     random.seed(7)
     expected = random.random()
     random.seed(7)
-    llmlingua2._loaded.cache_clear()
+    llmlingua2._load.cache_clear()
     load(model, "cpu", ())
     assert random.random() == expected
     assert "PYTHONHASHSEED" not in os.environ

@@ -21,7 +21,7 @@ from recompact.environments.hosted import HostedEpisode, HostedSuite
 from recompact.environments.process_tree import descendants, kill_all, stop_tree
 from recompact.environments.protection import ProcessLimit, describe, most_tasks, process_limit, setting
 from recompact.environments.protocol import EnvironmentFailed, Task
-from recompact.environments.sandbox import HostLimits, SandboxMode, Walls, enclosed, find_bubblewrap
+from recompact.environments.sandbox import HostLimits, SandboxMode, Walls, enclose, find_bubblewrap
 from recompact.environments.shell import Limits, Shell
 from recompact.trajectory import Action
 
@@ -146,9 +146,9 @@ def test_the_limit_inside_holds_for_an_ordinary_user(tasks: int, fails: bool) ->
     if python is None:
         pytest.skip("the system has no Python")
     walls = Walls("/", variables={"PATH": "/usr/bin:/bin"})
-    command = enclosed(PROGRAM, ["/bin/sh", "-c", script, python, "-c", start_many], walls)
+    command = enclose(PROGRAM, ["/bin/sh", "-c", script, python, "-c", start_many], walls)
     user = ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups"]
-    if subprocess.run([*user, *enclosed(PROGRAM, ["/bin/true"], walls)], capture_output=True).returncode:
+    if subprocess.run([*user, *enclose(PROGRAM, ["/bin/true"], walls)], capture_output=True).returncode:
         pytest.skip("an ordinary user cannot shut anything in here")
     ran = subprocess.run([*user, *command], capture_output=True, text=True, timeout=60)
     assert (ran.returncode != 0) == fails, ran.stderr

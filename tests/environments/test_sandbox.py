@@ -18,7 +18,7 @@ from recompact.environments import protection
 from recompact.environments.hosted import HostedEpisode, HostedSuite
 from recompact.environments.protection import describe
 from recompact.environments.protocol import EnvironmentFailed, Task
-from recompact.environments.sandbox import HostLimits, Walls, enclosed, find_bubblewrap
+from recompact.environments.sandbox import HostLimits, Walls, enclose, find_bubblewrap
 from recompact.environments.shell import Shell
 from recompact.errors import InputError
 from recompact.study import open_suite
@@ -274,7 +274,7 @@ def test_walls_are_of_use_to_anybody(tmp_path: Path) -> None:
     assert PROGRAM is not None
     (tmp_path / "in.txt").write_text("in")
     walls = Walls("/desk", writable=[(tmp_path, "/desk")], variables={"PATH": "/usr/bin:/bin"}, hostname="office")
-    command = enclosed(PROGRAM, ["/bin/sh", "-c", "cat in.txt; hostname; echo out > out.txt; env; ls /home"], walls)
+    command = enclose(PROGRAM, ["/bin/sh", "-c", "cat in.txt; hostname; echo out > out.txt; env; ls /home"], walls)
     ran = subprocess.run(command, capture_output=True, text=True, env={"SECRET": "x"}, check=False)
     assert ran.stdout.startswith("inoffice\n")
     assert "SECRET" not in ran.stdout
@@ -392,7 +392,7 @@ def test_a_mount_may_bear_the_name_of_a_directory_outside(tmp_path: Path) -> Non
     assert PROGRAM
     walls = Walls("/", readable=[(task, str(project))], hidden=[project / "src", task / "answers"])
     command = ["/bin/sh", "-c", f"cat {project}/note.txt; ls -R {project}"]
-    shown = subprocess.run(enclosed(PROGRAM, command, walls), capture_output=True, text=True, check=False)
+    shown = subprocess.run(enclose(PROGRAM, command, walls), capture_output=True, text=True, check=False)
     assert shown.stderr == ""
     assert shown.stdout.startswith("seen")
     assert "src" not in shown.stdout
@@ -407,7 +407,7 @@ def test_what_is_hidden_stays_hidden_under_another_name(tmp_path: Path) -> None:
     assert PROGRAM
     walls = Walls("/", readable=[(task, "/elsewhere")], hidden=[task / "answers"])
     command = ["/bin/sh", "-c", "cat /elsewhere/note.txt; cat /elsewhere/answers/key.txt; ls /elsewhere/answers"]
-    shown = subprocess.run(enclosed(PROGRAM, command, walls), capture_output=True, text=True, check=False)
+    shown = subprocess.run(enclose(PROGRAM, command, walls), capture_output=True, text=True, check=False)
     assert shown.stdout == "seen"
 
 
@@ -421,7 +421,7 @@ def test_a_directory_and_what_lies_in_it_can_both_be_hidden(tmp_path: Path) -> N
     for hidden in ([runs, runs / "mine.db"], [runs / "mine.db", runs]):
         walls = Walls("/", readable=[(runs.parent, "/study")], hidden=hidden)
         command = ["/bin/sh", "-c", "cat /study/runs/mine.db; ls -A /study/runs"]
-        shown = subprocess.run(enclosed(PROGRAM, command, walls), capture_output=True, text=True, check=False)
+        shown = subprocess.run(enclose(PROGRAM, command, walls), capture_output=True, text=True, check=False)
         assert shown.stdout == "", shown.stderr
         assert "bwrap" not in shown.stderr
 

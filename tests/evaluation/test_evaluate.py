@@ -25,7 +25,7 @@ from recompact.evaluation.evaluate import (
     evaluate,
     open_evaluation,
     plan_evaluation,
-    planned,
+    plan_runs,
     tasks_of,
     unit_of,
     with_split,
@@ -141,15 +141,15 @@ def test_runs_differ_and_the_table_is_over_what_all_arms_have(tmp_path: Path) ->
 def test_arms_take_turns_at_being_first() -> None:
     chosen = arms("none", "fifo", "prompting")
     tasks = [Task(f"t{n}", "") for n in range(40)]
-    plan = planned(tasks, chosen, 3)
+    plan = plan_runs(tasks, chosen, 3)
     assert [p.task.id for p in plan] == [task.id for task in tasks for _ in range(9)]
     assert [p.run for p in plan[:9]] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     first = [(p.task.id, p.arm.label) for p in plan[::3]]
     assert len(set(first)) == 120  # in the three runs of a task each arm is first once
     opening = Counter(p.arm.label for p in plan[::9])
     assert min(opening.values()) >= 6
-    assert [p.unit for p in plan] == [p.unit for p in planned(tasks, chosen, 3)]
-    assert [p.unit for p in plan] != [p.unit for p in planned(tasks, chosen, 3, seed=1)]
+    assert [p.unit for p in plan] == [p.unit for p in plan_runs(tasks, chosen, 3)]
+    assert [p.unit for p in plan] != [p.unit for p in plan_runs(tasks, chosen, 3, seed=1)]
 
 
 def test_a_name_stands_for_one_thing(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_answers_are_read_from_the_details_of_a_score(tmp_path: Path) -> None:
 
 def test_an_order_of_arms_changes_from_run_to_run_of_a_task() -> None:
     chosen = arms("none", "fifo", "prompting")
-    plan = planned([Task("t", "")], chosen, 4)
+    plan = plan_runs([Task("t", "")], chosen, 4)
     orders = [[p.arm.label for p in plan[n : n + 3]] for n in range(0, 12, 3)]
     labels = [arm.label for arm in chosen]
     start = labels.index(orders[0][0])
@@ -287,10 +287,10 @@ def test_an_order_of_arms_changes_from_run_to_run_of_a_task() -> None:
 
 def test_arms_of_one_key_are_planned_once() -> None:
     (fifo,) = arms("fifo")
-    plan = planned([Task("t", "")], [fifo, replace(fifo, name="renamed")], 2)
+    plan = plan_runs([Task("t", "")], [fifo, replace(fifo, name="renamed")], 2)
     assert len(plan) == 2
-    assert planned([], [fifo], 2) == []
-    assert planned([Task("t", "")], [fifo], 0) == []
+    assert plan_runs([], [fifo], 2) == []
+    assert plan_runs([Task("t", "")], [fifo], 0) == []
     assert Plan((fifo,), (), tuple(plan)).units == tuple(p.unit for p in plan)
 
 

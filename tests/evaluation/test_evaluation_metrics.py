@@ -12,7 +12,16 @@ from evaluation_support import arm
 
 from recompact.chat import Usage
 from recompact.evaluation.arm_runs import TaskRun, common
-from recompact.evaluation.metrics import group_keys, grouped, measure, metric, pass_all, pass_any, peak_source, per_task
+from recompact.evaluation.metrics import (
+    group_keys,
+    group_tasks,
+    measure,
+    metric,
+    pass_all,
+    pass_any,
+    peak_source,
+    per_task,
+)
 
 
 @pytest.mark.parametrize("runs", range(1, 7))
@@ -118,7 +127,7 @@ def test_groups_and_what_arms_have_in_common() -> None:
     a, b = arm("a", ["111", "110", "101"]), arm("b", ["11", "1", "00", "11"])
     shared = common([a, b])
     assert (shared.runs, shared.tasks, shared.left_out) == (2, ("t000", "t002"), 2)
-    assert grouped([a], ["t000", "t001", "t002"], "difficulty") == {"easy": ("t001",), "hard": ("t000", "t002")}
+    assert group_tasks([a], ["t000", "t001", "t002"], "difficulty") == {"easy": ("t001",), "hard": ("t000", "t002")}
     assert common([a, b], ["t002", "t000"], 1).tasks == ("t002", "t000")
     assert common([a, b], runs=3).runs == 2
 
@@ -137,9 +146,9 @@ def test_groups_that_are_no_difficulty_come_first_by_name() -> None:
     made = arm("a", ["1"] * 5)
     rows = tuple(replace(row, groups={"kind": kind}) for row, kind in zip(made.rows, kinds, strict=True))
     tasks = [row.task for row in rows]
-    assert list(grouped([replace(made, rows=rows)], tasks, "kind")) == ["ape", "zebra", "easy", "medium", "hard"]
+    assert list(group_tasks([replace(made, rows=rows)], tasks, "kind")) == ["ape", "zebra", "easy", "medium", "hard"]
     numbers = tuple(replace(row, groups={"kind": n}) for row, n in zip(rows, ("10", "9", "2", "1", "0"), strict=True))
-    assert list(grouped([replace(made, rows=numbers)], tasks, "kind")) == ["0", "1", "2", "9", "10"]
+    assert list(group_tasks([replace(made, rows=numbers)], tasks, "kind")) == ["0", "1", "2", "9", "10"]
 
 
 @pytest.mark.parametrize(
@@ -260,5 +269,5 @@ def test_tasks_are_grouped_by_every_key_that_a_row_has() -> None:
     rows = (replace(first, groups={"b": "2"}), replace(second, groups={"a": "x", "b": "10"}), replace(third, groups={}))
     mixed = replace(made, rows=rows)
     assert group_keys([mixed, arm("b", ["1"])]) == ("a", "b", "difficulty")
-    assert grouped([mixed], ["t002", "t001", "t000"], "b") == {"2": ("t000",), "10": ("t001",)}
-    assert grouped([mixed], ["t000"], "a") == {}
+    assert group_tasks([mixed], ["t002", "t001", "t000"], "b") == {"2": ("t000",), "10": ("t001",)}
+    assert group_tasks([mixed], ["t000"], "a") == {}

@@ -16,7 +16,7 @@ from recompact.config import CompressorConfig
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import parse_arms
-from recompact.evaluation.transfer import Setting, models_of, read_setting, said, transfer, transfer_table
+from recompact.evaluation.transfer import Setting, describe_models, models_of, read_setting, transfer, transfer_table
 from recompact.stats import sign_test
 from recompact.store.store import Store
 from recompact.tables import FORMATS, Number, render, render_all
@@ -149,7 +149,7 @@ def test_models_are_those_that_answered(tmp_path: Path) -> None:
         assert models_of(store) == {"agent": "vendor/model-7", "compressor": "vendor/model-7 + sim-compressor"}
     setting = read_setting(str(tmp_path / "r.db"), tmp_path)
     assert (setting.name, setting.suite, setting.arms) == ("r", "s", ())
-    assert said(setting.models) == "vendor/model-7, compressor vendor/model-7 + sim-compressor"
+    assert describe_models(setting.models) == "vendor/model-7, compressor vendor/model-7 + sim-compressor"
 
 
 def test_released_records_take_part(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_an_arm_knows_with_which_models_its_template_was_adapted(tmp_path: Path)
     ],
 )
 def test_models_in_words(models: dict[str, str] | None, words: str) -> None:
-    assert said(models) == words
+    assert describe_models(models) == words
 
 
 def test_arms_that_come_with_recompact_are_not_meant_unless_they_are_named() -> None:

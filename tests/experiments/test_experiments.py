@@ -11,9 +11,9 @@ from experiment_support import PLAN, small_experiment
 from officebench_support import TREE
 
 import experiment
-from echoes import repeated, sentences
+from echoes import repeated_sentences, sentences
 from experiment import Experiment, load_experiment, names, read_plan
-from forecast import amounts, assumed, forecast
+from forecast import amounts, assumed_habits, forecast
 from recompact.adaptation.gepa_search import MINIBATCH
 from recompact.adaptation.registry import METHODS
 from recompact.embedded.pocket import PocketSuite
@@ -108,16 +108,16 @@ def test_the_forecast_needs_no_key(name: str, config: str, tmp_path: Path, monke
 def test_a_forecast_counts_the_runs_of_a_search_set_or_by_default(small: Experiment) -> None:
     def whole(**options: int) -> int:
         plan = replace(small.plan, methods=(*small.plan.methods, "gepa"), options={"config": {"gepa": options}})
-        return amounts(replace(small, plan=plan), assumed(small), runs=1)[0]
+        return amounts(replace(small, plan=plan), assumed_habits(small), runs=1)[0]
 
-    none, continuations, _ = amounts(small, assumed(small), runs=1)
+    none, continuations, _ = amounts(small, assumed_habits(small), runs=1)
     assert whole(metric_calls=30) - whole(metric_calls=20) == 10
     assert whole() - whole(metric_calls=20) == continuations - 20
     assert whole(metric_calls=20) > none + 20  # and the candidates on the fit tasks
 
 
 def test_a_forecast_counts_what_the_run_makes(small: Experiment) -> None:
-    whole, continuations, _ = amounts(small, assumed(small), runs=1)
+    whole, continuations, _ = amounts(small, assumed_habits(small), runs=1)
     assert whole == 4 + 2 + 2 * 2 * 3 + 6 * 2  # collected, the original and candidates on fit tasks, arms
     assert continuations == 2 * 4 * 2
     before = render(forecast(small), "terminal")
@@ -163,8 +163,8 @@ def test_where_nothing_can_be_lost_an_experiment_ends(small: Experiment, capsys:
     assert run(solvable, ["facts"], "adapt", None, 1) in (0, 2)
     assert "**the experiment ends here" not in page(solvable)
     assert "Training tasks collected: 4 of 4." in page(solvable)
-    whole, _, _ = amounts(solvable, assumed(solvable), runs=1)
-    assert whole == amounts(small, assumed(small), runs=1)[0] + 4
+    whole, _, _ = amounts(solvable, assumed_habits(solvable), runs=1)
+    assert whole == amounts(small, assumed_habits(small), runs=1)[0] + 4
 
 
 def test_a_trial_whose_environments_broke_decides_nothing(small: Experiment) -> None:
@@ -181,11 +181,11 @@ def test_a_trial_whose_environments_broke_decides_nothing(small: Experiment) -> 
 def test_sentences_of_the_template_are_recognised_in_a_summary() -> None:
     asked = sentences(default_template())
     assert "What the agent has been asked to achieve." in asked
-    assert repeated("## Goal\n- [x] What the agent was asked to achieve.", asked) == [
+    assert repeated_sentences("## Goal\n- [x] What the agent was asked to achieve.", asked) == [
         "What the agent has been asked to achieve."
     ]
-    assert repeated("## Goal\nFind the total of the bill of May.\n- token: fil-22", asked) == []
-    assert repeated("", asked) == repeated("What the agent has been asked to achieve.", []) == []
+    assert repeated_sentences("## Goal\nFind the total of the bill of May.\n- token: fil-22", asked) == []
+    assert repeated_sentences("", asked) == repeated_sentences("What the agent has been asked to achieve.", []) == []
 
 
 def test_a_method_without_a_template_has_no_arm(small: Experiment) -> None:

@@ -22,7 +22,7 @@ from recompact.models.anthropic import AnthropicModel
 from recompact.models.anthropic_wire import messages_body, read_messages
 from recompact.models.endpoint import Endpoint
 from recompact.models.registry import load_model
-from recompact.models.shape import shaped
+from recompact.models.shape import shape_reply
 
 ENDPOINT = Endpoint("m", api="anthropic")
 THINKING = {"type": "thinking", "thinking": "Let me see.", "signature": "c2lnbmVk"}
@@ -75,7 +75,7 @@ def test_the_end_of_system_prompt_and_request_are_marked_for_the_cache() -> None
 
 def test_thinking_stays_with_its_turn_through_the_door() -> None:
     data = {"content": [THINKING, {"type": "tool_use", "id": "t1", "name": "finish", "input": {}}], "usage": USAGE}
-    reply = shaped(read_messages(data, 1), HELLO)
+    reply = shape_reply(read_messages(data, 1), HELLO)
     assert reply.usage == Usage(100, 20, 85, 0, 1, 0, 100)
     kept = Message.from_json(json.loads(reply.message.text))
     request = Request((user("x"), kept, Message("tool", "ok", (), "t1")), (CALL_API,))

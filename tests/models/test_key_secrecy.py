@@ -29,7 +29,7 @@ from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ModelFailure
 from recompact.models.openai import OpenAIModel
-from recompact.models.openai_errors import shortened
+from recompact.models.openai_errors import shorten
 from recompact.models.secrets import names_variable, scrubber
 from recompact.store.store import Store
 
@@ -311,7 +311,7 @@ def test_scrubbing_any_text_ends_and_leaves_no_key(text: str) -> None:
 @pytest.mark.parametrize("text", ["a" * 3_000_000, "sk" * 1_000_000 + "*" * 1_000_000, " " * 3_000_000, "[" * 999_999])
 def test_an_endless_error_is_shortened_quickly(text: str) -> None:
     started = time.process_time()
-    assert len(shortened(text, scrub=scrubber(KEY, PLAIN))) <= 301
+    assert len(shorten(text, scrub=scrubber(KEY, PLAIN))) <= 301
     assert time.process_time() - started < 2
 
 

@@ -26,7 +26,7 @@ from recompact.models.failures import BrokenModel, MalformedReply, ModelFailure
 from recompact.models.journal import UnitCalls
 from recompact.models.openai import OpenAIModel
 from recompact.models.openai_wire import chat_body, responses_body
-from recompact.models.shape import LONGEST_TEXT, MOST_CALLS, Shaped, in_shape, request_tokens, shaped
+from recompact.models.shape import LONGEST_TEXT, MOST_CALLS, Shaped, in_shape, request_tokens, shape_reply
 from recompact.rollout import Agent
 from recompact.store.records import read_trajectory, write_trajectory
 from recompact.store.store import Store
@@ -136,7 +136,7 @@ def test_any_value_in_any_two_places_is_shaped_or_a_failure_of_the_call(data: st
             raise
         return
     assert in_shape(reply)
-    assert shaped(reply, request) == reply  # once is enough
+    assert shape_reply(reply, request) == reply  # once is enough
     written = Reply.from_json(json.loads(json.dumps(reply.to_json(), ensure_ascii=False).encode()))
     assert written == reply
 
@@ -167,7 +167,7 @@ def test_a_model_of_the_users_own_may_return_anything(data: st.DataObject) -> No
         assert not isinstance(odd, Reply) or not isinstance(odd.message, Message)
         return
     assert in_shape(reply)
-    assert shaped(reply, request) == reply
+    assert shape_reply(reply, request) == reply
 
 
 @pytest.mark.parametrize("error", [ValueError("a bug"), RecursionError(), asyncio.CancelledError("from within")])
@@ -215,7 +215,7 @@ def call(id: Any = "c", name: Any = "add", arguments: Any = "{}") -> Reply:
     ],
 )
 def test_what_was_changed_is_noted(reply: Reply, note: str) -> None:
-    changed = shaped(reply, Request((user("hello"),)))
+    changed = shape_reply(reply, Request((user("hello"),)))
     assert in_shape(changed)
     assert any(note in text for text in changed.notes), changed.notes
 
@@ -232,8 +232,8 @@ async def test_a_note_is_an_incident_of_the_trajectory() -> None:
 
 def test_a_good_reply_passes_as_it_is() -> None:
     reply = call(arguments='{"a": [1, {"b": "\U0001f600"}]}')
-    assert shaped(reply, Request((user("hello"),))) == reply
-    assert shaped(reply, Request((user("hello"),))).message is reply.message
+    assert shape_reply(reply, Request((user("hello"),))) == reply
+    assert shape_reply(reply, Request((user("hello"),))).message is reply.message
 
 
 HELLO = Request((user("hello there"),), (ToolSpec("add", "Add two numbers."),))
@@ -262,7 +262,7 @@ OWN = request_tokens(HELLO, COUNT)
     ],
 )
 def test_usage_that_cannot_be_is_replaced_by_our_own_count_and_marked(given_usage: Usage, expected: Usage) -> None:
-    reply = shaped(Reply(assistant("Good day"), given_usage), HELLO, COUNT)
+    reply = shape_reply(Reply(assistant("Good day"), given_usage), HELLO, COUNT)
     assert reply.usage == expected
     assert reply.usage.to_json() == [*expected.to_json()]
     assert len(reply.usage.to_json()) == (7 if expected.cache_reported else 5 + bool(expected.estimated))

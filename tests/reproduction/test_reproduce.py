@@ -11,7 +11,7 @@ from commands import recompact
 from recompact.compressors.protocol import SCOPES
 from recompact.config import load_config
 from recompact.errors import InputError
-from recompact.reproduction.experiments import Adaptations, Evaluation, Setting, joined
+from recompact.reproduction.experiments import Adaptations, Evaluation, Setting, join_experiments
 from recompact.reproduction.tables import TABLES, chosen_tables
 
 CONFIG = '[suite]\nuse = "pocket"\n[compressor]\nbudget = 2048\n[adapt]\ncandidates = 2\nfit_tasks = 2\n'
@@ -79,4 +79,4 @@ def test_tables_share_their_runs(config: Path, tmp_path: Path) -> None:
     setting = Setting(load_config(config), tmp_path)
     every = [e for name in ("main", "locked", "cost") for e in TABLES[name].experiments(setting)]
     methods = ("acon-ut", "acon-utco", "pair", "acon-ut-locked")
-    assert joined(every) == (*(Adaptations(scope, methods) for scope in SCOPES), Evaluation(methods))
+    assert join_experiments(every) == (*(Adaptations(scope, methods) for scope in SCOPES), Evaluation(methods))

@@ -20,7 +20,7 @@ from recompact.compressors.prompted import Prompted
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.execution.episodes import run_episode
 from recompact.models.journal import UnitCalls, seed_of
-from recompact.models.shape import shaped
+from recompact.models.shape import shape_reply
 from recompact.rollout import Agent
 from recompact.store import schema
 from recompact.store.metadata import RunMetadata
@@ -88,7 +88,7 @@ def test_journal_replay_is_the_identity_wherever_it_was_cut(
         bound = UnitCalls(store, "unit").bound(model, "agent")
         return [await bound.reply(request) for request in requests[:upto]]
 
-    expected = [shaped(reply, request) for reply, request in zip(prepared, requests, strict=True)]
+    expected = [shape_reply(reply, request) for reply, request in zip(prepared, requests, strict=True)]
     with Store.open(tmp_path_factory.mktemp("s") / "run.db") as store:
         asyncio.run(ask(store, Answers(prepared), cut))
         rest = Answers(prepared[cut:])

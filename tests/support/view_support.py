@@ -12,7 +12,7 @@ from pathlib import Path
 from report_support import add_boundary
 
 from recompact.adaptation.diagnosis import FORM, MECHANISMS, PROMPT, Cause, Diagnosis
-from recompact.adaptation.evidence import BoundaryEvidence, described
+from recompact.adaptation.evidence import BoundaryEvidence, describe_boundary
 from recompact.adaptation.optimizer import SYSTEM
 from recompact.attribution.cases import evidence_of
 from recompact.attribution.continuations import continuation_unit
@@ -59,7 +59,7 @@ def add_case(store: Store, text: str) -> tuple[BoundaryId, BoundaryEvidence]:
     summary = Request((system("Summarize."), user(boundary.pre.before_last().history)))
     ask(store, id.unit, [*(("agent", step) for step in steps), ("compressor", summary)], f"reply {text}")
     ask(store, continuation_unit(task, 1, "PRE", 0), [("agent", Request(boundary.pre.messages, tools))], text)
-    evidence = described(evidence_of(store, id), f"Do it. {text}", "history", 20_000, lambda t: len(t) // 4)
+    evidence = describe_boundary(evidence_of(store, id), f"Do it. {text}", "history", 20_000, lambda t: len(t) // 4)
     unit = f"diagnose/{id}~2"
     prompt = PROMPT.format(evidence=evidence.text, mechanisms=", ".join(MECHANISMS), labels=FORM)
     ask(store, unit, [("optimizer", Request((system(SYSTEM), user(prompt))))], f"finding {text}")

@@ -31,7 +31,7 @@ from view_support import add_case, ask, make_older, note_plan
 from recompact.attribution.findings import findings
 from recompact.candidate import Candidate
 from recompact.chat import Request, ToolSpec, canonical, user
-from recompact.evaluation.metrics import grouped
+from recompact.evaluation.metrics import group_tasks
 from recompact.outcome import BoundaryId
 from recompact.report.content.runs import evaluated_run
 from recompact.report.figures.sets import boundary_set, evaluation_set
@@ -258,7 +258,7 @@ def test_figures_answer_to_the_filter_and_are_the_reports(evaluated: Path) -> No
     with Store.read(evaluated / "mine.db") as store:
         whole = evaluated_run(store, "mine", False)
         few = evaluated_run(
-            store, "mine", False, lambda e: ("few", grouped(e.arms, e.shared.tasks, "family")["office-3"])
+            store, "mine", False, lambda e: ("few", group_tasks(e.arms, e.shared.tasks, "family")["office-3"])
         )
     for text, report in ((every, whole), (one, few)):
         figures = list(drawn_figures([("", evaluation_set("mine", report.evaluation))]))

@@ -12,7 +12,7 @@ from typing import Any
 
 from recompact.adaptation import acon_shortening as shortening
 from recompact.adaptation.acon_feedback import BASELINE, Feedback, RunPair, contrast, give_feedback, run_pair
-from recompact.adaptation.acon_rewriting import Assignment, rewrite, sampled
+from recompact.adaptation.acon_rewriting import Assignment, rewrite, sample_entries
 from recompact.adaptation.acon_shortening import Analysis, CompactionText, analyse
 from recompact.adaptation.candidates import draw_candidates, without_usable
 from recompact.adaptation.choice import choose
@@ -129,7 +129,7 @@ async def _draw(study: Study, method: str, assignment: Assignment, samples: int,
     names = sorted(assignment.entries)
 
     async def draw(optimizer: Optimizer, name: str) -> Candidate:
-        return await rewrite(optimizer, name, assignment, sampled(names, samples, name, study.config.run.seed))
+        return await rewrite(optimizer, name, assignment, sample_entries(names, samples, name, study.config.run.seed))
 
     candidates = await draw_candidates(study, method, draw, under)
     statement = without_usable(candidates)

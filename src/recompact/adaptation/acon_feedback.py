@@ -128,12 +128,12 @@ def contrast(store: Store, step_ratio: float | None = None) -> Contrast:
     graded = any(0 < row.value < 1 for row in (*alone.values(), *rows))
     failed = [row.task for row in rows if not row.success]
     regressions = tuple(
-        row.task for row in rows if row.task in alone and _regressed(alone[row.task], row, graded, step_ratio)
+        row.task for row in rows if row.task in alone and _is_regression(alone[row.task], row, graded, step_ratio)
     )
     return Contrast(regressions or tuple(failed), bool(regressions), len(failed), len(rows))
 
 
-def _regressed(alone: TrajectoryRow, compacted: TrajectoryRow, graded: bool, step_ratio: float | None) -> bool:
+def _is_regression(alone: TrajectoryRow, compacted: TrajectoryRow, graded: bool, step_ratio: float | None) -> bool:
     lost = alone.value - compacted.value > DROP if graded else alone.success and not compacted.success
     slow = step_ratio is not None and alone.success and compacted.success
     return lost or (slow and compacted.steps >= (step_ratio or 0) * alone.steps)
@@ -256,7 +256,7 @@ async def give_feedback(optimizer: Optimizer, pair: RunPair) -> Feedback:
 
 
 def _texts(value: Any, name: str) -> tuple[str, ...]:
-    return tuple(str(one).strip() for one in listed(value, name) if str(one).strip())
+    return tuple(str(one).strip() for one in read_list(value, name) if str(one).strip())
 
 
 def _lapse(entry: Any, text: str) -> Lapse:
@@ -267,7 +267,7 @@ def _lapse(entry: Any, text: str) -> Lapse:
     return Lapse(entry["category"], str(entry["kind"]), held, str(entry["explanation"]))
 
 
-def listed(value: Any, name: str) -> list[Any]:
+def read_list(value: Any, name: str) -> list[Any]:
     """A list in an answer, and nothing that merely can be gone through, such as a text."""
     entries = value[name]
     if not isinstance(entries, list):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from recompact.adaptation.acon_feedback import listed
+from recompact.adaptation.acon_feedback import read_list
 from recompact.adaptation.lock import PARTS, broken_rules, lost_placeholders, unusable
 from recompact.adaptation.optimizer import Optimizer, ask
 from recompact.adaptation.revision import revision_schema, whole_part
@@ -73,10 +73,10 @@ class Assignment:
     instances: frozenset[str] = frozenset()
 
 
-def sampled(names: Sequence[str], count: int, candidate: str, seed: int) -> tuple[str, ...]:
+def sample_entries(names: Sequence[str], count: int, candidate: str, seed: int) -> tuple[str, ...]:
     """So many entries at random, or all; in their own order, so that all means the same for every candidate.
 
-    >>> sampled(["a", "b", "c"], 30, "acon-ut-1", 0)
+    >>> sample_entries(["a", "b", "c"], 30, "acon-ut-1", 0)
     ('a', 'b', 'c')
     """
     rng = Random(seed_of(f"sample/{candidate}", 0, seed))
@@ -93,7 +93,7 @@ async def rewrite(optimizer: Optimizer, name: str, given: Assignment, chosen: Se
 
     def check(value: Any) -> tuple[Template, tuple[Clause, ...]]:
         revised = replace(original, first=whole_part(value, "first"), update=whole_part(value, "update"), provenance={})
-        clauses = tuple(_clause(entry, chosen) for entry in listed(value, "rules"))
+        clauses = tuple(_clause(entry, chosen) for entry in read_list(value, "rules"))
         if revised == original:
             raise ValueError("nothing was changed")
         if broken := _broken(given, revised):
@@ -114,7 +114,7 @@ def _broken(given: Assignment, revised: Template) -> tuple[str, ...]:
 
 def _clause(entry: Any, chosen: Sequence[str]) -> Clause:
     """A clause as it is reported. ACON does not ask for grounds, so there may be none; but none may be made up."""
-    cited = tuple(str(one) for one in listed(entry, "entries"))
+    cited = tuple(str(one) for one in read_list(entry, "entries"))
     if unknown := [one for one in cited if one not in chosen]:
         raise ValueError(f"the clause {str(entry['clause'])[:60]!r} cites {unknown}, which was not given")
     return Clause(str(entry["clause"]), str(entry["section"]), cited)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from recompact.adaptation.acon_feedback import listed
+from recompact.adaptation.acon_feedback import read_list
 from recompact.adaptation.acon_texts import segments, summaries
 from recompact.adaptation.diagnosis import occurs
 from recompact.adaptation.excerpts import Excerpt, block, shown_turns, without_middle
@@ -141,8 +141,8 @@ async def analyse(optimizer: Optimizer, compaction: CompactionText) -> Analysis:
     """One compaction's analysis."""
 
     def check(value: Any) -> Analysis:
-        remove = tuple(Spare(str(one["kind"]), str(one["how"])) for one in listed(value, "remove"))
-        keep = tuple(_needed(one, compaction.summary) for one in listed(value, "keep"))
+        remove = tuple(Spare(str(one["kind"]), str(one["how"])) for one in read_list(value, "remove"))
+        keep = tuple(_read_needed(one, compaction.summary) for one in read_list(value, "keep"))
         if not remove and not keep:
             raise ValueError("it names nothing to remove and nothing to keep")
         return Analysis(compaction.name, len(compaction.summary), remove, keep)
@@ -152,7 +152,7 @@ async def analyse(optimizer: Optimizer, compaction: CompactionText) -> Analysis:
     return replace(analysis, objections=answer.objections)
 
 
-def _needed(entry: Any, summary: str) -> Needed:
+def _read_needed(entry: Any, summary: str) -> Needed:
     """A quote that does not stand in the summary is dropped; what must be kept is still said by kind and reason."""
     quote = str(entry["quote"])
     return Needed(str(entry["kind"]), quote if occurs(quote, summary) else "", str(entry["reason"]))

@@ -9,7 +9,7 @@ from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.questions import Question, answers
 from recompact.candidate import Candidate
 from recompact.study import Study
-from recompact.texts import counted
+from recompact.texts import quantity
 
 Draw = Callable[[Optimizer, str], Awaitable[Candidate]]
 """How one candidate is drawn, by its name."""
@@ -39,6 +39,6 @@ def without_usable(candidates: Sequence[Candidate]) -> str:
         return ""
     reasons = dict.fromkeys(reason for candidate in candidates for reason in candidate.objections)
     return (
-        f"The optimizer gave no usable candidate in {counted(len(candidates), 'attempt')}; the first reasons:"
+        f"The optimizer gave no usable candidate in {quantity(len(candidates), 'attempt')}; the first reasons:"
         f" {'; '.join(list(reasons)[:3]) or 'none'}"
     )

@@ -160,14 +160,14 @@ async def diagnose(optimizer: Optimizer, evidence: BoundaryEvidence, question: s
     prompt = question.format(evidence=evidence.text, mechanisms=", ".join(MECHANISMS), labels=FORM)
 
     def check(value: Any) -> Diagnosis:
-        return checked(value, evidence)
+        return check_diagnosis(value, evidence)
 
     answer = await ask(optimizer, prompt, SCHEMA, check)
     diagnosis: Diagnosis = answer.value or Diagnosis(evidence.id, evidence.channel, ())
     return replace(diagnosis, objections=answer.objections, cuts=evidence.cuts, left_out=evidence.left_out)
 
 
-def checked(value: Any, evidence: BoundaryEvidence) -> Diagnosis:
+def check_diagnosis(value: Any, evidence: BoundaryEvidence) -> Diagnosis:
     """An answer with everything in it that holds; raises ValueError where nothing does."""
     entries = value["findings"]
     if not isinstance(entries, list):
@@ -206,7 +206,7 @@ def _cause(entry: Any, evidence: BoundaryEvidence) -> tuple[Cause, tuple[str, ..
     kind = str(entry["kind"]).strip()
     if not kind:
         raise ValueError("its kind is empty")
-    lines, unknown = cited(entry.get("lines") or (), evidence.lines)
+    lines, unknown = resolve_citations(entry.get("lines") or (), evidence.lines)
 
     def quote(*letters: str) -> str:
         texts = [evidence.lines[label] for label in lines if label[0] in letters]
@@ -230,12 +230,13 @@ _RANGE = re.compile(r"(?<![\w.])([A-Za-z])(?:(\d+)\.)?(\d+)\s*(?:-|–|to)\s*(?:
 MOST = 40  # lines of one range
 
 
-def cited(citations: Any, lines: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def resolve_citations(citations: Any, lines: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The labels of lines that citations stand for, and the citations that stand for none.
 
     A label, a range of labels, or words that are copied from a line: all of them will do.
 
-    >>> cited(["S1", "n2", "lines S2-S3", "S9", "the token"], {"S1": "a", "S2": "b", "S3": "c", "N2": "the token is x"})
+    >>> lines = {"S1": "a", "S2": "b", "S3": "c", "N2": "the token is x"}
+    >>> resolve_citations(["S1", "n2", "lines S2-S3", "S9", "the token"], lines)
     (('S1', 'N2', 'S2', 'S3'), ('S9',))
     """
     texts = [str(one) for one in citations] if isinstance(citations, list | tuple) else [str(citations)]

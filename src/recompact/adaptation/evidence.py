@@ -15,7 +15,7 @@ from recompact.adaptation.excerpts import (
     Excerpt,
     block,
     head_and_tail,
-    joined,
+    join_excerpts,
     shares,
     shown_turn,
     without_middle,
@@ -31,7 +31,7 @@ from recompact.outcome import BoundaryId
 from recompact.store.records import read_boundary, read_trajectory
 from recompact.store.runs import boundary_rows
 from recompact.store.store import Store
-from recompact.texts import counted
+from recompact.texts import quantity
 from recompact.tokens import TokenCounter
 
 TASK, PREFIX, PREVIOUS, SEGMENT, SUMMARY, LAST, FACTS = "T", "A", "P", "S", "N", "L", "F"
@@ -56,7 +56,7 @@ class BoundaryEvidence:
     left_out: int = 0  # characters
 
 
-def retained(store: Store) -> tuple[Evidence, ...]:
+def retained_evidence(store: Store) -> tuple[Evidence, ...]:
     """What is known about every retained boundary, most harmful first."""
     kept = [finding for finding in findings(store).boundaries if finding.retained]
     return tuple(evidence_of(store, finding.id, finding) for finding in kept)
@@ -68,29 +68,29 @@ def gather(
     scope: Scope,
     budget: int,
     count: TokenCounter,
-    choose: Callable[[Store], Iterable[Evidence]] = retained,
+    choose: Callable[[Store], Iterable[Evidence]] = retained_evidence,
 ) -> tuple[BoundaryEvidence, ...]:
     """The evidence of the boundaries that are chosen, in their order, each within so many tokens.
 
     `tasks` are the texts of the tasks, by the units that collected them.
     """
     return tuple(
-        _gathered(store, evidence, tasks.get(evidence.finding.id.unit, ""), scope, budget, count)
+        _gather_evidence(store, evidence, tasks.get(evidence.finding.id.unit, ""), scope, budget, count)
         for evidence in choose(store)
     )
 
 
-def _gathered(
+def _gather_evidence(
     store: Store, evidence: Evidence, task: str, scope: Scope, budget: int, count: TokenCounter
 ) -> BoundaryEvidence:
     rest: tuple[Turn, ...] = ()
     if not any(continuation.row.arm == "POST" for continuation in evidence.continuations):
         # Chaining reads the POST draw off the trajectory, which went on from the summary.
         rest = read_trajectory(store, evidence.finding.id.unit).turns[evidence.boundary.step :]
-    return described(evidence, task, scope, budget, count, rest)
+    return describe_boundary(evidence, task, scope, budget, count, rest)
 
 
-def described(
+def describe_boundary(
     evidence: Evidence, task: str, scope: Scope, budget: int, count: TokenCounter, rest: Sequence[Turn] = ()
 ) -> BoundaryEvidence:
     """One boundary as text, in at most so many tokens."""
@@ -100,17 +100,17 @@ def described(
         if count(_text(blocks)) <= budget:
             break
     effect = evidence.finding.effect
-    return assembled(evidence.finding.id, effect.channel if effect else "none", blocks, budget, count)
+    return assemble_evidence(evidence.finding.id, effect.channel if effect else "none", blocks, budget, count)
 
 
-def assembled(
+def assemble_evidence(
     id: BoundaryId, channel: str, blocks: Sequence[Block], budget: int, count: TokenCounter
 ) -> BoundaryEvidence:
     """Evidence from its blocks, which lose their middles where they are too long together."""
     if count(_text(blocks)) > budget:
-        blocks = _fitted(blocks, budget, count)
+        blocks = _fit_blocks(blocks, budget, count)
     text = _text(blocks)
-    whole = joined("\n", [each.excerpt for each in blocks])
+    whole = join_excerpts("\n", [each.excerpt for each in blocks])
     return BoundaryEvidence(
         id=id,
         channel=channel,
@@ -144,13 +144,13 @@ def _text(blocks: Sequence[Block]) -> str:
     return "\n".join(each.rendered for each in blocks)
 
 
-def labelled(tag: str, label: str, excerpt: Excerpt, **attributes: object) -> Block:
+def label_block(tag: str, label: str, excerpt: Excerpt, **attributes: object) -> Block:
     """A block whose lines can be cited."""
     lines = [f"{label}{number}| {line}" for number, line in enumerate(excerpt.text.splitlines(), 1)]
     return Block(tag, Excerpt("\n".join(lines)).counting(excerpt), attributes)
 
 
-def _fitted(blocks: Sequence[Block], budget: int, count: TokenCounter) -> list[Block]:
+def _fit_blocks(blocks: Sequence[Block], budget: int, count: TokenCounter) -> list[Block]:
     """Blocks without the middle of those that are too long; labels stay what they were."""
     sizes = [count(each.rendered) for each in blocks]
     tags = [count(block(each.tag, "", **each.attributes)) for each in blocks]
@@ -169,28 +169,28 @@ def _blocks(
     evidence: Evidence, task: str, scope: Scope, in_segment: int | None, long: int, rest: Sequence[Turn]
 ) -> list[Block]:
     pre, post = evidence.boundary.pre, evidence.boundary.post
-    blocks = [labelled("prefix", PREFIX, Excerpt(quoted_prefix(pre.prefix)))] if scope == "prefix" else []
+    blocks = [label_block("prefix", PREFIX, Excerpt(quoted_prefix(pre.prefix)))] if scope == "prefix" else []
     if task:
-        blocks.append(labelled("task", TASK, Excerpt(task)))
+        blocks.append(label_block("task", TASK, Excerpt(task)))
     if pre.summary:
-        blocks.append(labelled("previous-summary", PREVIOUS, Excerpt(pre.summary.text)))
-    segment = joined("\n", [shown_turn(turn, in_segment) for turn in pre.before_last().turns])
-    blocks.append(labelled("segment", SEGMENT, segment))
-    blocks.append(labelled("summary", SUMMARY, Excerpt(post.summary.text if post.summary else "")))
+        blocks.append(label_block("previous-summary", PREVIOUS, Excerpt(pre.summary.text)))
+    segment = join_excerpts("\n", [shown_turn(turn, in_segment) for turn in pre.before_last().turns])
+    blocks.append(label_block("segment", SEGMENT, segment))
+    blocks.append(label_block("summary", SUMMARY, Excerpt(post.summary.text if post.summary else "")))
     if pre.last:
-        blocks.append(labelled("last-turn", LAST, shown_turn(pre.last, in_segment)))
+        blocks.append(label_block("last-turn", LAST, shown_turn(pre.last, in_segment)))
     blocks.append(Block("effect", Excerpt(_effect(evidence)), {}))
     if evidence.needed:
-        blocks.append(labelled("missing-facts", FACTS, Excerpt("\n".join(evidence.needed))))
+        blocks.append(label_block("missing-facts", FACTS, Excerpt("\n".join(evidence.needed))))
     for number, continuation in enumerate(evidence.continuations, 1):
         shown = _continuation(continuation, _divergence(evidence, continuation), long)
         row = continuation.row
-        blocks.append(labelled("continuation", f"C{number}.", shown, number=number, arm=row.arm, draw=row.draw + 1))
+        blocks.append(label_block("continuation", f"C{number}.", shown, number=number, arm=row.arm, draw=row.draw + 1))
     if rest:
         note = "the collected trajectory itself, which went on from the summary; later compactions are part of it"
-        shown = joined("\n", [Excerpt(note), *(shown_turn(turn, long) for turn in rest)])
+        shown = join_excerpts("\n", [Excerpt(note), *(shown_turn(turn, long) for turn in rest)])
         number = len(evidence.continuations) + 1
-        blocks.append(labelled("continuation", f"C{number}.", shown, number=number, arm="POST", draw="trajectory"))
+        blocks.append(label_block("continuation", f"C{number}.", shown, number=number, arm="POST", draw="trajectory"))
     return blocks
 
 
@@ -219,14 +219,14 @@ def _continuation(continuation: Continuation, divergence: int | None, long: int)
     """One continuation: how it ended and what its score says, then its turns, the first divergence in full."""
     row, trajectory = continuation.row, continuation.trajectory
     done = "done" if row.success else "not done"
-    steps = counted(row.steps, "step")
+    steps = quantity(row.steps, "step")
     lines = [Excerpt(f"ended: {row.ending} after {steps}; the task was {done} (score {row.value:g})")]
     if trajectory.score.details:
         lines.append(head_and_tail(f"details of the score: {canonical(dict(trajectory.score.details))}", LONG))
     if row.error:
         lines.append(head_and_tail(f"error: {row.error}", LONG))
     if continuation.repeated:
-        again = counted(len(continuation.repeated), "action")
+        again = quantity(len(continuation.repeated), "action")
         lines.append(Excerpt(f"did again what had been done before the compaction: {again}, marked (again)"))
     at = 0
     for turn in trajectory.turns:
@@ -234,14 +234,14 @@ def _continuation(continuation: Continuation, divergence: int | None, long: int)
         differs = divergence is not None and at <= divergence < end
         if differs:
             lines.append(Excerpt("from here on the two arms differ:"))
-        lines.append(_marked(shown_turn(turn, None if differs else long), turn, at, continuation.repeated))
+        lines.append(_mark_repeated_calls(shown_turn(turn, None if differs else long), turn, at, continuation.repeated))
         at = end
     if divergence is not None and divergence >= at:
         lines.append(Excerpt("here it ends, and the other arm goes on"))
-    return joined("\n", lines)
+    return join_excerpts("\n", lines)
 
 
-def _marked(excerpt: Excerpt, turn: Turn, first: int, repeated: Sequence[int]) -> Excerpt:
+def _mark_repeated_calls(excerpt: Excerpt, turn: Turn, first: int, repeated: Sequence[int]) -> Excerpt:
     """A turn with the calls marked that had been made before the compaction."""
     text = excerpt.text
     for number, call in enumerate(turn.message.calls, first):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from recompact.chat import Message
 from recompact.context import Turn, render_turn
-from recompact.texts import SLACK, counted
+from recompact.texts import SLACK, quantity
 from recompact.tokens import TokenCounter
 
 LONG = 1600  # characters of one observation that are shown at first
@@ -30,7 +30,7 @@ class Excerpt:
         )
 
 
-def joined(separator: str, parts: Sequence[Excerpt]) -> Excerpt:
+def join_excerpts(separator: str, parts: Sequence[Excerpt]) -> Excerpt:
     return Excerpt(separator.join(part.text for part in parts)).counting(*parts)
 
 
@@ -59,7 +59,7 @@ def shown_turns(turns: Sequence[Turn], budget: int, count: TokenCounter) -> Exce
     """Turns in at most so many tokens: long observations are cut first, then the middle is left out."""
     excerpt = Excerpt("")
     for long in (LONG, LONG // 4, LONG // 16):
-        excerpt = joined("\n\n", [shown_turn(turn, long) for turn in turns])
+        excerpt = join_excerpts("\n\n", [shown_turn(turn, long) for turn in turns])
         if count(excerpt.text) <= budget:
             return excerpt
     return without_middle(excerpt.text, budget, count).counting(excerpt)
@@ -91,13 +91,13 @@ def without_middle(text: str, budget: int, count: TokenCounter) -> Excerpt:
 
 def _around(lines: Sequence[Excerpt], kept: int) -> Excerpt:
     if kept >= len(lines):
-        return joined("\n", lines)
+        return join_excerpts("\n", lines)
     end = kept // 2
     first, middle, last = lines[: kept - end], lines[kept - end : len(lines) - end], lines[len(lines) - end :]
     # A line that was cut by itself and is left out now counts with all its characters.
     gone = sum(len(line.text) + 1 + line.left_out for line in middle)
-    mark = Excerpt(f"[{counted(len(middle), 'line')} cut here]", 1, gone)
-    return joined("\n", [*first, mark, *last])
+    mark = Excerpt(f"[{quantity(len(middle), 'line')} cut here]", 1, gone)
+    return join_excerpts("\n", [*first, mark, *last])
 
 
 def shares(sizes: Sequence[int], room: int) -> list[int]:

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import cast
 
-from recompact.adaptation.evidence import retained
+from recompact.adaptation.evidence import retained_evidence
 from recompact.adaptation.fact_clauses import ALL_CLAUSES, ENTRIES, ORDERS, Form, clause_of, section_of, with_clauses
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.lock import broken_rules, unusable
-from recompact.adaptation.missing_facts import KINDS, Kind, MissingFacts, missing_facts, said
+from recompact.adaptation.missing_facts import KINDS, Kind, MissingFacts, missing_facts, number_of_facts
 from recompact.attribution.cases import Evidence
 from recompact.attribution.divergence import consumed_texts
 from recompact.candidate import Candidate, Clause, EvidenceCounts, MissingKind, Proposal
@@ -23,7 +23,7 @@ from recompact.store.records import read_trajectory
 from recompact.store.store import Store
 from recompact.study import Method, Study
 from recompact.template import Template
-from recompact.texts import counted
+from recompact.texts import quantity
 
 OUTCOME = "found to lack facts that were used later"
 
@@ -45,7 +45,7 @@ def method(name: str, form: Form, color: str) -> Method:
 async def propose(study: Study, name: str = "facts", form: Form = ORDERS) -> Proposal:
     """Count what each retained boundary lacks, and write clauses against it."""
     store = study.store
-    evidence = retained(store)
+    evidence = retained_evidence(store)
     if not evidence:
         return Proposal((), statement="No boundary was retained, so there is nothing to adapt: the original stays.")
     lacks = [_lack(store, each) for each in evidence]
@@ -55,7 +55,7 @@ async def propose(study: Study, name: str = "facts", form: Form = ORDERS) -> Pro
     counts = EvidenceCounts("compaction", len(lacks), lacking, missing=kinds, outcome=OUTCOME)
     if not kinds:
         statement = (
-            f"At {counted(len(lacks), 'retained boundary')} nothing that was used before the compaction is missing"
+            f"At {quantity(len(lacks), 'retained boundary')} nothing that was used before the compaction is missing"
             " after it, so there is nothing to adapt: the original stays."
         )
         return Proposal((), counts, statement)
@@ -78,7 +78,7 @@ def missing_kinds(lacks: Sequence[MissingFacts], template: Template) -> tuple[Mi
             facts = sum(lack.missing[kind] for lack in boundaries)
             wrong = sum(lack.contradicted.get(kind, 0) for lack in boundaries)
             section = section_of(kind, template.first)
-            kinds.append(MissingKind(kind, said(kind, facts), section, facts, wrong, len(boundaries)))
+            kinds.append(MissingKind(kind, number_of_facts(kind, facts), section, facts, wrong, len(boundaries)))
     return tuple(sorted(kinds, key=lambda each: (-each.boundaries, -each.facts)))
 
 

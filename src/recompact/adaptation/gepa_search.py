@@ -37,7 +37,7 @@ from recompact.store.runs import trajectories
 from recompact.store.store import Store
 from recompact.study import Method, Study
 from recompact.template import Template
-from recompact.texts import counted
+from recompact.texts import quantity
 from recompact.trajectory import Trajectory
 
 NAME = PHASE = "gepa"
@@ -82,7 +82,7 @@ async def _propose(study: Study, metric_calls: int | None, minibatch: int) -> Pr
     study.progress.stage(PHASE, allowed, sum(1 for _ in trajectories(store, phase=PHASE)))
     search = Search(study, minibatch, _reflecting(store))
     found = await search.run(learning, validation, allowed)
-    runs = counted(search.runs, "run")
+    runs = quantity(search.runs, "run")
     if not search.reflections:
         return Proposal(
             (),
@@ -109,9 +109,9 @@ async def _propose(study: Study, metric_calls: int | None, minibatch: int) -> Pr
 
 def _too_few(allowed: int, validation: int, needed: int) -> str:
     return (
-        f"GEPA may make {counted(allowed, 'run')}, and {needed} is the fewest with which it can try a prompt of its"
-        f" own: the original and that prompt on {counted(validation, 'fit task')} and on a batch each; set metric_calls"
-        f" in [adapt] options to {needed} or more, or fewer fit_tasks"
+        f"GEPA may make {quantity(allowed, 'run')}, and {needed} is the fewest with which it can try a prompt of its"
+        f" own: the original and that prompt on {quantity(validation, 'fit task')} and on a batch each; set"
+        f" metric_calls in [adapt] options to {needed} or more, or fewer fit_tasks"
     )
 
 
@@ -183,7 +183,7 @@ class Search:
 
         def search() -> Any:
             return package.optimize(
-                seed_candidate={COMPONENT: joined(original)},
+                seed_candidate={COMPONENT: join_parts(original)},
                 trainset=list(learning),
                 valset=list(validation),
                 adapter=self,
@@ -222,7 +222,7 @@ class Search:
             return {}
         reflection = self._bridge.call(lambda: self._reflect(candidate[COMPONENT], runs))
         self.reflections.append(reflection)
-        return {COMPONENT: _tagged(reflection.parts)} if reflection.parts else {}
+        return {COMPONENT: _tag_parts(reflection.parts)} if reflection.parts else {}
 
     # --- what it stands on
 
@@ -248,7 +248,7 @@ class Search:
     def _reflection_unit(self, name: str, current: str, runs: Sequence[Run]) -> Unit[Reflection]:
         study = self.study
         budget = study.config.adapt.evidence_tokens // len(runs)
-        examples = [shown(run, study, budget) for run in runs]
+        examples = [render_example(run, study, budget) for run in runs]
         package = load_gepa()
         prompt = f"{package.render(current, examples)}\n\n{RULES}"
         known = (*study.template.parts().values(), *shared_prefix(study.store), RULES)
@@ -256,8 +256,8 @@ class Search:
 
         def check(text: str) -> dict[str, str]:
             parts = {part: whole_part(_parts(text), part) for part in ("first", "update")}
-            revised = self._template({COMPONENT: _tagged(parts)})
-            if joined(revised) == current:
+            revised = self._template({COMPONENT: _tag_parts(parts)})
+            if join_parts(revised) == current:
                 raise ValueError("nothing was changed")
             if broken := (*unusable(revised), *broken_rules(study.template, revised, instances)):
                 raise ValueError("; ".join(broken[:5]))
@@ -294,19 +294,19 @@ class Search:
         return ()
 
 
-def shown(run: Run, study: Study, budget: int) -> dict[str, str]:
+def render_example(run: Run, study: Study, budget: int) -> dict[str, str]:
     """A run as an example for a reflection."""
     text = in_segments(run.trajectory, budget - study.count(run.task.text), study.count).text
     done = "yes" if run.trajectory.score.success else "no"
     return {"Task": run.task.text, "Run": block("run", text, success=done), "Feedback": run.outcome}
 
 
-def joined(template: Template) -> str:
+def join_parts(template: Template) -> str:
     """Both parts as one text."""
-    return _tagged({"first": template.first, "update": template.update})
+    return _tag_parts({"first": template.first, "update": template.update})
 
 
-def _tagged(parts: Mapping[str, str]) -> str:
+def _tag_parts(parts: Mapping[str, str]) -> str:
     return "\n".join(f"<{part}>\n{parts[part]}</{part}>" for part in ("first", "update"))
 
 

@@ -30,7 +30,7 @@ def broken_rules(original: Template, revised: Template, instances: frozenset[str
         found += _structure(part, original, revised)
         found += [
             f"{part}: names {literal!r}, which belongs to one task only"
-            for literal in _named(part, original, revised, instances)
+            for literal in _named_instances(part, original, revised, instances)
         ]
     return tuple(found)
 
@@ -66,7 +66,7 @@ def lost_placeholders(part: str, original: Template, revised: Template) -> list[
     return [f"{part}: the placeholders must stay {wanted}, each as often as before"]
 
 
-def _named(part: str, original: Template, revised: Template, instances: frozenset[str]) -> list[str]:
+def _named_instances(part: str, original: Template, revised: Template, instances: frozenset[str]) -> list[str]:
     """Instances of the evidence that stand in what is new; what the template itself says is nobody's instance."""
     old = set(original.part(part).splitlines())
     added = "\n".join(line for line in revised.part(part).splitlines() if line not in old)

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 from recompact.attribution.cases import Evidence
 from recompact.attribution.divergence import consumed_texts, literals, occurs, strings_in, turn_actions, visible_text
 from recompact.audit.literals import contains, covers, literals as audit_literals
-from recompact.audit.masking import masked
+from recompact.audit.masking import mask_secrets
 from recompact.chat import canonical
 from recompact.context import Turn
 from recompact.outcome import BoundaryId
@@ -79,7 +79,7 @@ class MissingFacts:
         for kind in KINDS:
             if number := self.missing.get(kind, 0):
                 wrong = self.contradicted.get(kind, 0)
-                words = said(kind, number) + (f" ({wrong} contradicted)" if wrong else "")
+                words = number_of_facts(kind, number) + (f" ({wrong} contradicted)" if wrong else "")
                 (again if kind in AGAIN else lacking).append(words)
         parts = [f"used before and missing after: {', '.join(lacking)}"] if lacking else []
         return "; ".join([*parts, *again]) or "nothing that was used before is missing after"
@@ -98,9 +98,9 @@ class MissingFacts:
         return MissingFacts(BoundaryId(data["unit"], data["index"]), data["missing"], data["contradicted"])
 
 
-def said(kind: Kind, number: int) -> str:
+def number_of_facts(kind: Kind, number: int) -> str:
     """
-    >>> said("path", 1), said("path", 2)
+    >>> number_of_facts("path", 1), number_of_facts("path", 2)
     ('1 path', '2 paths')
     """
     one, several = NOUNS[kind]
@@ -146,7 +146,7 @@ def kind_of(literal: str, *, secret: bool = False) -> Kind:
 
 def _literal_facts(needed: Iterable[str], used: Sequence[Action]) -> dict[str, Kind]:
     """The literals that were used and are missing, by kind."""
-    texts = _masked(_texts(used))
+    texts = _mask_tokens(_texts(used))
     return {literal: kind_of(literal, secret=_secret(literal, texts)) for literal in needed}
 
 
@@ -174,9 +174,9 @@ def _texts(actions: Iterable[Action]) -> list[str]:
     return list(dict.fromkeys(text for a in actions for text in (canonical(dict(a.arguments)), a.text) if text))
 
 
-def _masked(texts: Iterable[str]) -> list[tuple[str, str]]:
+def _mask_tokens(texts: Iterable[str]) -> list[tuple[str, str]]:
     """Texts beside what is left of them when tokens and passwords are masked."""
-    return [(text, masked(text)) for text in texts]
+    return [(text, mask_secrets(text)) for text in texts]
 
 
 def _secret(literal: str, texts: Iterable[tuple[str, str]]) -> bool:
@@ -196,7 +196,7 @@ def _keys(value: Any) -> Iterator[str]:
 def _foreign(boundary: Boundary) -> Iterator[Kind]:
     """The kinds of the literals that a summary has from nowhere."""
     summary = boundary.post.summary.text if boundary.post.summary else ""
-    source, texts = visible_text(boundary.pre), _masked([summary])
+    source, texts = visible_text(boundary.pre), _mask_tokens([summary])
     for literal in literals(summary):
         if not occurs(literal, source):
             yield kind_of(literal, secret=_secret(literal, texts))
@@ -210,10 +210,10 @@ def _done_again(
     The same observation again means that something was read. An action that was repeated for the sake of a fact which
     is known to be missing says nothing more.
     """
-    earlier = dict(_observed(before))
+    earlier = dict(_observations(before))
     in_both = {_key(action) for action in used}
     kinds: dict[str, Kind] = {}
-    for key, observation in _observed(after):
+    for key, observation in _observations(after):
         if key not in earlier or key in in_both or key in kinds:
             continue
         if _PAGED.search(key):
@@ -225,7 +225,7 @@ def _done_again(
     return kinds
 
 
-def _observed(turns: Iterable[Turn]) -> Iterator[tuple[str, str]]:
+def _observations(turns: Iterable[Turn]) -> Iterator[tuple[str, str]]:
     """Every action with what came of it."""
     for turn in turns:
         results = {result.call_id: result.content for result in turn.results}

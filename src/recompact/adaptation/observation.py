@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from recompact.adaptation.diagnosis import Diagnosis, diagnose
-from recompact.adaptation.evidence import FACTS, SEGMENT, SUMMARY, TASK, Block, BoundaryEvidence, assembled, labelled
+from recompact.adaptation.evidence import (
+    FACTS,
+    SEGMENT,
+    SUMMARY,
+    TASK,
+    Block,
+    BoundaryEvidence,
+    assemble_evidence,
+    label_block,
+)
 from recompact.adaptation.excerpts import Excerpt
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.optimizer import Optimizer
@@ -35,7 +44,7 @@ from recompact.outputs import MANIFEST, replaced_directory
 from recompact.study import open_clients, price_of
 from recompact.template import Template
 from recompact.template.files import write_parts
-from recompact.texts import markdown_text
+from recompact.texts import markdown_text, quantity
 from recompact.tokens import TokenCounter
 from recompact.version import __version__
 
@@ -82,26 +91,26 @@ def observed_evidence(
     """The excerpts of these compactions as they are sent, each within so many tokens. `scrub` takes out known keys."""
     evidence = []
     for rank, each in enumerate(worst, 1):
-        blocks = [labelled(tag, label, Excerpt(scrub(text))) for tag, label, text in _parts(each) if text]
+        blocks = [label_block(tag, label, Excerpt(scrub(text))) for tag, label, text in _parts(each) if text]
         blocks.append(Block("effect", Excerpt("not known: observed only"), {}))
-        id = BoundaryId(f"{rank}. {words.name(each.session)}", each.found.ordinal)
-        evidence.append(assembled(id, CHANNEL, blocks, budget, count))
+        id = BoundaryId(f"{rank}. {words.name(each.session)}", each.compaction.ordinal)
+        evidence.append(assemble_evidence(id, CHANNEL, blocks, budget, count))
     return tuple(evidence)
 
 
 def _parts(each: Ranked) -> list[tuple[str, str, str]]:
     """The parts of a scene, every text of the transcript masked."""
-    found, scene = each.found, each.found.scene
+    compaction, scene = each.compaction, each.compaction.scene
     missing = [
         f"{safe_line(need.literal.text)} ({need.literal.kind}): {words.fate(need)}"
-        for need in found.needs
+        for need in compaction.needs
         if not need.covered
     ]
     return [
         ("task", TASK, safe(scene.asked, 2_000)),
         ("segment", SEGMENT, _moments(scene.before)),
         ("summary", SUMMARY, safe(scene.summary, SUMMARY_CHARS)),
-        ("missing-facts", FACTS, "\n".join(missing) if found.readable else ""),
+        ("missing-facts", FACTS, "\n".join(missing) if compaction.readable else ""),
         ("continuation", "C1.", _moments(scene.after)),
     ]
 
@@ -133,13 +142,12 @@ class Plan:
     @property
     def statement(self) -> str:
         """Said before anything is sent."""
-        number = words.counted(len(self.evidence), "masked excerpt")
+        number = quantity(len(self.evidence), "masked excerpt")
         cost = f", about {self.tokens * self.price_of_input / 1e6:.2f} at the config's price" * bool(
             self.price_of_input
         )
-        more = (
-            f" {words.counted(self.unreadable, 'compaction')} whose summary is not readable cannot be diagnosed."
-            * bool(self.unreadable)
+        more = f" {quantity(self.unreadable, 'compaction')} whose summary is not readable cannot be diagnosed." * bool(
+            self.unreadable
         )
         return (
             f"{number} of about {self.tokens:,} tokens{cost} will be sent to {self.model} ({self.where}), then two "
@@ -166,7 +174,7 @@ class ObservedDiagnosis:
         cost = f", {self.money:.4f} at the config's prices" if self.money else ""
         revised = "a template was revised" if self.candidate and self.candidate.template else "no template was revised"
         return (
-            f"Of {words.counted(len(self.diagnoses), 'compaction')}, {self.plan.model} named a cause for {diagnosed}, "
+            f"Of {quantity(len(self.diagnoses), 'compaction')}, {self.plan.model} named a cause for {diagnosed}, "
             f"abstained on {abstained} and gave no usable answer for {failed}; {revised}. "
             f"It took {self.tokens:,} tokens{cost}."
         )
@@ -187,8 +195,8 @@ class ObservedDiagnosis:
 def plan_diagnosis(config: Config, assessment: Assessment, top: int, count: TokenCounter, keys: Sequence[str]) -> Plan:
     """The worst compactions whose summaries can be read, as they would be sent. Nothing is sent here."""
     # Without placebo points there are no scores; the order is then by the text that was fetched again.
-    worst = (assessment.scored or tuple(each for each in assessment.ranked if each.found.following))[:top]
-    readable = [each for each in worst if each.found.readable]
+    worst = (assessment.scored or tuple(each for each in assessment.ranked if each.compaction.following))[:top]
+    readable = [each for each in worst if each.compaction.readable]
     settings = config.models.get(config.optimizer_model)
     return Plan(
         config.optimizer_model,

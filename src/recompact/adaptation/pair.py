@@ -7,7 +7,7 @@ from typing import Any
 
 from recompact.adaptation.candidates import draw_candidates, without_usable
 from recompact.adaptation.diagnosis import Diagnosis, diagnose
-from recompact.adaptation.evidence import BoundaryEvidence, gather, retained, shared_prefix
+from recompact.adaptation.evidence import BoundaryEvidence, gather, retained_evidence, shared_prefix
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.questions import Question, answers
@@ -35,10 +35,10 @@ async def propose_from(
         return Proposal((), statement="No boundary was retained, so there is nothing to adapt: the original stays.")
     questions = {entry.id: _question(entry, under) for entry in evidence}
     records = await answers(
-        study, "diagnose", kind, questions, useful=lambda record: bool(record["findings"]), failed=_failed
+        study, "diagnose", kind, questions, useful=lambda record: bool(record["findings"]), failed=_is_failure
     )
     diagnoses = [Diagnosis.from_json(record) for record in records.values()]
-    counts = counted(diagnoses)
+    counts = count_evidence(diagnoses)
     if not counts.diagnosed:
         return Proposal((), counts, _nothing_diagnosed(diagnoses, counts), unusable=counts.failed > 0)
     instances = instances_in(
@@ -55,7 +55,7 @@ async def propose_from(
 
 
 async def boundary_evidence(
-    study: Study, choose: Callable[[Store], Iterable[Evidence]] = retained
+    study: Study, choose: Callable[[Store], Iterable[Evidence]] = retained_evidence
 ) -> tuple[BoundaryEvidence, ...]:
     """What the optimizer gets to see of the retained boundaries, or of those that are chosen."""
     tasks = {unit_of(task): task.text for task in await study.tasks()}
@@ -63,11 +63,11 @@ async def boundary_evidence(
     return gather(study.store, tasks, config.compressor.scope, config.adapt.evidence_tokens, study.count, choose)
 
 
-def _failed(record: Mapping[str, Any]) -> bool:
+def _is_failure(record: Mapping[str, Any]) -> bool:
     return Diagnosis.from_json(record).failed
 
 
-def counted(diagnoses: Sequence[Diagnosis]) -> EvidenceCounts:
+def count_evidence(diagnoses: Sequence[Diagnosis]) -> EvidenceCounts:
     """What became of the retained boundaries."""
     return EvidenceCounts(
         about="compaction",

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from recompact.adaptation.evidence import retained
+from recompact.adaptation.evidence import retained_evidence
 from recompact.adaptation.pair import DIAGNOSIS, boundary_evidence, propose_from, reasons
 from recompact.attribution.cases import Evidence, evidence_of
 from recompact.attribution.divergence import needed_facts
@@ -40,10 +40,10 @@ def swapped_arms(store: Store) -> tuple[Evidence, ...]:
     """The retained boundaries, each continuation under the name of the other arm."""
     settings = settings_of(store)
     thresholds = Thresholds(settings.hazard, settings.burden)
-    return tuple(swapped(evidence, thresholds) for evidence in retained(store))
+    return tuple(swap_arms(evidence, thresholds) for evidence in retained_evidence(store))
 
 
-def swapped(evidence: Evidence, thresholds: Thresholds) -> Evidence:
+def swap_arms(evidence: Evidence, thresholds: Thresholds) -> Evidence:
     """The evidence as if each continuation had been one of the other arm: effect and missing facts follow from that."""
     continuations = tuple(
         sorted(

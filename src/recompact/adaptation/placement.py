@@ -12,7 +12,7 @@ from recompact.template import Section, Template, parse_sections, render_section
 
 def with_lines(template: Template, chosen: Callable[[Sequence[Section]], Iterable[tuple[int, str]]]) -> Template:
     """The template with lines put in, in both parts; `chosen` says which line goes under which section."""
-    parts = {part: _added(template.part(part), chosen) for part in ("first", "update")}
+    parts = {part: _insert_lines(template.part(part), chosen) for part in ("first", "update")}
     return replace(template, first=parts["first"], update=parts["update"], provenance={})
 
 
@@ -43,7 +43,7 @@ def place_of(title: str, sections: Sequence[Section]) -> int:
     return next(leaf for leaf in holding if leaf >= titles[near[0]]) if near else holding[-1]
 
 
-def _added(text: str, chosen: Callable[[Sequence[Section]], Iterable[tuple[int, str]]]) -> str:
+def _insert_lines(text: str, chosen: Callable[[Sequence[Section]], Iterable[tuple[int, str]]]) -> str:
     sections = list(parse_sections(text))
     places: dict[int, list[str]] = {}
     for at, line in chosen(sections):

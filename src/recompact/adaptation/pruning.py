@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from recompact.adaptation.lock import broken_rules
 from recompact.adaptation.selection import BROKEN, PHASE
-from recompact.attribution.continuations import continue_from, recompressed
+from recompact.attribution.continuations import continue_from, recompress
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import Finding, findings
 from recompact.attribution.posterior import Thresholds
@@ -30,7 +30,7 @@ from recompact.store.records import read_boundary, write_trajectory
 from recompact.store.runs import TrajectoryRow, trajectories
 from recompact.study import Study
 from recompact.template import Template
-from recompact.texts import counted
+from recompact.texts import quantity
 from recompact.trajectory import Score, Trajectory
 
 REPLAYS = "select-replay"  # the phase of the replays
@@ -57,7 +57,7 @@ async def prune(study: Study, candidates: Sequence[Candidate]) -> Pruned:
     units: dict[Replayed, list[str]] = {}
     for draw in range(study.config.adapt.replays):
         due: dict[str, Unit[Trajectory]] = {}
-        for candidate, id in _unclosed(candidates, retained, closed):
+        for candidate, id in _unclosed_boundaries(candidates, retained, closed):
             assert candidate.template is not None
             name = f"{PHASE}/replay/{candidate.template.hash[:16]}/{id}/{draw}"
             units.setdefault((candidate.name, id), []).append(name)
@@ -65,8 +65,8 @@ async def prune(study: Study, candidates: Sequence[Candidate]) -> Pruned:
         await study.complete("replay", "trajectory", due.values())
         rows = {row.unit: row for row in trajectories(study.store, phase=REPLAYS) if row.ending != BROKEN}
         for at, names in units.items():
-            closed[at] = _closed(study, retained[at[1]], [rows[name] for name in names if name in rows])
-    outcomes = [_pruned(study.template, candidate, closed) for candidate in candidates]
+            closed[at] = _is_closed(study, retained[at[1]], [rows[name] for name in names if name in rows])
+    outcomes = [_prune_candidate(study.template, candidate, closed) for candidate in candidates]
     return Pruned(tuple(c for c, _ in outcomes), tuple(note for _, notes in outcomes for note in notes))
 
 
@@ -74,7 +74,7 @@ Replayed = tuple[str, str]
 """A candidate's name and a boundary."""
 
 
-def _unclosed(
+def _unclosed_boundaries(
     candidates: Sequence[Candidate], retained: Mapping[str, Finding], closed: Mapping[Replayed, bool | None]
 ) -> list[tuple[Candidate, str]]:
     """The boundaries that are to be replayed: those of clauses that have closed none so far."""
@@ -90,7 +90,7 @@ def _unclosed(
     return list({(candidate.name, id): (candidate, id) for candidate, id in pairs}.values())
 
 
-def _closed(study: Study, finding: Finding, rows: Sequence[TrajectoryRow]) -> bool | None:
+def _is_closed(study: Study, finding: Finding, rows: Sequence[TrajectoryRow]) -> bool | None:
     """Whether harm is no longer done; None where there is nothing to judge by."""
     post = {number: Outcome(row.value, row.steps) for number, row in enumerate(rows)}
     effect = effect_of(Outcomes(finding.outcomes.pre, post), _thresholds(study))
@@ -103,7 +103,7 @@ def _thresholds(study: Study) -> Thresholds:
     return Thresholds(settings.hazard, settings.burden)
 
 
-def _pruned(
+def _prune_candidate(
     original: Template, candidate: Candidate, closed: Mapping[Replayed, bool | None]
 ) -> tuple[Candidate, list[str]]:
     """One candidate without what closed nothing."""
@@ -118,7 +118,7 @@ def _pruned(
             kept.append(clause)
             continue
         template = without
-        without_effect = f"it closed none of {counted(len(judged), 'boundary')}"
+        without_effect = f"it closed none of {quantity(len(judged), 'boundary')}"
         notes.append(f"{candidate.name}: “{clause.text}” was dropped: {without_effect}.")
     if template == original:
         note = f"{candidate.name}: none of its clauses closed a boundary, so it does not race."
@@ -152,7 +152,7 @@ def _unit(study: Study, name: str, template: Template, finding: Finding, task: T
             opening = await _opening(study, calls, task)
             compressor = replace(study, template=template).compressor(calls, task, opening)
             assert compressor is not None
-            replayed, usage = await recompressed(boundary, compressor, study.config.compressor.budget)
+            replayed, usage = await recompress(boundary, compressor, study.config.compressor.budget)
         except (CompactionFailed, ContextOverflow, Refused, EnvironmentFailed) as failure:
             return Trajectory(task.id, (), (), BROKEN, Score.of(False), boundary.pre, error=f"no summary: {failure}")
         continuation = await continue_from(

@@ -54,11 +54,11 @@ class Conversation:
         if self._unclaimed is not None:
             reply, self._unclaimed = self._unclaimed, None
         else:
-            reply = await self._awaited()
+            reply = await self._await_reply()
         self._taken = True
         return reply
 
-    async def _awaited(self) -> Reply:
+    async def _await_reply(self) -> Reply:
         self._caller = asyncio.get_running_loop().create_future()
         if self._playing is None or self._playing.done():
             self._fed, self.reply = 0, None

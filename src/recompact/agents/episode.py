@@ -237,12 +237,12 @@ class AgentEpisode:
         self._next_look = self._next_disk_look = time.monotonic() + _LOOK
         self._calls = 0
         self._sides = {}
-        self._agent = await self._launch(self._quarters, self._task.text, Door(self._arrive, self._misused))
+        self._agent = await self._launch(self._quarters, self._task.text, Door(self._arrive, self._report_misuse))
         arrival = await self._arrival("its first request")
         if arrival is None:
-            raise self._failed("it ended before it asked its model for anything")
+            raise self._failure("it ended before it asked its model for anything")
         self._pending = arrival
-        self._first = tuple(self._steadied(message) for message in arrival.request.messages)
+        self._first = tuple(self._steady_message(message) for message in arrival.request.messages)
 
     def _places(self, quarters: Quarters) -> Mapping[str, str]:
         """Paths that an agent with its user's rights sees as they are, and that the model must not see change."""
@@ -284,7 +284,7 @@ class AgentEpisode:
             self._check_exit()
             text, self._pending = "The agent has ended.", None
         else:
-            text, self._pending = self._observed(exchange, arrival), arrival
+            text, self._pending = self._observe(exchange, arrival), arrival
         change = await asyncio.to_thread(self._manifest.change)
         self._log.append(Entry(action, text, change))
         return Observation(text, done=arrival is None)
@@ -303,7 +303,7 @@ class AgentEpisode:
         self._threads.main.call_id = id
         exchange.deliver(Message("assistant", "", (ToolCall(id, action.name, arguments),)))
 
-    def _observed(self, before: Exchange, now: Exchange) -> str:
+    def _observe(self, before: Exchange, now: Exchange) -> str:
         """What an agent has added to its conversation since its last request, but for the reply that it was given."""
         assert self._threads.main is not None
         old, new = before.request.messages, now.request.messages
@@ -315,7 +315,7 @@ class AgentEpisode:
         texts = [message.content for message in new[begin:] if message.role != "assistant"]
         return self._steadying.steady("\n\n".join(texts))
 
-    def _steadied(self, message: Message) -> Message:
+    def _steady_message(self, message: Message) -> Message:
         return Message(message.role, self._steadying.steady(message.content), message.calls, message.call_id)
 
     async def _arrival(self, what: str) -> Exchange | None:
@@ -341,7 +341,7 @@ class AgentEpisode:
                 if self._agent.ended in done:
                     return None
                 if time.monotonic() > deadline:
-                    raise self._failed(f"{what} took longer than {self._settings.timeout:g} s ([agent] timeout)")
+                    raise self._failure(f"{what} took longer than {self._settings.timeout:g} s ([agent] timeout)")
         finally:
             getting.cancel()
 
@@ -357,7 +357,7 @@ class AgentEpisode:
         if disk:
             self._next_disk_look = now + _DISK_LOOK
         if reason := await asyncio.to_thread(self._agent.excess, self._quarters.root if disk else None):
-            raise self._failed(reason)
+            raise self._failure(reason)
 
     def _check_exit(self) -> None:
         assert self._agent is not None
@@ -366,16 +366,16 @@ class AgentEpisode:
             return
         if code < 0 or code > 128:
             raise _KilledError(f"the agent's process was killed (exit code {code})")
-        raise self._failed(f"it ended with exit code {code}")
+        raise self._failure(f"it ended with exit code {code}")
 
-    def _failed(self, reason: str) -> EnvironmentFailed:
+    def _failure(self, reason: str) -> EnvironmentFailed:
         last = self._agent.last_line if self._agent is not None else ""
         return EnvironmentFailed(f"{self._what}: the agent: {reason}" + (f"; it last said: {last}" if last else ""))
 
     # -- what arrives at the gateway -----------------------------------------------------------------------------
 
-    def _misused(self, reason: str) -> None:
-        self._arrivals.put_nowait(self._failed(reason))
+    def _report_misuse(self, reason: str) -> None:
+        self._arrivals.put_nowait(self._failure(reason))
 
     def _arrive(self, exchange: Exchange) -> Exchange:
         """Sort a request into its thread. The same one again gets the answer of the first."""
@@ -384,11 +384,11 @@ class AgentEpisode:
         if earlier is not None and self._threads.alike(earlier.request.messages, exchange.request.messages):
             earlier.repeats += 1
             if earlier.repeats > _REPEATS:
-                self._misused(f"it sent the same request more than {_REPEATS} times")
+                self._report_misuse(f"it sent the same request more than {_REPEATS} times")
             return earlier
         main = thread is self._threads.main
         if earlier is not None and not earlier.answer.done():
-            self._misused("it went on with a conversation before its last request was answered")
+            self._report_misuse("it went on with a conversation before its last request was answered")
         self._exchanges[thread.name] = exchange
         thread.messages = exchange.request.messages
         thread.requests += 1
@@ -420,9 +420,9 @@ class AgentEpisode:
             return recorded[thread.requests - 1]
         self._side_calls += 1
         if self._side_calls > SIDE_CALLS:
-            raise self._failed(f"it made more than {SIDE_CALLS} calls outside its main conversation")
+            raise self._failure(f"it made more than {SIDE_CALLS} calls outside its main conversation")
         if self._ask is None:
-            raise self._failed("it made a call outside its main conversation, and there is no model for it")
+            raise self._failure("it made a call outside its main conversation, and there is no model for it")
         reply = await self._ask(f"{SIDE}/{thread.name}", Request(request.messages, request.tools))
         self._usage[SIDE] = self._usage.get(SIDE, Usage()) + reply.usage
         return reply.message

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from recompact.agents.episode import AgentSuite
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Task
-from recompact.texts import counted
+from recompact.texts import quantity
 from recompact.trajectory import Action
 
 
@@ -23,10 +23,11 @@ class Fidelity:
         if self.difference:
             return f"the agent does not replay faithfully: {self.difference}"
         lines = [
-            f"the agent replays faithfully: {counted(self.actions, 'action')}, the same requests and the same workspace"
+            f"the agent replays faithfully: {quantity(self.actions, 'action')}, the same requests and the same"
+            " workspace"
         ]
         if self.masked:
-            lines[0] += f"; {counted(len(self.masked), 'observation')} only after masking, such as"
+            lines[0] += f"; {quantity(len(self.masked), 'observation')} only after masking, such as"
             lines += [f"  {before!r} and {now!r}" for before, now in self.masked[:5]]
         return "\n".join(lines)
 

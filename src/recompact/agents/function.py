@@ -106,7 +106,7 @@ class FunctionAgent:
         try:
             result = self._function(task, workspace, client)
             if inspect.isawaitable(result):
-                asyncio.run(_awaited(result))
+                asyncio.run(_await_result(result))
         except LoopEnded:
             pass
         except BaseException as error:
@@ -119,9 +119,9 @@ class FunctionAgent:
             self.ended.set_result(code)
 
     def _ask(self, request: Request, headers: Mapping[str, str]) -> Future[Reply]:
-        return asyncio.run_coroutine_threadsafe(self._answered(request, headers), self._loop)
+        return asyncio.run_coroutine_threadsafe(self._answer(request, headers), self._loop)
 
-    async def _answered(self, request: Request, headers: Mapping[str, str]) -> Reply:
+    async def _answer(self, request: Request, headers: Mapping[str, str]) -> Reply:
         if self._closing.is_set():
             raise LoopEnded
         exchange = self._door.arrive(Exchange(request, headers))
@@ -135,5 +135,5 @@ class FunctionAgent:
         return Reply(exchange.answer.result(), USAGE)
 
 
-async def _awaited(result: Awaitable[object]) -> object:
+async def _await_result(result: Awaitable[object]) -> object:
     return await result

@@ -36,7 +36,7 @@ from recompact.environments.own_directory import own_directory, remove_tree
 from recompact.environments.process_tree import descendants, kill_all, stop_tree, wait_readable
 from recompact.environments.protection import limit_inside, new_group
 from recompact.environments.protocol import EnvironmentFailed
-from recompact.environments.sandbox import HostLimits, Walls, enclosed, find_bubblewrap, is_private, make_mount_points
+from recompact.environments.sandbox import HostLimits, Walls, enclose, find_bubblewrap, is_private, make_mount_points
 from recompact.errors import InputError
 
 _TAIL = 4000  # bytes of what an agent prints that are kept
@@ -143,7 +143,7 @@ class AgentProcess:
                 process = await _spawn(group.entered(arguments), quarters.workspace, variables)
             return AgentProcess(process, listener, settings, group)
         variables = variables_of(settings, places, task, TEMPORARY, path)
-        return await _enclosed(program, (found, *command[1:]), settings, quarters, variables)
+        return await _start_enclosed(program, (found, *command[1:]), settings, quarters, variables)
 
     @property
     def last_line(self) -> str:
@@ -217,13 +217,13 @@ async def _in_place(settings: AgentSettings, directory: Path, listener: socket.s
     return AgentProcess(process, listener, settings, ControlGroup())
 
 
-async def _enclosed(
+async def _start_enclosed(
     program: str, command: tuple[str, ...], settings: AgentSettings, quarters: Quarters, variables: dict[str, str]
 ) -> AgentProcess:
     ours, theirs = socket.socketpair()
     walls = _walls(settings, command[0], quarters, variables)
     inner = [_PYTHON, "-I", "-S", _LAUNCHER, str(theirs.fileno()), str(PORT)]
-    arguments = enclosed(program, [*inner, _limits(settings.limits, True), *command], walls)
+    arguments = enclose(program, [*inner, _limits(settings.limits, True), *command], walls)
     process = None
     try:
         with new_group(settings.limits.processes).kept_on_success() as group:
@@ -313,7 +313,7 @@ def _walls(settings: AgentSettings, program: str, quarters: Quarters, variables:
     etc.mkdir(exist_ok=True)
     for name, content in settled.items():
         (etc / name).write_text(content)
-    places = [*interpreter_places(_PYTHON), *_installed(program), *settings.readable]
+    places = [*interpreter_places(_PYTHON), *_installation(program), *settings.readable]
     readable = [(etc / name, f"/etc/{name}") for name in settled]
     readable.append((Path(launcher.__file__).resolve(), _LAUNCHER))
     readable += [(place, str(place)) for place in dict.fromkeys(places) if place.exists()]
@@ -326,7 +326,7 @@ def _walls(settings: AgentSettings, program: str, quarters: Quarters, variables:
     )
 
 
-def _installed(program: str) -> list[Path]:
+def _installation(program: str) -> list[Path]:
     """Where a program lies, and what lies with it: the directory above `bin`, of it and of what it links to."""
     places = []
     for path in (Path(program), Path(program).resolve()):

@@ -109,13 +109,13 @@ class Gateway:
         exchange = self._arrive(exchange)
         if body.get("stream"):
             return await self._kept_alive(
-                http, exchange, _STREAM, lambda: b"".join(form.stream(_written(form, exchange), body))
+                http, exchange, _STREAM, lambda: b"".join(form.stream(_write_reply(form, exchange), body))
             )
-        if await self._waited(exchange, ALIVE):
-            return web.json_response(_written(form, exchange))
+        if await self._wait_for_answer(exchange, ALIVE):
+            return web.json_response(_write_reply(form, exchange))
         if self._closing.is_set():
             return _refusal(503, "the episode is over")
-        return await self._kept_alive(http, exchange, _JSON, lambda: json.dumps(_written(form, exchange)).encode())
+        return await self._kept_alive(http, exchange, _JSON, lambda: json.dumps(_write_reply(form, exchange)).encode())
 
     async def _kept_alive(
         self, http: web.Request, exchange: Exchange, kind: _Kind, content: Callable[[], bytes]
@@ -126,7 +126,7 @@ class Gateway:
         response = web.StreamResponse(headers={"Content-Type": kind.type, "Cache-Control": "no-cache"})
         with contextlib.suppress(ConnectionError):  # it may have gone; whoever asks again gets the same answer
             await response.prepare(http)
-            while not await self._waited(exchange, ALIVE):
+            while not await self._wait_for_answer(exchange, ALIVE):
                 if self._closing.is_set():
                     response.force_close()
                     return response
@@ -135,7 +135,7 @@ class Gateway:
             await response.write_eof()
         return response
 
-    async def _waited(self, exchange: Exchange, seconds: float | None = None) -> bool:
+    async def _wait_for_answer(self, exchange: Exchange, seconds: float | None = None) -> bool:
         """Wait for the answer, at most so long, and no longer than the episode lasts."""
         if not exchange.answer.done():
             closing = asyncio.ensure_future(self._closing.wait())
@@ -146,7 +146,7 @@ class Gateway:
         return exchange.answer.done()
 
 
-def _written(form: WireFormat, exchange: Exchange) -> dict[str, Any]:
+def _write_reply(form: WireFormat, exchange: Exchange) -> dict[str, Any]:
     return form.write(MODEL, exchange.request, Reply(exchange.answer.result(), USAGE))
 
 

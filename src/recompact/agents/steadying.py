@@ -30,7 +30,7 @@ class Steadying:
         for pattern, replacement in self._replacements:
             text = pattern.sub(replacement, text)
         for pattern in self._ids:
-            text = pattern.sub(self._named, text)
+            text = pattern.sub(self._steady_name, text)
         return text
 
     def own(self, value: Any) -> Any:
@@ -49,7 +49,7 @@ class Steadying:
             return {key: self.own(each) for key, each in value.items()}
         return value
 
-    def _named(self, match: re.Match[str]) -> str:
+    def _steady_name(self, match: re.Match[str]) -> str:
         name = match[1]
         if name not in self._steady:
             number = len(self._steady) + 1

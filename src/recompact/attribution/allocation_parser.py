@@ -71,7 +71,7 @@ def audited_tilts(store: Store) -> dict[BoundaryId, Tilt]:
     for each in assess(audit_run(store)).ranked:
         observed = features(each)
         tilt = Tilt(worth.hazard_odds.ratio(observed), worth.burden_odds.ratio(observed))
-        tilts[BoundaryId(each.session.member, each.found.ordinal)] = tilt
+        tilts[BoundaryId(each.session.member, each.compaction.ordinal)] = tilt
     return tilts
 
 

@@ -11,10 +11,10 @@ from typing import Any
 from recompact.attribution.divergence import (
     Dropped,
     actions_of,
-    dropped,
+    find_dropped,
     first_divergence,
     needed_facts,
-    repeated,
+    repeated_actions,
 )
 from recompact.attribution.findings import Finding, by_id, findings
 from recompact.outcome import BoundaryId
@@ -90,10 +90,10 @@ def evidence_of(store: Store, id: BoundaryId, finding: Finding | None = None) ->
     for row in continuation_rows(store, id.unit, id.index):
         trajectory = read_trajectory(store, row.name)
         actions = actions_of(trajectory)
-        continuations.append(Continuation(row, trajectory, actions, repeated(boundary.actions, actions)))
+        continuations.append(Continuation(row, trajectory, actions, repeated_actions(boundary.actions, actions)))
     needed = needed_facts(boundary, [c.trajectory for c in continuations if c.row.arm == "PRE"])
     finding = finding or by_id(findings(store))[id]
-    return Evidence(finding, boundary, dropped(boundary), needed, tuple(continuations))
+    return Evidence(finding, boundary, find_dropped(boundary), needed, tuple(continuations))
 
 
 def _to_json(continuation: Continuation | None) -> dict[str, Any] | None:

@@ -57,7 +57,7 @@ def links_of(trajectories: Iterable[TrajectoryFacts]) -> dict[BoundaryId, Link]:
 
 def with_chained(outcomes: Mapping[BoundaryId, Outcomes], links: Links) -> dict[BoundaryId, Outcomes]:
     """The outcomes with the chained POST draws added. A draw that was really made is never replaced."""
-    return {boundary: _completed(own, links.get(boundary), outcomes) for boundary, own in outcomes.items()}
+    return {boundary: _complete_outcomes(own, links.get(boundary), outcomes) for boundary, own in outcomes.items()}
 
 
 def chained_outcome(link: Link, outcomes: Mapping[BoundaryId, Outcomes]) -> Outcome | None:
@@ -68,7 +68,7 @@ def chained_outcome(link: Link, outcomes: Mapping[BoundaryId, Outcomes]) -> Outc
     return None if rest is None else Outcome(rest.value, link.steps + rest.steps)
 
 
-def _completed(own: Outcomes, link: Link | None, outcomes: Mapping[BoundaryId, Outcomes]) -> Outcomes:
+def _complete_outcomes(own: Outcomes, link: Link | None, outcomes: Mapping[BoundaryId, Outcomes]) -> Outcomes:
     if link is None or CHAINED in own.post:
         return own
     chained = chained_outcome(link, outcomes)

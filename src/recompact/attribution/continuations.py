@@ -51,7 +51,7 @@ async def continue_from(
     )
 
 
-async def recompressed(boundary: Boundary, compressor: Compressor, budget: int) -> tuple[Boundary, Usage]:
+async def recompress(boundary: Boundary, compressor: Compressor, budget: int) -> tuple[Boundary, Usage]:
     """The boundary with another summary in POST, and what it cost."""
     compaction = await compressor.compress(boundary.pre, budget)
     changed = replace(boundary, post=compaction.context, asked_again=compaction.asked_again, cut=compaction.cut)

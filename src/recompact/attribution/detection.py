@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.effects import channel_of, hazard_and_burden
-from recompact.attribution.pool import Sample, sample, shuffled
+from recompact.attribution.pool import Sample, sample, shuffle_draws
 from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.outcome import BoundaryId, Outcomes
 from recompact.stats import Estimate, spread
@@ -58,7 +58,7 @@ def compare_allocations(
 ) -> list[AllocationScore]:
     """Let each allocation sample from the same pool, in one order of the draws for each seed."""
     reference = selected_by_all(pool, thresholds)
-    orders = [shuffled(pool, seed) for seed in seeds]
+    orders = [shuffle_draws(pool, seed) for seed in seeds]
     return [
         _score(allocation.name, [detection(sample(allocation, order), reference, pool) for order in orders])
         for allocation in allocations

@@ -53,23 +53,23 @@ def first_divergence(one: Sequence[Action], other: Sequence[Action]) -> int | No
     return None if len(one) == len(other) else min(len(one), len(other))
 
 
-def repeated(before: Sequence[Action], actions: Sequence[Action]) -> tuple[int, ...]:
+def repeated_actions(before: Sequence[Action], actions: Sequence[Action]) -> tuple[int, ...]:
     """The numbers (from 0) of the actions that had been done before, argument for argument: repeated work.
 
     >>> a, b = Action("look", {"page": 1}), Action("look", {"page": 2})
-    >>> repeated([a], [b, a, a])
+    >>> repeated_actions([a], [b, a, a])
     (1, 2)
     """
     done = {canonical(action.to_json()) for action in before}
     return tuple(number for number, action in enumerate(actions) if canonical(action.to_json()) in done)
 
 
-def consumed(boundary: Boundary) -> tuple[Turn, ...]:
+def consumed_turns(boundary: Boundary) -> tuple[Turn, ...]:
     """The turns that the compaction replaced."""
     return boundary.pre.turns[: len(boundary.pre.turns) - len(boundary.post.turns)]
 
 
-def dropped(boundary: Boundary) -> Dropped:
+def find_dropped(boundary: Boundary) -> Dropped:
     """What the compaction lost, literally. Whether it mattered is for the continuations to tell."""
     texts = consumed_texts(boundary)
     visible = visible_text(boundary.post)
@@ -85,7 +85,7 @@ def dropped(boundary: Boundary) -> Dropped:
 def consumed_texts(boundary: Boundary) -> tuple[str, ...]:
     """What the compaction consumed: the previous summary, if there was one, and the turns it replaced."""
     previous = (boundary.pre.summary.text,) if boundary.pre.summary else ()
-    return (*previous, *(turn.text for turn in consumed(boundary)))
+    return (*previous, *(turn.text for turn in consumed_turns(boundary)))
 
 
 def needed_facts(boundary: Boundary, before: Sequence[Trajectory]) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ def needed_facts(boundary: Boundary, before: Sequence[Trajectory]) -> tuple[str,
     # A bare number counts only by itself: the 28 of a date is another 28.
     return tuple(
         literal
-        for literal in dropped(boundary).literals
+        for literal in find_dropped(boundary).literals
         if literal in exact or (any(map(str.isalpha, literal)) and occurs(literal, every))
     )
 

@@ -92,11 +92,11 @@ def effect_of(
         post=len(post),
         harmful=probability_harmful(outcomes, thresholds, remaining=remaining, prior=prior),
         score=float(harm_score(hazard, burden, thresholds)),
-        channel="none" if helped(pre, post) else channel_of(hazard, burden, thresholds),
+        channel="none" if compaction_helped(pre, post) else channel_of(hazard, burden, thresholds),
     )
 
 
-def helped(pre: Sequence[Outcome], post: Sequence[Outcome]) -> bool:
+def compaction_helped(pre: Sequence[Outcome], post: Sequence[Outcome]) -> bool:
     """Whether success rose with the compaction, by the interval of H: it is no evidence of harm, whatever B says."""
     return clearly_helped([o.value for o in pre], [o.value for o in post])
 

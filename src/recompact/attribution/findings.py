@@ -12,7 +12,7 @@ from recompact.attribution.determinism import copied_arms, without_copies
 from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.further_draws import fresh_summaries, further_outcomes
 from recompact.attribution.posterior import Thresholds
-from recompact.attribution.prior import LearnedPriors, learned
+from recompact.attribution.prior import LearnedPriors, learn_priors
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.config import VerifyConfig
 from recompact.outcome import BoundaryId, Outcomes
@@ -100,7 +100,7 @@ def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
     retained = set(allocation.retained(now.outcomes)) if settled else set()
     copied = copied_arms(store)
     judged = without_copies(outcomes_seen_by(allocation, now.outcomes), copied)
-    priors = learned(judged)
+    priors = learn_priors(judged)
     fresh, summaries = further_outcomes(store, "confirm"), further_outcomes(store, "resample")
     wordings = fresh_summaries(store)
     thresholds = Thresholds(settings.hazard, settings.burden)
@@ -131,7 +131,7 @@ def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
 def priors_of(store: Store, settings: VerifyConfig) -> LearnedPriors:
     """What a run teaches about its compactions; its findings, and whatever is compared with them, are judged by it."""
     seen = outcomes_seen_by(allocation_of(store, settings), outcomes_in(store).outcomes)
-    return learned(without_copies(seen, copied_arms(store)))
+    return learn_priors(without_copies(seen, copied_arms(store)))
 
 
 def _rank(finding: Finding) -> tuple[int, bool, float, BoundaryId]:

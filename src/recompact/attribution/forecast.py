@@ -76,8 +76,8 @@ def forecast(store: Store, allocation: Allocation) -> Forecast:
     )
     longest = _all_draws(allocation, now) or max(worlds, key=len)
     most = Amount(len(longest), sum(tokens(d, step_limit - rows[d.boundary].step) for d in longest))
-    made = sum(len(o.pre) + len(o.post) for o in now.values())
-    return Forecast(len(now), made, most, average)
+    recorded = sum(len(o.pre) + len(o.post) for o in now.values())
+    return Forecast(len(now), recorded, most, average)
 
 
 def _all_draws(allocation: Allocation, outcomes: Mapping[BoundaryId, Outcomes]) -> list[Draw]:

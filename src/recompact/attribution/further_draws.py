@@ -15,7 +15,7 @@ from recompact.attribution.agenda import DrawAgenda
 from recompact.attribution.allocation import Allocation, in_turn
 from recompact.attribution.allocation_parser import most_draws
 from recompact.attribution.chained import Chained
-from recompact.attribution.continuations import continue_from, recompressed
+from recompact.attribution.continuations import continue_from, recompress
 from recompact.attribution.verify import RunOutcomes, outcome_of, places, telling
 from recompact.chat import Usage
 from recompact.collection import unit_of as collected_unit
@@ -186,4 +186,4 @@ async def _with_fresh_summary(study: Study, task: Task, boundary: Boundary, call
     compressor = study.compressor(calls, task, opening)
     if compressor is None:
         raise InputError(f"{study.store.path} was collected without a compressor: there is no summary to draw anew")
-    return await recompressed(boundary, compressor, study.config.compressor.budget)
+    return await recompress(boundary, compressor, study.config.compressor.budget)

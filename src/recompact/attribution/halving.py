@@ -69,10 +69,10 @@ class Halving:
         At worst everyone who does not certainly rank below ranks above, members that are not certain yet included. So
         a boundary is certain if at most `kept` of the round's `size` remain without those that rank below it.
         """
-        ranked = self._ranked(outcomes, members, done)
+        ranked = self._rank(outcomes, members, done)
         return [boundary for place, boundary in enumerate(ranked) if size - (len(ranked) - place - 1) <= kept]
 
-    def _ranked(
+    def _rank(
         self, outcomes: Mapping[BoundaryId, Outcomes], members: Sequence[BoundaryId], done: int
     ) -> list[BoundaryId]:
         """The members that have `done` pairs, highest score first, ties in an order drawn from the seed."""

@@ -46,18 +46,18 @@ def sample(allocation: Allocation, pool: Mapping[BoundaryId, Outcomes]) -> Sampl
     return Sample(outcomes, tuple(allocation.retained(outcomes)), continuations, tokens)
 
 
-def shuffled(pool: Mapping[BoundaryId, Outcomes], seed: int) -> dict[BoundaryId, Outcomes]:
+def shuffle_draws(pool: Mapping[BoundaryId, Outcomes], seed: int) -> dict[BoundaryId, Outcomes]:
     """The same pool with the draws of each boundary and arm in an order of their own, drawn from the seed."""
     return {
         boundary: Outcomes(
-            _permuted(outcomes.pre, seed_of(f"pool/{boundary}/PRE", 0, seed)),
-            _permuted(outcomes.post, seed_of(f"pool/{boundary}/POST", 0, seed)),
+            _permute(outcomes.pre, seed_of(f"pool/{boundary}/PRE", 0, seed)),
+            _permute(outcomes.post, seed_of(f"pool/{boundary}/POST", 0, seed)),
         )
         for boundary, outcomes in pool.items()
     }
 
 
-def _permuted(draws: Mapping[int, Outcome], seed: int) -> dict[int, Outcome]:
+def _permute(draws: Mapping[int, Outcome], seed: int) -> dict[int, Outcome]:
     outcomes = [draws[number] for number in sorted(draws)]
     Random(seed).shuffle(outcomes)
     return dict(enumerate(outcomes))

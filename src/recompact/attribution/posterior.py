@@ -21,7 +21,7 @@ from recompact.attribution.prior import (
     apart,
     burden_likelihood,
     likelihood,
-    published,
+    published_prior,
 )
 from recompact.outcome import ContinuationArm, Outcomes
 from recompact.stats import CONFIDENCE, Estimate, newcombe, wilson
@@ -106,7 +106,7 @@ def probability_hazard(
     pre: Sequence[float], post: Sequence[float], threshold: float, prior: Prior | None = None
 ) -> float:
     """P(H >= tau_H | rewards). A reward between 0 and 1 counts as that share of a success."""
-    return _between(prior or published(), sum(pre), len(pre), sum(post), len(post), threshold)
+    return _between(prior or published_prior(), sum(pre), len(pre), sum(post), len(post), threshold)
 
 
 def _between(prior: Prior, pre_won: float, pre: int, post_won: float, post: int, threshold: float) -> float:
@@ -176,7 +176,7 @@ def doubt_after(
     pre: Sequence[float], post: Sequence[float], threshold: float, arm: ContinuationArm, prior: Prior | None = None
 ) -> float:
     """E[P (1 - P)] with P = P(H >= tau_H), once one more draw of the arm has come back."""
-    return _doubt_after(prior or published(), sum(pre), len(pre), sum(post), len(post), threshold, arm)
+    return _doubt_after(prior or published_prior(), sum(pre), len(pre), sum(post), len(post), threshold, arm)
 
 
 @lru_cache(maxsize=65536)
@@ -198,7 +198,7 @@ def probability_burden(
     Where few steps remain, B can only reach the threshold if PRE's mean length leaves room for it; how probable that is
     depends on PRE's draws.
     """
-    prior = prior or published()
+    prior = prior or published_prior()
     room = 1.0
     if pre and remaining is not None:
         error = math.sqrt(prior.variance / len(pre))

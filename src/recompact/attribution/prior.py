@@ -25,7 +25,7 @@ SEVERE_HAZARD = sum(SEVERE_HAZARDS) / PUBLISHED
 SEVERE_BURDEN = sum(SEVERE_BURDENS) / PUBLISHED
 ANY_BURDEN = 355 / PUBLISHED  # B > 0: 151 + 109 + 95
 BASE_RATE = 1 - (1 - SEVERE_HAZARD) * (1 - SEVERE_BURDEN)  # of harmful compactions: 7 %
-SUCCESS_PRIOR = (0.39, 0.076)  # of a beta distribution: see `published`
+SUCCESS_PRIOR = (0.39, 0.076)  # of a beta distribution: see `published_prior`
 TASKS = (168, 95, 40)  # that it was read off
 BURDEN_FREEDOM = 3.0  # tails: 3 of 197 boundaries lie beyond ten steps
 DISPERSION = 0.42  # variance over mean length, as within a task in the published three-seed runs on tau2 retail
@@ -56,7 +56,7 @@ class Prior:
 
 
 @cache
-def published() -> Prior:
+def published_prior() -> Prior:
     """The prior before any boundary of a run is known.
 
     The success rate from one state is mostly near 0 or near 1. Accuracy and Pass³ without compaction (0.841 and 0.786
@@ -85,7 +85,7 @@ UNTILTED = Tilt()
 
 
 @lru_cache(maxsize=65536)
-def tilted(prior: Prior, tilt: Tilt) -> Prior:
+def tilt_prior(prior: Prior, tilt: Tilt) -> Prior:
     """The prior of one boundary of which something was observed. What draws then say is weighed as under any prior."""
     if tilt == UNTILTED:
         return prior
@@ -122,7 +122,7 @@ class LearnedPriors:
         return self.folds[_fold(boundary)]
 
 
-def learned(outcomes: Mapping[BoundaryId, Outcomes]) -> LearnedPriors:
+def learn_priors(outcomes: Mapping[BoundaryId, Outcomes]) -> LearnedPriors:
     """What the boundaries of a run teach, the published figures counting as much as one benchmark of the paper.
 
     How much that is follows from how far the three published benchmarks lie apart: some 200 boundaries for H, 70 for B.
@@ -132,7 +132,7 @@ def learned(outcomes: Mapping[BoundaryId, Outcomes]) -> LearnedPriors:
     for boundary in sorted(drawn):
         folds[_fold(boundary)].append(drawn[boundary])
     return LearnedPriors(
-        tuple(_fitted([own for m, fold in enumerate(folds) if m != n for own in fold]) for n in range(FOLDS))
+        tuple(_fit_prior([own for m, fold in enumerate(folds) if m != n for own in fold]) for n in range(FOLDS))
     )
 
 
@@ -141,8 +141,8 @@ def _fold(boundary: BoundaryId) -> int:
     return seed_of(f"prior/{boundary.unit}") % FOLDS
 
 
-def _fitted(known: Sequence[Outcomes]) -> Prior:
-    start = published()
+def _fit_prior(known: Sequence[Outcomes]) -> Prior:
+    start = published_prior()
     if not known:
         return start
     rates, changed = _fitted_rates(start, Counter(won_and_lost(own) for own in known))

@@ -23,7 +23,7 @@ from recompact.attribution.posterior import (
     probability_harmful,
     probability_hazard,
 )
-from recompact.attribution.prior import BASE_RATE, UNTILTED, Prior, Tilt, learned, published, tilted
+from recompact.attribution.prior import BASE_RATE, UNTILTED, Prior, Tilt, learn_priors, published_prior, tilt_prior
 from recompact.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
 
 
@@ -72,7 +72,7 @@ class Racing:
         return in_turn(draws)
 
     def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
-        priors = learned(outcomes)
+        priors = learn_priors(outcomes)
         scores = {}
         for boundary, own in outcomes.items():
             if not own.pre or not own.post or self.race(boundary, own).next is not None:
@@ -88,13 +88,13 @@ class Racing:
 
     def race(self, boundary: BoundaryId, outcomes: Outcomes) -> Race:
         """How far one boundary has come."""
-        prior = self.prior(published(), boundary)
+        prior = self.prior(published_prior(), boundary)
         pre, post = _in_order(outcomes.pre), _in_order(outcomes.post)
-        return _replayed(self.rule, prior, self.remaining.get(boundary), pre, post)
+        return _replay_race(self.rule, prior, self.remaining.get(boundary), pre, post)
 
     def prior(self, usual: Prior, boundary: BoundaryId) -> Prior:
         """The prior of one boundary."""
-        return tilted(usual, self.tilts.get(boundary, UNTILTED))
+        return tilt_prior(usual, self.tilts.get(boundary, UNTILTED))
 
 
 ArmDraws = tuple[tuple[float, int], ...]
@@ -120,7 +120,7 @@ def _in_order(draws: Mapping[int, Outcome]) -> ArmDraws:
 
 
 @lru_cache(maxsize=65536)
-def _replayed(rule: StoppingRule, prior: Prior, remaining: int | None, pre: ArmDraws, post: ArmDraws) -> Race:
+def _replay_race(rule: StoppingRule, prior: Prior, remaining: int | None, pre: ArmDraws, post: ArmDraws) -> Race:
     """The race replayed from its start, with the draws that are there."""
     race = Race()
     while race.next is not None:
@@ -128,14 +128,14 @@ def _replayed(rule: StoppingRule, prior: Prior, remaining: int | None, pre: ArmD
         if used == len(pre if race.next == "PRE" else post):
             break
         if race.next == "PRE":
-            race = _judged(rule, prior, remaining, pre[: used + 1], race.post)
+            race = _judge(rule, prior, remaining, pre[: used + 1], race.post)
         else:
-            race = _judged(rule, prior, remaining, race.pre, post[: used + 1])
+            race = _judge(rule, prior, remaining, race.pre, post[: used + 1])
     return race
 
 
 @lru_cache(maxsize=65536)
-def _judged(rule: StoppingRule, prior: Prior, remaining: int | None, pre: ArmDraws, post: ArmDraws) -> Race:
+def _judge(rule: StoppingRule, prior: Prior, remaining: int | None, pre: ArmDraws, post: ArmDraws) -> Race:
     """The posterior after these draws, and what it asks for."""
     values, post_values = [value for value, _ in pre], [value for value, _ in post]
     steps, post_steps = [steps for _, steps in pre], [steps for _, steps in post]

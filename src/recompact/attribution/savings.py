@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from recompact.outcome import ARMS, BoundaryId, Outcomes
-from recompact.texts import counted
+from recompact.texts import quantity
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class TokenReport:
             return "There are no continuations yet."
         rest = self.uniform_continuations - self.continuations
         beside = (
-            f"{counted(self.continuations, 'continuation')}; {self.draws} pairs for every boundary would be"
+            f"{quantity(self.continuations, 'continuation')}; {self.draws} pairs for every boundary would be"
             f" {self.uniform_continuations:,}"
         )
         if rest <= 0:
@@ -54,13 +54,13 @@ def token_report(
         continuations=len(tokens),
         uniform_continuations=planned,
         uniform_tokens=round(uniform),
-        saved_continuations=_saved(len(tokens), planned),
-        saved_verification=_saved(verify, uniform),
-        saved_total=_saved(others + verify, others + uniform),
+        saved_continuations=_saved_share(len(tokens), planned),
+        saved_verification=_saved_share(verify, uniform),
+        saved_total=_saved_share(others + verify, others + uniform),
     )
 
 
-def _saved(spent: float, planned: float) -> float:
+def _saved_share(spent: float, planned: float) -> float:
     return 1 - spent / planned if planned else 0.0
 
 

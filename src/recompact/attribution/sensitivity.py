@@ -44,7 +44,7 @@ def sensitivity_to_draws(
     arms = [(tuple(outcomes[b].pre.values()), tuple(outcomes[b].post.values())) for b in sorted(outcomes)]
     full = [(float(h), float(b)) for h, b in (hazard_and_burden(*pair) for pair in arms)]
     reference = tuple(ranks([effect[n] for effect in full]) for n in (0, 1))
-    selected = _selected(full, thresholds)
+    selected = _select(full, thresholds)
     points = []
     for m in draws:
         random = Random(seed + m)
@@ -54,7 +54,7 @@ def sensitivity_to_draws(
         hazards, burdens = (
             [pearson(ranks([effect[n] for effect in effects]), reference[n]) for effects in repeated] for n in (0, 1)
         )
-        overlap = spread(jaccard(_selected(effects, thresholds), selected) for effects in repeated)
+        overlap = spread(jaccard(_select(effects, thresholds), selected) for effects in repeated)
         points.append(DrawsPoint(m, _spread(hazards), _spread(burdens), overlap))
     return points
 
@@ -97,7 +97,7 @@ def _spread(values: Sequence[float | None]) -> Estimate | None:
     return spread(defined) if defined else None
 
 
-def _selected(effects: Sequence[tuple[float, float]], thresholds: Thresholds) -> set[int]:
+def _select(effects: Sequence[tuple[float, float]], thresholds: Thresholds) -> set[int]:
     return {n for n, effect in enumerate(effects) if channel_of(*effect, thresholds) != "none"}
 
 

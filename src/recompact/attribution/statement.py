@@ -20,7 +20,7 @@ from recompact.config import VerifyConfig
 from recompact.outcome import Outcomes
 from recompact.stats import Estimate, mean_of, probable_count, wilson
 from recompact.store.store import Store
-from recompact.texts import counted
+from recompact.texts import quantity
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class TwoHazards:
     def sentences(self) -> Iterator[str]:
         mean = "" if self.boundaries == 1 else "on average "
         yield (
-            f"At {counted(self.boundaries, 'boundary')} with fresh summaries, H is {mean}{_hazard(self.summary)} for"
+            f"At {quantity(self.boundaries, 'boundary')} with fresh summaries, H is {mean}{_hazard(self.summary)} for"
             f" the summary that was recorded, and {_hazard(self.prompt)} for the prompt, which wrote a fresh summary"
             " for each POST draw."
         )
@@ -48,7 +48,7 @@ class TwoHazards:
             )
         if self.same:
             yield (
-                f"At {counted(self.same, 'boundary')} every fresh summary has the same words: there, the second number"
+                f"At {quantity(self.same, 'boundary')} every fresh summary has the same words: there, the second number"
                 " is about one summary, too."
             )
 
@@ -99,11 +99,11 @@ class Statement:
         if not self.examined:
             return (self._nothing(),)
         sentences = [
-            f"{self.retained:,} of {counted(self.examined, 'boundary')} {_were(self.retained)} retained ({self.rule})."
+            f"{self.retained:,} of {quantity(self.examined, 'boundary')} {_were(self.retained)} retained ({self.rule})."
         ]
         if not self.settled:
             sentences = [
-                f"The verification of {counted(self.boundaries, 'boundary')} is not finished: nothing is retained yet."
+                f"The verification of {quantity(self.boundaries, 'boundary')} is not finished: nothing is retained yet."
             ]
         so_far = "" if self.settled else " so far"
         reach = "reaches a threshold by its" if self.by_estimate == 1 else "reach a threshold by their"
@@ -113,13 +113,13 @@ class Statement:
         if (corrected := self.after_control) is not None and self.control is not None:
             sentences.append(
                 f"With both arms from PRE (A/A), {self.control.rate.value:.1%} of"
-                f" {counted(self.control.boundaries, 'boundary')} are retained by chance: without as many,"
+                f" {quantity(self.control.boundaries, 'boundary')} are retained by chance: without as many,"
                 f" {corrected.value:.1f} {'remains' if f'{corrected.value:.1f}' == '1.0' else 'remain'}"
                 f" (95 % interval {corrected.low:.1f} to {corrected.high:.1f})."
             )
         if self.confirmed is not None:
             sentences.append(
-                f"Of {counted(self.confirmable, 'retained boundary')} with fresh pairs, {self.confirmed:,}"
+                f"Of {quantity(self.confirmable, 'retained boundary')} with fresh pairs, {self.confirmed:,}"
                 f" {'reaches' if self.confirmed == 1 else 'reach'} a threshold by those alone; the effects shown for"
                 f" {'it' if self.confirmable == 1 else 'them'} are of the fresh pairs."
             )
@@ -127,12 +127,12 @@ class Statement:
             sentences += self.two_hazards.sentences()
         if self.copies:
             sentences.append(
-                f"At {counted(self.copies, 'boundary')} the draws of an arm are copies of each other (temperature 0):"
+                f"At {quantity(self.copies, 'boundary')} the draws of an arm are copies of each other (temperature 0):"
                 " they count as one draw, and the intervals are as wide as one draw makes them."
             )
         if self.left_out:
             sentences.append(
-                f"{counted(self.left_out, 'boundary')} {_were(self.left_out)} left out: no verdict is possible there."
+                f"{quantity(self.left_out, 'boundary')} {_were(self.left_out)} left out: no verdict is possible there."
             )
         return tuple(sentences)
 
@@ -148,8 +148,8 @@ class Statement:
         if not self.boundaries:
             return "Nothing was compacted, so there is nothing to verify."
         if self.left_out == self.boundaries:
-            return f"None of {counted(self.boundaries, 'boundary')} could be verified: all were left out."
-        return f"None of {counted(self.boundaries, 'boundary')} has draws in both arms yet."
+            return f"None of {quantity(self.boundaries, 'boundary')} could be verified: all were left out."
+        return f"None of {quantity(self.boundaries, 'boundary')} has draws in both arms yet."
 
     def to_json(self) -> dict[str, Any]:
         corrected = self.after_control

@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recompact.attribution.allocation import in_turn
-from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden, helped, most_harmful_first
+from recompact.attribution.effects import (
+    compaction_helped,
+    first_draws,
+    harm_score,
+    hazard_and_burden,
+    most_harmful_first,
+)
 from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.outcome import ARMS, BoundaryId, Draw, Outcomes
 
@@ -47,6 +53,6 @@ def retained_by_estimate(
     """
     scores = {}
     for boundary in boundaries:
-        if (arms := first_draws(outcomes[boundary], draws)) is not None and not helped(*arms):
+        if (arms := first_draws(outcomes[boundary], draws)) is not None and not compaction_helped(*arms):
             scores[boundary] = harm_score(*hazard_and_burden(*arms), thresholds)
     return [boundary for boundary in most_harmful_first(scores) if scores[boundary] >= 1]

@@ -139,8 +139,8 @@ def _order(rows: Mapping[BoundaryId, BoundaryRow], allocation: Allocation) -> Or
         length = max(map(fmean, arms)) if arms else rest(rows[id])
         if cap is None:
             return first, -length
-        made = len(outcomes.pre) + len(outcomes.post)
-        return made == 0, -length * (cap - made)
+        draws = len(outcomes.pre) + len(outcomes.post)
+        return draws == 0, -length * (cap - draws)
 
     return order
 
@@ -207,12 +207,12 @@ def outcomes_in(store: Store) -> RunOutcomes:
     for row in boundary_rows(store):
         pre[BoundaryId(row.unit, row.index)], post[BoundaryId(row.unit, row.index)] = {}, {}
     left_out: dict[BoundaryId, str] = {}
-    for made in continuation_rows(store):
-        id = BoundaryId(made.unit, made.index)
-        if reason := says_nothing(made.arm, made.ending, made.error):
+    for continuation in continuation_rows(store):
+        id = BoundaryId(continuation.unit, continuation.index)
+        if reason := says_nothing(continuation.arm, continuation.ending, continuation.error):
             left_out.setdefault(id, reason)
         else:
-            (pre if made.arm == "PRE" else post)[id][made.draw] = _outcome_of(made)
+            (pre if continuation.arm == "PRE" else post)[id][continuation.draw] = _outcome_of(continuation)
     return RunOutcomes({id: Outcomes(pre[id], post[id]) for id in pre if id not in left_out}, left_out)
 
 

@@ -81,22 +81,22 @@ def needs(
 ) -> tuple[Need, ...]:
     """The literals of the dropped part that the agent used, which neither the kept part nor the user gave it again."""
     summary = "\n".join(filter(None, (event.summary, event.restated)))
-    told = [text.text for text in since if text.role in ("user", "attachment", "system")]
+    given_texts = [text.text for text in since if text.role in ("user", "attachment", "system")]
     results = [text for text in since if text.role == "result"]
     older, kept_texts = searchable(text.text for text in dropped), searchable(text.text for text in kept)
-    found = []
-    for step, literal in _used(window):
+    needs = []
+    for step, literal in _first_uses(window):
         form = literal.form
-        if _among(form, kept_texts) or _among(form, told) or not _among(form, older):
+        if _among(form, kept_texts) or _among(form, given_texts) or not _among(form, older):
             continue
         covered = covers(summary, literal)
         again = not covered and _among(form, (text.text for text in results if text.number < step.number))
         late = not covered and bool(earlier_summary) and covers(earlier_summary, literal)
-        found.append(Need(literal, step.deed.line, step.line, covered, again, late))
-    return tuple(found)
+        needs.append(Need(literal, step.deed.line, step.line, covered, again, late))
+    return tuple(needs)
 
 
-def _used(window: Sequence[Step]) -> Iterator[tuple[Step, Literal]]:
+def _first_uses(window: Sequence[Step]) -> Iterator[tuple[Step, Literal]]:
     """Each literal of the calls' arguments at its first use."""
     forms: set[str] = set()
     for step in window:

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from recompact.audit.session import Call
-from recompact.audit.shell import END, Range, joined, parts, simplified, without_heredocs
+from recompact.audit.shell import END, Range, join_path, parts, simplify, without_heredocs
 
 # From the strongest to the weakest: a command with several parts is what its strongest part is.
 KINDS = (
@@ -144,7 +144,7 @@ class Deed:
 
 def deed(call: Call) -> Deed:
     """What a call does."""
-    call = _dispatched(call)
+    call = _dispatched_call(call)
     arguments = call.arguments
     name, kind = _tool(call.tool)
     if kind == "shell":
@@ -157,13 +157,13 @@ def deed(call: Call) -> Deed:
     if kind == "edit":
         changes = tuple(a or b for a, b in _PATCHED.findall(_text(arguments.get("input") or arguments.get("patch"))))
         changes = changes or ((path,) if path else ())
-        places = tuple(joined(call.cwd, change) for change in changes)
+        places = tuple(join_path(call.cwd, change) for change in changes)
         line = f"{call.tool} {', '.join(changes)}"[:LINE]
         return Deed(kind, _key(call, path), (), places, " ".join(changes)[:QUERY], line)
     if kind == "read":
         first, last = _lines(arguments)
         paths = [path] if path else [p for p in arguments.get("paths") or () if isinstance(p, str)]
-        reads = tuple(Range(joined(call.cwd, each), first, last) for each in paths)
+        reads = tuple(Range(join_path(call.cwd, each), first, last) for each in paths)
         if (first, last) != (1, END):
             line = f"{line}:{first}-{last if last < END else ''}"
         return Deed(kind, _key(call, path), reads, (), " ".join(paths)[:QUERY], line)
@@ -185,10 +185,10 @@ def _tool(tool: str) -> tuple[str, str]:
     return name, _KIND_OF_VERB.get(verb[0].lower(), "other") if verb else "other"
 
 
-def _dispatched(call: Call) -> Call:
+def _dispatched_call(call: Call) -> Call:
     """The call that a tool for calling others was asked to make; any other call as it is.
 
-    >>> _dispatched(Call("1", "call_api", {"app": "mail", "api": "send", "arguments": {"to": "x"}})).tool
+    >>> _dispatched_call(Call("1", "call_api", {"app": "mail", "api": "send", "arguments": {"to": "x"}})).tool
     'mail.send'
     """
     given = call.arguments
@@ -207,10 +207,10 @@ def _shell(command: str, cwd: str) -> Deed:
     bare, _ = without_heredocs(command)
     return Deed(
         kind,
-        hash(f"$ {cwd} {simplified(command)}"),
+        hash(f"$ {cwd} {simplify(command)}"),
         tuple(each for part in found for each in part.reads),
         tuple(each for part in found for each in part.changes),
-        simplified(bare)[:QUERY],  # the folder that a command starts in is known to every agent
+        simplify(bare)[:QUERY],  # the folder that a command starts in is known to every agent
         f"$ {' '.join(bare[: 2 * LINE].split())}"[:LINE],
     )
 
@@ -260,7 +260,7 @@ def _key(call: Call, path: str) -> int:
     kept = []
     for name, value in call.arguments.items():
         if name not in _VOLATILE:
-            kept.append((name, joined(call.cwd, path) if path and value == path else value))
+            kept.append((name, join_path(call.cwd, path) if path and value == path else value))
     kept.sort(key=itemgetter(0))
     try:
         return hash(f"{call.tool} {kept!r}")

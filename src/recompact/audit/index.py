@@ -72,14 +72,14 @@ def error_lines(text: str, failed: bool | None) -> Iterator[str]:
     if failed is False:
         return
     low = text.lower()
-    told = False
+    has_error_line = False
     if any(mark in low for mark in _MARKS):
         for line in dict.fromkeys(text.split("\n")):
             line = line.strip()[:LONGEST]
             if _ERROR.search(line):
-                told = True
+                has_error_line = True
                 yield _DIGITS.sub("#", line)
-    if failed is True and not told and text.strip():
+    if failed is True and not has_error_line and text.strip():
         yield _DIGITS.sub("#", text.strip().rsplit("\n", 1)[-1][:LONGEST].strip())
 
 

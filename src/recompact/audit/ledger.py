@@ -31,7 +31,7 @@ from recompact.audit.session import (
     Size,
     Tally,
 )
-from recompact.audit.visibility import Visible, intervals, numbered
+from recompact.audit.visibility import Visible, intervals, visible_numbers
 
 TEXT_LIMIT = 32_000_000  # characters of visible text that are held: more than any context window
 EXCERPT = 400  # characters of a result that a case shows
@@ -266,7 +266,7 @@ class Ledger:
                 if key not in self._keys:
                     self.tally.notes["compaction whose kept part is not in the file"] += 1
             case KeptKeys(keys):
-                after = numbered(n for key in keys for n in self._span(key) if before.holds(n))
+                after = visible_numbers(n for key in keys for n in self._span(key) if before.holds(n))
             case KeptBut(keys):
                 after = before.without(n for key in keys for n in self._span(key))
             case _:

@@ -49,12 +49,12 @@ _FLAG = re.compile(
 _LONG = re.compile(r"(?<![A-Za-z0-9+/=_.-])[A-Za-z0-9+/_-]{40,}={0,2}(?![A-Za-z0-9+/=_-])")
 
 
-def masked(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """The text without what looks like a key, a token or a password.
 
-    >>> masked("export OPENAI_API_KEY=sk-proj-abcdefghijklmnop1234; git show 3f2a9c1")
+    >>> mask_secrets("export OPENAI_API_KEY=sk-proj-abcdefghijklmnop1234; git show 3f2a9c1")
     'export OPENAI_API_KEY=[masked]; git show 3f2a9c1'
-    >>> masked("postgres://me:hunter2@db/x")
+    >>> mask_secrets("postgres://me:hunter2@db/x")
     'postgres://me:[masked]@db/x'
     """
     text = _SHAPES.sub(MASK, text)
@@ -86,7 +86,7 @@ def safe(text: str, limit: int = 400) -> str:
     >>> safe("a\\x1b[31mb\\u202e")
     'a␛[31mb⟨U+202E⟩'
     """
-    kept, more = cut(masked(text[: limit + MARGIN]), limit)
+    kept, more = cut(mask_secrets(text[: limit + MARGIN]), limit)
     more += max(len(text) - limit - MARGIN, 0)
     return visible(kept) + (f" […{more:,} more characters]" if more else "")
 

@@ -82,7 +82,7 @@ class View:
         return PER * count / len(self.window)
 
 
-def _refetched(view: View) -> float:
+def _refetched_by_reading(view: View) -> float:
     pairs = zip(view.window, view.refetched, strict=True)
     return view.rate(sum(chars for step, chars in pairs if step.deed.kind in READING))
 
@@ -140,7 +140,9 @@ class Measure:
 
 
 MEASURES = (
-    Measure("refetched", "text fetched again by reading", "characters per 10 calls", _refetched, scored=True),
+    Measure(
+        "refetched", "text fetched again by reading", "characters per 10 calls", _refetched_by_reading, scored=True
+    ),
     Measure("refetched_any", "text fetched again by any call", "characters per 10 calls", _refetched_by_any),
     Measure("refetched_share", "share of results already known", "share", _share),
     Measure("read_again", "file ranges read again", "calls per 10", _read_again),

@@ -17,17 +17,17 @@ Features = Mapping[str, float]
 
 def features(each: Ranked) -> Features:
     """What an audit shows of one compaction, as numbers of about the same size; what is not measured counts as none."""
-    found = each.found
+    compaction = each.compaction
     values = each.point.values if each.point else {}
     return {
         "score": each.score or 0.0,
         "reading": values.get("reading", 0.0),
         "until_edit": math.log1p(values.get("until_edit", 0.0)),
         "repeats": math.log1p(values.get("repeats", 0.0)),
-        "dropped_calls": math.log1p(found.dropped_calls),
-        "ordinal": math.log1p(found.ordinal),
-        "reduction": math.log((found.before or 1) / (found.after or found.before or 1)),
-        "literals": math.log1p(len(found.needs)),
+        "dropped_calls": math.log1p(compaction.dropped_calls),
+        "ordinal": math.log1p(compaction.ordinal),
+        "reduction": math.log((compaction.before or 1) / (compaction.after or compaction.before or 1)),
+        "literals": math.log1p(len(compaction.needs)),
     }
 
 

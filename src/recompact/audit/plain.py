@@ -28,7 +28,7 @@ def plain(assessment: Assessment) -> dict[str, Any]:
         "placebo_points": assessment.placebo_points,
         "measures": [_contrast(each) for each in assessment.contrasts],
         "excess_characters": _estimate(assessment.excess_chars),
-        "compactions": [_ranked(each) for each in assessment.ranked],
+        "compactions": [_plain_ranked(each) for each in assessment.ranked],
         "harnesses": [_group(each) for each in assessment.harnesses],
         "versions": [_group(each) for each in assessment.versions],
         "projects": [_group(each) for each in assessment.projects],
@@ -60,38 +60,38 @@ def _contrast(each: Contrast) -> dict[str, Any]:
     }
 
 
-def _ranked(each: Ranked) -> dict[str, Any]:
-    session, found = each.session, each.found
+def _plain_ranked(each: Ranked) -> dict[str, Any]:
+    session, compaction = each.session, each.compaction
     return {
         "score": each.score,
-        "unscored_because": words.unscored(each) if each.score is None else None,
+        "unscored_because": words.reason_unscored(each) if each.score is None else None,
         "harness": session.harness,
         "version": safe_line(session.version),
         "project": safe_line(session.project),
         "session": safe_line(session.id),
         "standing": session.standing,
         "file": safe_line(str(session.path), 1000) + (f"/{safe_line(session.member)}" if session.member else ""),
-        "line": found.line,
-        "kind": found.kind,
-        "trigger": safe_line(found.trigger),
-        "tokens_before": found.before,
-        "tokens_after": found.after,
-        "sizes_estimated": found.estimated,
-        "dropped_calls": found.dropped_calls,
-        "kept_calls": found.kept_calls,
-        "calls_after": found.following,
-        "starts_turn": found.starts_turn,
-        "calls_since_edit": found.since_edit,
-        "reading_phase": found.reading_phase,
+        "line": compaction.line,
+        "kind": compaction.kind,
+        "trigger": safe_line(compaction.trigger),
+        "tokens_before": compaction.before,
+        "tokens_after": compaction.after,
+        "sizes_estimated": compaction.estimated,
+        "dropped_calls": compaction.dropped_calls,
+        "kept_calls": compaction.kept_calls,
+        "calls_after": compaction.following,
+        "starts_turn": compaction.starts_turn,
+        "calls_since_edit": compaction.since_edit,
+        "reading_phase": compaction.reading_phase,
         "control": each.control,
         "measures": dict(each.point.values) if each.point else {},
         "excess": dict(each.excess),
         "excess_characters": each.excess_chars,
-        "summary_readable": found.readable,
-        "summary_characters": found.summary_chars,
-        **_again(found),
-        "literals_needed": len(found.needs),
-        "literals_covered": sum(need.covered for need in found.needs) if found.readable else None,
+        "summary_readable": compaction.readable,
+        "summary_characters": compaction.summary_chars,
+        **_again(compaction),
+        "literals_needed": len(compaction.needs),
+        "literals_covered": sum(need.covered for need in compaction.needs) if compaction.readable else None,
         "literals_missing": [
             {
                 "literal": safe_line(need.literal.text),
@@ -100,14 +100,14 @@ def _ranked(each: Ranked) -> dict[str, Any]:
                 "found_again": need.found_again,
                 "in_an_earlier_summary": need.lost_late,
             }
-            for need in found.needs
+            for need in compaction.needs
             if not need.covered
         ],
-        "summary": safe(found.scene.summary, EXCERPT) if found.readable else None,
+        "summary": safe(compaction.scene.summary, EXCERPT) if compaction.readable else None,
     }
 
 
-def _again(found: Compacted) -> dict[str, Any]:
+def _again(compaction: Compacted) -> dict[str, Any]:
     """What was done again: fetched, read, failed."""
     return {
         "fetched_again": [
@@ -122,7 +122,7 @@ def _again(found: Compacted) -> dict[str, Any]:
                 "age_in_calls": refetch.age,
                 "reading": refetch.reading,
             }
-            for refetch in found.refetches
+            for refetch in compaction.refetches
         ],
         "read_again": [
             {
@@ -132,7 +132,7 @@ def _again(found: Compacted) -> dict[str, Any]:
                 "line": reread.line,
                 "earlier_line": reread.earlier_line,
             }
-            for reread in found.rereads
+            for reread in compaction.rereads
         ],
         "failures_again": [
             {
@@ -141,7 +141,7 @@ def _again(found: Compacted) -> dict[str, Any]:
                 "error": safe_line(failure.error),
                 "first_line": failure.earlier_line,
             }
-            for failure in found.failures
+            for failure in compaction.failures
         ],
     }
 

@@ -43,7 +43,7 @@ class Ranked:
     """A compaction with its excess over the control, and its score."""
 
     session: Session
-    found: Compacted
+    compaction: Compacted
     point: Point | None
     control: str  # whose placebo points: the session's "own", its "harness"'s, "pooled" over all; "" without any
     excess: Mapping[str, float]  # by measure, in that measure's unit
@@ -110,9 +110,9 @@ def assess(findings: Audit) -> Assessment:
 
 def _real(session: Session) -> list[Point]:
     return [
-        found.points[session.scheme]
-        for found in session.compactions
-        if found.kind == "summary" and session.scheme in found.points
+        compaction.points[session.scheme]
+        for compaction in session.compactions
+        if compaction.kind == "summary" and session.scheme in compaction.points
     ]
 
 
@@ -161,21 +161,21 @@ def rank(sessions: Sequence[Session]) -> list[Ranked]:
     ranked = []
     for session in sessions:
         control = controls[session.scheme]
-        for found in session.compactions:
-            point = found.points.get(session.scheme)
+        for compaction in session.compactions:
+            point = compaction.points.get(session.scheme)
             # Only at a summary is the rest of the history gone; a clearing is listed and not scored.
-            if point is None or found.kind != "summary" or not control.values:
-                ranked.append(Ranked(session, found, point, "", {}, None))
+            if point is None or compaction.kind != "summary" or not control.values:
+                ranked.append(Ranked(session, compaction, point, "", {}, None))
                 continue
             kind, excess = control.excess(session, point)
-            ranked.append(Ranked(session, found, point, kind, excess, control.score(excess)))
+            ranked.append(Ranked(session, compaction, point, kind, excess, control.score(excess)))
     return sorted(ranked, key=_badness)
 
 
 def _badness(each: Ranked) -> tuple[bool, float, float, str, int]:
-    raw = sum(refetch.chars for refetch in each.found.refetches if refetch.reading)
+    raw = sum(refetch.chars for refetch in each.compaction.refetches if refetch.reading)
     excess = each.excess.get("refetched", float(raw))
-    return (each.score is None, -(each.score or 0.0), -excess, str(each.session.path), each.found.line)
+    return (each.score is None, -(each.score or 0.0), -excess, str(each.session.path), each.compaction.line)
 
 
 class _Control:
@@ -245,14 +245,14 @@ def _groups(ranked: Sequence[Ranked], name_of: Callable[[Session], str]) -> Iter
     for each in ranked:
         members[name_of(each.session)].append(each)
     for name, group in sorted(members.items(), key=lambda item: (-len(item[1]), item[0])):
-        readable = [need for each in group if each.found.readable for need in each.found.needs]
+        readable = [need for each in group if each.compaction.readable for need in each.compaction.needs]
         yield Group(
             name,
             len({id(each.session) for each in group}),
             len(group),
             sum(each.score is not None for each in group),
             _excess(group),
-            sum(len(each.found.failures) for each in group),
+            sum(len(each.compaction.failures) for each in group),
             len(readable),
             sum(need.covered for need in readable),
         )

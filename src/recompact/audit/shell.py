@@ -126,10 +126,10 @@ def without_heredocs(command: str) -> tuple[str, bool]:
     )
 
 
-def simplified(command: str) -> str:
+def simplify(command: str) -> str:
     """The command without what changes nothing about it: a leading `cd`, silenced output, spacing.
 
-    >>> simplified("cd /a && pytest  -q 2>&1")
+    >>> simplify("cd /a && pytest  -q 2>&1")
     'pytest -q'
     """
     text = " ".join(_QUIET.sub("", command).split())
@@ -149,18 +149,18 @@ def parts(command: str, cwd: str) -> Iterator[Part]:
     command = _QUIET.sub(" ", command)
     fed: Part | None = None  # what the command before a pipe read
     for text, target, piped in _simple(command):
-        words = [_unquoted(word) for word in _WORD.findall(text)]
-        words = _unwrapped(words)
+        words = [_unquote(word) for word in _WORD.findall(text)]
+        words = _unwrap(words)
         if not words:
             continue
         if words[0].lower() in ("cd", "pushd", "set-location") and len(words) > 1:
-            cwd = joined(cwd, words[1])
+            cwd = join_path(cwd, words[1])
             continue
         part = _part(words, cwd)
         if fed is not None and not target:
             part = _through(fed, part, words)
         if target:
-            part = Part("edit", (), (joined(cwd, _unquoted(target)),))
+            part = Part("edit", (), (join_path(cwd, _unquote(target)),))
         if piped:
             fed = part
             continue
@@ -194,11 +194,11 @@ def _target(text: str) -> tuple[str, str]:
     return text, words[0] if words else ""
 
 
-def _unquoted(word: str) -> str:
+def _unquote(word: str) -> str:
     return word.replace("'", "").replace('"', "").replace("\\", "") if any(c in word for c in "'\"\\") else word
 
 
-def _unwrapped(words: list[str]) -> list[str]:
+def _unwrap(words: list[str]) -> list[str]:
     while words:
         first = words[0]
         if first == "timeout" or first == "gtimeout":
@@ -221,7 +221,7 @@ def _part(words: list[str], cwd: str) -> Part:
         return Part("vcs-state" if set(rest[:2]) & _FORGE_STATE else "vcs-change")
     if name in ("sed", "perl", "gsed") and any(w.startswith(("-i", "-pi", "--in-place")) for w in words[1:]):
         files = [w for w in words[1:] if not w.startswith("-")][1:]
-        return Part("edit", (), tuple(joined(cwd, file) for file in files))
+        return Part("edit", (), tuple(join_path(cwd, file) for file in files))
     if name in _READERS:
         return Part("read", tuple(_ranges(name, words[1:], cwd)))
     if name in ("python", "python3", "node", "deno", "ruby"):
@@ -235,7 +235,7 @@ def _part(words: list[str], cwd: str) -> Part:
         files = [word for word in words[1:] if not word.startswith("-")]
         if name in ("cp", "mv", "ln", "copy-item", "move-item", "install"):
             files = files[-1:]  # only the last path is changed
-        return Part("edit", (), tuple(joined(cwd, file) for file in files))
+        return Part("edit", (), tuple(join_path(cwd, file) for file in files))
     return Part(kind)
 
 
@@ -276,7 +276,7 @@ def _ranges(name: str, words: list[str], cwd: str) -> Iterator[Range]:
             files.append(word)
     for file in files:
         for first, last in spans or [(1, END)]:
-            yield Range(joined(cwd, file), first, last)
+            yield Range(join_path(cwd, file), first, last)
 
 
 def _through(before: Part, part: Part, words: list[str]) -> Part:
@@ -309,10 +309,10 @@ def _through(before: Part, part: Part, words: list[str]) -> Part:
 
 
 @lru_cache(maxsize=8192)
-def joined(cwd: str, path: str) -> str:
+def join_path(cwd: str, path: str) -> str:
     """A path made absolute and plain, by text alone.
 
-    >>> joined("/home/me", "../you/./a.py"), joined("D:\\\\x", "y.js"), joined("", "src/a.py")
+    >>> join_path("/home/me", "../you/./a.py"), join_path("D:\\\\x", "y.js"), join_path("", "src/a.py")
     ('/home/you/a.py', 'd:/x/y.js', 'src/a.py')
     """
     path = path.replace("\\", "/").strip("'\"")

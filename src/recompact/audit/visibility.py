@@ -63,6 +63,6 @@ def intervals(pieces: Iterable[tuple[int, int]]) -> Visible:
     return Visible(tuple(starts), tuple(ends))
 
 
-def numbered(numbers: Iterable[int]) -> Visible:
+def visible_numbers(numbers: Iterable[int]) -> Visible:
     """Exactly these numbers."""
     return intervals((number, number + 1) for number in numbers)

@@ -12,6 +12,7 @@ from recompact.audit.intervals import LEAST, SessionMean
 from recompact.audit.masking import safe_line
 from recompact.audit.scoring import Assessment, Contrast, Ranked
 from recompact.audit.shell import END
+from recompact.texts import quantity
 
 CHARACTERS_PER_TOKEN = 4
 
@@ -30,14 +31,6 @@ NEXT = (
     ),
     ("Then test every compaction with", "recompact verify CONFIG"),
 )
-
-
-def counted(number: int, noun: str) -> str:
-    """
-    >>> counted(1, "session"), counted(1200, "call")
-    ('1 session', '1,200 calls')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def amount(value: float) -> str:
@@ -66,7 +59,7 @@ def scope(assessment: Assessment) -> str:
     listed = ", ".join(f"{name} {number}" for name, number in harnesses.most_common())
     size = assessment.findings.size / 1e6
     return (
-        f"{counted(len(assessment.ranked), 'compaction')} in {counted(len(sessions), 'session')} "
+        f"{quantity(len(assessment.ranked), 'compaction')} in {quantity(len(sessions), 'session')} "
         f"({listed or 'none'}), {size:,.{0 if size >= 10 else 1}f} MB read."
     )
 
@@ -86,7 +79,7 @@ def answer(assessment: Assessment) -> Iterator[str]:
     figures = (
         f"{amount(main.real)} characters per 10 calls after compactions, {amount(main.placebo)} at placebo points"
         f"{f' ({main.ratio:.1f} times)' if main.ratio else ''}; excess {interval(main.difference)} "
-        f"over {counted(main.difference.sessions, 'session')}"
+        f"over {quantity(main.difference.sessions, 'session')}"
     )
     if main.separates:
         yield f"After compactions, agents fetched text again that a dropped result had held: {figures}."
@@ -117,71 +110,71 @@ def verdict(contrast: Contrast) -> str:
     return "does not separate"
 
 
-def size(found: Compacted) -> str:
+def size(compaction: Compacted) -> str:
     """
     Tokens before and after, e.g. `155,377 → 16,970`; with `~` where they are estimated from characters.
     """
-    mark = "~" if found.estimated else ""
-    before = f"{mark}{found.before:,}" if found.before is not None else "?"
-    return f"{before} → {f'{mark}{found.after:,}' if found.after is not None else '?'}"
+    mark = "~" if compaction.estimated else ""
+    before = f"{mark}{compaction.before:,}" if compaction.before is not None else "?"
+    return f"{before} → {f'{mark}{compaction.after:,}' if compaction.after is not None else '?'}"
 
 
-def place(session: Session, found: Compacted) -> str:
+def place(session: Session, compaction: Compacted) -> str:
     """Where a compaction stands: its file and line."""
-    return f"{name(session)}:{found.line}"
+    return f"{name(session)}:{compaction.line}"
 
 
 def name(session: Session) -> str:
     return safe_line(f"{session.path.name}{f'/{session.member}' if session.member else ''}")
 
 
-def unscored(each: Ranked) -> str:
+def reason_unscored(each: Ranked) -> str:
     """Why a compaction has no score."""
-    if each.found.kind == "clearing":
+    if each.compaction.kind == "clearing":
         return "old results were cleared, no summary was written"
-    if not each.found.dropped_calls:
+    if not each.compaction.dropped_calls:
         return "no call before it is in the file"
     if each.point is None:
-        return f"only {counted(each.found.following, 'call')} after it"
+        return f"only {quantity(each.compaction.following, 'call')} after it"
     return "no placebo points to compare it with"
 
 
 def gist(each: Ranked) -> str:
     """What is worst about a compaction, in one line."""
-    found = each.found
+    compaction = each.compaction
     parts = []
-    if found.failures:
-        parts.append(f"known failure hit again: {safe_line(found.failures[0].call, 80)}")
-    reading = [refetch for refetch in found.refetches if refetch.reading]
+    if compaction.failures:
+        parts.append(f"known failure hit again: {safe_line(compaction.failures[0].call, 80)}")
+    reading = [refetch for refetch in compaction.refetches if refetch.reading]
     if reading:
         chars = sum(refetch.chars for refetch in reading)
-        parts.append(f"{chars:,} characters fetched again in {counted(len(reading), 'call')}")
-    lost = [need for need in found.needs if not need.covered]
-    if found.readable and lost:
-        parts.append(f"{counted(len(lost), 'literal')} used that the summary lacks")
+        parts.append(f"{chars:,} characters fetched again in {quantity(len(reading), 'call')}")
+    lost = [need for need in compaction.needs if not need.covered]
+    if compaction.readable and lost:
+        parts.append(f"{quantity(len(lost), 'literal')} used that the summary lacks")
     return "; ".join(parts) or "nothing was fetched again"
 
 
 def details(each: Ranked) -> Iterator[str]:
     """What else is known about a compaction."""
-    found = each.found
-    phase = "at the start of a user turn" if found.starts_turn else "in the middle of a turn"
-    reading = "; the calls before it were mostly reading" if found.reading_phase else ""
+    compaction = each.compaction
+    phase = "at the start of a user turn" if compaction.starts_turn else "in the middle of a turn"
+    reading = "; the calls before it were mostly reading" if compaction.reading_phase else ""
     yield (
-        f"It fell {phase}, {counted(found.since_edit, 'call')} after the last edit{reading}. It dropped "
-        f"{counted(found.dropped_calls, 'call')} and kept {found.kept_calls}."
+        f"It fell {phase}, {quantity(compaction.since_edit, 'call')} after the last edit{reading}. It dropped "
+        f"{quantity(compaction.dropped_calls, 'call')} and kept {compaction.kept_calls}."
     )
     if each.control:
         whose = {"own": "of this session", "harness": "of this harness's sessions", "pooled": "of all sessions"}
         yield f"The control: the placebo points {whose[each.control]}."
-    if not found.readable:
+    if not compaction.readable:
         yield "The summary is not readable in the file, so what it covered is unknown."
-    elif found.coverage is not None:
-        late = sum(need.lost_late for need in found.needs)
-        more = f" {counted(late, 'literal')} had survived an earlier summary and not this one." if late else ""
+    elif compaction.coverage is not None:
+        late = sum(need.lost_late for need in compaction.needs)
+        more = f" {quantity(late, 'literal')} had survived an earlier summary and not this one." if late else ""
         yield (
-            f"Of {counted(len(found.needs), 'literal')} from the dropped part that the agent used afterwards, the "
-            f"summary carried {sum(need.covered for need in found.needs)}.{more}"
+            f"Of {quantity(len(compaction.needs), 'literal')} from the dropped part that the agent used afterwards,"
+            f" the summary carried {sum(need.covered for need in compaction.needs)}.{more}"
         )
 
 
@@ -200,23 +193,24 @@ def reread(again: Reread) -> str:
 
 def fate(need: Need) -> str:
     """What became of a literal that the summary lacks."""
-    told = "found again in a result before it was used" if need.found_again else "used without a visible source"
-    return f"{told}; an earlier summary had it" if need.lost_late else told
+    text = "found again in a result before it was used" if need.found_again else "used without a visible source"
+    return f"{text}; an earlier summary had it" if need.lost_late else text
 
 
 def passed_over(assessment: Assessment) -> Iterator[str]:
     """What was not read, or not understood, and why."""
     passed: Passed = assessment.findings.passed
     if passed.links:
-        yield f"{counted(passed.links, 'link')} inside the folders not followed."
+        yield f"{quantity(passed.links, 'link')} inside the folders not followed."
     if passed.special:
-        yield f"{counted(passed.special, 'special file')} passed over."
+        yield f"{quantity(passed.special, 'special file')} passed over."
     if passed.foreign:
-        yield f"{counted(len(passed.foreign), 'JSON file')} of no known transcript format: {_listed(passed.foreign)}."
+        foreign = quantity(len(passed.foreign), "JSON file")
+        yield f"{foreign} of no known transcript format: {_list_paths(passed.foreign)}."
     for path, why in passed.unreadable[:20]:
         yield f"{safe_line(str(path))}: {safe_line(why)}."
     if len(passed.unreadable) > 20:
-        yield f"{counted(len(passed.unreadable) - 20, 'more file')} could not be read."
+        yield f"{quantity(len(passed.unreadable) - 20, 'more file')} could not be read."
     sessions = assessment.findings.sessions
     unknown: Counter[str] = Counter()
     notes: Counter[str] = Counter()
@@ -226,15 +220,15 @@ def passed_over(assessment: Assessment) -> Iterator[str]:
     if unknown:
         listed = ", ".join(f"{safe_line(kind, 60)} {number}" for kind, number in unknown.most_common(8))
         more = f" and {len(unknown) - 8} more types" if len(unknown) > 8 else ""
-        yield f"{counted(sum(unknown.values()), 'record')} of unknown types: {listed}{more}."
+        yield f"{quantity(sum(unknown.values()), 'record')} of unknown types: {listed}{more}."
     tallies = [session.tally for session in sessions]
     for number, what in (
-        (sum(tally.broken for tally in tallies), "record that is no JSON, or not of its type's shape"),
+        (sum(tally.broken for tally in tallies), "record without JSON, or not of its type's shape"),
         (sum(tally.long for tally in tallies), "line over the limit of 32 MB"),
         (sum(tally.cut for tally in tallies), "file whose last line is cut: normal for a session that was running"),
         (sum(tally.subagent for tally in tallies), "record of subagents inside a main agent's file, left out"),
         (sum(tally.orphans for tally in tallies), "result without a call"),
-        (sum(session.rewinds for session in sessions), "branch that was left, kept apart"),
+        (sum(session.rewinds for session in sessions), "branch left behind, kept apart"),
         (
             sum(session.copies for session in sessions),
             "compaction copied into a fork or a resumed session, counted once",
@@ -243,12 +237,12 @@ def passed_over(assessment: Assessment) -> Iterator[str]:
     ):
         if number:
             first, _, rest = what.partition(" ")
-            yield f"{counted(number, first)} {rest}."
+            yield f"{quantity(number, first)} {rest}."
     for what, number in notes.items():
         first, _, rest = what.partition(" ")
-        yield f"{counted(number, first)} {rest}."
+        yield f"{quantity(number, first)} {rest}."
 
 
-def _listed(paths: list[Path]) -> str:
+def _list_paths(paths: list[Path]) -> str:
     shown = ", ".join(safe_line(path.name, 80) for path in paths[:5])
     return shown + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")

@@ -57,7 +57,7 @@ def command(
     """
     from recompact.adaptation.registry import method_in
     from recompact.adaptation.result import RESULT, write_result
-    from recompact.cli.running import ending_early, finished
+    from recompact.cli.running import ending_early, finish
     from recompact.config import load_config
     from recompact.outputs import check_directory
     from recompact.store.runs import open_run, run_path
@@ -84,7 +84,7 @@ def command(
             _say_verification(store, loaded)
         with ending_early(path, again):
             work = _adapt(loaded, store, chosen, cast("Stage", until), allocation, skip, quiet=as_json)
-            result, unfinished = finished(work)
+            result, unfinished = finish(work)
         written = None
         if result and until == "select" and not result[1].unusable:
             study, adaptation = result
@@ -107,11 +107,11 @@ async def _adapt(
     quiet: bool,
 ) -> tuple[Study, Adaptation]:
     from recompact.adaptation.adapt import adapt
-    from recompact.cli.progress import watched
+    from recompact.cli.progress import watch
     from recompact.study import open_study
 
     async with open_study(config, store, method=method, skip=skip) as study:
-        with watched(study, "adapt", quiet=quiet) as shown:
+        with watch(study, "adapt", quiet=quiet) as shown:
             return study, await adapt(shown, until, allocation)
 
 

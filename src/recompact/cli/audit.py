@@ -91,8 +91,8 @@ def command(
         _show(assessment, top, None if no_page else out)
     diagnosis = _diagnose(assessment, loaded, top, revised, date, as_json) if loaded is not None else None
     if as_json:
-        told = {} if loaded is None else {"diagnosis": diagnosis}
-        print_json({**plain(assessment), "page": None if no_page else str(out), **told})
+        addition = {} if loaded is None else {"diagnosis": diagnosis}
+        print_json({**plain(assessment), "page": None if no_page else str(out), **addition})
     if look and not no_page:
         click.launch(str(out.resolve()))
 
@@ -236,12 +236,12 @@ def _worst(assessment: Assessment, top: int) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("file:line, what", overflow="fold")
     for each in (assessment.scored or assessment.ranked)[:top]:
-        told = words.gist(each) if each.score is not None else words.unscored(each)
+        line = words.gist(each) if each.score is not None else words.reason_unscored(each)
         table.add_row(
             f"{each.score:.2f}" if each.score is not None else "–",
-            _short_size(each.found.before, each.found.after, each.found.estimated),
+            _short_size(each.compaction.before, each.compaction.after, each.compaction.estimated),
             words.amount(each.excess_chars) if each.excess_chars is not None else "–",
-            Text(f"{words.place(each.session, each.found)}\n{told}"),
+            Text(f"{words.place(each.session, each.compaction)}\n{line}"),
         )
     table.caption = "score: rarity at placebo points, 1 is one in ten; excess: characters, beyond placebo"
     table.caption_justify = "left"

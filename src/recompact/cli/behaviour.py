@@ -9,7 +9,7 @@ import click
 
 from recompact.cli.console import FORMATS, json_option, print_json, print_tables, run_option, say
 from recompact.cli.progress import open_bar
-from recompact.cli.verify import located
+from recompact.cli.verify import locate_run
 from recompact.config import load_config
 from recompact.errors import InputError
 from recompact.evaluation.behaviour import behaviours
@@ -33,7 +33,7 @@ def command(run: str, name: str | None, directory: Path, form: Format, as_json: 
     For each arm of an evaluation, or for the trajectories of a collected run. Nothing is run: it is counted from the
     records, with two hooks of the suite that say what its actions are for (docs/environments.md).
     """
-    path, file = located(run, name, directory)
+    path, file = locate_run(run, name, directory)
     config = load_config(file)
     with Store.read(path) as store:
         suite = store.metadata.identity.get("suite", {}).get("use")

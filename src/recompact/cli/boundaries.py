@@ -16,7 +16,7 @@ from recompact.report.content.boundaries import brief_boundary_table, exact_boun
 from recompact.report.content.harm import with_effect
 from recompact.store.runs import find_run, overview, trajectories
 from recompact.store.store import Store
-from recompact.texts import counted
+from recompact.texts import quantity
 
 
 @click.command(name="boundaries")
@@ -63,14 +63,14 @@ def _print(every: Findings, path: Path, listed: Sequence[Finding], simulated: bo
         say(f"{path} has no boundaries: nothing was compacted.")
         return
     if not known:
-        say(f"{path} has {counted(total, 'boundary')} and no draws yet: recompact verify {path}")
+        say(f"{path} has {quantity(total, 'boundary')} and no draws yet: recompact verify {path}")
         return
     print_tables([brief_boundary_table(listed)])
     more = f"; {total - len(listed)} more with --all" if total > len(listed) else ""
     retained = f"{sum(finding.retained for finding in every.boundaries)} retained (*) by {every.settings.allocation}"
     state = retained if every.settled else "verification is not finished"
     models = " (simulated models)" if simulated else ""
-    have = f"{known} of {counted(total, 'boundary')} {'has' if known == 1 else 'have'} draws in both arms"
+    have = f"{known} of {quantity(total, 'boundary')} {'has' if known == 1 else 'have'} draws in both arms"
     say(f"{have}, {state}{models}{more}.")
     for finding in every.boundaries:
         if finding.left_out:

@@ -138,7 +138,7 @@ async def _suite_problems(config: Config, notes: list[str]) -> list[str]:
     from recompact.environments.inprocess import InProcessSuite
     from recompact.environments.loading import load_suite
     from recompact.study import open_suite
-    from recompact.texts import counted
+    from recompact.texts import quantity
 
     chosen = config.suite
     episodes = open_suite(config)
@@ -147,7 +147,7 @@ async def _suite_problems(config: Config, notes: list[str]) -> list[str]:
         if chosen.split not in splits:
             return [f"[suite] split = {chosen.split!r} is not among the splits of {chosen.use}: {', '.join(splits)}"]
     tasks = await _tasks(episodes, chosen.split)
-    notes.append(f"suite {episodes.name}, split {chosen.split}: {counted(len(tasks), 'task')}")
+    notes.append(f"suite {episodes.name}, split {chosen.split}: {quantity(len(tasks), 'task')}")
     if not tasks:
         return [f"[suite] split = {chosen.split!r} has no tasks"]
     problems = []
@@ -186,7 +186,7 @@ async def _play(config: Config, notes: list[str]) -> list[str]:
     from recompact.store.records import read_trajectory
     from recompact.store.runs import BROKEN
     from recompact.study import open_study
-    from recompact.texts import counted
+    from recompact.texts import quantity
 
     one = replace(config, suite=replace(config.suite, tasks=config.suite.tasks[:1], limit=1))
     with tempfile.TemporaryDirectory() as scratch:
@@ -197,9 +197,9 @@ async def _play(config: Config, notes: list[str]) -> list[str]:
             except Unfinished as unfinished:
                 return [f"task {task.id} could not be played: {unfinished.units[0].failure}"]
             trajectory = read_trajectory(study.store, unit_of(task))
-            compactions = counted(len(trajectory.boundaries), "compaction")
+            compactions = quantity(len(trajectory.boundaries), "compaction")
             notes.append(
-                f"played {task.id}: {counted(trajectory.steps, 'step')}, {compactions},"
+                f"played {task.id}: {quantity(trajectory.steps, 'step')}, {compactions},"
                 f" {'success' if trajectory.score.success else 'failure'} ({trajectory.ending})"
             )
             if trajectory.ending == BROKEN:

@@ -34,7 +34,7 @@ def command(
     The run is one file in [run] directory. Stop it as you like: the same command goes on where it was, and no call
     that was answered is sent again. Exit code 2 where environments broke: see --retry.
     """
-    from recompact.cli.running import ending_early, finished
+    from recompact.cli.running import ending_early, finish
     from recompact.collection import PHASE
     from recompact.config import load_config
     from recompact.store.runs import broken_trajectories, open_run, run_path
@@ -45,7 +45,7 @@ def command(
     with open_run(path) as store:
         with ending_early(path, again):
             work = _collect(loaded, store, skip, retry=retry, accept_changes=accept_changes, quiet=as_json)
-            _, unfinished = finished(work)
+            _, unfinished = finish(work)
         store.check_file()
         broken = broken_trajectories(store, PHASE)
         _report(store, unfinished, broken, again, as_json)
@@ -58,7 +58,7 @@ def command(
 async def _collect(
     config: Config, store: Store, skip: tuple[str, ...], *, retry: bool, accept_changes: bool, quiet: bool
 ) -> None:
-    from recompact.cli.progress import watched
+    from recompact.cli.progress import watch
     from recompact.collection import PHASE, collect
     from recompact.store.runs import retry_broken
     from recompact.study import open_study
@@ -67,7 +67,7 @@ async def _collect(
         if retry:
             retry_broken(store, PHASE)
             store.retry_set_aside()
-        with watched(study, "collect", quiet=quiet) as shown:
+        with watch(study, "collect", quiet=quiet) as shown:
             await collect(shown)
 
 
@@ -95,14 +95,14 @@ def _report(
 
 def _report_broken(store: Store, endings: Mapping[str, int], broken: list[TrajectoryRow], again: str) -> None:
     """Say which environments broke and why, the first few by name, and how all trajectories ended."""
-    from recompact.texts import counted
+    from recompact.texts import quantity
 
     if not broken:
         return
     for row in broken[:5]:
         say(f"environment broke: {row.task}: {store.result(row.unit)['error']}", err=True)
     ways = ", ".join(f"{count:,} {ending}" for ending, count in sorted(endings.items()))
-    total = counted(sum(endings.values()), "trajectory")
+    total = quantity(sum(endings.values()), "trajectory")
     say(
         f"recompact: the environment broke in {len(broken):,} of {total} ({ways}); mend it, then try"
         f" again with: {again} --retry",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from recompact.tables import FORMATS as FORMATS, Format, Table, fitted, render_all
+from recompact.tables import FORMATS as FORMATS, Format, Table, fit_table, render_all
 from recompact.texts import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def print_tables(tables: Sequence[Table], form: Format = "terminal") -> None:
         return
     pieces = 0
     for table in tables:
-        for piece in fitted(table, out.width):
+        for piece in fit_table(table, out.width):
             out.print(*[""] * bool(pieces), piece, sep="\n")
             pieces += 1
         for note in table.notes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recompact.cli.console import json_option, print_json, say
-from recompact.texts import counted
+from recompact.texts import quantity
 
 if TYPE_CHECKING:
     from recompact.attribution.controls import Controls
@@ -75,7 +75,7 @@ def _print(controls: Controls, path: str) -> None:
         say(f"A/A: not made, or not finished: recompact verify {path} --control aa")
     if (check := controls.identity) is not None:
         say(
-            f"Identity, {counted(check.tasks, 'task')}: J(C) - J(none) = {_interval(check.difference)},"
+            f"Identity, {quantity(check.tasks, 'task')}: J(C) - J(none) = {_interval(check.difference)},"
             f" -sum H = {_interval(check.predicted)},"
         )
         say(f"  gap {_interval(check.gap)}: {check.verdict}.")

@@ -75,7 +75,7 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
             shown, comparison, evaluated = asyncio.run(
                 _evaluate(config, store, [*ARMS, f"PAIR={result.resolve()}"], test, runs, quiet=as_json)
             )
-    digest = _joined(digest, evaluated)  # of the records alone: the report is made from them
+    digest = _join_digests(digest, evaluated)  # of the records alone: the report is made from them
     runs_made = (str(path), str(run_path("evaluate", directory)))
     page = write_report(runs_made, directory, directory / "report.html", title=TITLE)
     if as_json:
@@ -97,11 +97,11 @@ def _config(train: int) -> str:
 
 async def _adapt(config: Config, store: Any, quiet: bool) -> tuple[Any, Adaptation]:
     from recompact.adaptation.adapt import adapt
-    from recompact.cli.progress import watched
+    from recompact.cli.progress import watch
     from recompact.study import open_study
 
     async with open_study(config, store) as study:
-        with watched(study, "collect", quiet=quiet) as shown:
+        with watch(study, "collect", quiet=quiet) as shown:
             return study, await adapt(shown)
 
 
@@ -148,31 +148,31 @@ def _end_with_parent() -> None:
 async def _evaluate(
     config: Config, store: Any, texts: Sequence[str], test: int, runs: int, quiet: bool
 ) -> tuple[Evaluation, Comparison, str]:
-    from recompact.cli.progress import watched
+    from recompact.cli.progress import watch
     from recompact.evaluation.arm_runs import find_arm, read_arms
     from recompact.evaluation.arms import parse_arms
     from recompact.evaluation.evaluate import digest, evaluate, open_evaluation, with_split
     from recompact.evaluation.paired import compare
     from recompact.evaluation.summary import evaluation
-    from recompact.texts import counted
+    from recompact.texts import quantity
 
     unseen = with_split(config, "test", test)
     async with open_evaluation(unseen, store) as study:
         arms = parse_arms(texts, config.compressor, study.template)
-        with watched(study, "evaluate", quiet=quiet) as shown:
+        with watch(study, "evaluate", quiet=quiet) as shown:
             plan = await evaluate(shown, arms, runs)
-    made = read_arms(store)
-    size = f"{counted(test, 'unseen task')}, {counted(runs, 'run')}"
+    recorded = read_arms(store)
+    size = f"{quantity(test, 'unseen task')}, {quantity(runs, 'run')}"
     title = f"pocket, {size}, simulated models, budget {BUDGET:,} tokens"
-    named = [find_arm(made, arm.label, store.path) for arm in arms]
-    return evaluation(title, named), compare(named[-1], named[-2]), digest(store, plan.units)
+    chosen = [find_arm(recorded, arm.label, store.path) for arm in arms]
+    return evaluation(title, chosen), compare(chosen[-1], chosen[-2]), digest(store, plan.units)
 
 
 def _harm(verified: Statement) -> str:
     """What the compactions did, in plain words; the report says it exactly."""
-    from recompact.texts import counted
+    from recompact.texts import quantity
 
-    compactions = counted(verified.examined, "compaction")
+    compactions = quantity(verified.examined, "compaction")
     if not verified.retained:
         return f"None of {compactions} on the training tasks seems to have done harm."
     hazard, burden, really = verified.settings.hazard, verified.settings.burden, verified.probably_harmful
@@ -184,7 +184,7 @@ def _harm(verified: Statement) -> str:
     )
 
 
-def _joined(*digests: str) -> str:
+def _join_digests(*digests: str) -> str:
     import hashlib
 
     return hashlib.sha256("".join(digests).encode()).hexdigest()
@@ -193,7 +193,7 @@ def _joined(*digests: str) -> str:
 def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any], harm: str) -> None:
     """What was found (of the arms, in the words of the report), what changed, and the table."""
     from recompact.evaluation.summary import arm_table
-    from recompact.texts import counted
+    from recompact.texts import quantity
 
     *meaning, _ = zip(page["answer"], page["numbers"], strict=True)  # the last is about boundaries, in its own terms
     say(SIMULATED)
@@ -208,7 +208,7 @@ def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any], h
             click.echo("It asks the compressor for this, because of what was observed:")
             for clause in candidate.clauses:
                 flag = "  (tells the agent how to act)" if clause.tells_agent else ""
-                say(f"  + {clause.text}  [{counted(len(clause.answers), 'compaction')}]{flag}")
+                say(f"  + {clause.text}  [{quantity(len(clause.answers), 'compaction')}]{flag}")
     click.echo("")
     print_tables([replace(arm_table(shown), notes=())])
 

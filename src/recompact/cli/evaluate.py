@@ -151,7 +151,7 @@ async def _evaluate(
     accept_changes: bool,
     quiet: bool,
 ) -> tuple[Plan, tuple[UnfinishedUnit, ...]]:
-    from recompact.cli.progress import watched
+    from recompact.cli.progress import watch
     from recompact.evaluation.evaluate import PHASE, evaluate, open_evaluation, plan_evaluation
     from recompact.execution.scheduler import Unfinished
     from recompact.store.runs import retry_broken
@@ -166,7 +166,7 @@ async def _evaluate(
         if retry:
             retry_broken(store, PHASE)
             store.retry_set_aside()
-        with watched(study, "evaluate", quiet=quiet) as shown:
+        with watch(study, "evaluate", quiet=quiet) as shown:
             try:
                 await evaluate(shown, arms, runs)
             except Unfinished as unfinished:

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 
 from recompact.models.limits import Spending
 from recompact.study import Study
-from recompact.texts import counted, cut, visible
+from recompact.texts import cut, quantity, visible
 
 EVERY = 10.0  # seconds between two plain lines
 FIRST_UNITS = 3  # finished before a forecast of the cost is worth anything
@@ -96,7 +96,7 @@ class Bar:
             self._log.print(f"{self._title}: {done}, {self._amounts()}".rstrip(", "))
 
     def _amounts(self) -> str:
-        amounts = [counted(self._steps, "step")] * bool(self._steps)
+        amounts = [quantity(self._steps, "step")] * bool(self._steps)
         amounts += [f"{self._spending.tokens:,} tokens"] * bool(self._spending.tokens)
         amounts += [f"{self._spending.money:.2f} spent"] * bool(self._spending.money)
         if hosts := self._hosts():
@@ -169,7 +169,7 @@ def _beating(beat: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def watched(study: Study, title: str, *, quiet: bool = False, floor: int = 0) -> Iterator[Study]:
+def watch(study: Study, title: str, *, quiet: bool = False, floor: int = 0) -> Iterator[Study]:
     """The study with a bar as its progress."""
     warn = study.config.ceiling.warn
     hosts = getattr(study.episodes, "whereabouts", lambda: "")

@@ -40,7 +40,7 @@ from recompact.template import (
     placeholders,
     read,
 )
-from recompact.texts import counted
+from recompact.texts import quantity
 
 ALL_PARTS = ("system", "first", "update", "frame")
 _path = click.Path(path_type=Path)
@@ -70,7 +70,7 @@ def _list(as_json: bool) -> None:
         print_json({"templates": rows})
         return
     for name, template in templates.items():
-        sections = counted(len(headings(template.first)), "heading")
+        sections = quantity(len(headings(template.first)), "heading")
         say(f"{name:<12} {BUILT_IN[name]} ({sections}, {template.hash[:12]})")
     say("Show one: recompact prompts show NAME. In a config: [compressor] template = NAME, or a directory.")
 
@@ -91,7 +91,7 @@ def show(template: str, part: str | None, raw: bool, as_json: bool) -> None:
     if raw and part:
         click.echo(value.part(part).encode("utf-8"), nl=False)
     elif as_json:
-        described = {name: _described(value, name) for name in parts}
+        described = {name: _describe_part(value, name) for name in parts}
         print_json({"template": template, "hash": value.hash, "provenance": dict(value.provenance), "parts": described})
     else:
         out = console()
@@ -122,7 +122,7 @@ def lint(template: str, as_json: bool) -> None:
     else:
         _print_findings(console(), findings, directory)
         verdict = "cannot be used" if errors else "can be used"
-        say(f"{counted(errors, 'error')}, {counted(len(findings) - errors, 'warning')}: the template {verdict}.")
+        say(f"{quantity(errors, 'error')}, {quantity(len(findings) - errors, 'warning')}: the template {verdict}.")
     if errors:
         raise SystemExit(1)
 
@@ -242,7 +242,7 @@ def _open(name: str) -> tuple[Template, Path]:
     return read(directory), directory
 
 
-def _described(template: Template, part: str) -> dict[str, Any]:
+def _describe_part(template: Template, part: str) -> dict[str, Any]:
     text = template.part(part)
     return {
         "file": f"{part}.md",

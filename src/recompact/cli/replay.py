@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from recompact.cli.console import console, json_option, print_json, print_tables, run_option, say
-from recompact.texts import counted
+from recompact.texts import quantity
 
 if TYPE_CHECKING:
     from recompact.config import Config
@@ -49,13 +49,13 @@ def command(
     """
     from recompact.attribution.verify import boundary_named
     from recompact.cli.running import ending_early
-    from recompact.cli.verify import located
+    from recompact.cli.verify import locate_run
     from recompact.config import load_config
     from recompact.evaluation.replay import refuse_evaluation
     from recompact.store.runs import open_run
 
     chosen = _templates(templates)
-    path, file = located(run, name, directory)
+    path, file = locate_run(run, name, directory)
     config = load_config(file)
     again = shlex.join(["recompact", *sys.argv[1:]])
     with open_run(path) as store:
@@ -88,12 +88,12 @@ def _templates(texts: tuple[str, ...]) -> dict[str, Template]:
 async def _replay(
     config: Config, store: Store, id: BoundaryId, templates: dict[str, Template], draws: int, *, quiet: bool
 ) -> tuple[Replay, tuple[UnfinishedUnit, ...]]:
-    from recompact.cli.progress import watched
+    from recompact.cli.progress import watch
     from recompact.evaluation.replay import UnfinishedReplay, replay
     from recompact.study import open_study
 
     async with open_study(config, store) as study:
-        with watched(study, "replay", quiet=quiet) as shown:
+        with watch(study, "replay", quiet=quiet) as shown:
             try:
                 return await replay(shown, id, templates, draws), ()
             except UnfinishedReplay as unfinished:
@@ -126,7 +126,7 @@ def _report(
     for unit, reason in found.left_out.items():
         click.echo(visible(f"left out: {unit}: {reason}"), err=True)
     if found.left_out:
-        draws = counted(len(found.left_out), "draw")
+        draws = quantity(len(found.left_out), "draw")
         click.echo(f"recompact: {draws} came to nothing; try them again with: {again}", err=True)
     report_unfinished(unfinished, "draws", again)
     if digest:
@@ -158,6 +158,6 @@ def _print_summaries(found: Replay) -> None:
             if drawn.summary is None:
                 continue
             outcome = "success" if drawn.success else "failure"
-            told = "" if condition.name == POST else f" {number}: {outcome} after {counted(drawn.steps, 'step')}"
-            title = Text(f"{visible(condition.name)}{told}, {drawn.tokens:,} tokens", "bold magenta")
+            ending = "" if condition.name == POST else f" {number}: {outcome} after {quantity(drawn.steps, 'step')}"
+            title = Text(f"{visible(condition.name)}{ending}, {drawn.tokens:,} tokens", "bold magenta")
             out.print(Panel(Text(visible(drawn.summary)), title=title, border_style="magenta", title_align="left"))

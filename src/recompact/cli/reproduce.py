@@ -57,7 +57,7 @@ def command(
     from recompact.cli.evaluate import parse_scopes
     from recompact.compressors.protocol import SCOPES
     from recompact.config import load_config
-    from recompact.reproduction.experiments import Setting, joined
+    from recompact.reproduction.experiments import Setting, join_experiments
     from recompact.reproduction.tables import TABLES, chosen_tables
 
     form = "json" if as_json else form
@@ -73,7 +73,7 @@ def command(
     chosen_scopes: tuple[Scope, ...] = tuple(parse_scopes(scopes)) or SCOPES
     setting = Setting(config, place, chosen_scopes, runs, train, test, tuple(map(load_config, others)))
     tables = chosen_tables(table, setting)
-    experiments = joined([experiment for each in tables for experiment in each.experiments(setting)])
+    experiments = join_experiments([experiment for each in tables for experiment in each.experiments(setting)])
     expected = asyncio.run(_forecast(setting, experiments))
     _print_forecast(expected, form, only=dry_run)
     if dry_run:
@@ -120,12 +120,12 @@ def _refuse_dear(expected: Forecast, config: Config, yes: bool) -> None:
 
 
 def _play(setting: Setting, experiment: Experiment, again: str, quiet: bool) -> None:
-    from recompact.cli.progress import watched
-    from recompact.cli.running import ending_early, finished, report_unfinished
+    from recompact.cli.progress import watch
+    from recompact.cli.running import ending_early, finish, report_unfinished
 
     path = setting.path(experiment.name)
     with ending_early(path, again):
-        _, unfinished = finished(experiment.play(setting, lambda study, title: watched(study, title, quiet=quiet)))
+        _, unfinished = finish(experiment.play(setting, lambda study, title: watch(study, title, quiet=quiet)))
     if unfinished:
         report_unfinished(unfinished, "units", again)
         sys.exit(1)

@@ -54,7 +54,7 @@ def ending_early(path: Path, again: str) -> Iterator[None]:
 Result = TypeVar("Result")
 
 
-def finished(work: Coroutine[Any, Any, Result]) -> tuple[Result | None, tuple[UnfinishedUnit, ...]]:
+def finish(work: Coroutine[Any, Any, Result]) -> tuple[Result | None, tuple[UnfinishedUnit, ...]]:
     """The result of a command's work, or None and the units that are still to be finished."""
     from recompact.execution.scheduler import Unfinished
 

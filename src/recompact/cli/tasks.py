@@ -29,7 +29,7 @@ def list_tasks(root: Path, as_json: bool) -> None:
     """List the tasks below a directory; a mistake in one of them is named."""
     folders = folders_below(root)
     if as_json:
-        print_json([_described(folder) for folder in folders])
+        print_json([_describe_folder(folder) for folder in folders])
     elif folders:
         heads = (Column("id", "task", fold=True), Column("split", "split"), Column("check", "check", fold=True))
         print_tables([Table("", heads, tuple((each.id, each.split, each.check.command) for each in folders))])
@@ -77,7 +77,7 @@ def add(
         protected=protect,
     )
     if as_json:
-        print_json(_described(folder))
+        print_json(_describe_folder(folder))
         return
     protected = ", ".join(folder.check.protected) or "nothing: the agent can change all that it uses"
     say(f"{folder.path} is a task now. Its check is `{folder.check.command}`; protected from the agent: {protected}.")
@@ -97,7 +97,7 @@ def _pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _described(folder: TaskFolder) -> dict[str, object]:
+def _describe_folder(folder: TaskFolder) -> dict[str, object]:
     return {
         "id": folder.id,
         "path": str(folder.path),

@@ -13,7 +13,7 @@ import click
 
 from recompact.cli.console import json_option, print_json, print_tables, run_option, say
 from recompact.cli.running import skip_option
-from recompact.texts import counted
+from recompact.texts import quantity
 
 if TYPE_CHECKING:
     from recompact.attribution.cached_input import CachedInput
@@ -61,14 +61,14 @@ def command(
     --allocation, or more --draws, uses the draws that the run has already and makes only those that are missing.
     """
     from recompact.attribution.verify import retry_left_out
-    from recompact.cli.running import ending_early, finished
+    from recompact.cli.running import ending_early, finish
     from recompact.config import load_config
     from recompact.store.runs import open_run
     from recompact.store.store import Store
 
     if draws and allocation:
         raise click.UsageError("--draws N is --allocation uniform:N: give one of the two")
-    path, file = located(run, name, directory)
+    path, file = locate_run(run, name, directory)
     config = load_config(file)
     chosen = f"uniform:{draws}" if draws else allocation or config.verify.allocation
     config = replace(config, verify=replace(config.verify, allocation=chosen))
@@ -87,7 +87,7 @@ def command(
                 work = _control(config, store, as_json)
             else:
                 work = _verify(config, store, partial, further, skip, as_json)
-            done, unfinished = finished(work)
+            done, unfinished = finish(work)
         verified = _report(store, bool(done), unfinished, config, again, as_json)
     if unfinished:
         sys.exit(1)
@@ -95,7 +95,7 @@ def command(
         sys.exit(2)
 
 
-def located(run: str, name: str | None, directory: Path) -> tuple[Path, Path]:
+def locate_run(run: str, name: str | None, directory: Path) -> tuple[Path, Path]:
     """The run's file and its config, from either of the two."""
     from recompact.config import load_config
     from recompact.store.runs import config_of, find_run
@@ -122,13 +122,13 @@ async def _verify(
     from recompact.attribution.further_draws import PostOnly, make_further_draws
     from recompact.attribution.uniform import Uniform
     from recompact.attribution.verify import verify
-    from recompact.cli.progress import watched
+    from recompact.cli.progress import watch
     from recompact.study import open_study
 
     async with open_study(config, store, skip=skip) as study:
         expected = _forecast(store, config)
         floor = expected.made + expected.on_average.continuations
-        with watched(study, "verify", quiet=quiet, floor=floor) as shown:
+        with watch(study, "verify", quiet=quiet, floor=floor) as shown:
             retained = (await verify(shown, partial=partial)).retained
             if confirm := further["confirm"]:
                 await make_further_draws(shown, "confirm", Uniform(confirm), retained)
@@ -142,12 +142,12 @@ async def _control(config: Config, store: Store, quiet: bool) -> bool:
     from recompact.attribution.allocation_parser import allocation_of
     from recompact.attribution.further_draws import make_further_draws, without_chaining
     from recompact.attribution.verify import outcomes_in
-    from recompact.cli.progress import watched
+    from recompact.cli.progress import watch
     from recompact.study import open_study
 
     allocation = without_chaining(allocation_of(store, config.verify))
     async with open_study(config, store) as study:
-        with watched(study, "control", quiet=quiet) as shown:
+        with watch(study, "control", quiet=quiet) as shown:
             await make_further_draws(shown, "control", allocation, outcomes_in(store).outcomes)
     return True
 
@@ -229,12 +229,12 @@ def _print_summary(summary: dict[str, Any], store: Store, cache: CachedInput) ->
     if not summary["boundaries"]:
         return
     click.echo(
-        f"The verification has {counted(summary['continuations'], 'continuation')},"
+        f"The verification has {quantity(summary['continuations'], 'continuation')},"
         f" {summary['continuations_per_boundary']:.2f} a boundary, {summary['tokens'] / 1e6:.2f}M tokens"
         f"{' (simulated models)' * summary['simulated']}."
     )
     kinds = {"control": "of the A/A control", "confirm": "of fresh pairs", "resample": "with fresh summaries"}
-    further = [f"{counted(draws, 'draw')} {kinds[purpose]}" for purpose, draws in summary["further"].items() if draws]
+    further = [f"{quantity(draws, 'draw')} {kinds[purpose]}" for purpose, draws in summary["further"].items() if draws]
     if further:
         click.echo(f"Beside it, the run has {', '.join(further)}.")
     if not summary["simulated"]:  # there is no server that could have a cache
@@ -247,11 +247,11 @@ def _print_forecast(forecast: Forecast, config: Config, as_json: bool) -> None:
         print_json({"allocation": config.verify.allocation, **forecast.to_json()})
         return
     click.echo(
-        f"{counted(forecast.boundaries, 'boundary')}, {config.verify.allocation};"
-        f" {counted(forecast.made, 'continuation')} {'is' if forecast.made == 1 else 'are'} there."
+        f"{quantity(forecast.boundaries, 'boundary')}, {config.verify.allocation};"
+        f" {quantity(forecast.made, 'continuation')} {'is' if forecast.made == 1 else 'are'} there."
     )
     for word, amount in (("at most", forecast.at_most), ("on average", forecast.on_average)):
-        click.echo(f"{word:>10}: {counted(amount.continuations, 'continuation')}, {amount.tokens / 1e6:.2f}M tokens")
+        click.echo(f"{word:>10}: {quantity(amount.continuations, 'continuation')}, {amount.tokens / 1e6:.2f}M tokens")
     click.echo(
         "Nothing was run. Tokens are estimated from the collected trajectories; where the number of continuations"
     )

@@ -60,7 +60,7 @@ def command(
         for message in transcript(trajectory):
             file.write(json.dumps(message, ensure_ascii=False) + "\n")
     if as_json:
-        print_json(_described(trajectory, target, name))
+        print_json(_describe_trajectory(trajectory, target, name))
     else:
         _print(trajectory, target)
     if trajectory.ending != "finished":
@@ -82,7 +82,7 @@ async def _run(config: Config, name: str, agent: tuple[str, ...]) -> Trajectory:
         return read_trajectory(study.store, unit.name)
 
 
-def _described(trajectory: Trajectory, target: Path, name: str) -> dict[str, object]:
+def _describe_trajectory(trajectory: Trajectory, target: Path, name: str) -> dict[str, object]:
     compactions = [
         {"step": each.step, "before": each.pre.size, "after": each.post.size} for each in trajectory.boundaries
     ]
@@ -98,12 +98,12 @@ def _described(trajectory: Trajectory, target: Path, name: str) -> dict[str, obj
 
 
 def _print(trajectory: Trajectory, target: Path) -> None:
-    from recompact.texts import counted
+    from recompact.texts import quantity
 
     say("")
     for each in trajectory.boundaries:
         say(f"before step {each.step + 1}: {each.pre.size:,} tokens of history became {each.post.size:,}")
-    compactions = counted(len(trajectory.boundaries), "compaction")
-    say(f"{counted(trajectory.steps, 'step')}, {compactions}; {trajectory.ending}. Transcript: {target}")
+    compactions = quantity(len(trajectory.boundaries), "compaction")
+    say(f"{quantity(trajectory.steps, 'step')}, {compactions}; {trajectory.ending}. Transcript: {target}")
     if trajectory.error:
         say(trajectory.error)

@@ -90,7 +90,7 @@ def extract(text: str, limit: int, count: TokenCounter, extractor: Extractor) ->
     for _ in range(_TRIES):
         with _lock:
             selected = extractor.keep([piece for piece, _ in pieces], rate)
-        kept = _joined(selected, [end for _, end in pieces])
+        kept = _join(selected, [end for _, end in pieces])
         if kept and (size := count(kept)) <= limit:
             return kept, False
         if not kept or rate == _LEAST:
@@ -145,7 +145,7 @@ def _split_words(line: str, tokens: Callable[[str], int], window: int) -> list[s
     return [" ".join(words) for words in pieces]
 
 
-def _joined(selected: Sequence[str], ends: Sequence[str]) -> str:
+def _join(selected: Sequence[str], ends: Sequence[str]) -> str:
     kept = [(text.strip(" "), end) for text, end in zip(selected, ends, strict=True) if text.strip()]
     return "".join(text + (end if n < len(kept) - 1 else "") for n, (text, end) in enumerate(kept)).strip()
 
@@ -193,17 +193,17 @@ def load(model: str, device: str, force_tokens: tuple[str, ...]) -> Extractor:
     if problem := LLMLingua2.missing():
         raise InputError(f"compressor 'llmlingua2': {problem}")
     with _lock:
-        return _Official(_loaded(model, device), force_tokens)
+        return _Official(_load(model, device), force_tokens)
 
 
 @cache
-def _loaded(model: str, device: str) -> Any:
+def _load(model: str, device: str) -> Any:
     from llmlingua import PromptCompressor
     from torch.cuda import is_available
 
     chosen = ("cuda" if is_available() else "cpu") if device == "auto" else device
     try:
-        with _undisturbed(), _own_counting():
+        with _preserve_globals(), _own_counting():
             # The package would let a model's repository run code of its own.
             settings = {"trust_remote_code": False}
             compressor = PromptCompressor(model, chosen, model_config=settings, use_llmlingua2=True)
@@ -224,7 +224,7 @@ def _loaded(model: str, device: str) -> Any:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
+def _preserve_globals() -> Iterator[None]:
     """The package seeds Python's own generator and sets a variable when it is loaded; neither is its business."""
     state, seed = random.getstate(), os.environ.get("PYTHONHASHSEED")
     try:

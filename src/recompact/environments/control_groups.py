@@ -102,20 +102,20 @@ def parents_of_groups(
     """
     if not membership.exists():
         return
-    places = dict(_mounted(mounts.read_text()))
+    places = dict(_mounted_hierarchies(mounts.read_text()))
     for line in membership.read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if "pids" in controllers.split(",") and "pids" in places:
-            yield _seen(path, *places["pids"])
+            yield _path_in_mount(path, *places["pids"])
         elif not controllers and "" in places:
-            own, top = _seen(path, *places[""]), places[""][0]
+            own, top = _path_in_mount(path, *places[""]), places[""][0]
             for place in (own, *own.parents):
                 handed_down = place / "cgroup.subtree_control"
                 if place.is_relative_to(top) and handed_down.is_file() and "pids" in handed_down.read_text().split():
                     yield place
 
 
-def _mounted(mounts: str) -> Iterator[tuple[str, tuple[Path, str]]]:
+def _mounted_hierarchies(mounts: str) -> Iterator[tuple[str, tuple[Path, str]]]:
     """Where the hierarchy of the controller `pids` is mounted, and (as "") that of version 2; with what is its root."""
     for line in mounts.splitlines():
         head, _, tail = line.partition(" - ")
@@ -126,7 +126,7 @@ def _mounted(mounts: str) -> Iterator[tuple[str, tuple[Path, str]]]:
             yield "pids", (Path(place), root)
 
 
-def _seen(path: str, place: Path, root: str) -> Path:
+def _path_in_mount(path: str, place: Path, root: str) -> Path:
     """A group as the mount at `place` shows it, which shows only what is below `root`."""
     with contextlib.suppress(ValueError):
         return place / Path(path).relative_to(root)

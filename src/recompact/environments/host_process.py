@@ -60,18 +60,18 @@ class HostProcess:
                 await self._send(self._link, verb, await self._answer(verb, message))
                 continue
             if message.get("number") != self._number or not message.keys() & {"ok", "error"}:
-                raise await self._garbled(verb, "an answer that nobody had asked for")
+                raise await self._end_garbled(verb, "an answer that nobody had asked for")
             self._waiting = False
             if "error" not in message:
                 return message["ok"]
             if message.get("kind") == "NotImplementedError":
                 raise NotImplementedError(verb)
             raise EnvironmentFailed(f"{self._what}: {verb} {shape_line(message['error'])}")
-        raise await self._garbled(verb, f"more than {_ASKS} calls for a model")
+        raise await self._end_garbled(verb, f"more than {_ASKS} calls for a model")
 
     async def refuse(self, verb: str, reason: Misshapen) -> EnvironmentFailed:
         """End a host whose answer is not what its verb gives: it does not keep to the protocol."""
-        return await self._garbled(verb, f"a wrong answer ({reason})")
+        return await self._end_garbled(verb, f"a wrong answer ({reason})")
 
     async def branch(self, holder: Holder) -> None:
         """Go on in a process forked from a holder."""
@@ -92,7 +92,7 @@ class HostProcess:
     async def _come_up(self) -> _Spawned:
         await PLACES.take()
         try:
-            link = self._link = self._spawned()
+            link = self._link = self._spawn()
         except BaseException:
             PLACES.give_back()
             raise
@@ -104,7 +104,7 @@ class HostProcess:
             link.host_pid = link.resolve(ready["pid"])
         return link
 
-    def _spawned(self) -> _Spawned:
+    def _spawn(self) -> _Spawned:
         channel, theirs = socket_pair()
         lifeline = Lifeline()
         try:
@@ -133,27 +133,27 @@ class HostProcess:
             async with asyncio.timeout(self._settings.timeout):
                 await link.channel.send(message, files)
         except TimeoutError:
-            raise await self._ended(f"{verb} took longer than {self._settings.timeout:g} s") from None
+            raise await self._end_host(f"{verb} took longer than {self._settings.timeout:g} s") from None
         except OSError:
-            raise await self._crashed(f"was gone before {verb}") from None
+            raise await self._end_crashed(f"was gone before {verb}") from None
 
     async def _receive(self, link: Link, verb: str) -> dict[str, Any]:
         try:
             async with asyncio.timeout(self._settings.timeout):
-                message = await self._watched(link)
+                message = await self._next_message(link)
         except TimeoutError:
-            raise await self._ended(f"{verb} took longer than {self._settings.timeout:g} s") from None
+            raise await self._end_host(f"{verb} took longer than {self._settings.timeout:g} s") from None
         except _ExcessError as error:
-            raise await self._ended(f"{verb}: {error}") from None
+            raise await self._end_host(f"{verb}: {error}") from None
         except Garbled as error:
-            raise await self._garbled(verb, str(error)) from None
+            raise await self._end_garbled(verb, str(error)) from None
         except OSError:
             message = None
         if message is None or "exited" in message:
-            raise await self._crashed(f"died during {verb}", message)
+            raise await self._end_crashed(f"died during {verb}", message)
         return message
 
-    async def _watched(self, link: Link) -> dict[str, Any] | None:
+    async def _next_message(self, link: Link) -> dict[str, Any] | None:
         """The next message. While it is waited for, what the host uses is looked at."""
         limits = self._settings.limits
         while True:
@@ -169,7 +169,7 @@ class HostProcess:
             role = shape_name(message["ask"], "a role")
             request = shape_request(request_from_json(message["request"]))
         except (Misshapen, KeyError, TypeError, ValueError, AttributeError, RecursionError):
-            raise await self._garbled(verb, "a call for a model that is none") from None
+            raise await self._end_garbled(verb, "a call for a model that is none") from None
         if self._ask is None:
             return {"failure": f"no model is configured for the role {role!r}: set [suite.models]"}
         try:
@@ -179,15 +179,15 @@ class HostProcess:
         self.usage[role] = self.usage.get(role, Usage()) + reply.usage
         return {"reply": reply.to_json()}
 
-    async def _garbled(self, verb: str, what: str) -> EnvironmentFailed:
-        return await self._ended(f"{verb}: its host sent {what}")
+    async def _end_garbled(self, verb: str, what: str) -> EnvironmentFailed:
+        return await self._end_host(f"{verb}: its host sent {what}")
 
-    async def _ended(self, why: str) -> EnvironmentFailed:
+    async def _end_host(self, why: str) -> EnvironmentFailed:
         await self.leave()
         self.lost = True
         return EnvironmentFailed(f"{self._what}: {why} and its host was killed")
 
-    async def _crashed(self, how: str, message: Mapping[str, Any] | None = None) -> EnvironmentFailed:
+    async def _end_crashed(self, how: str, message: Mapping[str, Any] | None = None) -> EnvironmentFailed:
         code = message["exited"] if message else None
         if self._link is not None and code is None:
             code = await self._link.exit_code()

@@ -169,7 +169,7 @@ class HostedEpisode:
             return HeldSnapshot(FORK, data, holder.id if holder else "")
         try:
             if self._strategy != REPLAY:
-                data = await self._ask_for("snapshot", lambda data, changes: _decoded(data))
+                data = await self._ask_for("snapshot", lambda data, changes: _decode(data))
                 return Snapshot(self._strategy, data)
         except NotImplementedError:
             pass
@@ -318,7 +318,7 @@ def _list(data: Any) -> list[Any]:
     return data
 
 
-def _decoded(data: Any) -> bytes:
+def _decode(data: Any) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (TypeError, ValueError):

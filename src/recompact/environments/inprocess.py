@@ -200,10 +200,10 @@ def _call(failure: type[EnvironmentFailed], what: str, verb: str, work: Callable
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and _is_the_users(error):
             raise
-        raise failure(f"{what}: {verb} raised {error_text(error)}") from _carried(error)
+        raise failure(f"{what}: {verb} raised {error_text(error)}") from _carried_cause(error)
 
 
-def _carried(error: BaseException) -> BaseException | None:
+def _carried_cause(error: BaseException) -> BaseException | None:
     """The cause to show. One that would end a program or a task when it is raised again is not carried along."""
     return error if isinstance(error, Exception) else None
 

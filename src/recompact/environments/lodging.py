@@ -37,7 +37,7 @@ from recompact.environments.process_tree import (
     wait_readable,
 )
 from recompact.environments.protection import limit_inside, new_group
-from recompact.environments.sandbox import HostLimits, SandboxMode, Walls, enclosed, find_bubblewrap, is_private
+from recompact.environments.sandbox import HostLimits, SandboxMode, Walls, enclose, find_bubblewrap, is_private
 from recompact.errors import InputError
 
 _log = logging.getLogger(__name__)
@@ -215,7 +215,7 @@ def _lodge(
         )
         return Lodging(process, private, None, group)
     walls = _walls(settings, directory, python, private)
-    shut_in = enclosed(program, [*command, "--stay"], walls)
+    shut_in = enclose(program, [*command, "--stay"], walls)
     status, writing = os.pipe()
     try:
         process = subprocess.Popen(

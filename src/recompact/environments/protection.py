@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from recompact.environments.control_groups import ControlGroup, parents_of_groups
-from recompact.environments.sandbox import SandboxMode, Walls, enclosed, find_bubblewrap
+from recompact.environments.sandbox import SandboxMode, Walls, enclose, find_bubblewrap
 
 _OWN_TASKS = 16  # of the sandbox itself, at most
 _ROOM = 16  # tasks in a trial that is to succeed
@@ -87,7 +87,7 @@ def describe_limit(shut_in: bool) -> str:
 def _holds_inside(program: str) -> bool:
     def forks(tasks: int) -> bool:
         command = ["/bin/sh", "-c", f'{setting(tasks)}; exec "$0" "$@"', *_FORK]
-        return _succeeds(enclosed(program, command, Walls("/", variables={"PATH": "/usr/bin:/bin"})))
+        return _succeeds(enclose(program, command, Walls("/", variables={"PATH": "/usr/bin:/bin"})))
 
     return not forks(1) and forks(_ROOM)
 

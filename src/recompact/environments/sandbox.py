@@ -75,7 +75,7 @@ _UNSHARED = (
 _INSTALL = "install it (Debian and Ubuntu: apt-get install bubblewrap, or make sandbox)"
 
 
-def enclosed(program: str, command: Sequence[str], walls: Walls) -> list[str]:
+def enclose(program: str, command: Sequence[str], walls: Walls) -> list[str]:
     """The command line that runs a command within these walls; `program` is what `find_bubblewrap` found.
 
     Everything that the command starts ends with the process that this command line becomes.
@@ -126,7 +126,7 @@ def find_bubblewrap() -> tuple[str | None, str]:
     program = shutil.which("bwrap")
     if program is None:
         return None, f"bubblewrap (bwrap) is not installed: {_INSTALL}"
-    trial = enclosed(program, ["/bin/true"], Walls("/", variables={"PATH": "/usr/bin:/bin"}))
+    trial = enclose(program, ["/bin/true"], Walls("/", variables={"PATH": "/usr/bin:/bin"}))
     try:
         tried = subprocess.run(trial, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -156,7 +156,7 @@ def _arguments(program: str, walls: Walls) -> Iterator[str]:
         yield "--disable-userns"
     yield from ("--hostname", walls.hostname)
     for shared in (*_SYSTEM, *_SETTINGS, *(_NETWORK if walls.network else ())):
-        yield from _shown(Path(shared), shared)
+        yield from _show_place(Path(shared), shared)
     # To the kernel a root that is shut in still owns its settings: it could change them in a /proc that is writable.
     yield from ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
     if walls.shared_memory and "--size" in _help(program):
@@ -178,7 +178,7 @@ def _arguments(program: str, walls: Walls) -> Iterator[str]:
         yield from ("--setenv", name, value)
 
 
-def _shown(place: Path, inside: str) -> tuple[str, ...]:
+def _show_place(place: Path, inside: str) -> tuple[str, ...]:
     if place.is_symlink() and inside in _SYSTEM:
         return ("--symlink", os.readlink(place), inside)
     return ("--ro-bind", str(place.resolve()), inside) if place.exists() else ()

@@ -57,23 +57,25 @@ def error_text(error: BaseException) -> str:
 def fields_of(value: Any, count: int) -> list[Any]:
     """The fields of something that came as a JSON list."""
     if not isinstance(value, list) or len(value) != count:
-        raise _expected(f"a list of {count}", value)
+        raise _misshapen(f"a list of {count}", value)
     return value
 
 
 def shape_line(value: Any) -> str:
     """A message of a host, for people: a str without what cannot be encoded, and not too long."""
     if not isinstance(value, str):
-        return f"({_shown(value)})"
+        return f"({_show_value(value)})"
     return _encodable(value[:4000], "", [])
 
 
 def shape_opening(value: Any, changes: Changes) -> Opening:
     """What `start` returned."""
     if not isinstance(value, Opening):
-        raise _expected("an Opening", value)
-    prefix = tuple(_message(each, changes) for each in _listed(value.prefix, "its prefix", "messages", _MESSAGE_LIMIT))
-    tools = tuple(_tool(each, changes) for each in _listed(value.tools, "its tools", "ToolSpecs", _TOOL_LIMIT))
+        raise _misshapen("an Opening", value)
+    prefix = tuple(
+        _message(each, changes) for each in _list_items(value.prefix, "its prefix", "messages", _MESSAGE_LIMIT)
+    )
+    tools = tuple(_tool(each, changes) for each in _list_items(value.tools, "its tools", "ToolSpecs", _TOOL_LIMIT))
     names = [tool.name for tool in tools]
     if twice := _first_repeated(names):
         raise Misshapen(f"each tool once was expected, but there are two tools {twice!r}")
@@ -83,7 +85,7 @@ def shape_opening(value: Any, changes: Changes) -> Opening:
 def shape_observation(value: Any, changes: Changes) -> Observation:
     """What `step` returned."""
     if not isinstance(value, Observation):
-        raise _expected("an Observation", value)
+        raise _misshapen("an Observation", value)
     return Observation(
         _text(value.text, "its text", changes),
         _flag(value.done, "its done", changes),
@@ -94,7 +96,7 @@ def shape_observation(value: Any, changes: Changes) -> Observation:
 def shape_score(value: Any, changes: Changes) -> Score:
     """What `score` returned. Details are JSON afterwards; success and value are never guessed."""
     if not isinstance(value, Score):
-        raise _expected("a Score", value)
+        raise _misshapen("a Score", value)
     success = _flag(value.success, "its success", changes)
     number = _number(value.value, changes)
     if not 0 <= number <= 1:  # not a number is not within them either
@@ -105,7 +107,7 @@ def shape_score(value: Any, changes: Changes) -> Score:
 def shape_snapshot(value: Any) -> bytes:
     """What `snapshot` returned."""
     if not isinstance(value, bytes | bytearray | memoryview):
-        raise _expected("bytes", value)
+        raise _misshapen("bytes", value)
     return bytes(value)
 
 
@@ -121,7 +123,7 @@ def shape_tasks(value: Any, *, travels: bool = False) -> tuple[Task, ...]:
 
     `travels` says that the data must be JSON, because the environment is in another process.
     """
-    tasks = tuple(_task(each, travels) for each in _listed(value, "what was returned", "Tasks", _TASK_LIMIT))
+    tasks = tuple(_task(each, travels) for each in _list_items(value, "what was returned", "Tasks", _TASK_LIMIT))
     twice = [id for id, count in Counter(task.id for task in tasks).items() if count > 1]
     if twice:
         more = f" and {len(twice) - 5} more" if len(twice) > 5 else ""
@@ -138,7 +140,7 @@ def shape_request(value: Request) -> Request:
     wrong: list[Any] = [each for each in numbers if each is not None and type(each) not in (int, float)]
     wrong += [each for each in (*decoding.stop, decoding.reasoning_effort or "") if not isinstance(each, str)]
     if wrong:
-        raise _expected("decoding settings", wrong[0], "for")
+        raise _misshapen("decoding settings", wrong[0], "for")
     schema = decoding.response_schema
     return Request(
         tuple(_message(each, changes) for each in value.messages),
@@ -158,24 +160,24 @@ def shape_json(value: Any, what: str, changes: Changes) -> Any:
 def shape_name(value: Any, what: str = "its name") -> str:
     """A name that is shown and looked up: of a suite, a split, a group."""
     if not isinstance(value, str):
-        raise _expected("a str", value, f"for {what}")
+        raise _misshapen("a str", value, f"for {what}")
     text = str.__str__(value)
     if not text or len(text) > _ID_LENGTH or not _plain(text):
         kind = f"a str of 1 to {_ID_LENGTH} characters, none of them a control character,"
-        raise Misshapen(f"{kind} was expected for {what}, not {_shown(text)}")
+        raise Misshapen(f"{kind} was expected for {what}, not {_show_value(text)}")
     return text
 
 
 def shape_texts(value: Any, count: int) -> list[str]:
     """A list of so many texts."""
     if not isinstance(value, list) or len(value) != count or not all(isinstance(each, str) for each in value):
-        raise _expected(f"{count} texts", value)
+        raise _misshapen(f"{count} texts", value)
     return value
 
 
 def _task(value: Any, travels: bool) -> Task:
     if not isinstance(value, Task):
-        raise _expected("a sequence of Tasks", value, "one with")
+        raise _misshapen("a sequence of Tasks", value, "one with")
     id = shape_name(value.id, "the id of a task")
     where, changes = f"task {id!r}: ", Changes()
     try:
@@ -183,7 +185,7 @@ def _task(value: Any, travels: bool) -> Task:
         groups = _mapping(value.groups, "its groups", changes)
         data = _mapping(value.data, "its data", changes) if travels else value.data
         if not isinstance(data, Mapping):
-            raise _expected("a mapping", data, "for its data")
+            raise _misshapen("a mapping", data, "for its data")
     except Misshapen as error:
         raise Misshapen(f"{where}{error}") from None
     if changes:  # an environment could not do its task with something else in place of what the suite wrote there
@@ -193,15 +195,15 @@ def _task(value: Any, travels: bool) -> Task:
 
 def _message(value: Any, changes: Changes) -> Message:
     if not isinstance(value, Message):
-        raise _expected("messages in its prefix", value)
+        raise _misshapen("messages in its prefix", value)
     role = next((role for role in _ROLES if type(value.role) is str and value.role == role), None)
     if role is None:
         roles = ", ".join(_ROLES)
-        raise Misshapen(f"a role ({roles}) was expected for a message of its prefix, not {_shown(value.role)}")
+        raise Misshapen(f"a role ({roles}) was expected for a message of its prefix, not {_show_value(value.role)}")
     calls = []
-    for call in _listed(value.calls, "the calls of a message", "ToolCalls", _MESSAGE_LIMIT):
+    for call in _list_items(value.calls, "the calls of a message", "ToolCalls", _MESSAGE_LIMIT):
         if not isinstance(call, ToolCall):
-            raise _expected("ToolCalls in a message", call)
+            raise _misshapen("ToolCalls in a message", call)
         parts = (call.id, call.name, call.arguments)
         calls.append(ToolCall(*(_text(part, "a ToolCall's id, name or arguments", changes) for part in parts)))
     content = _text(value.content, "the content of a message", changes)
@@ -210,7 +212,7 @@ def _message(value: Any, changes: Changes) -> Message:
 
 def _tool(value: Any, changes: Changes) -> ToolSpec:
     if not isinstance(value, ToolSpec):
-        raise _expected("ToolSpecs among its tools", value)
+        raise _misshapen("ToolSpecs among its tools", value)
     name = shape_name(value.name, "the name of a tool")
     description = _text(value.description, f"the description of tool {name}", changes)
     return ToolSpec(name, description, _mapping(value.parameters, f"the parameters of tool {name}", changes))
@@ -221,7 +223,7 @@ def _tool(value: Any, changes: Changes) -> ToolSpec:
 
 def _text(value: Any, what: str, changes: Changes) -> str:
     if not isinstance(value, str):
-        raise _expected("a str", value, f"for {what}")
+        raise _misshapen("a str", value, f"for {what}")
     text = str.__str__(value)
     if len(text) > TEXT_LIMIT:
         raise Misshapen(f"a str of at most {TEXT_LIMIT:,} characters was expected for {what}, not {len(text):,}")
@@ -247,7 +249,7 @@ def _flag(value: Any, what: str, changes: Changes) -> bool:
     if isinstance(plain, bool) or (type(plain) is int and plain in (0, 1)):
         changes.append(f"{_kind(value)} in place of a bool for {what}")
         return bool(plain)
-    raise _expected("a bool", value, f"for {what}")
+    raise _misshapen("a bool", value, f"for {what}")
 
 
 def _number(value: Any, changes: Changes) -> float:
@@ -262,7 +264,7 @@ def _number(value: Any, changes: Changes) -> float:
     if isinstance(value, decimal.Decimal | fractions.Fraction):
         changes.append(f"{_kind(value)} in place of a number for its value")
         return _as_float(value)
-    raise _expected("a number from 0 to 1", value, "for its value")
+    raise _misshapen("a number from 0 to 1", value, "for its value")
 
 
 def _as_float(value: Any) -> float:
@@ -274,7 +276,7 @@ def _as_float(value: Any) -> float:
 
 def _mapping(value: Any, what: str, changes: Changes) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise _expected("a mapping", value, f"for {what}")
+        raise _misshapen("a mapping", value, f"for {what}")
     return dict(shape_json(value if isinstance(value, dict) else _pairs(value, what), what, changes))
 
 
@@ -315,23 +317,23 @@ class _JsonShaper:
             number = float.__float__(value)
             return number if math.isfinite(number) else self._odd(f"{number!r}", f"{number!r}")
         if isinstance(value, dict | list | tuple | set | frozenset):
-            return self._nested(value, depth)
+            return self._shape_nested(value, depth)
         return self._foreign(value, depth)
 
-    def _nested(self, value: Any, depth: int) -> Any:
+    def _shape_nested(self, value: Any, depth: int) -> Any:
         if depth >= _DEPTH:
             return self._odd("deep nesting", "…")
         if isinstance(value, dict):
-            return {self._key(key): self.shape(each, depth + 1) for key, each in self._bounded(dict.items(value))}
+            return {self._key(key): self.shape(each, depth + 1) for key, each in self._bound(dict.items(value))}
         if isinstance(value, list | tuple):
             items = list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)
-            return [self.shape(each, depth + 1) for each in self._bounded(items)]
+            return [self.shape(each, depth + 1) for each in self._bound(items)]
         self._odd("a set")
         kind_of_set = set if isinstance(value, set) else frozenset
-        members = [self.shape(each, depth + 1) for each in self._bounded(kind_of_set.__iter__(value))]
+        members = [self.shape(each, depth + 1) for each in self._bound(kind_of_set.__iter__(value))]
         return sorted(members, key=canonical)
 
-    def _bounded(self, items: Iterable[Any]) -> Iterable[Any]:
+    def _bound(self, items: Iterable[Any]) -> Iterable[Any]:
         for item in items:
             if self.values >= _VALUES:
                 self._odd(f"more than {_VALUES:,} values")
@@ -402,10 +404,10 @@ def _of_numpy(value: Any) -> Any:
         return value
 
 
-def _listed(value: Any, what: str, kind: str, limit: int) -> Sequence[Any]:
+def _list_items(value: Any, what: str, kind: str, limit: int) -> Sequence[Any]:
     """The items of something to be gone through, which may never end."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise _expected(f"a sequence of {kind}", value, f"for {what}")
+        raise _misshapen(f"a sequence of {kind}", value, f"for {what}")
     try:
         items = tuple(itertools.islice(value, limit + 1))
     except Exception as error:
@@ -423,16 +425,16 @@ def _plain(text: str) -> bool:
     return all(character.isprintable() for character in text)
 
 
-def _expected(wanted: str, value: Any, where: str = "") -> Misshapen:
+def _misshapen(wanted: str, value: Any, where: str = "") -> Misshapen:
     place = f" {where}" if where.startswith("for") else ""
-    came = f"{where} {_shown(value)}" if where and not place else _shown(value)
+    came = f"{where} {_show_value(value)}" if where and not place else _show_value(value)
     hint = ": is it an async function?" if _kind(value) == "coroutine" else ""
     if _kind(value) == "coroutine":
         value.close()
     return Misshapen(f"{wanted} was expected{place}, not {came}{hint}")
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     """A value in a few words, without calling anything of its own."""
     if value is None or isinstance(value, bool):
         return repr(value)

@@ -23,7 +23,7 @@ from recompact.environments.control_groups import ControlGroup
 from recompact.environments.files import size_of
 from recompact.environments.process_tree import descendants, kill_all, resident, stop_tree, wait_readable
 from recompact.environments.protection import limit_inside, new_group, setting
-from recompact.environments.sandbox import Walls, enclosed, find_bubblewrap, make_mount_points, remove_mount_points
+from recompact.environments.sandbox import Walls, enclose, find_bubblewrap, make_mount_points, remove_mount_points
 
 TEMPORARY = "tmp"
 """The directory beside the one that a command runs in, which it sees as /tmp."""
@@ -87,12 +87,12 @@ class Shell:
         temporary = directory.parent / TEMPORARY
         temporary.mkdir(exist_ok=True)
         tasks = None if self.bubblewrap is None else limit_inside(self.limits.processes)
-        limited = _limited(command, self.limits, tasks)
+        limited = _limit_command(command, self.limits, tasks)
         variables = _VARIABLES | dict(self.variables)
         if self.bubblewrap is None:
             own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(temporary), "TMPDIR": str(temporary)}
             # nothing else of ours: there may be keys
-            return _watched(limited, directory, variables | own, self.limits, sandboxed=False)
+            return _watch(limited, directory, variables | own, self.limits, sandboxed=False)
         walls = Walls(
             directory=self.mount,
             readable=self.readable,
@@ -101,15 +101,15 @@ class Shell:
             shared_memory=self.shared_memory,
             variables=variables,
         )
-        arguments = enclosed(self.bubblewrap, limited, walls)
+        arguments = enclose(self.bubblewrap, limited, walls)
         points = make_mount_points(walls)
         try:
-            return _watched(arguments, directory, _VARIABLES, self.limits, sandboxed=True)
+            return _watch(arguments, directory, _VARIABLES, self.limits, sandboxed=True)
         finally:
             remove_mount_points(points)
 
 
-def _limited(command: str, limits: Limits, tasks: int | None) -> list[str]:
+def _limit_command(command: str, limits: Limits, tasks: int | None) -> list[str]:
     """The command, run by a shell that first gives up what it does not need; `tasks` are all that it may have."""
     given_up = [
         "ulimit -c 0",
@@ -123,13 +123,13 @@ def _limited(command: str, limits: Limits, tasks: int | None) -> list[str]:
     return ["/bin/sh", "-c", f'{{ {"; ".join(given_up)}; }} 2>/dev/null; exec "$0" -c "$1"', program, command]
 
 
-def _watched(
+def _watch(
     arguments: Sequence[str], directory: Path, variables: Mapping[str, str], limits: Limits, sandboxed: bool
 ) -> Outcome:
     output = bytearray()
     reason = ""
     with (
-        _started(arguments, directory, variables, limits, sandboxed) as (process, group),
+        _start(arguments, directory, variables, limits, sandboxed) as (process, group),
         selectors.DefaultSelector() as selector,
     ):
         assert process.stdout is not None
@@ -140,7 +140,7 @@ def _watched(
 
 
 @contextlib.contextmanager
-def _started(
+def _start(
     arguments: Sequence[str], directory: Path, variables: Mapping[str, str], limits: Limits, sandboxed: bool
 ) -> Iterator[tuple[subprocess.Popen[bytes], ControlGroup]]:
     """The process while it is watched, and its group. Afterwards neither it nor anything that it started is alive."""

@@ -172,7 +172,7 @@ def _measure(
     counts: _Counts = {}
     for task, runs in traces.items():
         for trace in runs:
-            for key, count, of in (*_after(trace, kinds), *_kept(trace, named), *_calls(trace, kinds)):
+            for key, count, of in (*_after(trace, kinds), *_kept_literals(trace, named), *_calls(trace, kinds)):
                 counts.setdefault(key, {}).setdefault(task, []).append((count, of))
     every = [trace for runs in traces.values() for trace in runs]
     compactions = sum(len(trace.compactions) for trace in every)
@@ -190,7 +190,7 @@ def _after(trace: _Trace, kinds: _Kinds | None) -> Iterable[tuple[str, float, fl
         yield STEPS, next(changing, len(compaction.after)), 1
 
 
-def _kept(trace: _Trace, named: _Named | None) -> Iterable[tuple[str, float, float]]:
+def _kept_literals(trace: _Trace, named: _Named | None) -> Iterable[tuple[str, float, float]]:
     """Of the literals that each summary replaced, by kind, how many stand in it, and whether it holds any."""
     for compaction in trace.compactions:
         if (summary := compaction.summary) is None:

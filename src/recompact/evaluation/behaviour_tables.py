@@ -9,7 +9,7 @@ from recompact.evaluation.behaviour import ANY, CALLS, FIRST, HELD, KEPT, STEPS,
 from recompact.evaluation.summary import SIMULATED, left_out
 from recompact.stats import RESAMPLES
 from recompact.tables import Cell, Column, Number, Row, Table, columns
-from recompact.texts import counted
+from recompact.texts import quantity
 
 HOOKS = "docs/environments.md shows how"
 
@@ -60,7 +60,7 @@ def _cell(key: str, ratio: Ratio) -> Cell:
 def notes(behaviours: Behaviours) -> tuple[str, ...]:
     """What the columns mean, and what is missing and how to get it."""
     tasks = behaviours.arms[0].tasks
-    lines = [f"{counted(tasks, 'task')}; 95 % intervals: bootstrap over tasks, {RESAMPLES:,} resamples."]
+    lines = [f"{quantity(tasks, 'task')}; 95 % intervals: bootstrap over tasks, {RESAMPLES:,} resamples."]
     lines += ["With fewer than 20 tasks they come out too narrow."] if tasks < 20 else []
     if behaviours.says_behaviour:
         lines.append(
@@ -89,14 +89,14 @@ def sentence(arm: ArmBehaviour) -> str:
     if not arm.compactions:
         parts.append("nothing was compacted")
     if first := figures.get(FIRST):
-        after = counted(first.of, "compaction")
+        after = quantity(first.of, "compaction")
         parts.append(f"after {after} the first action was a documentation look-up in {_percent(first)}")
     if steps := figures.get(STEPS):
         parts.append(f"it took {_plain(steps)} steps to the next change or the end")
     kept = {key.removeprefix(KEPT): figure for key, figure in figures.items() if key.startswith(KEPT)}
     if kept:
         each = [f"{_percent(figure)} of the {kind}" for kind, figure in kept.items()]
-        parts.append(f"summaries kept {_listed(each)}")
+        parts.append(f"summaries kept {_list_parts(each)}")
     if calls := figures.get(CALLS):
         parts.append(f"a task took {_plain(calls)} documentation calls")
     return f"{arm.label}: {'; '.join(parts) or 'nothing can be said'}."
@@ -110,7 +110,7 @@ def _plain(figure: Ratio) -> str:
     return f"{figure.value:.1f} ({figure.low:.1f} to {figure.high:.1f})"
 
 
-def _listed(parts: list[str]) -> str:
+def _list_parts(parts: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 

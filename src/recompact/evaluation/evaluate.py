@@ -102,10 +102,10 @@ async def plan_evaluation(study: Study, arms: Sequence[Arm], runs: int) -> Plan:
     """What an evaluation will run."""
     complete = tuple(arm.completed(study) for arm in arms)
     tasks = await tasks_of(study)
-    return Plan(complete, tasks, tuple(planned(tasks, complete, runs, study.config.run.seed)))
+    return Plan(complete, tasks, tuple(plan_runs(tasks, complete, runs, study.config.run.seed)))
 
 
-def planned(tasks: Sequence[Task], arms: Sequence[Arm], runs: int, seed: int = 0) -> list[PlannedRun]:
+def plan_runs(tasks: Sequence[Task], arms: Sequence[Arm], runs: int, seed: int = 0) -> list[PlannedRun]:
     """All trajectories in the order in which they begin: by task, then by run, then by arm.
 
     Which arm comes first changes from run to run of a task, and begins elsewhere for each task.

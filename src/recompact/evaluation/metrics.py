@@ -133,7 +133,7 @@ def _per_run(rows: Sequence[TaskRun], source: PeakSource) -> dict[str, Callable[
     metrics: dict[str, Callable[[TaskRun], float]] = {"acc": lambda row: float(row.success)}
     for key, answers in ANSWERS.items():
         if all(answers(row) is not None for row in rows):
-            metrics[key] = partial(_answered, answers, _questions(rows, answers))
+            metrics[key] = partial(_answered_share, answers, _questions(rows, answers))
     metrics["steps"] = lambda row: row.steps
     # Records from elsewhere may lack these two, and what nobody counted is not zero.
     if any(row.peak_reported if source == "provider" else row.peak for row in rows):
@@ -160,7 +160,7 @@ def _questions(rows: Iterable[TaskRun], answers: Answers) -> dict[str, int]:
     return questions
 
 
-def _answered(answers: Answers, questions: Mapping[str, int], row: TaskRun) -> float:
+def _answered_share(answers: Answers, questions: Mapping[str, int], row: TaskRun) -> float:
     return sum(answers(row) or ()) / questions[row.task]
 
 
@@ -217,7 +217,7 @@ def group_keys(arms: Sequence[ArmRuns]) -> tuple[str, ...]:
     return tuple(sorted({key for arm in arms for row in arm.rows for key in row.groups}))
 
 
-def grouped(arms: Sequence[ArmRuns], tasks: Sequence[str], key: str) -> dict[str, tuple[str, ...]]:
+def group_tasks(arms: Sequence[ArmRuns], tasks: Sequence[str], key: str) -> dict[str, tuple[str, ...]]:
     """The tasks of each group, group by group."""
     groups = {row.task: row.groups.get(key) for arm in arms for row in arm.rows}
     values = sorted({value for task in tasks if (value := groups.get(task)) is not None}, key=_group_order)

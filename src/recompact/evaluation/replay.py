@@ -13,9 +13,9 @@ from statistics import fmean
 from typing import Any
 
 from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by
-from recompact.attribution.continuations import continue_from, recompressed
+from recompact.attribution.continuations import continue_from, recompress
 from recompact.attribution.determinism import copied_arms
-from recompact.attribution.divergence import actions_of, dropped, needed_facts
+from recompact.attribution.divergence import actions_of, find_dropped, needed_facts
 from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.findings import priors_of
 from recompact.attribution.posterior import Thresholds
@@ -135,13 +135,13 @@ async def replay(study: Study, id: BoundaryId, templates: Mapping[str, Template]
     failed: dict[str, str] = {}
     unfinished: tuple[UnfinishedUnit, ...] = ()
     if not plan.keys() <= study.store.finished("trajectory"):
-        opening = await _restored(case)
+        opening = await _try_restore(case)
         units = [_unit(case, unit, arm, opening, failed) for unit, arm in plan.items()]
         try:
             await study.complete("replay", "trajectory", units)
         except Unfinished as error:
             unfinished = error.units
-    judged = replace(_judged(case, arms, plan), left_out=dict(sorted(failed.items())))
+    judged = replace(_judge_replay(case, arms, plan), left_out=dict(sorted(failed.items())))
     if unfinished:
         raise UnfinishedReplay(unfinished, judged)
     return judged
@@ -190,7 +190,7 @@ def _arms(study: Study, templates: Mapping[str, Template]) -> tuple[Arm, ...]:
     )
 
 
-async def _restored(case: _Case) -> Opening:
+async def _try_restore(case: _Case) -> Opening:
     """Try whether the environment can be brought back to the boundary at all, before any model is asked for it."""
 
     async def play(calls: UnitCalls) -> Opening:
@@ -224,7 +224,7 @@ def _unit(case: _Case, name: str, arm: Arm | None, opening: Opening, failed: dic
             compressor = arm.study(study).compressor(calls, case.task, opening)
             assert compressor is not None
             try:
-                boundary, usage["compressor"] = await recompressed(boundary, compressor, study.config.compressor.budget)
+                boundary, usage["compressor"] = await recompress(boundary, compressor, study.config.compressor.budget)
             except (CompactionFailed, ContextOverflow, Refused) as failure:
                 failed[name] = f"no summary: {failure}"
                 return None
@@ -259,7 +259,7 @@ def _rows(case: _Case) -> list[ContinuationRow]:
     return continuation_rows(case.study.store, case.id.unit, case.id.index)
 
 
-def _judged(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) -> Replay:
+def _judge_replay(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) -> Replay:
     """What the run now knows of this boundary under these templates."""
     store, boundary = case.study.store, case.boundary
     finished = store.finished("trajectory")
@@ -274,7 +274,10 @@ def _judged(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) ->
     thresholds = Thresholds(settings.hazard, settings.burden)
     pre = Condition(PRE, tuple(_draw_of(trajectory, None, needed) for trajectory in before))
     own = case.study.template.hash
-    original = (*_chained(case, boundary, needed), *(_draw_of(trajectory, boundary, needed) for trajectory in after))
+    original = (
+        *_chained_draws(case, boundary, needed),
+        *(_draw_of(trajectory, boundary, needed) for trajectory in after),
+    )
     conditions = [Condition(POST, original, template=own)]
     for arm in arms:
         draws = tuple(_draw_of(t, t.boundaries[0], needed) for by, t in new if by and by.key == arm.key)
@@ -291,7 +294,7 @@ def _judged(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) ->
     return Replay(case.id, thresholds, needed, (pre, *judged), verdicts, tuple(plan))
 
 
-def _chained(case: _Case, boundary: Boundary, needed: Sequence[str]) -> list[ReplayDraw]:
+def _chained_draws(case: _Case, boundary: Boundary, needed: Sequence[str]) -> list[ReplayDraw]:
     """The POST draw that the run's verification read off its trajectory instead of making it, where it did so."""
     store = case.study.store
     if store.metadata.verified is None:
@@ -299,20 +302,20 @@ def _chained(case: _Case, boundary: Boundary, needed: Sequence[str]) -> list[Rep
     outcomes = outcomes_in(store).outcomes
     seen = outcomes_seen_by(allocation_of(store, settings_of(store)), outcomes)
     before, after = (known.get(case.id, Outcomes()).post for known in (outcomes, seen))
-    kept = _kept(boundary, needed)
+    kept = _kept_facts(boundary, needed)
     new = [outcome for number, outcome in after.items() if number not in before]
     return [ReplayDraw(outcome.value >= 1, outcome.value, outcome.steps, READ_OFF, "", *kept) for outcome in new]
 
 
 def _draw_of(trajectory: Trajectory, boundary: Boundary | None, needed: Sequence[str]) -> ReplayDraw:
-    score, kept = trajectory.score, _kept(boundary, needed)
+    score, kept = trajectory.score, _kept_facts(boundary, needed)
     return ReplayDraw(score.success, score.value, trajectory.steps, trajectory.ending, answer_of(trajectory), *kept)
 
 
-def _kept(boundary: Boundary | None, needed: Sequence[str]) -> tuple[str | None, int, tuple[str, ...]]:
+def _kept_facts(boundary: Boundary | None, needed: Sequence[str]) -> tuple[str | None, int, tuple[str, ...]]:
     """The summary that a draw continued from, its tokens, and the needed facts in it; before a compaction all."""
     summary = boundary.post.summary if boundary else None
-    gone = set(dropped(boundary).literals) if boundary else set()
+    gone = set(find_dropped(boundary).literals) if boundary else set()
     facts = tuple(fact for fact in needed if fact not in gone)
     return (summary.text, summary.tokens, facts) if summary else (None, 0, facts)
 

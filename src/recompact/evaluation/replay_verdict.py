@@ -58,13 +58,13 @@ def verdict(
     Without needed facts (`facts` is None) the third condition is not judged, and the words say so. `hopeless` says that
     PRE never succeeds.
     """
-    judged = _judged(name, original, control, template, facts)
+    judged = _judge_template(name, original, control, template, facts)
     if not hopeless or judged.gone is None:
         return judged
     return replace(judged, words=f"{judged.words} No PRE draw succeeds, so a loss of success cannot show here.")
 
 
-def _judged(
+def _judge_template(
     name: str, original: Effect | None, control: Effect | None, template: Effect | None, facts: Facts | None
 ) -> ReplayVerdict:
     if control is None or template is None:
@@ -82,13 +82,13 @@ def _judged(
     objections = [] if recurs else [_not_recurring(original, control)]
     objections += [] if gone else [f"the harm is still there with {name} ({_figures(template)})"]
     objections += [] if facts is None or shown else [_not_shown(name, facts)]
-    words = _closed(name, control, template, facts) if closed else f"not closed: {'; '.join(objections)}."
+    words = _closure(name, control, template, facts) if closed else f"not closed: {'; '.join(objections)}."
     if facts is None:
         words += " Whether the summaries show the change is not judged: PRE used no fact that the original dropped."
     return ReplayVerdict(name, closed, recurs, gone, shown, words)
 
 
-def _closed(name: str, control: Effect, template: Effect, facts: Facts | None) -> str:
+def _closure(name: str, control: Effect, template: Effect, facts: Facts | None) -> str:
     recurring = f"the defect recurs with the control ({_figures(control)})"
     words = f"closed: {recurring} and is gone with {name} ({_figures(template)})"
     if facts is None:

@@ -13,7 +13,7 @@ from recompact.evaluation.metrics import (
     Metrics,
     PeakSource,
     group_keys,
-    grouped,
+    group_tasks,
     measure,
     metric,
     peak_source,
@@ -22,7 +22,7 @@ from recompact.evaluation.paired import Comparison, Difference, compare_many, si
 from recompact.stats import FEWEST, Estimate
 from recompact.store.runs import BROKEN
 from recompact.tables import Cell, Column, Number, Row, Table, columns
-from recompact.texts import counted
+from recompact.texts import quantity
 
 SIMULATED = "Simulated models: these figures show how Recompact works, not how any real model behaves."
 BOLD = "Bold: the best of the arms that compress within the same scope and budget."
@@ -64,7 +64,7 @@ def evaluation(
 def notes(evaluation: Evaluation) -> tuple[str, ...]:
     """What a reader of the figures should know."""
     shared, rows = evaluation.shared, [row for arm in evaluation.arms for row in arm.rows]
-    words = f"{counted(len(shared.tasks), 'task')}, {counted(shared.runs, 'run')}."
+    words = f"{quantity(len(shared.tasks), 'task')}, {quantity(shared.runs, 'run')}."
     words += " Acc ± standard deviation across runs." if shared.runs > 1 else ""
     provider = evaluation.source == "provider"
     if any(row.peak_reported if provider else row.peak for row in rows):
@@ -92,7 +92,7 @@ def _missing(evaluation: Evaluation) -> list[str]:
     kept = [row for arm in evaluation.arms for row in arm.rows if row.task in tasks and row.run < shared.runs]
     if broken := sum(row.ending == BROKEN for row in kept):
         lines.append(
-            f"In {counted(broken, 'trajectory')} the environment broke; they count as failures. Once it is mended,"
+            f"In {quantity(broken, 'trajectory')} the environment broke; they count as failures. Once it is mended,"
             " recompact evaluate --retry makes them anew."
         )
     return lines
@@ -104,7 +104,7 @@ def left_out(tasks: int) -> str:
     '1 task is left out: not every arm has finished it in every run.'
     """
     are, them = ("is", "it") if tasks == 1 else ("are", "them")
-    return f"{counted(tasks, 'task')} {are} left out: not every arm has finished {them} in every run."
+    return f"{quantity(tasks, 'task')} {are} left out: not every arm has finished {them} in every run."
 
 
 def number(key: str, value: float, spread: float | None = None) -> Number:
@@ -183,7 +183,7 @@ def group_table(evaluation: Evaluation, key: str) -> Table:
     """The arms by one grouping of the tasks."""
     rows: list[Row] = []
     keys: list[str] = []
-    groups = grouped(evaluation.arms, evaluation.shared.tasks, key)
+    groups = group_tasks(evaluation.arms, evaluation.shared.tasks, key)
     for value, tasks in groups.items():
         measured = evaluation.measured(tasks)
         keys = keys or _arm_metrics(evaluation.shared.runs, measured, short=True)
@@ -254,11 +254,11 @@ def difference_table(evaluation: Evaluation, against: str = PROMPTING) -> tuple[
     heads = (*columns("arm", "minus"), *_metric_columns(keys, "Δ "), *SIGN_TEST)
     rows = tuple((c.first, c.second, *_deltas(c, keys), *sign_test_cells(c)) for c in comparisons)
     meaning = f"win, lose, p: exact sign test on tasks solved in {'all runs' if runs > 1 else 'the run'}"
-    table = Table("Paired differences", heads, rows, (STAR, meaning, *_pooled(pairs, comparisons)))
+    table = Table("Paired differences", heads, rows, (STAR, meaning, *_pooled_lines(pairs, comparisons)))
     return table, comparisons
 
 
-def _pooled(pairs: Sequence[tuple[ArmRuns, ArmRuns]], comparisons: Sequence[Comparison]) -> list[str]:
+def _pooled_lines(pairs: Sequence[tuple[ArmRuns, ArmRuns]], comparisons: Sequence[Comparison]) -> list[str]:
     """What an arm won and lost under all its scopes and budgets together: reported, but not tested."""
     by_arm: dict[str, list[Comparison]] = {}
     for (arm, _), comparison in zip(pairs, comparisons, strict=True):
@@ -308,12 +308,12 @@ def comparison_table(comparison: Comparison, simulated: bool = False) -> Table:
     solved = f"in all {comparison.runs} runs" if comparison.runs > 1 else "in its run"
     lines = (
         STAR,
-        f"Solved {solved} by {first} alone: {counted(comparison.wins, 'task')}; by {second} alone:"
+        f"Solved {solved} by {first} alone: {quantity(comparison.wins, 'task')}; by {second} alone:"
         f" {comparison.losses}. Exact two-sided sign test: p {p if p.startswith('<') else f'= {p}'}.",
         *warnings(comparison),
         *([SIMULATED] if simulated else []),
     )
-    over = f"{counted(comparison.tasks, 'task')}, {counted(comparison.runs, 'run')}"
+    over = f"{quantity(comparison.tasks, 'task')}, {quantity(comparison.runs, 'run')}"
     return without_empty(Table(f"{first} minus {second}: {over}", heads, tuple(rows), lines))
 
 
@@ -322,7 +322,7 @@ def group_comparisons(first: ArmRuns, second: ArmRuns, shared: Common, key: str)
     keys = ["acc", f"pass^{shared.runs}", "steps"]
     return {
         value: compare_many([(first, second)], Common(tasks, shared.runs, 0), keys=keys)[0]
-        for value, tasks in grouped([first, second], shared.tasks, key).items()
+        for value, tasks in group_tasks([first, second], shared.tasks, key).items()
     }
 
 
@@ -343,7 +343,7 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
         by_group = {
             key: {value: evaluation.metrics(arm, tasks).to_json() for value, tasks in groups.items()}
             for key in group_keys(evaluation.arms)
-            if (groups := grouped(evaluation.arms, evaluation.shared.tasks, key))
+            if (groups := group_tasks(evaluation.arms, evaluation.shared.tasks, key))
         }
         settings = {k: v for k, v in arm.settings.items() if k not in ("name", "scope")}
         named = {"arm": arm.label, "name": arm.name, "scope": arm.scope, **settings}

@@ -16,7 +16,7 @@ from recompact.evaluation.metrics import metric
 from recompact.evaluation.summary import STAR, Evaluation, interval, percentage
 from recompact.stats import Estimate
 from recompact.tables import Cell, Column, Number, Table, columns
-from recompact.texts import counted
+from recompact.texts import quantity
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def sweep_table(budgets: Sweep) -> Table:
             compactions = None if point.compactions is None else Number(point.compactions, 2)
             cells = (_cell(budgets, point.figures, key) for key in keys)
             rows.append((line.name, line.scope, point.budget, compactions, *cells))
-    size = f"{counted(budgets.tasks, 'task')}, {counted(budgets.runs, 'run')}. In brackets: 95 % intervals"
+    size = f"{quantity(budgets.tasks, 'task')}, {quantity(budgets.runs, 'run')}. In brackets: 95 % intervals"
     notes = [f"{size} (bootstrap over tasks, 10,000 resamples). Budgets in tokens."]
     if RELATIVE in keys:
         notes.append(f"Δ Steps: steps beside those of `none`, in per cent. {STAR}")

@@ -110,11 +110,13 @@ def models_of(store: Store) -> Models:
     return {role: " + ".join(names) for role, names in sorted(by_role.items())}
 
 
-def said(models: Models | None) -> str:
+def describe_models(models: Models | None) -> str:
     """The models in words.
 
-    >>> said({"agent": "m3", "compressor": "m3"}), said({"agent": "a", "compressor": "b", "user": "c"}), said(None)
-    ('m3', 'a, compressor b', '?')
+    >>> describe_models({"agent": "m3", "compressor": "m3"}), describe_models(None)
+    ('m3', '?')
+    >>> describe_models({"agent": "a", "compressor": "b", "user": "c"})
+    'a, compressor b'
     """
     if not models:
         return "?"
@@ -133,7 +135,7 @@ def transfer(settings: Sequence[Setting], arms: Sequence[str] = (), against: str
             f"these evaluations are of different suites ({', '.join(suites)}): transfer compares one suite"
         )
     names = tuple(dict.fromkeys(arms)) or _in_all(settings, against)
-    chosen = [_chosen(setting, names, against) for setting in settings]
+    chosen = [_choose_pairs(setting, names, against) for setting in settings]
     runs = min(common([arm for pair in pairs for arm in pair]).runs for pairs in chosen)
     if not runs:
         raise InputError("an arm of these evaluations has no finished run yet: finish them with recompact evaluate")
@@ -167,7 +169,7 @@ def _in_all(settings: Sequence[Setting], against: str) -> tuple[str, ...]:
     return names
 
 
-def _chosen(setting: Setting, names: Sequence[str], against: str) -> list[Pair]:
+def _choose_pairs(setting: Setting, names: Sequence[str], against: str) -> list[Pair]:
     """Each arm of these names with the reference of its scope and budget."""
     there = [arm for arm in setting.arms if arm.rows]
     pairs = []
@@ -235,11 +237,11 @@ def _notes(
     settings: Sequence[Setting], chosen: Sequence[Sequence[Pair]], shared: Sequence[Common], runs: int
 ) -> list[str]:
     notes = []
-    known = [said(setting.models) for setting in settings if setting.models]
+    known = [describe_models(setting.models) for setting in settings if setting.models]
     if len(set(known)) < len(known):
         notes.append("Some of these evaluations were made with the same models: between those nothing is transferred.")
     for key, name in (("template", "template"), ("budget", "budgets")):
-        if changed := _changed(chosen, key):
+        if changed := _changed_arms(chosen, key):
             notes.append(f"Not the same {name} in all of them: {', '.join(changed)}. More than the models differs.")
     if elsewhere := dict.fromkeys(a.label for pairs in chosen for a, b in pairs if _elsewhere(a, b)):
         notes.append(f"Measured against an arm of another budget, so two things differ: {', '.join(elsewhere)}.")
@@ -250,7 +252,7 @@ def _notes(
     return [*notes, *size_warnings(min(len(one.tasks) for one in shared), runs)]
 
 
-def _changed(chosen: Sequence[Sequence[Pair]], key: str) -> list[str]:
+def _changed_arms(chosen: Sequence[Sequence[Pair]], key: str) -> list[str]:
     """The arms, references too, that are not the same in all evaluations, as far as these tell."""
     by_name: dict[str, dict[int, set[Any]]] = {}
     for number, pairs in enumerate(chosen):
@@ -278,8 +280,8 @@ def transfer_table(across: Transfer) -> Table:
 
 
 def _row(row: Transferred, keys: Sequence[str]) -> Row:
-    adapted, comparison = said(row.adapted_with) if row.adapted_with else None, row.comparison
-    cells: list[Cell] = [row.setting, said(row.models), adapted, row.scope, row.budget, row.arm, row.against]
+    adapted, comparison = describe_models(row.adapted_with) if row.adapted_with else None, row.comparison
+    cells: list[Cell] = [row.setting, describe_models(row.models), adapted, row.scope, row.budget, row.arm, row.against]
     cells.append(comparison.tasks)
     for key in keys:
         cells += [mean(metrics, key) if metrics else None for metrics in (row.none, row.reference, row.moved)]

@@ -17,7 +17,7 @@ from recompact.errors import RecompactError
 from recompact.execution.executor import Executor, Unit
 from recompact.models.failures import CeilingReached, ModelFailure, SetAside, UnreadableReply
 from recompact.progress import SILENT, Progress
-from recompact.texts import counted
+from recompact.texts import quantity
 
 T = TypeVar("T")
 
@@ -31,8 +31,8 @@ class UnfinishedUnit:
     task: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        told = {"unit": self.name, "kind": self.failure.kind, "error": str(self.failure)}
-        return {**told, "task": self.task} if self.task else told
+        data = {"unit": self.name, "kind": self.failure.kind, "error": str(self.failure)}
+        return {**data, "task": self.task} if self.task else data
 
 
 class Unfinished(RecompactError):
@@ -42,7 +42,7 @@ class Unfinished(RecompactError):
         self.units = tuple(units)
         first = self.units[0]
         super().__init__(
-            f"{counted(len(self.units), 'unit')} could not be finished, the first is {first.name}: {first.failure}"
+            f"{quantity(len(self.units), 'unit')} could not be finished, the first is {first.name}: {first.failure}"
         )
 
 
@@ -72,7 +72,7 @@ async def run_agenda(agenda: Agenda[T], executor: Executor, concurrency: int, pr
 
     async def work(unit: Unit[T]) -> None:
         try:
-            value = await _played(unit, executor)
+            value = await _play(unit, executor)
             arrivals.put_nowait((unit, value, None))
         except BaseException as error:
             arrivals.put_nowait((unit, None, error))
@@ -110,7 +110,7 @@ async def run_agenda(agenda: Agenda[T], executor: Executor, concurrency: int, pr
         raise Unfinished(failures.units)
 
 
-async def _played(unit: Unit[T], executor: Executor) -> T:
+async def _play(unit: Unit[T], executor: Executor) -> T:
     """The value of a unit, recorded. What it raises besides our own errors would come again: it is set aside."""
     try:
         started = time.perf_counter()

@@ -21,5 +21,5 @@ def library(module: str, extra: str) -> Any:
         raise InputError(f"{error.name} is not installed: pip install 'recompact[{extra}]'") from error
 
 
-def opened(template: TemplateName) -> Template:
+def open_template(template: TemplateName) -> Template:
     return template if isinstance(template, Template) else resolve(str(template), Path.cwd())

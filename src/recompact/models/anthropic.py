@@ -49,5 +49,5 @@ class AnthropicModel(OpenAIModel):
     def _body(self, request: Request) -> dict[str, Any]:
         return messages_body(self.endpoint, request)
 
-    def _parsed(self, data: Any, index: int) -> Reply:
+    def _parse_reply(self, data: Any, index: int) -> Reply:
         return read_messages(data, index)

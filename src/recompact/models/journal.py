@@ -14,7 +14,7 @@ from typing import Protocol
 
 from recompact.chat import Message, Reply, Request
 from recompact.models.protocol import ChatModel
-from recompact.models.shape import shaped
+from recompact.models.shape import shape_reply
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class UnitCalls:
             self._answered = {}
             self._journal.forget(self.unit, ordinal)
         started = time.perf_counter()
-        reply = shaped(await model.reply(request), request)
+        reply = shape_reply(await model.reply(request), request)
         seconds = time.perf_counter() - started
         asked = Asked(request, self._written.get(role), self._latest)
         self._journal.journal(self.unit, ordinal, role, model.name, request.digest, reply, seconds, asked)

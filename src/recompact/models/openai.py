@@ -18,7 +18,7 @@ from recompact.errors import InputError
 from recompact.models import failures, text_calls
 from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ModelFailure
-from recompact.models.openai_errors import ServerError, explain, retry_after, shortened
+from recompact.models.openai_errors import ServerError, explain, retry_after, shorten
 from recompact.models.openai_wire import chat_body, read_chat, read_responses, responses_body
 from recompact.models.secrets import scrubber, secrets_in
 
@@ -103,7 +103,7 @@ class OpenAIModel:
     def _body(self, request: Request) -> dict[str, Any]:
         return (chat_body if self.endpoint.api == "chat" else responses_body)(self.endpoint, request)
 
-    def _parsed(self, data: Any, index: int) -> Reply:
+    def _parse_reply(self, data: Any, index: int) -> Reply:
         return (read_chat if self.endpoint.api == "chat" else read_responses)(data, index)
 
     # -- one attempt
@@ -140,10 +140,10 @@ class OpenAIModel:
         said = ServerError.read(error.response.text, self._scrub)
         status = error.status_code
         if said.names_model(status):
-            return self._unknown(await self._offered())
+            return self._unknown(await self._offered_models())
         if status == 404:
             # a wrong model and a wrong path look alike; the list of models tells them apart
-            offered = await self._offered()
+            offered = await self._offered_models()
             if offered and self.endpoint.id not in offered:
                 return self._unknown(offered)
             hint = "it may have the other api only." if offered else "base_url mostly ends in /v1."
@@ -157,7 +157,7 @@ class OpenAIModel:
         text = f"{self.endpoint.host} has no model {self.endpoint.id}: {hint}"
         return self._failure(failures.UnknownModel, text)
 
-    async def _offered(self) -> tuple[str, ...]:
+    async def _offered_models(self) -> tuple[str, ...]:
         """What the server lists, if it does so quickly; only ever asked to make an error text helpful."""
         if self._client is None:
             return ()
@@ -173,16 +173,16 @@ class OpenAIModel:
         try:
             data = json.loads(answer)
         except (ValueError, RecursionError):
-            began = shortened(answer, 120, self._scrub)
+            began = shorten(answer, 120, self._scrub)
             text = f"the answer of {at} is not JSON; if that goes on, check base_url: {began}"
             return self._failure(failures.MalformedReply, text)
         said = ServerError.read(data, self._scrub)
         if said.status:  # some servers answer 200 and put the error inside
             return self._failure(*explain(self.endpoint, said.status, said, self._has_key))
         try:
-            return self._parsed(data, index)
+            return self._parse_reply(data, index)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError):
-            began = shortened(answer, 120, self._scrub)
+            began = shorten(answer, 120, self._scrub)
             text = f"the answer of {at} holds no reply; if that goes on, check base_url and api: {began}"
             return self._failure(failures.MalformedReply, text)
 

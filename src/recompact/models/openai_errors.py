@@ -30,7 +30,7 @@ class ServerError:
             try:
                 body = json.loads(body)
             except (ValueError, RecursionError):
-                return ServerError(message=shortened(body, scrub=scrub))
+                return ServerError(message=shorten(body, scrub=scrub))
         if not isinstance(body, dict):
             return ServerError()
         answered = "choices" in body or "output" in body
@@ -39,13 +39,13 @@ class ServerError:
         if not error:
             return ServerError()
         if not isinstance(error, dict):
-            return ServerError(message=shortened(str(error), scrub=scrub), status=500)
+            return ServerError(message=shorten(str(error), scrub=scrub), status=500)
         code, kind = error.get("code"), error.get("type")
         named = {"rate_limit_exceeded": 429, "server_error": 500}.get(str(code), 400)
         status = code if isinstance(code, int) and 400 <= code < 600 else named
         words = " ".join(str(value) for value in (code, kind) if value)
         message = str(error.get("message") or error.get("detail") or "")
-        return ServerError(shortened(words, scrub=scrub), shortened(message, scrub=scrub), status)
+        return ServerError(shorten(words, scrub=scrub), shorten(message, scrub=scrub), status)
 
     def names_model(self, status: int) -> bool:
         """Whether it is the model that is missing."""
@@ -106,7 +106,7 @@ def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time
         return None
 
 
-def shortened(text: str, most: int = 300, scrub: Callable[[str], str] = str) -> str:
+def shorten(text: str, most: int = 300, scrub: Callable[[str], str] = str) -> str:
     """The beginning of a text as one line. Keys are taken out first: half a key is no longer recognised as one."""
     line = scrub(" ".join(text[:1_000_000].split())[: 100 * most])  # the rest is never shown, and may be endless
     return line if len(line) <= most else f"{line[:most]}…"

@@ -13,7 +13,7 @@ from recompact.models.endpoint import Endpoint
 def chat_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
     decoding = request.decoding
     schema = decoding.response_schema
-    messages = _merged(request.messages) if endpoint.merge_roles else request.messages
+    messages = _merge_messages(request.messages) if endpoint.merge_roles else request.messages
     body = {
         "model": endpoint.id,
         "messages": [_chat_message(message) for message in messages],
@@ -24,10 +24,10 @@ def chat_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
         "stop": list(decoding.stop) or None,
         "response_format": {"type": "json_schema", "json_schema": _format(schema)} if schema else None,
     }
-    return _given(body, request, endpoint)
+    return _complete_body(body, request, endpoint)
 
 
-def _given(body: dict[str, Any], request: Request, endpoint: Endpoint) -> dict[str, Any]:
+def _complete_body(body: dict[str, Any], request: Request, endpoint: Endpoint) -> dict[str, Any]:
     body |= {"temperature": request.decoding.temperature, "top_p": request.decoding.top_p}
     if endpoint.routes_by_key:
         body["prompt_cache_key"] = _cache_key(request.messages)
@@ -63,7 +63,7 @@ def _arguments(call: ToolCall) -> str:
     return call.arguments or "{}"
 
 
-def _merged(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+def _merge_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     merged: list[Message] = []
     for message in messages:
         if merged and message.role == "user" == merged[-1].role:
@@ -95,7 +95,7 @@ def _strict(schema: Any) -> bool:
 def responses_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
     decoding = request.decoding
     schema = decoding.response_schema
-    messages = _merged(request.messages) if endpoint.merge_roles else request.messages
+    messages = _merge_messages(request.messages) if endpoint.merge_roles else request.messages
     body = {
         "model": endpoint.id,
         "input": [item for message in messages for item in _items(message)],
@@ -106,7 +106,7 @@ def responses_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
         "reasoning": {"effort": decoding.reasoning_effort} if decoding.reasoning_effort else None,
         "text": {"format": {"type": "json_schema", **_format(schema)}} if schema else None,
     }
-    return _given(body, request, endpoint)
+    return _complete_body(body, request, endpoint)
 
 
 def _items(message: Message) -> list[dict[str, Any]]:

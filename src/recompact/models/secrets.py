@@ -76,16 +76,16 @@ def secrets_in(settings: Any, name: str = "") -> Iterator[str]:
         yield settings
 
 
-def redacted(settings: Any, name: str = "") -> Any:
+def redact(settings: Any, name: str = "") -> Any:
     """The settings as they may be written down: `[key]` in place of every key.
 
-    >>> redacted({"top_k": 4, "api_key": "4711-secret", "headers": {"Authorization": "Bearer abc123"}})
+    >>> redact({"top_k": 4, "api_key": "4711-secret", "headers": {"Authorization": "Bearer abc123"}})
     {'top_k': 4, 'api_key': '[key]', 'headers': {'Authorization': '[key]'}}
     """
     if isinstance(settings, Mapping):
-        return {key: redacted(value, str(key)) for key, value in settings.items()}
+        return {key: redact(value, str(key)) for key, value in settings.items()}
     if isinstance(settings, list | tuple):
-        return [redacted(value, name) for value in settings]
+        return [redact(value, name) for value in settings]
     return KEY if isinstance(settings, str) and _is_secret(name, settings) else settings
 
 

@@ -50,7 +50,7 @@ class Shaped:
 
     async def reply(self, request: Request) -> Reply:
         try:
-            return shaped(await self._model.reply(request), request, self._count)
+            return shape_reply(await self._model.reply(request), request, self._count)
         except RecompactError:
             raise
         except asyncio.CancelledError:
@@ -62,7 +62,7 @@ class Shaped:
             raise BrokenModel(f"the model {self.name} raised {type(error).__name__}: {_line(error)}") from error
 
 
-def shaped(reply: object, request: Request, count: TokenCounter | None = None) -> Reply:
+def shape_reply(reply: object, request: Request, count: TokenCounter | None = None) -> Reply:
     """The reply as it may be journaled. `count` is what missing or impossible usage is estimated with."""
     if not isinstance(reply, Reply) or not isinstance(reply.message, Message):
         inner = "" if not isinstance(reply, Reply) else f" with a message of type {type(reply.message).__name__}"
@@ -85,7 +85,7 @@ def in_shape(reply: Reply) -> bool:
 
 def request_tokens(request: Request, count: TokenCounter) -> int:
     """Our own count of what a request sends."""
-    tools = sum(_counted(canonical(tool.to_json()), count) for tool in request.tools)
+    tools = sum(_count_tokens(canonical(tool.to_json()), count) for tool in request.tools)
     return tools + sum(_message_tokens(message, count) for message in request.messages)
 
 
@@ -97,7 +97,7 @@ def _message_tokens(message: Message, count: TokenCounter) -> int:
 
 
 @lru_cache(maxsize=512)
-def _counted(text: str, count: TokenCounter) -> int:
+def _count_tokens(text: str, count: TokenCounter) -> int:
     return count(text)
 
 
@@ -134,7 +134,7 @@ def _text(value: object, longest: int, what: str, notes: list[str]) -> str:
     elif value is None:
         text = ""
     else:
-        text = str.__str__(value) if isinstance(value, str) else _written(value)
+        text = str.__str__(value) if isinstance(value, str) else _write_value(value)
         notes.append(f"{what} was of type {type(value).__name__} and was written as text")
     if (clean := whole(text)) != text:
         notes.append(f"{what} had halves of characters, which were replaced")
@@ -145,7 +145,7 @@ def _text(value: object, longest: int, what: str, notes: list[str]) -> str:
     return clean
 
 
-def _written(value: object) -> str:
+def _write_value(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=repr)
     except Exception:  # nested without end, keys that are no text, a repr that raises

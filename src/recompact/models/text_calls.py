@@ -36,12 +36,12 @@ def plain(request: Request, *, force_schema: bool = False) -> Request:
     messages = tuple(_plain_message(m) for m in request.messages)
     if not request.tools:
         return replace(request, messages=messages)
-    told = tool_text(request.tools)
+    tools = tool_text(request.tools)
     if messages and messages[0].role == "system":
         first = messages[0].content
-        messages = (Message("system", f"{first}\n\n{told}" if first else told), *messages[1:])
+        messages = (Message("system", f"{first}\n\n{tools}" if first else tools), *messages[1:])
     else:
-        messages = (Message("system", told), *messages)
+        messages = (Message("system", tools), *messages)
     return Request(messages, (), _decoding(request, force_schema))
 
 

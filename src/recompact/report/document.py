@@ -57,20 +57,20 @@ class Fact:
     note: str = ""
 
 
-def shortened(text: str, limit: int | None) -> tuple[Piece, ...]:
+def shorten(text: str, limit: int | None) -> tuple[Piece, ...]:
     """The beginning of a text, with a piece that says how much was cut."""
     kept, more = cut(text, limit)
     return (Piece(kept), *_rest(more))
 
 
-def diffed(text: str, limit: int | None, sign: Sign, changed: Iterable[str], marks: Mapping[str, Any]) -> Block:
+def mark_changes(text: str, limit: int | None, sign: Sign, changed: Iterable[str], marks: Mapping[str, Any]) -> Block:
     """A text as far as the limit goes: `sign` at the lines that are among the changed ones, and marked literals."""
     kept, more = cut(text, limit)
     differing = frozenset(changed)
     # A line that is cut goes by the whole of it.
     signs = (sign if line.strip() in differing else " " for line in text.splitlines())
     runs = groupby(zip(kept.splitlines(), signs, strict=False), key=itemgetter(1))
-    lines = [Line(of, _marked("\n".join(line for line, _ in run), marks)) for of, run in runs]
+    lines = [Line(of, _mark_literals("\n".join(line for line, _ in run), marks)) for of, run in runs]
     return Block("", (*lines, *([Line(" ", _rest(more))] if more else [])))
 
 
@@ -78,7 +78,7 @@ def note_block(text: str, kind: Literal["cut", "note"] = "note") -> Block:
     return Block("", (Line(" ", (Piece(text, kind),)),))
 
 
-def _marked(text: str, marks: Mapping[str, Any]) -> tuple[Piece, ...]:
+def _mark_literals(text: str, marks: Mapping[str, Any]) -> tuple[Piece, ...]:
     """A text with those of its literals marked that `marks` names, each in its own kind."""
     pieces, done = [], 0
     for start, end in literal_spans(text) if marks else ():

@@ -18,7 +18,7 @@ from recompact.report.changes import ChangedPart, PromptChange
 from recompact.report.content.cases import Case, ContinuationView
 from recompact.report.content.overview import outcome
 from recompact.report.document import Block, Fact, Line, Piece, score_facts
-from recompact.texts import counted, cut, visible, visible_line
+from recompact.texts import cut, quantity, visible, visible_line
 from recompact.trajectory import Boundary, Trajectory
 
 WIDE = 110  # columns from which on two texts are set side by side
@@ -72,7 +72,7 @@ def print_case(out: Console, case: Case, simulated: bool) -> None:
         _panel(f"POST, {post:,} tokens: what replaced it (+ not in PRE)", _context(case.after), "magenta"),
     )
     literals, lines = len(case.literals) + case.more_literals, len(case.lines) + case.more_lines
-    unused = f"{counted(literals, 'literal')}; {counted(lines, 'line')} dropped"
+    unused = f"{quantity(literals, 'literal')}; {quantity(lines, 'line')} dropped"
     out.print(heading(f"dropped, and used by no PRE continuation: {unused}"))
     if case.literals:
         out.print(text(", ".join([*case.literals, *_more(case.more_literals)]), STYLES["dropped"]))
@@ -174,7 +174,7 @@ def print_trajectory(
 def _outcome(trajectory: Trajectory, steps: int, compactions: int) -> tuple[Text, Text]:
     success = trajectory.score.success
     usage = [f"{role} {u.input:,} in, {u.output:,} out" for role, u in trajectory.usage.items()]
-    ending = f"{trajectory.ending} after {counted(steps, 'step')}, {counted(compactions, 'compaction')}"
+    ending = f"{trajectory.ending} after {quantity(steps, 'step')}, {quantity(compactions, 'compaction')}"
     return (
         Text(outcome(success), "bold green" if success else "bold red"),
         text(f"{ending}; peak {trajectory.peak:,} tokens; {'; '.join(usage) or 'no tokens'}"),
@@ -185,7 +185,7 @@ def _boundary(boundary: Boundary, limit: int | None) -> RenderableType:
     notes = [f"{boundary.pre.size:,} -> {boundary.post.size:,} tokens"]
     notes += ["asked again"] * boundary.asked_again + ["cut"] * boundary.cut
     summary, dropped = boundary.post.summary, len(boundary.pre.turns) - len(boundary.post.turns)
-    body = _cut(summary.text, limit) if summary else Text(f"{counted(dropped, 'oldest turn')} dropped")
+    body = _cut(summary.text, limit) if summary else Text(f"{quantity(dropped, 'oldest turn')} dropped")
     return _panel(f"boundary {boundary.index}: {', '.join(notes)}", body, "magenta")
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from recompact.evaluation.arm_runs import ArmRuns, find_arm, read_arms
 from recompact.evaluation.arms import Arm
-from recompact.evaluation.metrics import Metrics, grouped, metric
+from recompact.evaluation.metrics import Metrics, group_tasks, metric
 from recompact.evaluation.paired import Comparison, compare_many
 from recompact.evaluation.summary import Evaluation, delta, evaluation, mean, notes, sign_test_cells, without_empty
 from recompact.reproduction.experiments import Setting
 from recompact.reproduction.paper import STANDS_BESIDE, Benchmark, arm_figures, benchmark
 from recompact.store.store import Store
 from recompact.tables import Cell, Column, Number, Row, Table, columns
-from recompact.texts import counted
+from recompact.texts import quantity
 
 MAIN = ("acc", "pass^3", "em", "em^3", "f1", "steps", "peak", "tokens")
 SHORT = ("acc", "pass^3", "steps")
@@ -43,12 +43,12 @@ def group_tables(shown: Evaluation, setting: Setting) -> list[Table]:
     if known is None or known.group is None:
         return []
     tables = []
-    for value, tasks in grouped(shown.arms, shown.shared.tasks, known.group).items():
+    for value, tasks in group_tasks(shown.arms, shown.shared.tasks, known.group).items():
         measured = shown.measured(tasks)
         keys = _keys(measured, SHORT)
         group = known.printed_group(value)
         rows = tuple((arm.name, arm.scope, *_beside(known, arm, metrics, keys, group)) for arm, metrics in measured)
-        title = f"{shown.title}, {known.group} {value}: {counted(len(tasks), 'task')}"
+        title = f"{shown.title}, {known.group} {value}: {quantity(len(tasks), 'task')}"
         tables.append(without_empty(Table(title, (*columns("arm", "scope"), *_paired_columns(keys)), rows)))
     return tables
 

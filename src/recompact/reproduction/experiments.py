@@ -121,14 +121,14 @@ class Evaluation:
         return setting.config if self.other is None else setting.others[self.other]
 
     def arms(self, setting: Setting) -> tuple[Arm, ...]:
-        return (*self.unscoped(), *(arm for scope in setting.scopes for arm in self._scoped(setting, scope)))
+        return (*self.unscoped(), *(arm for scope in setting.scopes for arm in self._scoped_arms(setting, scope)))
 
     def unscoped(self) -> tuple[Arm, ...]:
         """The arms that need no template."""
         kinds = ["fifo", *([LINGUA] if lingua_installed() else [])] if self.baselines else []
         return (Arm(NONE, NONE), *(Arm(kind, kind) for kind in kinds))
 
-    def _scoped(self, setting: Setting, scope: Scope) -> list[Arm]:
+    def _scoped_arms(self, setting: Setting, scope: Scope) -> list[Arm]:
         places = {method: setting.template(method, scope) for method in self.methods}
         adapted = [
             Arm(name, PROMPTED, scope=scope, template=load(place), directory=str(place))
@@ -184,7 +184,7 @@ def lingua_installed() -> bool:
     return LINGUA in COMPRESSORS.names() and find_spec("llmlingua") is not None
 
 
-def joined(experiments: Sequence[Experiment]) -> tuple[Experiment, ...]:
+def join_experiments(experiments: Sequence[Experiment]) -> tuple[Experiment, ...]:
     """Each run once, with the methods of all who asked for it, adaptations before what evaluates them."""
     by_name: dict[str, Experiment] = {}
     for experiment in experiments:

@@ -85,7 +85,7 @@ class Forecast:
 
 def forecast(setting: Setting, experiments: Sequence[Experiment], train: int, test: int) -> Forecast:
     """Of these experiments, with so many tasks to adapt and to evaluate on."""
-    habits = _measured(setting) or _printed(setting.config) or _assumed(setting.config)
+    habits = _measured_habits(setting) or _published_habits(setting.config) or _assumed_habits(setting.config)
     amounts = tuple(_amount(setting, experiment, habits, train, test) for experiment in experiments)
     settings = setting.config.models.get(setting.config.agent.model)
     price = Price(settings.price.input, settings.price.output, settings.price.cached) if settings else Price()
@@ -99,7 +99,7 @@ def _amount(setting: Setting, experiment: Experiment, habits: Habits, train: int
         experiment.name,
         whole,
         continuations,
-        _done(setting.path(experiment.name), weight),
+        _share_done(setting.path(experiment.name), weight),
         round(weight * habits.steps + whole * habits.compactions),
         round(weight * habits.tokens),
     )
@@ -124,7 +124,7 @@ def _counts(setting: Setting, experiment: Experiment, habits: Habits, train: int
             return train, round(2 * DRAWS * boundaries)
 
 
-def _done(path: Path, weight: float) -> float:
+def _share_done(path: Path, weight: float) -> float:
     """How much of a run is there, at most all of it."""
     if not path.is_file() or not weight:
         return 0.0
@@ -133,7 +133,7 @@ def _done(path: Path, weight: float) -> float:
     return min(1.0, (kinds[0] + CONTINUATION * kinds[1]) / weight)
 
 
-def _measured(setting: Setting) -> Habits | None:
+def _measured_habits(setting: Setting) -> Habits | None:
     """From the runs of this reproduction."""
     rows: list[TrajectoryRow] = []
     for path in sorted(setting.directory.glob("*.db")):
@@ -149,7 +149,7 @@ def _measured(setting: Setting) -> Habits | None:
     return Habits(fmean(row.steps for row in compacted), fmean(spent), compactions, output / max(1, sum(spent)), basis)
 
 
-def _printed(config: Config) -> Habits | None:
+def _published_habits(config: Config) -> Habits | None:
     """From the paper's figures. Steps times the peak comes within a fifth of the totals that it gives."""
     known = benchmark(config.suite.use)
     figures = arm_figures(known.name, "prompting", config.compressor.scope) if known else {}
@@ -161,7 +161,7 @@ def _printed(config: Config) -> Habits | None:
     return Habits(figures["steps"], tokens, compactions, OUTPUT, f"the paper's figures for {known.title}")
 
 
-def _assumed(config: Config) -> Habits:
+def _assumed_habits(config: Config) -> Habits:
     """Half the steps that are allowed, and contexts of twice the budget."""
     steps = config.run.step_limit / 2
     tokens = steps * 2 * config.compressor.budget

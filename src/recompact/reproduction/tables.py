@@ -46,12 +46,12 @@ class PaperTable:
     tables: Callable[[Setting], list[Table]]
 
 
-def _adapted(setting: Setting, methods: tuple[str, ...]) -> list[Experiment]:
+def _adaptations(setting: Setting, methods: tuple[str, ...]) -> list[Experiment]:
     return [Adaptations(scope, methods) for scope in setting.scopes]
 
 
-def _evaluated(setting: Setting, methods: tuple[str, ...] = METHODS) -> list[Experiment]:
-    return [*_adapted(setting, methods), Evaluation(methods)]
+def _evaluations(setting: Setting, methods: tuple[str, ...] = METHODS) -> list[Experiment]:
+    return [*_adaptations(setting, methods), Evaluation(methods)]
 
 
 def _arms(setting: Setting, methods: tuple[str, ...] = METHODS, baselines: bool = True) -> ArmsSideBySide:
@@ -62,17 +62,17 @@ def _arms(setting: Setting, methods: tuple[str, ...] = METHODS, baselines: bool 
 
 def _main(setting: Setting) -> list[Table]:
     table = main_table(_arms(setting), setting)
-    return [table] if lingua_installed() else [_noted(table, WITHOUT_LINGUA)]
+    return [table] if lingua_installed() else [_add_notes(table, WITHOUT_LINGUA)]
 
 
 def _groups(setting: Setting) -> list[Table]:
     tables = group_tables(_arms(setting), setting)
     if not tables:
         raise InputError(f"the paper breaks {setting.config.suite.use} down by no group of tasks")
-    return [*tables[:-1], _noted(tables[-1], *paper_notes(setting))]
+    return [*tables[:-1], _add_notes(tables[-1], *paper_notes(setting))]
 
 
-def _paired(setting: Setting) -> list[Table]:
+def _paired_tables(setting: Setting) -> list[Table]:
     table = paired_table(_arms(setting), setting)
     return [table] if table else []
 
@@ -82,18 +82,18 @@ def _windows(setting: Setting) -> list[Table]:
     shown = read_evaluation(setting, windows.name, windows.arms(setting), "budgets, training tasks")
     budgets = sweep(shown)
     note = "The paper draws this figure and prints no numbers of it."
-    return [_noted(sweep_table(budgets), note)] if budgets else []
+    return [_add_notes(sweep_table(budgets), note)] if budgets else []
 
 
-def _transferred(setting: Setting) -> list[Experiment]:
+def _transfers(setting: Setting) -> list[Experiment]:
     if not setting.others:
         raise InputError("transfer needs the same suite with other models: give their config with --other FILE")
     others = [Evaluation(("pair",), other=n, baselines=False) for n in range(len(setting.others))]
-    return [*_adapted(setting, ("pair",)), Evaluation(("pair",)), *others]
+    return [*_adaptations(setting, ("pair",)), Evaluation(("pair",)), *others]
 
 
 def _transfer(setting: Setting) -> list[Table]:
-    names = [experiment.name for experiment in _transferred(setting) if isinstance(experiment, Evaluation)]
+    names = [experiment.name for experiment in _transfers(setting) if isinstance(experiment, Evaluation)]
     across = transfer([read_setting(str(setting.path(name)), setting.directory) for name in names], ("pair",))
     known = benchmark(setting.config.suite.use)
     printed = known.of("transfer") if known else None
@@ -113,7 +113,7 @@ def _title(key: str, arm: str) -> str:
     return f"{'Acc' if key.startswith('acc') else 'Pass^3'} {arm}"
 
 
-def _noted(table: Table, *lines: str) -> Table:
+def _add_notes(table: Table, *lines: str) -> Table:
     return Table(table.title, table.columns, table.rows, (*table.notes, *lines), table.bold)
 
 
@@ -122,25 +122,25 @@ LOCKED_METHODS = ("acon-ut", LOCKED, "pair")
 TABLES = {
     table.name: table
     for table in (
-        PaperTable("main", "all arms on the test tasks, in both scopes", _evaluated, _main),
-        PaperTable("groups", "the same by difficulty, or by number of apps", _evaluated, _groups),
-        PaperTable("paired", "PAIR against the better ACON, paired by task", _evaluated, _paired),
+        PaperTable("main", "all arms on the test tasks, in both scopes", _evaluations, _main),
+        PaperTable("groups", "the same by difficulty, or by number of apps", _evaluations, _groups),
+        PaperTable("paired", "PAIR against the better ACON, paired by task", _evaluations, _paired_tables),
         PaperTable(
             "tokens",
             "reliability against tokens per task",
-            _evaluated,
+            _evaluations,
             lambda setting: [token_table(_arms(setting), setting)],
         ),
         PaperTable(
             "locked",
             "ACON-UT with the section lock beside PAIR",
-            lambda setting: _evaluated(setting, LOCKED_METHODS),
+            lambda setting: _evaluations(setting, LOCKED_METHODS),
             lambda setting: [main_table(_arms(setting, LOCKED_METHODS, baselines=False), setting)],
         ),
         PaperTable(
             "cost",
             "boundaries, continuations and tokens of PAIR's adaptation",
-            lambda setting: _adapted(setting, ("pair",)),
+            lambda setting: _adaptations(setting, ("pair",)),
             lambda setting: [cost_table(setting)],
         ),
         PaperTable("windows", "what a smaller budget costs, on training tasks", lambda _: [Windows()], _windows),
@@ -162,7 +162,7 @@ TABLES = {
             lambda _: [Diagnostics()],
             lambda setting: [threshold_table(setting)],
         ),
-        PaperTable("transfer", "the adapted template with other models (--other)", _transferred, _transfer),
+        PaperTable("transfer", "the adapted template with other models (--other)", _transfers, _transfer),
     )
 }
 

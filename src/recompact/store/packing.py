@@ -48,15 +48,15 @@ def unpack(codec: object, data: object, plain: Plain) -> bytes | None:
     if codec == 0:
         return data
     if codec == 1:
-        return _inflated(zlib.decompressobj(), data, _MOST)
+        return _inflate(zlib.decompressobj(), data, _MOST)
     if not data or len(data) < (start := 1 + _SHORT * data[0]):
         return None
     wanted = [data[at : at + _SHORT] for at in range(1, start, _SHORT)]
     names, dictionary = _dictionary(wanted, plain)
-    return _inflated(zlib.decompressobj(zdict=dictionary), data[start:], _MOST) if names == wanted else None
+    return _inflate(zlib.decompressobj(zdict=dictionary), data[start:], _MOST) if names == wanted else None
 
 
-def _inflated(unpacking: Any, data: bytes, most: int) -> bytes | None:
+def _inflate(unpacking: Any, data: bytes, most: int) -> bytes | None:
     try:
         raw: bytes = unpacking.decompress(data, most + 1)
     except zlib.error:
@@ -74,7 +74,7 @@ def _dictionary(names: Sequence[bytes], plain: Plain) -> tuple[list[bytes], byte
         row = plain(name)
         if row is None or row[0] not in (0, 1) or not isinstance(row[1], bytes):
             continue
-        text = row[1] if row[0] == 0 else _inflated(zlib.decompressobj(), row[1], _LONGEST)
+        text = row[1] if row[0] == 0 else _inflate(zlib.decompressobj(), row[1], _LONGEST)
         if text:
             used.insert(0, name)
             texts.insert(0, text)
@@ -110,7 +110,7 @@ class PackedRequest:
 def pack_request(asked: Asked, put: Put) -> bytes:
     """A request as bytes; its texts are put aside. The seed is left out: it comes from the names of unit and call."""
     request, before = asked.request, asked.before
-    shared = _shared(before.request.messages, request.messages) if before else 0
+    shared = _shared_beginning(before.request.messages, request.messages) if before else 0
     reply = bool(before and request.messages[shared : shared + 1] == (before.reply,))
     decoding = replace(request.decoding, seed=None)
     same = before is not None and replace(before.request.decoding, seed=None) == decoding
@@ -138,7 +138,7 @@ def unpack_request(data: object) -> PackedRequest:
     )
 
 
-def _shared(before: Sequence[Message], now: Sequence[Message]) -> int:
+def _shared_beginning(before: Sequence[Message], now: Sequence[Message]) -> int:
     """How many messages two conversations begin with alike."""
     for number, (old, new) in enumerate(zip(before, now, strict=False)):
         if old is not new and old != new:

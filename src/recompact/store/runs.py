@@ -19,7 +19,7 @@ from recompact.chat import Usage
 from recompact.errors import InputError
 from recompact.store.metadata import RunMetadata
 from recompact.store.store import Store
-from recompact.texts import counted
+from recompact.texts import quantity
 from recompact.trajectory import Ending
 
 SUFFIX = ".db"
@@ -148,7 +148,7 @@ def overview_of_models(store: Store) -> tuple[str, tuple[str, ...], bool]:
     metadata = store.metadata
     models = {model for model, _ in store.spent()}
     evaluated = metadata.command == "evaluate"
-    compressor = counted(len(metadata.arms), "arm") if evaluated else _compressor(metadata.identity)
+    compressor = quantity(len(metadata.arms), "arm") if evaluated else _compressor(metadata.identity)
     return compressor, tuple(sorted(models)), bool(models) and all(model.startswith("sim-") for model in models)
 
 
@@ -214,11 +214,11 @@ def broken_trajectories(store: Store, phase: str) -> list[TrajectoryRow]:
 def trajectories(store: Store, task: str | None = None, phase: str = "collect") -> list[TrajectoryRow]:
     """The trajectories of a phase, all or those of one task. Tasks that the run skips take no part."""
     query = "SELECT * FROM trajectories WHERE phase = ? AND (?2 IS NULL OR task = ?2) ORDER BY task, unit"
-    skipped = _skipped(store)
+    skipped = _skipped_tasks(store)
     return [trajectory_of_row(row) for row in store._rows(query, (phase, task)) if row["task"] not in skipped]
 
 
-def _skipped(store: Store) -> frozenset[str]:
+def _skipped_tasks(store: Store) -> frozenset[str]:
     """As in the metadata, without reading the rest of it for every query."""
     rows = store._rows("SELECT value FROM meta WHERE key = 'skipped'")
     return frozenset(json.loads(rows[0]["value"])) if rows else frozenset()
@@ -277,7 +277,7 @@ _BOUNDARIES = (
 
 def boundary_rows(store: Store) -> list[BoundaryRow]:
     """All boundaries that were collected, in the order of their trajectories, but those of tasks that are skipped."""
-    skipped = _skipped(store)
+    skipped = _skipped_tasks(store)
     rows = store._rows(f"{_BOUNDARIES} WHERE t.phase = 'collect' ORDER BY b.unit, b.idx")
     return [_boundary_row(row) for row in rows if row["task"] not in skipped]
 
@@ -332,7 +332,7 @@ def continuation_rows(store: Store, unit: str | None = None, index: int | None =
         " ORDER BY c.unit, c.idx, c.draw, c.arm DESC",
         (unit, index),
     )
-    skipped = _skipped(store)
+    skipped = _skipped_tasks(store)
     return [
         ContinuationRow(
             name=r["name"],

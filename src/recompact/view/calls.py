@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from recompact.chat import Message
 from recompact.errors import InputError
 from recompact.models.failures import ModelFailure
-from recompact.report.document import Piece, shortened
+from recompact.report.document import Piece, shorten
 from recompact.store.calls import CallRow, call_rows, count_calls
 from recompact.store.requests import KeptRequest, kept_request
 from recompact.store.store import Store
@@ -107,7 +107,7 @@ def list_calls(store: Store, unit: str, start: int = 0, limit: int = LISTED) -> 
 
 def call_view(store: Store, row: CallRow) -> CallView:
     """One call in short: the messages that it adds to the one before it, and its reply."""
-    asked, problem = _asked(store, row)
+    asked, problem = _kept_request(store, row)
     last: tuple[MessageView, ...] = ()
     if asked:
         first = max(0, len(asked.messages) - ADDED)
@@ -132,7 +132,7 @@ def call_page(store: Store, line: RunLine, unit: str, ordinal: int) -> CallPage:
     if not rows or rows[0].ordinal != ordinal:
         raise InputError(f"{store.path} has no call {ordinal + 1} of {unit!r}: it may have been made anew since")
     row = rows[0]
-    asked, problem = _asked(store, row)
+    asked, problem = _kept_request(store, row)
     prompt: tuple[MessageView, ...] = ()
     if asked:
         prompt, problem = _messages(store, asked, range(len(asked.messages)), WHOLE)
@@ -142,11 +142,11 @@ def call_page(store: Store, line: RunLine, unit: str, ordinal: int) -> CallPage:
         problem=problem,
     )
     tools = asked.tools if asked else ()
-    described = tuple((tool.name, shortened(json.dumps(tool.to_json(), indent=2), WHOLE // 10)) for tool in tools)
+    described = tuple((tool.name, shorten(json.dumps(tool.to_json(), indent=2), WHOLE // 10)) for tool in tools)
     return CallPage(line, call, prompt, described, asked.decoding.text if asked else "", count_calls(store, unit))
 
 
-def _asked(store: Store, row: CallRow) -> tuple[KeptRequest | None, str]:
+def _kept_request(store: Store, row: CallRow) -> tuple[KeptRequest | None, str]:
     try:
         asked = kept_request(store, row.unit, row.ordinal)
     except InputError as error:
@@ -165,7 +165,7 @@ def _messages(
             text = _text(message)
         except (InputError, TypeError, ValueError, KeyError, AttributeError) as error:
             return (), f"message {number + 1} cannot be read: {error}"
-        shown.append(MessageView(number + 1, message.role, len(text), shortened(text, min(limit, room))))
+        shown.append(MessageView(number + 1, message.role, len(text), shorten(text, min(limit, room))))
         room = max(0, room - min(limit, len(text)))
     return tuple(shown), ""
 
@@ -178,6 +178,6 @@ def _text(message: Message) -> str:
 
 def _reply(store: Store, row: CallRow, limit: int) -> tuple[Piece, ...]:
     try:
-        return shortened(_text(Message.from_json(store.document(row.message))), limit)
+        return shorten(_text(Message.from_json(store.document(row.message))), limit)
     except (InputError, ModelFailure, TypeError, ValueError, KeyError, AttributeError) as error:
         return (Piece(f"cannot be read: {error}", "note"),)

@@ -22,7 +22,7 @@ from recompact.store.runs import BoundaryRow, boundary_row
 from recompact.store.store import Store
 from recompact.view.calls import CallView, list_calls
 from recompact.view.citations import Citations, citations_of
-from recompact.view.run import judged
+from recompact.view.run import judge_run
 from recompact.view.runs import JUDGED, RunLine, thresholds_of
 
 CALLS = 12  # of one unit
@@ -63,9 +63,9 @@ def case_page(store: Store, line: RunLine, id: BoundaryId) -> CasePage:
         raise InputError(f"{store.path} has no boundary {id}: it may have been made anew since") from None
     boundaries = line.counts.boundaries if line.counts else 0
     note, order = "", []
-    if not line.evaluation and boundaries <= JUDGED and id in (every := by_id(judged(store))):
+    if not line.evaluation and boundaries <= JUDGED and id in (every := by_id(judge_run(store))):
         finding = every[id]
-        harmful = is_harmful(judged(store), finding)
+        harmful = is_harmful(judge_run(store), finding)
         order = [each for each, other in every.items() if other.effect is not None]
     else:
         finding = _alone(store, row, id)

@@ -9,7 +9,7 @@ from recompact.adaptation.citations import citable_lines
 from recompact.adaptation.diagnosis import Diagnosis
 from recompact.errors import InputError
 from recompact.outcome import BoundaryId
-from recompact.report.document import Piece, shortened
+from recompact.report.document import Piece, shorten
 from recompact.store.requests import kept_request
 from recompact.store.store import Store
 
@@ -81,7 +81,7 @@ def _block(number: int, title: str, lines: tuple[tuple[str, str], ...], cited: s
             shown.append(_note(f"{hidden:,} more lines"))
             hidden = 0
         if label:
-            shown.append(NumberedLine(label, f"line-{label}", shortened(text, LINE), label in cited))
+            shown.append(NumberedLine(label, f"line-{label}", shorten(text, LINE), label in cited))
         else:
             shown.append(_note(text.strip("[]")))
     return NumberedBlock(title, f"evidence-{number}", (*shown, *([_note(f"{hidden:,} more lines")] if hidden else [])))

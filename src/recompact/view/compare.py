@@ -10,13 +10,13 @@ from pathlib import Path
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.evaluate import unit_of
-from recompact.evaluation.metrics import grouped
+from recompact.evaluation.metrics import group_tasks
 from recompact.evaluation.summary import Evaluation
 from recompact.report.content.runs import EvaluationReport, evaluated_run
 from recompact.store.pages import group_values
 from recompact.store.runs import last_change
 from recompact.store.store import Store
-from recompact.view.runs import RunLine, opened, phase_of
+from recompact.view.runs import RunLine, open_moment, phase_of
 
 LISTED = 200  # tasks in which two arms differ
 OUTCOMES = {
@@ -69,9 +69,9 @@ def compare_page(store: Store, line: RunLine, query: CompareQuery) -> ComparePag
         raise InputError(f"{store.path} is no evaluation: it has one arm only")
     groups = tuple(group_values(store, phase_of(store)))
     labels = tuple(store.metadata.arm_order)
-    query = _known(query, groups, labels)
+    query = _restrict_query(query, groups, labels)
     try:
-        report = compared(str(store.path), last_change(store.path), line.place.name, query)
+        report = compare_tasks(str(store.path), last_change(store.path), line.place.name, query)
     except InputError as error:
         return ComparePage(line, query, groups, problem=str(error), arms=labels)
     arms = {arm.label: arm for arm in report.evaluation.arms}
@@ -92,10 +92,10 @@ def compare_page(store: Store, line: RunLine, query: CompareQuery) -> ComparePag
 
 def known_query(store: Store, query: CompareQuery) -> CompareQuery:
     """The query as far as it is about something that the evaluation has."""
-    return _known(query, group_values(store, phase_of(store)), store.metadata.arm_order)
+    return _restrict_query(query, group_values(store, phase_of(store)), store.metadata.arm_order)
 
 
-def _known(query: CompareQuery, groups: Sequence[str], labels: Sequence[str]) -> CompareQuery:
+def _restrict_query(query: CompareQuery, groups: Sequence[str], labels: Sequence[str]) -> CompareQuery:
     """The query without what does not exist, and with two arms to set side by side where there are two."""
     first = query.first if query.first in labels else labels[-1] if labels else ""
     others = [label for label in labels if label != first]
@@ -106,25 +106,25 @@ def _known(query: CompareQuery, groups: Sequence[str], labels: Sequence[str]) ->
 
 
 @lru_cache(maxsize=16)
-def compared(path: str, changed: float, name: str, query: CompareQuery) -> EvaluationReport:
+def compare_tasks(path: str, changed: float, name: str, query: CompareQuery) -> EvaluationReport:
     """The report about the tasks of a query, worked out again only when the file has changed."""
 
     def choose(evaluation: Evaluation) -> tuple[str, Sequence[str]]:
-        words, tasks = _chosen(evaluation, query)
+        words, tasks = _choose_tasks(evaluation, query)
         if words and not tasks:
             raise InputError(f"no task that every arm has finished is like that: {words}")
         return words, tasks
 
-    with opened(Path(path)) as store:
+    with open_moment(Path(path)) as store:
         return evaluated_run(store, name, False, choose)
 
 
-def _chosen(evaluation: Evaluation, query: CompareQuery) -> tuple[str, Sequence[str]]:
+def _choose_tasks(evaluation: Evaluation, query: CompareQuery) -> tuple[str, Sequence[str]]:
     """The tasks that a query asks for, after the words that say which those are; no words for all of them."""
     tasks, words = list(evaluation.shared.tasks), []
     if query.group:
         key, _, value = query.group.partition("=")
-        tasks, words = list(grouped(evaluation.arms, tasks, key).get(value, ())), [f"{key} {value}"]
+        tasks, words = list(group_tasks(evaluation.arms, tasks, key).get(value, ())), [f"{key} {value}"]
     if query.task:
         tasks = [task for task in tasks if query.task.lower() in task.lower()]
         words.append(f"named like {query.task!r}")

@@ -19,10 +19,10 @@ from recompact.report.html.page import drawn_figures, figure_gaps
 from recompact.store.pages import TrajectoryQuery, matching_units
 from recompact.store.runs import last_change
 from recompact.store.store import Store
-from recompact.texts import counted
-from recompact.view.compare import CompareQuery, compared, known_query
-from recompact.view.run import judged
-from recompact.view.runs import JUDGED, RunLine, opened, phase_of
+from recompact.texts import quantity
+from recompact.view.compare import CompareQuery, compare_tasks, known_query
+from recompact.view.run import judge_run
+from recompact.view.runs import JUDGED, RunLine, open_moment, phase_of
 
 _DRAWING = Lock()  # matplotlib's settings belong to the whole process, and pages are made in threads
 
@@ -56,8 +56,8 @@ def arm_figures(store: Store, line: RunLine, query: CompareQuery) -> FiguresPage
 
 @lru_cache(maxsize=8)
 def _of_arms(path: str, changed: float, name: str, query: CompareQuery) -> tuple[str, Drawings]:
-    report = compared(path, changed, name, query)
-    return report.evaluation.title, _drawn(lambda: evaluation_set(path, report.evaluation, report.estimates))
+    report = compare_tasks(path, changed, name, query)
+    return report.evaluation.title, _draw(lambda: evaluation_set(path, report.evaluation, report.estimates))
 
 
 def boundary_figures(store: Store, line: RunLine, query: TrajectoryQuery) -> FiguresPage:
@@ -67,20 +67,20 @@ def boundary_figures(store: Store, line: RunLine, query: TrajectoryQuery) -> Fig
         return FiguresPage(line, "", problem=f"With {count:,} boundaries, draw the figures with `recompact figures`.")
     query = replace(query, phase=phase_of(store))
     chosen, drawn = _of_boundaries(str(store.path), last_change(store.path), query, line.simulated)
-    words = [counted(chosen, "boundary"), query.task and f"task like {query.task!r}", query.group]
+    words = [quantity(chosen, "boundary"), query.task and f"task like {query.task!r}", query.group]
     words.append(query.outcome and f"trajectory with {query.outcome}")
     return FiguresPage(line, ", ".join(filter(None, words)), drawn)
 
 
 @lru_cache(maxsize=8)
 def _of_boundaries(path: str, changed: float, query: TrajectoryQuery, simulated: bool) -> tuple[int, Drawings]:
-    with opened(Path(path)) as store:
-        every, units = judged(store), matching_units(store, query)
+    with open_moment(Path(path)) as store:
+        every, units = judge_run(store), matching_units(store, query)
     chosen = tuple(finding for finding in every.boundaries if finding.id.unit in units)
-    return len(chosen), _drawn(lambda: boundary_set(path, replace(every, boundaries=chosen), simulated))
+    return len(chosen), _draw(lambda: boundary_set(path, replace(every, boundaries=chosen), simulated))
 
 
-def _drawn(figure_set: Callable[[], FigureSet]) -> Drawings:
+def _draw(figure_set: Callable[[], FigureSet]) -> Drawings:
     with _DRAWING:
         sets = (("", figure_set()),)
         return Drawings(tuple(drawn_figures(sets)), tuple(figure_gaps(sets)), available())

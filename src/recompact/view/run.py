@@ -16,7 +16,7 @@ from recompact.report.content.harm import harm_claim, harm_of
 from recompact.store.pages import BoundaryPoint, ListedTrajectory, TrajectoryQuery, group_values, trajectory_page
 from recompact.store.runs import TrajectoryRow, last_change, trajectories
 from recompact.store.store import Store
-from recompact.view.runs import JUDGED, RunLine, opened, phase_of, thresholds_of
+from recompact.view.runs import JUDGED, RunLine, open_moment, phase_of, thresholds_of
 
 
 @dataclass(frozen=True)
@@ -115,16 +115,16 @@ def _claim(store: Store, line: RunLine) -> tuple[Claim | None, str]:
             f"With {counts.boundaries:,} boundaries, verdicts are left to `recompact verify` and the report; sorted by"
             " harm, the list goes by the means of draws."
         )
-    every = judged(store)
+    every = judge_run(store)
     return harm_claim(harm_of(every, len(trajectories(store)), control_of(store, every.settings))), ""
 
 
-def judged(store: Store) -> Findings:
+def judge_run(store: Store) -> Findings:
     """All boundaries with their verdicts, worked out again only when the file has changed."""
-    return _judged(str(store.path), last_change(store.path))
+    return _judge_file(str(store.path), last_change(store.path))
 
 
 @lru_cache(maxsize=4)
-def _judged(path: str, changed: float) -> Findings:
-    with opened(Path(path)) as store:
+def _judge_file(path: str, changed: float) -> Findings:
+    with open_moment(Path(path)) as store:
         return findings(store)

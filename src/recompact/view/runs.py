@@ -70,14 +70,14 @@ class RunLine:
 def places_of(runs: Sequence[str], directory: Path) -> list[Place]:
     """The runs that were named, or all of a directory, each with a name of its own."""
     paths: dict[Path, Path] = {}
-    named = [path for run in runs for path in _named(Path(run), directory)] if runs else _in_directory(directory)
+    named = [path for run in runs for path in _find_runs(Path(run), directory)] if runs else _in_directory(directory)
     for path in named:
         paths.setdefault(path.resolve(), path)
     names = short_names([str(path) for path in paths.values()])
     return [Place(names[str(path)].replace("/", "~").removesuffix(SUFFIX), path) for path in paths.values()]
 
 
-def _named(run: Path, directory: Path) -> list[Path]:
+def _find_runs(run: Path, directory: Path) -> list[Path]:
     """All runs of a directory, or one by its file or its name."""
     if run.is_dir():
         return _in_directory(run)
@@ -94,7 +94,7 @@ def list_of_runs(places: Iterable[Place]) -> list[RunLine]:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Store]:
+def open_moment(path: Path) -> Iterator[Store]:
     """A run as it is at this moment."""
     with Store.read(path) as store, store.snapshot():
         yield store
@@ -103,7 +103,7 @@ def opened(path: Path) -> Iterator[Store]:
 def line_of(place: Place) -> RunLine:
     """What the list shows of a run."""
     try:
-        with opened(place.path) as store:
+        with open_moment(place.path) as store:
             return _line(store, place)
     except InputError as error:
         return RunLine(place, problem=str(error))

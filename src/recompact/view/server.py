@@ -19,7 +19,7 @@ from urllib.parse import quote, urlencode
 from recompact.errors import InputError, RecompactError
 from recompact.report.html.page import page_environment
 from recompact.version import __version__
-from recompact.view.runs import Place, line_of, list_of_runs, opened, places_of
+from recompact.view.runs import Place, line_of, list_of_runs, open_moment, places_of
 from recompact.view.views import Parameters, View, views_of
 from recompact.view.watch import file_state
 
@@ -84,7 +84,7 @@ async def serve(
 def _application(viewer: Viewer) -> web.Application:
     from aiohttp import web
 
-    application = web.Application(middlewares=[_guarded(viewer)])
+    application = web.Application(middlewares=[_guard(viewer)])
     root = "/{token}"
     application.router.add_get(f"{root}/", _page(viewer, None))
     application.router.add_get(f"{root}/events", _events(viewer))
@@ -97,7 +97,7 @@ def _application(viewer: Viewer) -> web.Application:
 Handler = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
 
 
-def _guarded(viewer: Viewer) -> Any:
+def _guard(viewer: Viewer) -> Any:
     """What every request has to pass; every answer gets the headers."""
     from aiohttp import web
 
@@ -159,7 +159,7 @@ def _page_text(viewer: Viewer, view: View | None, name: str | None, parameters: 
     line = line_of(places[name])
     if line.problem:
         raise InputError(line.problem)
-    with opened(line.place.path) as store:
+    with open_moment(line.place.path) as store:
         template, values = view(store, line, parameters)
         return _render(viewer, template, line=line, **values)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from recompact.context import Turn
 from recompact.errors import InputError
-from recompact.report.document import Piece, shortened
+from recompact.report.document import Piece, shorten
 from recompact.store.calls import count_calls
 from recompact.store.pages import boundary_points
 from recompact.store.records import stream_trajectory
@@ -98,7 +98,7 @@ def trajectory_view(store: Store, line: RunLine, unit: str, start: int) -> Traje
         line=line,
         row=row,
         arm=arm,
-        task=shortened(asked[-1], TEXT) if asked else (),
+        task=shorten(asked[-1], TEXT) if asked else (),
         curve=_curve(sizes, _budget(store, arm), tuple(marks.values())),
         turns=tuple(turns),
         start=start,
@@ -113,9 +113,9 @@ def trajectory_view(store: Store, line: RunLine, unit: str, start: int) -> Traje
 def _turn(turn: Turn, number: int, size: int, mark: Mark | None) -> TurnView:
     return TurnView(
         number,
-        shortened(turn.message.content, TEXT) if turn.message.content else (),
-        tuple(shortened(f"{call.name}({call.arguments})", TEXT) for call in turn.message.calls),
-        tuple(shortened(result.content, TEXT) for result in turn.results),
+        shorten(turn.message.content, TEXT) if turn.message.content else (),
+        tuple(shorten(f"{call.name}({call.arguments})", TEXT) for call in turn.message.calls),
+        tuple(shorten(result.content, TEXT) for result in turn.results),
         size,
         mark,
     )

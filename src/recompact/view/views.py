@@ -47,15 +47,15 @@ def _filter(parameters: Parameters) -> TrajectoryQuery:
 def _figures(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
     """Of what the list that links here shows, so its address has the same filter."""
     page = (
-        arm_figures(store, line, _compared(parameters))
+        arm_figures(store, line, _compare_query(parameters))
         if line.evaluation
         else boundary_figures(store, line, _filter(parameters))
     )
-    values = {"page": page, "filter": _filled(parameters), "chosen_by_outcome": BY_OUTCOME}
+    values = {"page": page, "filter": _filled_parameters(parameters), "chosen_by_outcome": BY_OUTCOME}
     return "figures.html.jinja", values
 
 
-def _filled(parameters: Parameters) -> dict[str, str]:
+def _filled_parameters(parameters: Parameters) -> dict[str, str]:
     """What the address asks for, for a link to another view of the same."""
     keys = ("task", "arm", "outcome", "group", "first", "second")
     return {key: text for key in keys if (text := _text(parameters, key))}
@@ -88,12 +88,12 @@ def _templates(
 
 
 def _compare(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
-    page = compare_page(store, line, _compared(parameters))
-    more = {"outcomes": COMPARED, "filter": _filled(parameters), "chosen_by_outcome": BY_OUTCOME}
+    page = compare_page(store, line, _compare_query(parameters))
+    more = {"outcomes": COMPARED, "filter": _filled_parameters(parameters), "chosen_by_outcome": BY_OUTCOME}
     return "compare.html.jinja", {"page": page, **more}
 
 
-def _compared(parameters: Parameters) -> CompareQuery:
+def _compare_query(parameters: Parameters) -> CompareQuery:
     return CompareQuery(*(_text(parameters, key) for key in ("group", "task", "outcome", "first", "second")))
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from recompact.environments.qa import retrieval, scoring
-from recompact.environments.qa.scoring import exact_match, f1, normalized
+from recompact.environments.qa.scoring import exact_match, f1, normalize
 
 # What torchmetrics 1.9.0 gives (functional.text.squad): answer, accepted answers, exact match, F1.
 ELSEWHERE = [
@@ -48,7 +48,7 @@ def test_f1_is_symmetric_and_one_for_an_exact_match(one: str, other: str) -> Non
     assert f1(one, [other]) == f1(other, [one])
     assert 0.0 <= f1(one, [other]) <= 1.0
     assert exact_match(one, [other]) <= f1(one, [other])
-    assert normalized(normalized(one)) == normalized(one)
+    assert normalize(normalize(one)) == normalize(one)
 
 
 @given(WORDS, st.lists(WORDS, max_size=3), WORDS)

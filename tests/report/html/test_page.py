@@ -22,7 +22,7 @@ from report_support import (
 from recompact.report.content.overview import overview_notes
 from recompact.report.content.report import Report, read_report
 from recompact.report.figures import sets
-from recompact.report.figures.inline import inlined
+from recompact.report.figures.inline import inline_drawing
 from recompact.report.html import page as page_module
 from recompact.report.html.page import render
 from recompact.store.runs import overview
@@ -181,7 +181,7 @@ def test_a_drawing_keeps_shapes_and_nothing_else() -> None:
       <g id="g" clip-path="url(#p)"><use xlink:href="#p"/><use href="http://evil.example/x.svg#p"/></g>
       <path d="M 0 0" style="fill: url(http://evil.example/)"/><foreignObject><p>hi</p></foreignObject>
       <a href="javascript:alert(1)"><text>&lt;script&gt;</text></a></svg>"""
-    made = inlined(text, "figure-2", "what it is")
+    made = inline_drawing(text, "figure-2", "what it is")
     for word in ("script>", "evil", "javascript", "onload", "style", "foreignObject", "metadata", "<a "):
         assert word not in made.replace("&lt;script&gt;", "")
     for word in ('id="figure-2-p"', 'clip-path="url(#figure-2-p)"', ' href="#figure-2-p"', 'width="300"', 'role="img"'):

@@ -14,7 +14,7 @@ from recompact.audit.masking import safe, safe_line
 from recompact.audit.scoring import Assessment
 from recompact.audit.worth import recorded_worth, sentences
 from recompact.outputs import content_policy
-from recompact.texts import visible
+from recompact.texts import quantity, visible
 from recompact.version import __version__
 
 SUMMARY = 16_000  # characters of a summary that are shown
@@ -48,7 +48,7 @@ def _environment() -> Environment:
         loader=PackageLoader("recompact.audit.html", "."),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_shown,
+        finalize=_show,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -59,10 +59,10 @@ def _environment() -> Environment:
         amount=words.amount,
         interval=words.interval,
     )
-    environment.globals.update(words=words, counted=words.counted)
+    environment.globals.update(words=words, quantity=quantity)
     return environment
 
 
-def _shown(value: Any) -> Any:
+def _show(value: Any) -> Any:
     """What every expression of the template goes through before it is escaped."""
     return value if isinstance(value, Markup) else "" if value is None else visible(str(value))

@@ -42,7 +42,7 @@ def problems(expected: Expected, before: Contents, after: Contents, answer: str 
     """What is wrong with an episode that has ended; `answer` is None where it was never finished."""
     if answer is None:
         return ["the task was not finished"]
-    mistakes = _unmatched(expected.changes, differences(before, after))
+    mistakes = _unmatched_changes(expected.changes, differences(before, after))
     if expected.answer is not None and not accepts(expected.answer, answer):
         mistakes.append(f"wrong answer: {answer[:60]!r} instead of {expected.answer.value!r}")
     return mistakes
@@ -64,7 +64,7 @@ def differences(before: Contents, after: Contents) -> list[Change]:
     return changes
 
 
-def _unmatched(expected: tuple[Change, ...], actual: list[Change]) -> list[str]:
+def _unmatched_changes(expected: tuple[Change, ...], actual: list[Change]) -> list[str]:
     """Pair expected changes with actual ones; what remains on either side is a problem."""
     unexpected = list(actual)
     missing: list[Change] = []

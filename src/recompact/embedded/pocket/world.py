@@ -238,13 +238,13 @@ def pristine_rows(world: Draft) -> dict[str, list[tuple[Any, ...]]]:
         "messages": world.messages,
         "files": world.files,
     }
-    rows = {table: _numbered(rng, table, fields) for table, fields in records.items()}
+    rows = {table: _number_records(rng, table, fields) for table, fields in records.items()}
     rows["directory"] = [(p.email, p.name) for p in (*world.people, *world.strangers)]
     rows["settings"] = list(settings.items())
     return rows
 
 
-def _numbered(rng: Random, table: str, records: list[Fields]) -> list[tuple[Any, ...]]:
+def _number_records(rng: Random, table: str, records: list[Fields]) -> list[tuple[Any, ...]]:
     numbers = rng.sample(range(1000, 9000), len(records))
     return [
         tuple(f"{PREFIXES[table]}{number}" if c == "id" else record[c] for c in COLUMNS[table])

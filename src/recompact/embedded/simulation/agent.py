@@ -20,7 +20,7 @@ from recompact.embedded.pocket import BY_NAME, Family, Owner, Plan, parse
 from recompact.embedded.pocket.spec import PAGE_SIZE_MAX
 from recompact.embedded.simulation.knowledge import OPENING, Knowledge, knowledge_of, written_down
 from recompact.embedded.simulation.notes import SPECS, argument_key
-from recompact.embedded.simulation.obedience import checks, reopened
+from recompact.embedded.simulation.obedience import checks, find_reopened
 from recompact.embedded.simulation.parameters import ABILITIES, Traits
 from recompact.embedded.simulation.recall import ENDS_HERE, TAKEN_DONE, Need, Recall
 from recompact.embedded.simulation.usage import count, input_tokens
@@ -112,7 +112,7 @@ def act(messages: tuple[Message, ...], rng: Random, traits: Traits) -> Message:
     mind = _Mind(knowledge, owner, family, parameters, ability(task, owner, family.name, traits), traits, rng)
     if mind.fresh and (answer := _believed_answer(mind)) is not None:
         return _finish("The summary has the answer.", answer, rng)
-    if (bidden := reopened(knowledge, owner, rng, traits)) is not None:
+    if (bidden := find_reopened(knowledge, owner, rng, traits)) is not None:
         return _call(*bidden, rng)
     plan, thought = _plan(mind)
     if knowledge.turns and rng.random() < traits.wander and (again := _wander(knowledge, rng)) is not None:
@@ -148,7 +148,7 @@ def _end(mind: _Mind) -> tuple[Plan, str]:
     if not knowledge.summary and not knowledge.turns and mind.slips(mind.traits.misread):
         name = mind.rng.choice(sorted(family.wrong))
         return family.wrong[name], READ_AS.format(name=name)
-    if mind.fresh and _widened(mind):
+    if mind.fresh and _overlooks_condition(mind):
         return family.wrong[family.tempting], BY_SUMMARY
     return family.solve, ""
 
@@ -168,7 +168,7 @@ def _follow(plan: Plan, mind: _Mind, thought: str) -> Message:
             if knowledge.last is not None and knowledge.last.changes and mind.slips(traits.repeat):
                 again = {"token": knowledge.tokens.get(knowledge.last.app, ""), **knowledge.last.given}
                 return _call("Once more, to be sure.", knowledge.last.app, knowledge.last.api, again, rng)
-            return _call(_noted(f"{thought} {need.thought}".strip(), mind), need.app, need.api, need.arguments, rng)
+            return _call(_add_notes(f"{thought} {need.thought}".strip(), mind), need.app, need.api, need.arguments, rng)
         except (LookupError, TypeError, ValueError):
             return _finish("I cannot find what I need.", "unknown", rng)
         if (bidden := checks(knowledge, rng, traits)) is not None:
@@ -181,7 +181,7 @@ def _follow(plan: Plan, mind: _Mind, thought: str) -> Message:
     return _finish("I give up.", "unknown", rng)
 
 
-def _noted(thought: str, mind: _Mind) -> str:
+def _add_notes(thought: str, mind: _Mind) -> str:
     """The thought, with notes of what is known where the history is being cut off and the agent minds that."""
     if not mind.knowledge.cut_off or mind.rng.random() < mind.ability.neglect:
         return thought
@@ -220,7 +220,7 @@ def _believed_answer(mind: _Mind) -> str | None:
     return None
 
 
-def _widened(mind: _Mind) -> bool:
+def _overlooks_condition(mind: _Mind) -> bool:
     """Whether the agent falls for a summary that has lost a condition of the task."""
     if not mind.family.tempting:
         return False

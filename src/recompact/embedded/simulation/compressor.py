@@ -154,10 +154,10 @@ def _compose(source: _Source, rng: Random, habits: Habits) -> list[Item]:
     ]
     items += _outlook(source, lists, restricted, keeps, rng, habits)
     items += [Item("next", f"- {order}", 5) for order in source.guidance.orders if rng.random() < habits.passes_on]
-    return [_weighed(item, source.guidance, habits) for item in items]
+    return [_weigh(item, source.guidance, habits) for item in items]
 
 
-def _weighed(item: Item, guidance: Guidance, habits: Habits) -> Item:
+def _weigh(item: Item, guidance: Guidance, habits: Habits) -> Item:
     """An item is worth more where its kind is demanded, at the cost of the others."""
     return replace(item, worth=item.worth * guidance.share(item.kind, habits.attention)) if item.kind else item
 

@@ -206,7 +206,7 @@ def length(text: str) -> int:
 _LABEL = re.compile(r"(?m)^([A-Z]\d+(?:\.\d+)?)\| ?")
 
 
-def unlabelled(text: str) -> str:
+def strip_labels(text: str) -> str:
     """A text without the labels that its lines begin with."""
     return _LABEL.sub("", text)
 

@@ -22,7 +22,7 @@ _NAMED = re.compile(rf"\b({'|'.join(LOGINS)})\b(?:\.(\w+))?")
 _MOST_CHECKS = 3  # in one context: what was just seen again is certain enough
 
 
-def reopened(knowledge: Knowledge, owner: Owner, rng: Random, traits: Traits) -> Bidden | None:
+def find_reopened(knowledge: Knowledge, owner: Owner, rng: Random, traits: Traits) -> Bidden | None:
     """A login or a look-up that the summary asks for although it was done; each costs a step."""
     followed = [thought for thought in knowledge.thoughts if thought.startswith(FOLLOWING)]
     if not knowledge.summary or knowledge.turns > 1 + len(followed):

@@ -27,9 +27,9 @@ from recompact.embedded.simulation.judgement import (
     labels_of,
     length,
     rank,
+    strip_labels,
     suspects,
     take_up,
-    unlabelled,
     with_clauses,
 )
 from recompact.embedded.simulation.optimizer_acon import analyse, compare, rewrite, shorten
@@ -90,7 +90,7 @@ def diagnose(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     It abstains where nothing that the summary lost made a difference.
     """
     tags = ("segment", "previous-summary", "summary", "task")
-    segment, previous, summary, task = (unlabelled(block(prompt, tag)) for tag in tags)
+    segment, previous, summary, task = (strip_labels(block(prompt, tag)) for tag in tags)
     arms = {arm: _continuations(prompt, arm) for arm in ("PRE", "POST")}
     redone, failed = _contrast(arms["PRE"], arms["POST"])
     stated = re.search(r"(?m)^success lost \(H\): (-?[\d.]+)", block(prompt, "effect"))
@@ -124,7 +124,7 @@ Continuation = tuple[Counter[Kind], bool]
 def _continuations(prompt: str, arm: str) -> list[Continuation]:
     """The continuations of an arm, as far as they are shown."""
     pattern = rf'<continuation [^>]*arm="{arm}"[^>]*>\n(.*?)\n</continuation>'
-    texts = [unlabelled(text) for text in re.findall(pattern, prompt, re.DOTALL)]
+    texts = [strip_labels(text) for text in re.findall(pattern, prompt, re.DOTALL)]
     return [(_redone(text), "the task was not done" in text) for text in texts]
 
 

@@ -57,9 +57,9 @@ BRIEFER = (
 
 def compare(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     """Feedback on two runs of a task: what any summary lost, ranked by what the run with compaction did in excess."""
-    whole, compacted = _tagged(prompt, "without-compaction"), _tagged(prompt, "with-compaction")
-    segments, summaries = _numbered(compacted, "segment"), _numbered(compacted, "summary")
-    task = _tagged(prompt, "task")
+    whole, compacted = _text_in_tag(prompt, "without-compaction"), _text_in_tag(prompt, "with-compaction")
+    segments, summaries = _numbered_texts(compacted, "segment"), _numbered_texts(compacted, "summary")
+    task = _text_in_tag(prompt, "task")
     lost: list[Suspect] = []
     for segment, previous, summary in zip(segments, ["", *summaries], summaries, strict=False):
         lost += suspects(segment, previous, summary, task)
@@ -206,10 +206,10 @@ def _demands(line: str, kind: Kind) -> bool:
     return clause is not None and kind_meant(clause[1]) == kind and read_guidance(clause[1]).demands[kind] == 2
 
 
-def _tagged(text: str, tag: str) -> str:
+def _text_in_tag(text: str, tag: str) -> str:
     match = re.search(rf"<{tag} [^>]*>\n(.*?)\n</{tag}>", text, re.DOTALL)
     return match[1] if match else ""
 
 
-def _numbered(text: str, tag: str) -> list[str]:
+def _numbered_texts(text: str, tag: str) -> list[str]:
     return re.findall(rf'<{tag} number="\d+">\n(.*?)\n</{tag}>', text, re.DOTALL)

@@ -26,7 +26,7 @@ def reflect(prompt: str, rng: Random, judgement: Judgement) -> str:
     entries = [
         {
             "run": str(number),
-            "findings": [{"kind": kind} for kind, *_ in _lost(task, success, run, rng, judgement, size)],
+            "findings": [{"kind": kind} for kind, *_ in _rank_losses(task, success, run, rng, judgement, size)],
         }
         for number, (task, success, run) in enumerate(_RUN.findall(prompt), 1)
     ]
@@ -50,7 +50,7 @@ def _is_new(rule: dict[str, Any], text: str) -> bool:
     return not any(kind_meant(clause) == kind and read_guidance(clause).demands[kind] == 2 for clause in clauses)
 
 
-def _lost(task: str, success: str, run: str, rng: Random, judgement: Judgement, size: int) -> list[Suspect]:
+def _rank_losses(task: str, success: str, run: str, rng: Random, judgement: Judgement, size: int) -> list[Suspect]:
     """What the summaries of a run lost, ranked by what was done again in it and by whether it failed."""
     segments = re.findall(r'<segment number="\d+">\n(.*?)\n</segment>', run, re.DOTALL)
     summaries = re.findall(r'<summary number="\d+">\n(.*?)\n</summary>', run, re.DOTALL)

@@ -34,7 +34,7 @@ class Grader:
         return Opening((system("Evidence in, a verdict out."),), ())
 
     def step(self, action: Action) -> Observation:
-        self._score = self._judged(str(action.arguments["task"]), action.arguments.get("evidence"))
+        self._score = self._judge(str(action.arguments["task"]), action.arguments.get("evidence"))
         return Observation("judged", done=True)
 
     def score(self) -> Score:
@@ -49,7 +49,7 @@ class Grader:
     def close(self) -> None:
         pass  # copies of this process may still need the directory; it goes with the host
 
-    def _judged(self, task: str, evidence: object) -> Score:
+    def _judge(self, task: str, evidence: object) -> Score:
         if not re.fullmatch(r"[0-9A-Za-z]{1,40}_[0-9]{1,9}", task):
             raise ValueError(f"{task[:80]!r} is no id of a task")
         try:

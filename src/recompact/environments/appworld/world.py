@@ -82,7 +82,7 @@ class World:
             self._recover()
         if getpid() != self._process:
             _exit(1)  # the code has forked: there is one who answers, and this is not the one
-        return _shortened(output), failed
+        return _shorten(output), failed
 
     def completed(self) -> bool:
         return bool(self._world.task_completed())
@@ -102,7 +102,7 @@ class World:
             "random": random.getstate(),
             "interactions": world.num_interactions,
             "requests": len(world.requester.request_tracker.requests),
-            "revoked": {app: sorted(tokens) for app, tokens in self._revoked().items()},
+            "revoked": {app: sorted(tokens) for app, tokens in self._revoked_tokens().items()},
             "names": sorted(space),
             "values": {name: text for name, value in space.items() if (text := _plain(value)) is not None},
         }
@@ -147,7 +147,7 @@ class World:
             path = getattr(self._world, name)
             setattr(self._world, name, str(self._root / os.path.relpath(path, old)))
 
-    def _revoked(self) -> dict[str, set[str]]:
+    def _revoked_tokens(self) -> dict[str, set[str]]:
         revoked = {}
         for app in self._world.task.allowed_apps:
             module = importlib.import_module(f"appworld.apps.{app}.apis")
@@ -157,7 +157,7 @@ class World:
         return revoked
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     half = SHOWN // 2
     left_out = len(text) - SHOWN
     return text if left_out <= 0 else f"{text[:half]}\n[{left_out:,} characters left out]\n{text[-half:]}"
@@ -167,7 +167,7 @@ class _Log(list[dict[str, str]]):
     """The engine's record of what was run, which it writes to a file after every step: without floods of output."""
 
     def append(self, entry: dict[str, str]) -> None:
-        super().append({name: _shortened(text) for name, text in entry.items()})
+        super().append({name: _shorten(text) for name, text in entry.items()})
 
 
 class _Guard(contextlib.AbstractContextManager[None]):

@@ -156,13 +156,13 @@ class _Guest:
             return Outcome("question", self._question.result())
         self._question.cancel()
         try:
-            return self._told("value", self._work.result())
+            return self._report("value", self._work.result())
         except HostFailed as failure:
-            return self._told("no host", str(failure))
+            return self._report("no host", str(failure))
         except EnvironmentFailed as failure:
-            return self._told("failed", str(failure))
+            return self._report("failed", str(failure))
 
-    def _told(self, kind: Literal["value", "failed", "no host"], value: Any) -> Outcome:
+    def _report(self, kind: Literal["value", "failed", "no host"], value: Any) -> Outcome:
         return Outcome(kind, value, dict(self._episode.usage), dict(self._episode.changes))
 
     async def _ask(self, role: str, request: Request) -> Reply:
@@ -177,7 +177,7 @@ class _Guest:
             with contextlib.suppress(asyncio.CancelledError, EnvironmentFailed):
                 await self._work
         await self._episode.close()
-        return self._told("value", None)
+        return self._report("value", None)
 
 
 def _node_id() -> str:

@@ -175,9 +175,9 @@ class Pool:
         ):
             task = asyncio.create_task(self._add())
             self._starting.add(task)
-            task.add_done_callback(self._started)
+            task.add_done_callback(self._note_start)
 
-    def _started(self, task: asyncio.Task[None]) -> None:
+    def _note_start(self, task: asyncio.Task[None]) -> None:
         self._starting.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._refuse(error)
@@ -190,7 +190,7 @@ class Pool:
         nodes, failures = self.nodes(), self._failures
         patience = asyncio.get_running_loop().call_later(_WARNING, self._warn)
         try:
-            remote, where = await self.start(self._avoided(nodes))
+            remote, where = await self.start(self._nodes_to_avoid(nodes))
         except (EpisodeLost, OSError) as error:
             await asyncio.sleep(_PAUSE)
             if nodes <= self.nodes() and failures == self._failures:  # actors that fail together do so once
@@ -206,7 +206,7 @@ class Pool:
         tenancy = Tenancy(next(self._numbers), remote, where, self.places, began=self._no_hosts)
         self._tenancies[tenancy.id] = tenancy
 
-    def _avoided(self, living: frozenset[str]) -> frozenset[str]:
+    def _nodes_to_avoid(self, living: frozenset[str]) -> frozenset[str]:
         """Nodes on which no actor is to start now. None, unless there is one that is known to do."""
         now = asyncio.get_running_loop().time()
         resting = {node for node, when in self._hostless.items() if now < when + _REST}

@@ -34,7 +34,7 @@ def runtime_env_of(settings: ClusterSettings, directory: Path, runs: str) -> dic
     {'working_dir': '/study', 'excludes': ['/runs']}
     """
     env = dict(settings.runtime_env)
-    if (sent := _sent(env, directory)) is not None:
+    if (sent := _sent_directory(env, directory)) is not None:
         places = directory.resolve() / runs
         excluded = [f"/{places.relative_to(sent)}"] if places.is_relative_to(sent) else []
         env |= {"working_dir": str(sent), "excludes": [*env.get("excludes", ()), *excluded]}
@@ -43,12 +43,12 @@ def runtime_env_of(settings: ClusterSettings, directory: Path, runs: str) -> dic
 
 def directory_there(settings: ClusterSettings, directory: Path) -> Path:
     """Where a node finds the directory of the config: at the same path, or in what was sent there (then relative)."""
-    sent = _sent(settings.runtime_env, directory)
+    sent = _sent_directory(settings.runtime_env, directory)
     here = directory.resolve()
     return here.relative_to(sent) if sent is not None and here.is_relative_to(sent) else here
 
 
-def _sent(env: Mapping[str, Any], directory: Path) -> Path | None:
+def _sent_directory(env: Mapping[str, Any], directory: Path) -> Path | None:
     """The directory that is sent to the nodes, if one is; an address of an archive is none."""
     place = env.get("working_dir")
     if not isinstance(place, str) or "://" in place:

@@ -31,7 +31,7 @@ from recompact.environments.protocol import (
 from recompact.environments.snapshots.replay import log_of
 from recompact.environments.snapshots.strategy import FORK
 from recompact.errors import InputError
-from recompact.texts import counted
+from recompact.texts import quantity
 from recompact.trajectory import Action, Score, Snapshot
 
 _GRACE = 60.0  # seconds beyond the kill timer of a verb, which runs on the node, before the node is given up
@@ -129,7 +129,7 @@ class ClusterSuite:
         self.connection.open()
         nodes = self.connection.nodes()
         cpus, memory = sum(node.cpus for node in nodes), sum(node.memory for node in nodes)
-        notes = [f"cluster: {counted(len(nodes), 'node')}, {cpus:g} CPUs, {memory / 2**30:,.1f} GiB of memory"]
+        notes = [f"cluster: {quantity(len(nodes), 'node')}, {cpus:g} CPUs, {memory / 2**30:,.1f} GiB of memory"]
         expected = [task.id for task in await self.tasks(split)]
         problems: list[str] = []
         needed = self.settings.cpus * self.pool.places
@@ -142,7 +142,7 @@ class ClusterSuite:
                 continue
             try:
                 where = await self._try(node, split, expected)
-                loads = f"the suite loads with its {counted(len(expected), 'task')}"
+                loads = f"the suite loads with its {quantity(len(expected), 'task')}"
                 notes.append(f"{about}, {loads}; {where.protection}")
             except (InputError, EnvironmentFailed, EpisodeLost) as error:
                 problems.append(f"[cluster] node {node.machine}: {error}")
@@ -159,7 +159,7 @@ class ClusterSuite:
             raise EnvironmentFailed(outcome.value)
         if list(outcome.value) != list(expected):
             raise InputError(
-                f"the suite has {counted(len(outcome.value), 'task')} there, which are not the {len(expected)} here:"
+                f"the suite has {quantity(len(outcome.value), 'task')} there, which are not the {len(expected)} here:"
                 " is it the same version?"
             )
         return where
@@ -240,9 +240,9 @@ class ClusterEpisode:
         """What a verb gives, after every question of the environment is answered."""
         if self._tenancy is None:
             raise EnvironmentFailed(f"suite {self._suite.name}, task {self._task.id}: it is not started")
-        outcome = await self._told(method, *values, verbs=verbs)
+        outcome = await self._invoke(method, *values, verbs=verbs)
         while outcome.kind == "question":
-            outcome = await self._told("answer", *await self._answer(*outcome.value), verbs=verbs)
+            outcome = await self._invoke("answer", *await self._answer(*outcome.value), verbs=verbs)
         self.usage, self.changes = outcome.usage, Counter(outcome.changes)
         if outcome.kind == "failed":
             raise EnvironmentFailed(outcome.value)
@@ -259,7 +259,7 @@ class ClusterEpisode:
         except InputError as error:  # a role that the config does not have is this environment's mistake
             return (None, str(error))
 
-    async def _told(self, method: str, *values: Any, verbs: int) -> Outcome:
+    async def _invoke(self, method: str, *values: Any, verbs: int) -> Outcome:
         tenancy = self._tenancy
         assert tenancy is not None
         if tenancy.lost:
@@ -291,6 +291,6 @@ def describe_hosts(hosts: Mapping[Whereabouts, int], losses: int = 0) -> str:
     else:
         text = f"hosts: {', '.join(f'{names[where]} {count}' for where, count in hosts.items())}" if hosts else ""
     if losses:
-        more = f"{counted(losses, 'episode')} {'was' if losses == 1 else 'were'} begun again elsewhere"
+        more = f"{quantity(losses, 'episode')} {'was' if losses == 1 else 'were'} begun again elsewhere"
         text = f"{text}; {more}" if text else more
     return text

@@ -103,11 +103,11 @@ def _workbook_lines(data: bytes) -> str:
     lines = []
     for row, other in zip(values.iter_rows(), formulas.iter_rows(), strict=True):
         pairs = zip(row, other, strict=True)
-        lines.append("\t".join(_shown(formula if cell.value is None else cell) for cell, formula in pairs).rstrip())
+        lines.append("\t".join(_show_cell(formula if cell.value is None else cell) for cell, formula in pairs).rstrip())
     return "\n".join(lines)
 
 
-def _shown(cell: Cell | Any) -> str:
+def _show_cell(cell: Cell | Any) -> str:
     value, kind = cell.value, str(cell.number_format)
     if value is None:
         return ""

@@ -135,11 +135,11 @@ def mail_text(name: str, mail: Mail, preview: int | None = None) -> str:
 def _content(message: MIMEPart) -> str:
     if message.is_multipart():
         texts = [p for p in message.iter_parts() if p.get_content_type() in ("text/plain", "text/html")]
-        return "\n".join(_decoded(part) for part in texts)
-    return _decoded(message)
+        return "\n".join(_decode_part(part) for part in texts)
+    return _decode_part(message)
 
 
-def _decoded(part: MIMEPart) -> str:
+def _decode_part(part: MIMEPart) -> str:
     charset = part.get_content_charset()
     payload = part.get_payload(decode=True)
     if charset is None or not isinstance(payload, bytes):

@@ -18,7 +18,7 @@ from recompact.environments.files import empty, remove, size_of
 from recompact.environments.officebench.actions import Intent, intent_of
 from recompact.environments.officebench.apps import APPS
 from recompact.environments.officebench.apps.shell import SHELL
-from recompact.environments.officebench.apps.spec import App, Desk, check_arguments, shortened, without_quotes
+from recompact.environments.officebench.apps.spec import App, Desk, check_arguments, shorten, without_quotes
 from recompact.environments.officebench.evaluator import Case, evaluate
 from recompact.environments.officebench.prompt import (
     FINISH,
@@ -128,9 +128,9 @@ class OfficeBenchEnvironment:
         try:
             intent = intent_of(action)
             name = intent.app[:40]
-            return shortened(self._do(intent), SHOWN), False
+            return shorten(self._do(intent), SHOWN), False
         except ActionError as error:
-            return shortened(f"Error: [{name}] {error}", SHOWN), True
+            return shorten(f"Error: [{name}] {error}", SHOWN), True
         except Exception as error:  # what a library makes of an agent's file: a mistake, and no end of the episode
             _log.info("task %s/%s: %s", self._subtask.template, self._subtask.number, action, exc_info=True)
             return f"Error: [{name}] this failed ({type(error).__name__})", True

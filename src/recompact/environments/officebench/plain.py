@@ -27,7 +27,7 @@ def pdf(text: str) -> bytes:
     for number, lines in enumerate(pages):
         resources = "/MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >>"
         objects.append(f"<< /Type /Page /Parent 2 0 R {resources} /Contents {5 + 2 * number} 0 R >>".encode())
-        shown = b"".join(b"(" + _escaped(line) + b") Tj T*\n" for line in lines)
+        shown = b"".join(b"(" + _escape(line) + b") Tj T*\n" for line in lines)
         stream = zlib.compress(b"BT /F1 9 Tf 11 TL 48 740 Td\n" + shown + b"ET")
         head = f"<< /Length {len(stream)} /Filter /FlateDecode >>\nstream\n".encode()
         objects.append(head + stream + b"\nendstream")
@@ -54,7 +54,7 @@ def _pages(text: str) -> list[list[str]]:
     return [lines[start : start + _LINES] for start in range(0, len(lines), _LINES)] or [[]]
 
 
-def _escaped(line: str) -> bytes:
+def _escape(line: str) -> bytes:
     data = "".join(c if c.isprintable() else " " for c in line).encode("cp1252", "replace")
     return data.replace(b"\\", b"\\\\").replace(b"(", b"\\(").replace(b")", b"\\)")
 

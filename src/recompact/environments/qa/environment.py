@@ -122,7 +122,7 @@ class QaEnvironment:
         passages = self._retriever.search(query, min(max(wanted, FEWEST), MOST))
         if not passages:
             return Observation(f"Nothing was found for {query!r}.")
-        return Observation("\n\n".join(_shown(n, passage) for n, passage in enumerate(passages, 1)))
+        return Observation("\n\n".join(_show_passage(n, passage) for n, passage in enumerate(passages, 1)))
 
     def _final_answer(self, answers: object) -> Observation:
         if isinstance(answers, str):  # in ACON's harness it is one text
@@ -137,5 +137,5 @@ def task_text(questions: Sequence[Question]) -> str:
     return "\n".join(f"{n}. {question.text}" for n, question in enumerate(questions, 1))
 
 
-def _shown(number: int, passage: Passage) -> str:
+def _show_passage(number: int, passage: Passage) -> str:
     return f"[{number}] {passage.title}\n{passage.text}"

@@ -11,10 +11,10 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
-def normalized(text: str) -> str:
+def normalize(text: str) -> str:
     """Lower case, without punctuation, articles and superfluous space.
 
-    >>> normalized("The  Cat's-eye, an  agate.")
+    >>> normalize("The  Cat's-eye, an  agate.")
     'catseye agate'
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
@@ -26,7 +26,7 @@ def exact_match(answer: str, accepted: Sequence[str]) -> float:
     >>> exact_match("the Blue Nile", ["Nile", "Blue Nile"])
     1.0
     """
-    return _best(lambda gold: float(normalized(answer) == normalized(gold)), accepted)
+    return _best(lambda gold: float(normalize(answer) == normalize(gold)), accepted)
 
 
 def f1(answer: str, accepted: Sequence[str]) -> float:
@@ -35,7 +35,7 @@ def f1(answer: str, accepted: Sequence[str]) -> float:
     >>> f1("the Blue Nile river", ["Nile", "Blue Nile"])
     0.8
     """
-    return _best(lambda gold: _overlap(normalized(answer).split(), normalized(gold).split()), accepted)
+    return _best(lambda gold: _overlap(normalize(answer).split(), normalize(gold).split()), accepted)
 
 
 def _best(score: Callable[[str], float], accepted: Sequence[str]) -> float:

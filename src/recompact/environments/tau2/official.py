@@ -83,19 +83,19 @@ def load(data: str | Path | None = None) -> Official:
     for name in with_stand_in:
         sys.modules[name] = _StandIn(name)
     try:
-        return _imported()
+        return _import_official()
     except (ImportError, AttributeError, TypeError):  # a version that uses more of it: then the real one is loaded
         for name in [name for name in sys.modules if name in with_stand_in or name.partition(".")[0] == "tau2"]:
             del sys.modules[name]
     try:
-        return _imported()
+        return _import_official()
     except ImportError as error:
         raise InputError(
             f"tau2-bench cannot be imported by {sys.executable} ({error}); {OTHER_PACKAGE}: {WAY_OUT}"
         ) from None
 
 
-def _imported() -> Official:
+def _import_official() -> Official:
     _quiet()
     return Official(**{name: importlib.import_module(module) for name, module in _MODULES.items()})
 

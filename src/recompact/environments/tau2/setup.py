@@ -22,7 +22,9 @@ _CAPPED = "litellm<1.82.7"  # the two releases after this one were published wit
 def setup(order: Order, say: Say) -> None:
     """Do what has not been done yet. Raises SetupFailed at the first step that cannot be done."""
     python = order.python or next(filter(None, map(shutil.which, _PYTHONS)), sys.executable)
-    checkout = order.source if order.source is not None else _fetched(order.place / "checkout", _commit(python), say)
+    checkout = (
+        order.source if order.source is not None else _fetch_checkout(order.place / "checkout", _commit(python), say)
+    )
     if not (checkout / "src" / "tau2" / "domains" / "retail").is_dir():
         raise SetupFailed(f"{checkout} is no checkout of tau2-bench: it has no src/tau2/domains/retail")
     make_venv(order.place / "venv", python, say)
@@ -37,7 +39,7 @@ def _commit(python: str) -> str:
     raise SetupFailed(f"{python} is too old: tau2-bench needs Python 3.12, or 3.11 for an older version of it")
 
 
-def _fetched(place: Path, commit: str, say: Say) -> Path:
+def _fetch_checkout(place: Path, commit: str, say: Say) -> Path:
     if (place / "src").is_dir():
         say(f"{place} is there already")
         return place

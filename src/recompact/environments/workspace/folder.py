@@ -119,7 +119,7 @@ def read_folder(path: Path, id: str) -> TaskFolder:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{file} cannot be read: {error}") from None
-    _known(data, ("instruction", "split", "groups", "check", "limits"), file)
+    _check_names(data, ("instruction", "split", "groups", "check", "limits"), file)
     check = data.get("check")
     if not isinstance(check, dict):
         raise InputError(f"{file}: the table [check] with its command is missing")
@@ -136,7 +136,7 @@ def read_folder(path: Path, id: str) -> TaskFolder:
 
 
 def _check(data: Mapping[str, Any], path: Path, file: Path) -> CheckSpec:
-    _known(data, tuple(each.name for each in fields(CheckSpec)), file, "check.")
+    _check_names(data, tuple(each.name for each in fields(CheckSpec)), file, "check.")
     verdict = _text(data, "verdict", file, "exit")
     if verdict not in get_args(Verdict):
         raise InputError(f"{file}: check.verdict = {verdict!r} is none of {', '.join(get_args(Verdict))}")
@@ -152,12 +152,12 @@ def _check(data: Mapping[str, Any], path: Path, file: Path) -> CheckSpec:
 
 def _limits(data: Mapping[str, Any], file: Path) -> Limits:
     names = tuple(each.name for each in fields(Limits))
-    _known(data, names, file, "limits.")
+    _check_names(data, names, file, "limits.")
     numbers: dict[str, Any] = {name: _number(data, name, file, 0) for name in data}
     return replace(DEFAULT_LIMITS, **{n: value if n == "seconds" else int(value) for n, value in numbers.items()})
 
 
-def _known(data: Mapping[str, Any], names: Collection[str], file: Path, table: str = "") -> None:
+def _check_names(data: Mapping[str, Any], names: Collection[str], file: Path, table: str = "") -> None:
     for key in data:
         if key not in names:
             near = difflib.get_close_matches(key, names, 1, 0.5)

@@ -81,7 +81,7 @@ def _run(command: str, workspace: Path, shell: Shell) -> str:
     if "\0" in command or len(command.encode("utf-8", "replace")) > _LONGEST:
         raise ActionError(f"a command has at most {_LONGEST:,} bytes, none of them zero")
     outcome = shell.run(command, workspace)
-    output = shortened(outcome.output)
+    output = keep_both_ends(outcome.output)
     if outcome.stopped:
         raise ActionError(f"the command was stopped: {outcome.stopped}. Its output:\n{output}")
     if outcome.code:
@@ -98,7 +98,7 @@ def _read(arguments: Arguments, files: Files) -> str:
         raise ActionError(f"{name} has {len(lines)} lines, so none from {start} on")
     rest = len(lines) - (start - 1 + len(shown))
     more = f"\n[{rest} more lines: read on from line {start + len(shown)}]" if rest > 0 else ""
-    return shortened("\n".join(shown)) + more or "The file is empty."
+    return keep_both_ends("\n".join(shown)) + more or "The file is empty."
 
 
 def _write(arguments: Arguments, files: Files) -> str:
@@ -143,7 +143,7 @@ def _number(arguments: Arguments, key: str, default: int) -> int:
     return value
 
 
-def shortened(text: str, most: int = SHOWN) -> str:
+def keep_both_ends(text: str, most: int = SHOWN) -> str:
     """Both ends of a text that is too long, with a mark between them."""
     if len(text) <= most:
         return text

@@ -16,8 +16,8 @@ def python_text(text: str, indent: str = "") -> str:
     """A Python expression: one literal for each line, in parentheses."""
     lines = _lines(text)
     if len(lines) == 1 or len(lines) > _MOST_LINES:
-        return _quoted(text, pairs=False)
-    body = "".join(f"{indent}    {_quoted(line, pairs=False)}\n" for line in lines)
+        return _quote(text, pairs=False)
+    body = "".join(f"{indent}    {_quote(line, pairs=False)}\n" for line in lines)
     return f"(\n{body}{indent})"
 
 
@@ -25,20 +25,20 @@ def javascript_text(text: str) -> str:
     """A JavaScript expression: the lines, joined."""
     lines = text.split("\n")
     if len(lines) == 1 or len(lines) > _MOST_LINES:
-        return _quoted(text, pairs=True)
-    body = "".join(f"  {_quoted(line, pairs=True)},\n" for line in lines)
+        return _quote(text, pairs=True)
+    body = "".join(f"  {_quote(line, pairs=True)},\n" for line in lines)
     return f'[\n{body}].join("\\n")'
 
 
 def json_text(text: str) -> str:
-    return _quoted(text, pairs=True)
+    return _quote(text, pairs=True)
 
 
 def toml_text(text: str) -> str:
     """A basic string of TOML, over several lines if the text has some."""
     if "\n" not in text:
-        return _quoted(text, pairs=False)
-    return '"""\n' + "\n".join(_escaped(line, pairs=False) for line in text.split("\n")) + '"""'
+        return _quote(text, pairs=False)
+    return '"""\n' + "\n".join(_escape(line, pairs=False) for line in text.split("\n")) + '"""'
 
 
 def format_text(text: str) -> str:
@@ -65,11 +65,11 @@ def _lines(text: str) -> list[str]:
     return [*lines, pieces[-1]] if pieces[-1] or not lines else lines
 
 
-def _quoted(text: str, *, pairs: bool) -> str:
-    return f'"{_escaped(text, pairs=pairs)}"'
+def _quote(text: str, *, pairs: bool) -> str:
+    return f'"{_escape(text, pairs=pairs)}"'
 
 
-def _escaped(text: str, *, pairs: bool) -> str:
+def _escape(text: str, *, pairs: bool) -> str:
     """With `pairs`, what is beyond 16 bits is escaped as two surrogates, as JSON wants it; else by its number."""
 
     def escape(match: re.Match[str]) -> str:

@@ -18,15 +18,15 @@ def python_module(template: Template, title: str, imports: str, texts: Mapping[s
     """A Python module: the prompts as constants, and code that uses them."""
     constants = "\n".join(f"{name} = {python_text(text)}" for name, text in texts.items())
     head = f'"""Compaction in {title} with a template of Recompact\'s.\n\n{origin(template)}\n"""\n'
-    return f"{head}\n{_dedented(imports)}\n{constants}\n\n\n{_dedented(code)}"
+    return f"{head}\n{_dedent(imports)}\n{constants}\n\n\n{_dedent(code)}"
 
 
 def javascript_module(template: Template, title: str, imports: str, texts: Mapping[str, str], code: str) -> str:
     """An ES module: the prompts as constants, and code that uses them."""
     constants = "\n".join(f"const {name} = {javascript_text(text)};" for name, text in texts.items())
     head = f"// Compaction in {title} with a template of Recompact's. {origin(template)}\n"
-    imported = f"{_dedented(imports)}\n" if imports else ""
-    return f"{head}{imported}{constants}\n\n{_dedented(code)}"
+    imported = f"{_dedent(imports)}\n" if imports else ""
+    return f"{head}{imported}{constants}\n\n{_dedent(code)}"
 
 
 FILL = """\
@@ -50,5 +50,5 @@ const render = (messages) => messages.map((message) => {
 """
 
 
-def _dedented(code: str) -> str:
+def _dedent(code: str) -> str:
     return textwrap.dedent(code).strip("\n") + "\n"

@@ -62,14 +62,14 @@ def one_prompt(
     placed = conversation not in ("above", "below")
     losses = list(_losses(template, budget))
     if template.first == template.update:
-        text = template.framed("first") if placed else _unblocked(template.first, conversation)
+        text = template.framed("first") if placed else _remove_empty_blocks(template.first, conversation)
     else:
-        text = (BLOCK if placed else "") + _merged(template, earlier, conversation)
+        text = (BLOCK if placed else "") + _merge_parts(template, earlier, conversation)
         losses.append("first.md and update.md became one prompt that tells the two cases apart: there is only one here")
     if with_system and template.system.strip():
         text = f"{template.system.rstrip()}\n\n{text}"
         losses.append("system.md stands at the head of the prompt: there is no system prompt of its own here")
-    losses += _misplaced(text, conversation)
+    losses += _misplaced_words(text, conversation)
     values = {**_values(budget), "history": conversation if placed else f"(the conversation {conversation})"}
     values["previous_summary"] = f"(the earlier summary: {earlier})"
     return Prompt(fill(text, {**values, **(more or {})}, escape), tuple(losses))
@@ -86,8 +86,8 @@ def both_prompts(template: Template, budget: int, conversation: Conversation | N
     texts = [template.framed("first"), template.framed("update")]
     if conversation is not None:
         values["history"] = f"(the conversation {conversation})"
-        texts = [_unblocked(text, conversation, "history") for text in texts]
-        losses += _misplaced("\n".join(texts), conversation)
+        texts = [_remove_empty_blocks(text, conversation, "history") for text in texts]
+        losses += _misplaced_words("\n".join(texts), conversation)
     first, update = (fill(text, values) for text in texts)
     return Prompts(template.system, first, update, tuple(losses))
 
@@ -107,10 +107,12 @@ def _losses(template: Template, budget: int) -> list[str]:
     return losses
 
 
-def _merged(template: Template, earlier: str, conversation: str) -> str:
+def _merge_parts(template: Template, earlier: str, conversation: str) -> str:
     """One text from both parts: their leads as two cases, and the sections once where they agree."""
     where = conversation if conversation in ("above", "below") else "above"
-    leads, sections = _common(_unblocked(template.first, where), _unblocked(template.update, where), where)
+    leads, sections = _common(
+        _remove_empty_blocks(template.first, where), _remove_empty_blocks(template.update, where), where
+    )
     if leads[0] == leads[1]:
         return (
             f"If the conversation {where} holds an earlier summary ({earlier}), what you write replaces that as well:"
@@ -142,7 +144,7 @@ def _section(first: Section, update: Section) -> str:
     return f"{first.heading}{first.guidance}{end}If there is an earlier summary:\n{update.guidance}"
 
 
-def _unblocked(text: str, where: str, *names: str) -> str:
+def _remove_empty_blocks(text: str, where: str, *names: str) -> str:
     """The text without blocks that hold nothing but tags around the conversation or the previous summary.
 
     What such a block stood above is told anew where the harness shows the conversation below.
@@ -158,7 +160,7 @@ def _is_bare(block: str, names: tuple[str, ...]) -> bool:
     return bool(used) and set(used) <= set(names) and not rest
 
 
-def _misplaced(text: str, conversation: str) -> list[str]:
+def _misplaced_words(text: str, conversation: str) -> list[str]:
     if conversation != "below" or not _ABOVE.search(text):
         return []
     return ['the prompt speaks of something "above", but here the conversation comes after the prompt']

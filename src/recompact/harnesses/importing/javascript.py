@@ -59,7 +59,7 @@ def texts(data: bytes) -> Iterator[SourceText]:
     speaking = {name for name, _, pieces, _ in candidates if speaks_of_summaries(pieces)}
     for name, start, pieces, end in candidates:
         if speaks_of_summaries(pieces) or speaking & _holes(pieces):
-            yield SourceText(name, start, _resolved(data, pieces, (name,)), _notes(data, name, end))
+            yield SourceText(name, start, _resolve_constants(data, pieces, (name,)), _notes(data, name, end))
 
 
 def _holes(pieces: Pieces) -> set[str]:
@@ -111,7 +111,7 @@ def _operand(data: bytes, start: int) -> tuple[Pieces, int] | None:
     operand: tuple[Pieces, int] | None = None
     if first in _STRINGS:
         string = _STRINGS[first].match(data, start)
-        text = _cooked(string[1]) if string else None
+        text = _literal_value(string[1]) if string else None
         operand = ((text,), string.end()) if string and text is not None else None
     elif first == _BACKTICK:
         operand = _template(data, start)
@@ -144,7 +144,7 @@ def _template(data: bytes, start: int) -> tuple[Pieces, int] | None:
     position = start + 1
     while chunk := _CHUNK.match(data, position):
         # Line ends inside a template literal are one character, however the file writes them.
-        text = _cooked(chunk[0].replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        text = _literal_value(chunk[0].replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
         if text is None:
             return None
         pieces.append(text)
@@ -204,7 +204,7 @@ def _hole(source: bytes) -> Hole:
     return Hole(text, f"${{{text}}}")
 
 
-def _cooked(raw: bytes) -> str | None:
+def _literal_value(raw: bytes) -> str | None:
     """A literal's value; None where the bytes are not UTF-8, so that it is no literal of a bundle."""
     try:
         text = raw.decode("utf-8")
@@ -212,27 +212,27 @@ def _cooked(raw: bytes) -> str | None:
         return None
     if "\\" not in text:
         return text
-    text = _ESCAPE.sub(_unescaped, text)
+    text = _ESCAPE.sub(_unescape, text)
     if _SURROGATE.search(text):
         # Two escapes may make one character; half a character is written as U+FFFD, as an engine does.
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     code = match[1] or match[2] or match[3]
     if code:
         return chr(int(code, 16)) if int(code, 16) <= 0x10FFFF else match[0]
     return "" if match[4] in _CONTINUED else _SHORT.get(match[4], match[4])
 
 
-def _resolved(data: bytes, pieces: Pieces, inside: tuple[str, ...]) -> Pieces:
+def _resolve_constants(data: bytes, pieces: Pieces, inside: tuple[str, ...]) -> Pieces:
     """Put the texts of constants in place of their names, where a name has one meaning in the whole file."""
     out: list[str | Hole] = []
     for piece in pieces:
         name = piece.source if isinstance(piece, Hole) else ""
         value = _value(data, name) if _NAME.fullmatch(name) and name not in inside else None
-        out.extend([piece] if value is None else _resolved(data, value, (*inside, name)))
+        out.extend([piece] if value is None else _resolve_constants(data, value, (*inside, name)))
     return tuple(out)
 
 

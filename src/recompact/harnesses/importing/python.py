@@ -138,9 +138,9 @@ def _pieces(node: ast.expr, scope: _Scope, inside: tuple[str, ...]) -> Pieces:
         case ast.Name(id=name) if name not in inside:
             return _pieces_of_name(node, name, scope, (*inside, name))
         case ast.Call(args=[], keywords=[], func=ast.Attribute(value=value, attr=attr)) if attr in _METHODS:
-            return _tidied(node, _METHODS[attr], _pieces(value, scope, inside))
+            return _tidy_pieces(node, _METHODS[attr], _pieces(value, scope, inside))
         case ast.Call(args=[value], keywords=[], func=function) if ast.unparse(function) in _FUNCTIONS:
-            return _tidied(node, _FUNCTIONS[ast.unparse(function)], _pieces(value, scope, inside))
+            return _tidy_pieces(node, _FUNCTIONS[ast.unparse(function)], _pieces(value, scope, inside))
     return (_hole(node, optional=_may_be_empty(node)),)
 
 
@@ -155,7 +155,7 @@ def _pieces_of_name(node: ast.Name, name: str, scope: _Scope, inside: tuple[str,
     return (_hole(node, optional=any(value is not None and _may_be_empty(value) for value in values)),)
 
 
-def _tidied(node: ast.expr, tidy: Callable[[str], str], pieces: Pieces) -> Pieces:
+def _tidy_pieces(node: ast.expr, tidy: Callable[[str], str], pieces: Pieces) -> Pieces:
     match pieces:
         case (str(text),):
             return (tidy(text),)

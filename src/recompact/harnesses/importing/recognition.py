@@ -52,7 +52,7 @@ class Prompt:
 def find_prompts(harness: PromptPackage, package: Package) -> dict[str, Prompt]:
     """The prompts of a package by role."""
     if harness.constants:
-        return {constant.part: _named(harness, package, constant) for constant in harness.constants}
+        return {constant.part: _prompt_by_name(harness, package, constant) for constant in harness.constants}
     by_file: dict[str, list[Prompt]] = {}
     sizes: dict[str, int] = {}
     for path in package.files:
@@ -77,7 +77,7 @@ def find_prompts(harness: PromptPackage, package: Package) -> dict[str, Prompt]:
     return chosen
 
 
-def _named(harness: PromptPackage, package: Package, constant: Constant) -> Prompt:
+def _prompt_by_name(harness: PromptPackage, package: Package, constant: Constant) -> Prompt:
     """The prompt that is bound to a name in a file."""
     for path in package.files:
         name = path.relative_to(package.root).as_posix()
@@ -86,15 +86,15 @@ def _named(harness: PromptPackage, package: Package, constant: Constant) -> Prom
                 if source.constant == constant.name:
                     rendered = source.render(dict(harness.names))
                     if harness.fields is not None:
-                        rendered = replace(rendered, text=unformatted(rendered.text, dict(harness.fields)))
+                        rendered = replace(rendered, text=undo_format(rendered.text, dict(harness.fields)))
                     return Prompt(constant.part, name, source, rendered, named=True)
     raise InputError(_not_recognised(harness, package, [constant.part], [constant.file]))
 
 
-def unformatted(text: str, fields: Mapping[str, str]) -> str:
+def undo_format(text: str, fields: Mapping[str, str]) -> str:
     """A text for `str.format` as one of ours: braces single, and our placeholders in place of its fields.
 
-    >>> unformatted("Sum {messages} up as {{}}.", {"messages": "history"})
+    >>> undo_format("Sum {messages} up as {{}}.", {"messages": "history"})
     'Sum {{ history }} up as {}.'
     """
     pieces: list[str] = []

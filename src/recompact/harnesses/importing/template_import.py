@@ -72,7 +72,7 @@ def from_package(harness: PromptPackage, *, package: Path | None, python: str | 
     frame = FRAME
     if "update" not in parts:  # one prompt for first and later summaries
         texts["update"], frame = texts["first"], MERGING_FRAME
-    template = _framed(texts, frame, provenance)
+    template = _frame_template(texts, frame, provenance)
     return ImportedTemplate(template, {role: prompt.text for role, prompt in extras.items()})
 
 
@@ -82,7 +82,7 @@ def from_settings(harness: str, source: PromptFile, path: Path | None) -> Import
     texts = {"system": "", "first": text, "update": text}
     origin = {"file": file.name, "constant": source.key, "sha256": sha256(text)}
     provenance = {"harness": harness, "parts": {"first": origin, "update": origin}}
-    return ImportedTemplate(_framed(texts, MERGING_FRAME, provenance), {})
+    return ImportedTemplate(_frame_template(texts, MERGING_FRAME, provenance), {})
 
 
 def from_files(first: Path, update: Path | None, system: Path | None) -> ImportedTemplate:
@@ -97,7 +97,7 @@ def from_files(first: Path, update: Path | None, system: Path | None) -> Importe
     files = {"system": system, "first": first, "update": update or first}
     origins = {part: {"file": path.name, "sha256": sha256(texts[part])} for part, path in files.items() if path}
     frame = FRAME if update else MERGING_FRAME
-    return ImportedTemplate(_framed(texts, frame, {"parts": origins}), {})
+    return ImportedTemplate(_frame_template(texts, frame, {"parts": origins}), {})
 
 
 def check_target(directory: Path, *, force: bool) -> None:
@@ -119,7 +119,7 @@ def write(imported: ImportedTemplate, directory: Path, *, force: bool) -> None:
             raise InputError(f"{directory} was not written: the texts do not survive being written and read again.")
 
 
-def _framed(texts: Mapping[str, str], frame: str, provenance: dict[str, Any]) -> Template:
+def _frame_template(texts: Mapping[str, str], frame: str, provenance: dict[str, Any]) -> Template:
     """A template of these texts, with a frame only if one of them lacks a place for what it needs."""
     complete = all(set(placeholders(texts[part])).issuperset(REQUIRED[part]) for part in PARTS)
     if not complete:

@@ -137,9 +137,9 @@ class _Session:
         else:
             if self._boundary is not None:
                 yield self._compaction(None)
-            yield from self._said(line, kind, uuid, record)
+            yield from self._speech_events(line, kind, uuid, record)
 
-    def _said(self, line: int, kind: str, uuid: str, record: Mapping[str, Any]) -> Iterator[Event]:
+    def _speech_events(self, line: int, kind: str, uuid: str, record: Mapping[str, Any]) -> Iterator[Event]:
         message = mapping(record.get("message"))
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else items(content)

@@ -33,9 +33,9 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
             standing = "subagent" if record.get("kind") == "subagent" else "main"
             yield Info(text(record.get("sessionId")), "", text(record.get("projectHash")), "", standing)  # type: ignore[arg-type]
             for place, message in enumerate(items(record.get("messages")), 1):
-                yield from _recorded(place, mapping(message), tally)
+                yield from _record_events(place, mapping(message), tally)
         elif "type" in record:
-            yield from _recorded(line, record, tally)
+            yield from _record_events(line, record, tally)
         elif "$set" not in record:
             tally.unknown["record without a type"] += 1
 
@@ -54,12 +54,12 @@ def _content(place: int, content: Mapping[str, Any], tally: Tally) -> Iterator[E
         elif part.get("thought") is True or "thoughtSignature" in part:
             continue
         elif "text" in part:
-            yield from _said(role, text(part.get("text")), "", place)
+            yield from _speech_events(role, text(part.get("text")), "", place)
         else:
             tally.unknown[f"part {', '.join(sorted(map(str, part)))}"[:60]] += 1
 
 
-def _said(role: str, said: str, key: str, place: int) -> Iterator[Event]:
+def _speech_events(role: str, said: str, key: str, place: int) -> Iterator[Event]:
     if role == "user" and said.lstrip().startswith(SNAPSHOT):
         yield CompactionEvent(KeptNothing(), said, identity=key, key=key, line=place)
     else:
@@ -73,12 +73,12 @@ def _response(answer: Mapping[str, Any]) -> tuple[str, bool | None]:
     )
 
 
-def _recorded(place: int, message: Mapping[str, Any], tally: Tally) -> Iterator[Event]:
+def _record_events(place: int, message: Mapping[str, Any], tally: Tally) -> Iterator[Event]:
     key = text(message.get("id"))
     said = content_text(message.get("content"))
     match message.get("type"):
         case "user":
-            yield from _said("user", said, key, place)
+            yield from _speech_events("user", said, key, place)
         case "gemini":
             yield Info(model=text(message.get("model")))
             yield Passage("assistant", said, key, place)

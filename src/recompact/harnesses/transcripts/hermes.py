@@ -8,7 +8,7 @@ from typing import Any
 
 from recompact.audit.files import Record
 from recompact.audit.session import Event, Info, NewSession, Tally
-from recompact.harnesses.transcripts.openai_messages import listed, message_events
+from recompact.harnesses.transcripts.openai_messages import list_messages, message_events
 from recompact.harnesses.transcripts.reader import Place, Reader, content_text, mapping, text
 
 _HEADER = frozenset(["platform", "model_config", "session_start", "message_count"])
@@ -21,7 +21,7 @@ def recognises(sample: list[Any], path: Path) -> bool:
     first = sample[0]
     if isinstance(first, dict) and isinstance(first.get("messages"), list):
         return "session_id" in first and bool(_HEADER & set(first))
-    messages = [mapping(message) for value in sample[:8] for message in listed(value)[:8]]
+    messages = [mapping(message) for value in sample[:8] for message in list_messages(value)[:8]]
     return any(content_text(message.get("content")).startswith(_MARK) for message in messages)
 
 
@@ -36,7 +36,7 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
             project = text(mapping(header.get("model_config")).get("cwd"))
             yield Info(text(header.get("session_id")), "", project, text(header.get("model")))
         first = False
-        for place, message in enumerate(listed(value), 1):
+        for place, message in enumerate(list_messages(value), 1):
             if "role" in mapping(message):
                 yield from message_events(message, place if together else line, tally)
             else:

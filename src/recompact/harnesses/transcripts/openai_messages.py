@@ -28,10 +28,10 @@ SUMMARIES = (
 
 
 def recognises(sample: list[Any], path: Path) -> bool:
-    return any(_is_message(message) for value in sample[:4] for message in listed(value)[:4])
+    return any(_is_message(message) for value in sample[:4] for message in list_messages(value)[:4])
 
 
-def listed(value: Any) -> list[Any]:
+def list_messages(value: Any) -> list[Any]:
     """The messages of a record: itself, or those that it lists."""
     if isinstance(value, dict) and "messages" in value:
         value = value["messages"]
@@ -52,7 +52,7 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
         if together:
             record = mapping(value)
             yield Info(text(record.get("session_id")) or text(record.get("id")), model=text(record.get("model")))
-        for place, message in enumerate(listed(value), 1):
+        for place, message in enumerate(list_messages(value), 1):
             if _is_message(message):
                 yield from message_events(message, place if together else line, tally)
             else:

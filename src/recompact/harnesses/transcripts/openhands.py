@@ -79,9 +79,9 @@ def _result(line: int, key: str, record: Mapping[str, Any]) -> Result:
     if code is None:
         code = number(mapping(seen.get("metadata")).get("exit_code"))
     failed = bool(trouble) or seen.get("is_error") is True or record.get("kind") == "AgentErrorEvent"
-    told = failed or code is not None
+    is_known = failed or code is not None
     whole = "\n".join(filter(None, (said, trouble if trouble not in said else "")))
-    return Result(text(record.get("tool_call_id")), whole, (failed or bool(code)) if told else None, key, line)
+    return Result(text(record.get("tool_call_id")), whole, (failed or bool(code)) if is_known else None, key, line)
 
 
 READER = Reader("openhands", recognises, read, (Place("conversations", "OPENHANDS_PERSISTENCE_DIR", "~/.openhands"),))

@@ -16,7 +16,7 @@ from recompact.evaluation.metrics import metric
 from recompact.evaluation.paired import Comparison, Difference, compare_many
 from recompact.evaluation.summary import Evaluation, number, references
 from recompact.stats import FEWEST
-from recompact.texts import counted
+from recompact.texts import quantity
 
 MetricVerdict = Literal["better", "worse", "unclear", "same", "too few"]
 
@@ -146,7 +146,7 @@ def _change(d: Difference, comparison: Comparison) -> MetricChange:
         numbers = f"{after} in both arms."
     elif verdict == "too few":
         change = f"{before} became {after}" if before != after else f"{after} in both arms"
-        numbers = f"{change}, on {counted(comparison.tasks, 'task')}."
+        numbers = f"{change}, on {quantity(comparison.tasks, 'task')}."
     return MetricChange(d.metric, verdict, words, numbers)
 
 
@@ -203,7 +203,7 @@ def _claim(contrast: ArmContrast, sentences: Mapping[str, str], steps: bool) -> 
     comparison = contrast.comparison
     success, reliable = contrast.verdict("acc") or "unclear", contrast.verdict(comparison.reliability)
     if success == "too few":
-        return Claim(sentences[success].format(tasks=counted(comparison.tasks, "task")))
+        return Claim(sentences[success].format(tasks=quantity(comparison.tasks, "task")))
     key, text = "acc", sentences[success]
     if success in ("same", "unclear") and reliable in ("better", "worse"):
         more, fewer = ("more", "more") if reliable == "better" else ("less", "fewer")

@@ -8,7 +8,7 @@ from recompact.attribution.counts import counts
 from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.posterior import Thresholds
 from recompact.report.content.harm import is_harmful, with_effect
-from recompact.tables import Column, Number, Row, Table, columns, signed
+from recompact.tables import Column, Number, Row, Table, columns, format_signed
 
 BOUNDARY_COLUMNS = (
     Column("boundary", "boundary", fold=True),
@@ -91,7 +91,7 @@ def _row(finding: Finding, *, brief: bool = False) -> Row:
 
 
 def _interval(low: float, high: float, digits: int, brief: bool) -> str:
-    text = f"{signed(low, digits)} to {signed(high, digits)}"
+    text = f"{format_signed(low, digits)} to {format_signed(high, digits)}"
     return text.replace("−", "-") if brief else text  # a terminal's numbers have a hyphen
 
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 
 from recompact.adaptation.diagnosis import Diagnosis
 from recompact.attribution.cases import Continuation, DrawPair, Evidence, evidence_of
-from recompact.attribution.divergence import consumed, consumed_texts, turn_actions
+from recompact.attribution.divergence import consumed_texts, consumed_turns, turn_actions
 from recompact.attribution.findings import Finding, Findings
 from recompact.outcome import BoundaryId, Outcome
 from recompact.report.content.harm import is_harmful, with_effect
 from recompact.report.content.overview import outcome
-from recompact.report.document import Block, Fact, Line, Piece, diffed, note_block, score_facts, shortened
+from recompact.report.document import Block, Fact, Line, Piece, mark_changes, note_block, score_facts, shorten
 from recompact.store.store import Store
-from recompact.tables import signed
-from recompact.texts import action_line, counted, cut
+from recompact.tables import format_signed
+from recompact.texts import action_line, cut, quantity
 from recompact.trajectory import Boundary, Trajectory
 
 
@@ -193,7 +193,7 @@ def telling_pair(pairs: Sequence[DrawPair]) -> DrawPair:
 def _task(boundary: Boundary, limits: Limits) -> tuple[Piece, ...]:
     """What the agent was asked to do: the last user message of its prefix."""
     asked = [message.content for message in boundary.pre.prefix if message.role == "user"]
-    return shortened(asked[-1], limits.task) if asked else ()
+    return shorten(asked[-1], limits.task) if asked else ()
 
 
 def _sentence(finding: Finding) -> str:
@@ -205,14 +205,14 @@ def _sentence(finding: Finding) -> str:
     steps = f"{abs(effect.burden):.1f} {'more' if effect.burden > 0 else 'fewer'} steps"
     lengths = f"took {steps} on average" if round(effect.burden, 1) else "took as many steps"
     if {outcome.value for outcome in (*pre, *post)} <= {0.0, 1.0}:
-        before, after = f"succeeded in {_won(pre)} continuations", f"in {_won(post)}"
+        before, after = f"succeeded in {_successes(pre)} continuations", f"in {_successes(post)}"
     else:
         before, after = f"had a mean reward of {_mean(pre):.2f}", f"of {_mean(post):.2f}"
     words = f"ith the context before, the agent {before}; with the summary, {after}, and it {lengths}."
     return f"In the verification, w{words}" if finding.confirmed else f"W{words}"
 
 
-def _won(outcomes: Sequence[Outcome]) -> str:
+def _successes(outcomes: Sequence[Outcome]) -> str:
     return f"{sum(outcome.value for outcome in outcomes):.0f} of {len(outcomes)}"
 
 
@@ -235,8 +235,16 @@ def _facts(finding: Finding) -> tuple[Fact, ...]:
     h, b = effect.hazard_estimate, effect.burden_estimate
     fresh = ", fresh pairs" if finding.confirmed else ""
     return (
-        Fact("Success lost, H", signed(effect.hazard, 2), f"95 %: {signed(h.low, 2)} to {signed(h.high, 2)}{fresh}"),
-        Fact("Steps added, B", signed(effect.burden, 1), f"95 %: {signed(b.low, 1)} to {signed(b.high, 1)}{fresh}"),
+        Fact(
+            "Success lost, H",
+            format_signed(effect.hazard, 2),
+            f"95 %: {format_signed(h.low, 2)} to {format_signed(h.high, 2)}{fresh}",
+        ),
+        Fact(
+            "Steps added, B",
+            format_signed(effect.burden, 1),
+            f"95 %: {format_signed(b.low, 1)} to {format_signed(b.high, 1)}{fresh}",
+        ),
         Fact("P(harmful)", f"{finding.effect.harmful:.2f}", "without the fresh pairs" if fresh else ""),
         Fact("Draws", f"{effect.pre} PRE, {effect.post} POST", "fresh pairs" if fresh else ""),
         *_of_prompt(finding),
@@ -249,8 +257,8 @@ def _of_prompt(finding: Finding) -> tuple[Fact, ...]:
     if finding.resampled is None:
         return ()
     h = finding.resampled.hazard_estimate
-    ends = f"95 %: {signed(h.low, 2)} to {signed(h.high, 2)}"
-    return (Fact("H of the prompt, with fresh summaries", signed(h.value, 2), ends),)
+    ends = f"95 %: {format_signed(h.low, 2)} to {format_signed(h.high, 2)}"
+    return (Fact("H of the prompt, with fresh summaries", format_signed(h.value, 2), ends),)
 
 
 def _notes(evidence: Evidence) -> tuple[str, ...]:
@@ -258,7 +266,7 @@ def _notes(evidence: Evidence) -> tuple[str, ...]:
     notes = ["The first summary was over the budget, so a second one was asked for."] * boundary.asked_again
     notes += ["The summary was cut to fit the budget."] * boundary.cut
     chained = effect.pre + effect.post - len(evidence.continuations) if effect else 0
-    notes += [f"{counted(chained, 'draw')} chained: read off the trajectory, not made."] * (chained > 0)
+    notes += [f"{quantity(chained, 'draw')} chained: read off the trajectory, not made."] * (chained > 0)
     if effect and effect.channel == "burden" and round(effect.hazard, 2) < 0:
         notes.append("It is retained for its steps alone: with the summary the agent succeeded more often.")
     notes += [f"Left out: {evidence.finding.left_out}"] * bool(evidence.finding.left_out)
@@ -270,16 +278,16 @@ def _notes(evidence: Evidence) -> tuple[str, ...]:
 
 def _before(evidence: Evidence, limits: Limits) -> tuple[Block, ...]:
     """What the compressor consumed: the lines and literals marked that occur nowhere in POST."""
-    boundary, turns = evidence.boundary, consumed(evidence.boundary)
+    boundary, turns = evidence.boundary, consumed_turns(evidence.boundary)
     marks = dict.fromkeys(evidence.dropped.literals, "dropped") | dict.fromkeys(evidence.needed, "needed")
     gone, previous, first = evidence.dropped.lines, boundary.pre.summary, _first_step(boundary)
     blocks = []
     if previous:
-        blocks.append(replace(diffed(previous.text, limits.summary, "-", gone, marks), title="previous summary"))
+        blocks.append(replace(mark_changes(previous.text, limits.summary, "-", gone, marks), title="previous summary"))
     for n, turn in enumerate(turns[: limits.turns], first):
-        blocks.append(replace(diffed(turn.text, limits.turn, "-", gone, marks), title=f"step {n}"))
+        blocks.append(replace(mark_changes(turn.text, limits.turn, "-", gone, marks), title=f"step {n}"))
     if hidden := len(turns) - len(turns[: limits.turns]):
-        blocks.append(note_block(f"{counted(hidden, 'turn')} more", "cut"))
+        blocks.append(note_block(f"{quantity(hidden, 'turn')} more", "cut"))
     return tuple(blocks)
 
 
@@ -290,18 +298,18 @@ def _first_step(boundary: Boundary) -> int:
 
 def _after(boundary: Boundary, limits: Limits) -> tuple[Block, ...]:
     """What replaced it, with its new lines marked, and the turns that stay verbatim."""
-    gone, kept, summary = len(consumed(boundary)), boundary.post.turns, boundary.post.summary
+    gone, kept, summary = len(consumed_turns(boundary)), boundary.post.turns, boundary.post.summary
     if summary:
         before = "\n".join(consumed_texts(boundary))
         new = [line.strip() for line in summary.text.splitlines() if line.strip() and line.strip() not in before]
-        blocks = [replace(diffed(summary.text, limits.summary, "+", new, {}), title="summary")]
+        blocks = [replace(mark_changes(summary.text, limits.summary, "+", new, {}), title="summary")]
     else:
-        blocks = [note_block(f"nothing: {counted(gone, 'turn')} dropped without a summary")]
+        blocks = [note_block(f"nothing: {quantity(gone, 'turn')} dropped without a summary")]
     if kept:
-        stay = f"{counted(len(kept), 'turn')} after that {'stays' if len(kept) == 1 else 'stay'} verbatim"
+        stay = f"{quantity(len(kept), 'turn')} after that {'stays' if len(kept) == 1 else 'stay'} verbatim"
         blocks.append(note_block(f"{stay}, in PRE as in POST"))
     for n, turn in enumerate(kept if limits.kept_turns else (), _first_step(boundary) + gone):
-        blocks.append(replace(diffed(turn.text, limits.turn, " ", (), {}), title=f"step {n}"))
+        blocks.append(replace(mark_changes(turn.text, limits.turn, " ", (), {}), title=f"step {n}"))
     return tuple(blocks)
 
 
@@ -324,8 +332,8 @@ def _continuation_view(continuation: Continuation, divergence: int | None, limit
     steps = tuple(
         Step(
             number=n + 1,
-            action=shortened(action, limits.action),
-            observation=shortened(observation, limits.observation) if limits.observation else (),
+            action=shorten(action, limits.action),
+            observation=shorten(observation, limits.observation) if limits.observation else (),
             diverges=n == divergence,
             again=n in again,
         )
@@ -354,11 +362,11 @@ def _actions(trajectory: Trajectory) -> Iterator[tuple[str, str]]:
 
 def _title(continuation: Continuation) -> str:
     row = continuation.row
-    return f"{row.arm}, draw {row.draw + 1}: {outcome(row.success)}, {row.ending} after {counted(row.steps, 'step')}"
+    return f"{row.arm}, draw {row.draw + 1}: {outcome(row.success)}, {row.ending} after {quantity(row.steps, 'step')}"
 
 
 def _line(continuation: Continuation, limits: Limits) -> Block:
     text, actions = _title(continuation), continuation.actions
     if continuation.repeated:
-        text += f", {counted(len(continuation.repeated), 'action')} done before"
-    return Block(text, (Line(" ", shortened(action_line(actions[-1]), limits.last)),) if actions else ())
+        text += f", {quantity(len(continuation.repeated), 'action')} done before"
+    return Block(text, (Line(" ", shorten(action_line(actions[-1]), limits.last)),) if actions else ())

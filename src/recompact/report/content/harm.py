@@ -9,7 +9,7 @@ from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.statement import Statement, statement_of
 from recompact.config import VerifyConfig
 from recompact.report.content.answer import Claim
-from recompact.texts import counted
+from recompact.texts import quantity
 
 ALLOCATIONS = {
     "uniform": "every boundary gets the same number",
@@ -92,8 +92,8 @@ def harm_details(harm: Harm) -> tuple[str, ...]:
     """What else belongs to the counts."""
     sentences = [
         f"A boundary is where a compaction was made. From each, the same agent was continued with the context before it"
-        f" (PRE) and with the one after it (POST); a continuation is a draw. {counted(harm.examined, 'boundary')} in"
-        f" {harm.compacted:,} of {counted(harm.trajectories, 'trajectory')} have draws in both.",
+        f" (PRE) and with the one after it (POST); a continuation is a draw. {quantity(harm.examined, 'boundary')} in"
+        f" {harm.compacted:,} of {quantity(harm.trajectories, 'trajectory')} have draws in both.",
         _meaning(harm),
     ]
     if harm.harmful:

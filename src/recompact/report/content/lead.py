@@ -24,7 +24,7 @@ from recompact.report.content.answer import (
 )
 from recompact.report.content.harm import harm_claim
 from recompact.report.content.runs import EvaluationReport, VerificationReport
-from recompact.texts import counted
+from recompact.texts import quantity
 
 NAMED = 4  # comparisons whose numbers stand below a claim
 
@@ -47,8 +47,8 @@ def lead(evaluations: Sequence[EvaluationReport], verified: Sequence[Verificatio
     return (
         *_claims(costs, cost_claim),
         *_claims(gains, gain_claim),
-        *(_named(_accuracies(run), run.name if several else "") for run in alone),
-        *(_named(harm_claim(run.harm), run.name if len(verified) > 1 else "") for run in verified),
+        *(_name_numbers(_accuracies(run), run.name if several else "") for run in alone),
+        *(_name_numbers(harm_claim(run.harm), run.name if len(verified) > 1 else "") for run in verified),
     )
 
 
@@ -70,7 +70,7 @@ def _claims(contrasts: Sequence[tuple[str, ArmContrast]], claim: Callable[[ArmCo
         longer = {claim(contrast, True).text for _, contrast in same}
         text = longer.pop() if len(longer) == 1 else shorter
         arms = ", ".join(f"{run} {contrast.comparison.first}".strip() for run, contrast in same)
-        lines = [line for run, contrast in same for line in _named(claim(contrast, True), run).numbers]
+        lines = [line for run, contrast in same for line in _name_numbers(claim(contrast, True), run).numbers]
         more = (f"{len(lines) - NAMED} more, below.",) if len(lines) > NAMED + 1 else tuple(lines[NAMED:])
         claims.append(Claim(text if len(alike) == 1 else f"{text[:-1]} ({arms}).", (*lines[:NAMED], *more)))
     return claims
@@ -82,7 +82,7 @@ def _accuracies(run: EvaluationReport) -> Claim:
     return Claim(f"Accuracy: {', '.join(accuracies)}.", (f"{run.evaluation.title}.",))
 
 
-def _named(claim: Claim, name: str) -> Claim:
+def _name_numbers(claim: Claim, name: str) -> Claim:
     return replace(claim, numbers=tuple(f"{name}: {line}" for line in claim.numbers)) if name else claim
 
 
@@ -119,7 +119,7 @@ def _accuracy_figure(label: str, evaluation: Evaluation, arms: Sequence[ArmRuns]
     value = with_unit("acc", _accuracy(evaluation, high))
     if low is high:
         return KeyFigure(f"Accuracy {label}", value, f"arm {low.label}{where}")
-    note = f"{counted(len(arms), 'arm')}{where}, {low.label} to {high.label}"
+    note = f"{quantity(len(arms), 'arm')}{where}, {low.label} to {high.label}"
     return KeyFigure(f"Accuracy {label}", f"{metric_text('acc', _accuracy(evaluation, low))} to {value}", note)
 
 

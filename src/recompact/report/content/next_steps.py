@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from recompact.report.content.answer import ArmContrast, MetricVerdict
 from recompact.report.content.harm import Harm
-from recompact.texts import counted
+from recompact.texts import quantity
 
 ENOUGH = 100  # tasks from which on a size warning is no longer given
 
@@ -109,6 +109,6 @@ def _few(contrast: ArmContrast) -> NextStep | None:
         text = "Run every task three times with the same arms, to see how reliable the agent is."
         return NextStep(text, "recompact evaluate CONFIG --arm … --runs 3")
     if unclear and tasks < ENOUGH:
-        text = f"Evaluate the same arms on more than {counted(tasks, 'task')}: so few leave the intervals wide."
+        text = f"Evaluate the same arms on more than {quantity(tasks, 'task')}: so few leave the intervals wide."
         return NextStep(text, "recompact evaluate CONFIG --arm … --limit MORE")
     return None

@@ -8,7 +8,7 @@ from statistics import fmean
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.store.runs import Overview, TrajectoryRow
 from recompact.tables import Column, Number, Row, Table, columns
-from recompact.texts import counted
+from recompact.texts import quantity
 
 
 def overview_table(runs: Sequence[Overview]) -> Table:
@@ -23,9 +23,9 @@ def overview_notes(runs: Sequence[Overview]) -> tuple[str, ...]:
     notes = ["* simulated models"] if any(run.simulated for run in runs) else []
     for run in runs:
         notes += [f"{run.name} skips {', '.join(run.skipped)}"] if run.skipped else []
-        notes += [f"{run.name}: {counted(run.set_aside, 'unit')} set aside"] if run.set_aside else []
+        notes += [f"{run.name}: {quantity(run.set_aside, 'unit')} set aside"] if run.set_aside else []
         if run.suite_changes:
-            changes = counted(run.suite_changes, "change")
+            changes = quantity(run.suite_changes, "change")
             notes.append(f"{run.name} mixes what came before and after {changes} of its suite (--accept-changes)")
     return tuple(notes)
 
@@ -46,7 +46,7 @@ def trajectory_table(rows: Sequence[TrajectoryRow]) -> Table:
 
 def _trajectory_row(row: TrajectoryRow) -> Row:
     tokens = sum(usage.total for usage in row.usage.values())
-    ending = row.ending + (f", {counted(row.incidents, 'incident')}" if row.incidents else "")
+    ending = row.ending + (f", {quantity(row.incidents, 'incident')}" if row.incidents else "")
     return row.task, outcome(row.success), row.steps, row.compactions, row.peak, tokens, ending
 
 

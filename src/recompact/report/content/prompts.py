@@ -31,17 +31,17 @@ def prompt_changes(
     }
     if directories:
         clauses |= manifest_clauses(directories[1])
-        pairs = [(_named(directories[0]), _named(directories[1]))]
+        pairs = [(_named_template(directories[0]), _named_template(directories[1]))]
     else:
         pairs = [pair for evaluation in evaluations for pair in _between_arms(*evaluation)]
-        pairs = pairs or [pair for adaptation in adapted for pair in _selected(adaptation)]
+        pairs = pairs or [pair for adaptation in adapted for pair in _selected_templates(adaptation)]
     distinct = {(before[1].hash, after[1].hash): (before, after) for before, after in reversed(pairs)}
     return tuple(
         prompt_change(before, after, clauses.get(after[1].hash, ())) for before, after in reversed(distinct.values())
     )
 
 
-def _named(directory: Path) -> NamedTemplate:
+def _named_template(directory: Path) -> NamedTemplate:
     return str(directory), read(directory_of(str(directory)))
 
 
@@ -56,7 +56,7 @@ def _between_arms(
             yield (original.label, before), (arm.label, after)
 
 
-def _selected(adaptation: Adaptation) -> Iterator[tuple[NamedTemplate, NamedTemplate]]:
+def _selected_templates(adaptation: Adaptation) -> Iterator[tuple[NamedTemplate, NamedTemplate]]:
     winner = adaptation.winner
     if adaptation.original and winner and winner.template:
         yield ("original", adaptation.original), (winner.name, winner.template)

@@ -16,7 +16,7 @@ from recompact.report.content.harm import rule_of
 from recompact.report.content.next_steps import NextStep
 from recompact.store.runs import overview
 from recompact.store.store import Store
-from recompact.texts import counted
+from recompact.texts import quantity
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Provenance:
 
 def evaluation_provenance(store: Store, name: str, evaluation: Evaluation) -> Provenance:
     arms = "; ".join(_arm(arm) for arm in evaluation.arms)
-    facts = (*_common(store), ("Tasks", _tasks(evaluation)), ("Arms", arms), *_spent(store))
+    facts = (*_common(store), ("Tasks", _tasks(evaluation)), ("Arms", arms), *_spending(store))
     more = [NextStep("What the agent does after a compaction, arm by arm:", _command("behaviour", name))]
     if len(evaluation.arms) > 1:
         two = evaluation.arms[-1].label, evaluation.arms[0].label
@@ -52,7 +52,7 @@ def verified_provenance(store: Store, name: str, findings: Findings, worst: str,
     """`worst` is the boundary that is shown first; `adapted`: the run holds candidates too."""
     settings = findings.settings
     facts = (*_common(store), ("Compressor", overview(store).compressor), ("Allocation", settings.allocation))
-    facts = (*facts, ("Harmful", rule_of(settings)), *_spent(store))
+    facts = (*facts, ("Harmful", rule_of(settings)), *_spending(store))
     commands = [_command("boundaries", name)] + [_command("boundary", name, worst)] * bool(worst)
     replay = _command("replay", name, worst, "--template", "NAME=DIRECTORY")
     more = [NextStep("Whether the harm is gone with another template:", replay)] * bool(worst)
@@ -61,7 +61,7 @@ def verified_provenance(store: Store, name: str, findings: Findings, worst: str,
 
 
 def adapted_provenance(store: Store, name: str) -> Provenance:
-    facts = (*_common(store), ("Compressor", overview(store).compressor), *_spent(store))
+    facts = (*_common(store), ("Compressor", overview(store).compressor), *_spending(store))
     commands = (_command("show", name),)
     return Provenance(name, "an adapted run", facts, commands, suite_changes=suite_changes(store))
 
@@ -69,7 +69,7 @@ def adapted_provenance(store: Store, name: str) -> Provenance:
 def suite_changes(store: Store) -> tuple[str, ...]:
     """What changed in the suite while the run was under way, and was accepted: its numbers mix both."""
     return tuple(
-        f"The suite changed after {counted(change['finished'], 'unit')} of work ({', '.join(change['changed'])}), and"
+        f"The suite changed after {quantity(change['finished'], 'unit')} of work ({', '.join(change['changed'])}), and"
         " the run went on with --accept-changes: its numbers mix what came before and after."
         for change in store.metadata.suite_changes
     )
@@ -103,7 +103,7 @@ def _models(store: Store, identity: Mapping[str, Any]) -> list[str]:
     return models
 
 
-def _spent(store: Store) -> tuple[tuple[str, str], ...]:
+def _spending(store: Store) -> tuple[tuple[str, str], ...]:
     run = overview(store)
     spent = ", ".join(f"{role} {count:,}" for role, count in run.tokens.items())
     if not spent:
@@ -118,7 +118,7 @@ def _arm(arm: ArmRuns) -> str:
 
 
 def _tasks(evaluation: Evaluation) -> str:
-    return f"{counted(len(evaluation.shared.tasks), 'task')}, {counted(evaluation.shared.runs, 'run')} of each arm"
+    return f"{quantity(len(evaluation.shared.tasks), 'task')}, {quantity(evaluation.shared.runs, 'run')} of each arm"
 
 
 def _command(name: str, *arguments: str) -> str:

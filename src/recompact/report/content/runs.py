@@ -46,7 +46,7 @@ from recompact.store.runs import overview, trajectories
 from recompact.store.store import Store
 from recompact.tables import Table
 from recompact.template import Template
-from recompact.texts import counted
+from recompact.texts import quantity
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _side_by_side(
         compared, suite = evaluation(suite, setting.arms, tasks), f"{suite}, {words}"
     if not compared.shared.tasks:
         raise InputError(f"{path} has no task yet that every arm has finished: go on with the same recompact evaluate")
-    size = f"{counted(len(compared.shared.tasks), 'task')}, {counted(compared.shared.runs, 'run')}"
+    size = f"{quantity(len(compared.shared.tasks), 'task')}, {quantity(compared.shared.runs, 'run')}"
     return replace(compared, title=f"{suite}, {size}" + (f" ({setting.name})" if several else ""))
 
 

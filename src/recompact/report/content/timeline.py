@@ -8,8 +8,8 @@ from typing import Literal
 
 from recompact.attribution.findings import Finding, Findings
 from recompact.report.content.harm import is_harmful
-from recompact.tables import signed
-from recompact.texts import counted
+from recompact.tables import format_signed
+from recompact.texts import quantity
 
 TRACKS = 8  # trajectories at the most, so that the picture fits into the first screen
 NAMES, LENGTH, ROW = 210, 470, 26  # units of the drawing: for names, for the longest trajectory, from row to row
@@ -67,7 +67,7 @@ def timeline(findings: Findings, anchors: Mapping[str, str]) -> Timeline | None:
             _mark(findings, finding, NAMES + LENGTH * finding.row.step / longest, anchors) for finding in ordered
         )
         outcome = "success" if row.trajectory_success else "failure"
-        title = f"{row.task}: {counted(row.trajectory_steps, 'step')}, {outcome}"
+        title = f"{row.task}: {quantity(row.trajectory_steps, 'step')}, {outcome}"
         end = NAMES + LENGTH * row.trajectory_steps / longest
         tracks.append(Track(row.task, title, row.trajectory_success, ROW * number + ROW // 2 + 4, end, marks))
     return Timeline(tuple(tracks), len(by_unit) - len(shown))
@@ -79,6 +79,6 @@ def _mark(findings: Findings, finding: Finding, x: float, anchors: Mapping[str, 
     if effect is None:
         return Mark(x, "open", f"{where}: no verdict", anchor)
     harmful = is_harmful(findings, finding)
-    numbers = f"H {signed(effect.hazard, 2)}, B {signed(effect.burden, 1)}"
+    numbers = f"H {format_signed(effect.hazard, 2)}, B {format_signed(effect.burden, 1)}"
     verdict = "retained" if harmful else "not retained"
     return Mark(x, "harmful" if harmful else "harmless", f"{where}: {verdict}, {numbers}", anchor)

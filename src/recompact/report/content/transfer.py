@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from recompact.errors import InputError
-from recompact.evaluation.transfer import Setting, Transfer, said, transfer, transfer_table
+from recompact.evaluation.transfer import Setting, Transfer, describe_models, transfer, transfer_table
 from recompact.tables import Table, cell_text
 
 SHARED = ("models", "adapted_with", "scope", "budget", "arm", "against", "tasks")  # columns that may be alike
@@ -17,7 +17,7 @@ def across_models(settings: Sequence[Setting]) -> Transfer | str:
     known = [setting for setting in settings if setting.models]
     if len(known) < 2:
         return "released records do not say which models made them"
-    models = {said(setting.models) for setting in known}
+    models = {describe_models(setting.models) for setting in known}
     if len(models) < 2:
         return f"they were made with the same models ({models.pop()})"
     try:

@@ -22,7 +22,7 @@ from recompact.report.figures.style import (
     short_label,
 )
 from recompact.stats import Estimate
-from recompact.texts import counted
+from recompact.texts import quantity
 
 DODGE = 0.08  # of an octave, between arms at one budget
 DOTS = (0, (1, 1.6))
@@ -114,7 +114,7 @@ def _legend(figure: Any, sweep: Sweep, colors: Mapping[str, Look]) -> None:
 
 
 def _caption(sweep: Sweep) -> str:
-    size = f"{counted(sweep.tasks, 'task')}, {counted(sweep.runs, 'run')} each"
+    size = f"{quantity(sweep.tasks, 'task')}, {quantity(sweep.runs, 'run')} each"
     words = f"{size}; bars are 95 % intervals over tasks. "
     line = next((one for one in sweep.lines if one.scope), sweep.lines[0])
     small, large = line.points[0], line.points[-1]

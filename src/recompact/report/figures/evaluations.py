@@ -26,13 +26,13 @@ from recompact.report.figures.style import (
     short_label,
 )
 from recompact.tables import Column, Row, Table, columns
-from recompact.texts import counted
+from recompact.texts import quantity
 
 FEW = 8  # arms up to which intervals do not get into each other's way
 
 
 def size_words(evaluation: Evaluation) -> str:
-    return f"{counted(len(evaluation.shared.tasks), 'task')}, {counted(evaluation.shared.runs, 'run')} each"
+    return f"{quantity(len(evaluation.shared.tasks), 'task')}, {quantity(evaluation.shared.runs, 'run')} each"
 
 
 def simulated_words(evaluation: Evaluation) -> str:

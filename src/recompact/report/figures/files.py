@@ -10,8 +10,8 @@ from pathlib import Path
 from recompact.errors import InputError
 from recompact.outputs import add_files
 from recompact.report.figures.figure import Figure, require_matplotlib
-from recompact.report.figures.inline import inlined
-from recompact.report.figures.style import short_label, styled
+from recompact.report.figures.inline import inline_drawing
+from recompact.report.figures.style import drawing_style, short_label
 from recompact.tables import as_csv
 
 FORMATS = ("svg", "png", "csv")
@@ -27,16 +27,18 @@ def svg(figure: Figure, inline: bool = False) -> str:
 
     out = io.StringIO()
     # The salt makes the names of markers and clip paths; without one they are drawn by chance.
-    with styled(), matplotlib.rc_context({"svg.hashsalt": figure.name}):
+    with drawing_style(), matplotlib.rc_context({"svg.hashsalt": figure.name}):
         paper = "none" if inline else "auto"
         figure.drawing.savefig(out, format="svg", facecolor=paper, metadata={"Date": None, "Creator": "Recompact"})
-    return inlined(out.getvalue(), slug(figure.name), short_label(figure.title, 200)) if inline else out.getvalue()
+    return (
+        inline_drawing(out.getvalue(), slug(figure.name), short_label(figure.title, 200)) if inline else out.getvalue()
+    )
 
 
 def png(figure: Figure, dpi: int = 200) -> bytes:
     """The figure as PNG, on white."""
     out = io.BytesIO()
-    with styled():
+    with drawing_style():
         figure.drawing.savefig(out, format="png", dpi=dpi, metadata={"Software": None})
     return out.getvalue()
 

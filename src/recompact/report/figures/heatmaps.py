@@ -17,7 +17,7 @@ from recompact.report.content.boundaries import exact_boundary_table
 from recompact.report.figures.figure import Figure
 from recompact.report.figures.style import FINE, INK, WIDE, drawing, short_label
 from recompact.tables import Table, columns
-from recompact.texts import counted
+from recompact.texts import quantity
 
 FAILED, SUCCESSFUL, BURDEN = 30, 10, 15  # trajectories at the most in each panel; the last two are the paper's
 ROW, LETTER = 0.165, 0.058  # inches
@@ -49,8 +49,8 @@ def panels(findings: Findings) -> list[Panel]:
     for finding in findings.boundaries:
         units.setdefault(finding.id.unit, {})[finding.id.index] = finding
     judged = {unit: cells for unit, cells in units.items() if any(f.effect for f in cells.values())}
-    failed = {unit: cells for unit, cells in judged.items() if not _passed(cells)}
-    passed = {unit: cells for unit, cells in judged.items() if _passed(cells)}
+    failed = {unit: cells for unit, cells in judged.items() if not _has_passed(cells)}
+    passed = {unit: cells for unit, cells in judged.items() if _has_passed(cells)}
     every = [
         _panel("H, failed", "failed", "hazard", failed, FAILED),
         _panel("H, successful", "successful", "hazard", passed, SUCCESSFUL),
@@ -59,7 +59,7 @@ def panels(findings: Findings) -> list[Panel]:
     return [panel for panel in every if panel.rows]
 
 
-def _passed(cells: Mapping[int, Finding]) -> bool:
+def _has_passed(cells: Mapping[int, Finding]) -> bool:
     return next(iter(cells.values())).row.trajectory_success
 
 
@@ -194,10 +194,10 @@ def _caption(findings: Findings, chosen: Sequence[Panel]) -> str:
     passed = {f.id.unit: f.row.trajectory_success for f in findings.boundaries if f.id in effects}
     all_of, *_ = counts(effects, passed, Thresholds(findings.settings.hazard, findings.settings.burden))
     draws = sorted({n for f in findings.boundaries if f.effect for n in (len(f.outcomes.pre), len(f.outcomes.post))})
-    often = counted(draws[0], "draw") if draws[0] == draws[-1] else f"{draws[0]} to {draws[-1]} draws"
+    often = quantity(draws[0], "draw") if draws[0] == draws[-1] else f"{draws[0]} to {draws[-1]} draws"
     words = "Rows are trajectories, columns their compactions in order; red is harm, blue improvement, white no change,"
     words += f" grey no boundary, outlined what {findings.settings.allocation} retained."
-    words += f" Of {counted(all_of.boundaries, 'boundary')} in {counted(all_of.trajectories, 'trajectory')}"
+    words += f" Of {quantity(all_of.boundaries, 'boundary')} in {quantity(all_of.trajectories, 'trajectory')}"
     words += f" ({often} in each arm), {all_of.unchanged} leave success as it was, {all_of.severe_hazard} have"
     words += f" H ≥ {findings.settings.hazard:g} and {all_of.severe_burden} B ≥ {findings.settings.burden:g}."
     parts = [

@@ -25,7 +25,7 @@ ALLOWED = frozenset((*STRUCTURE, *SHAPES, *PAINT))
 _REFERENCE = re.compile(r"url\(\s*['\"]?([^)'\"]*)['\"]?\s*\)")
 
 
-def inlined(text: str, prefix: str, label: str) -> str:
+def inline_drawing(text: str, prefix: str, label: str) -> str:
     """A drawing for a page: its ids begin with `prefix`, and `label` says to those who do not see it what it shows."""
     from xml.etree import ElementTree
 

@@ -19,7 +19,7 @@ from recompact.report.figures.figure import Figure
 from recompact.report.figures.style import FINE, HARM, WIDE, drawing, grid
 from recompact.stats import Estimate
 from recompact.tables import Cell, Number, Table, columns
-from recompact.texts import counted
+from recompact.texts import quantity
 
 PAIRS = 3  # the paper's cap, and what its thresholds are judged at
 DRAWS = (1, 3, 5, 9)
@@ -87,7 +87,7 @@ def _draws_figure(points: Sequence[DrawsPoint], most: int, boundaries: int) -> F
 
 
 def _draws_caption(points: Sequence[DrawsPoint], most: int, boundaries: int) -> str:
-    words = f"{counted(boundaries, 'boundary')} with {counted(most, 'draw')} in each arm;"
+    words = f"{quantity(boundaries, 'boundary')} with {quantity(most, 'draw')} in each arm;"
     words += f" m of them are drawn 1,000 times and compared with all {most}."
     words += " Dots: means; bars: 2.5 to 97.5 percentiles; dashed: three pairs, the default."
     at = next((p for p in points if p.draws == PAIRS), None)

@@ -61,7 +61,7 @@ RC: Any = {
 
 
 @contextmanager
-def styled() -> Iterator[None]:
+def drawing_style() -> Iterator[None]:
     """Draw in here: our settings, and afterwards matplotlib's own again."""
     require_matplotlib()
     import matplotlib
@@ -75,7 +75,7 @@ def styled() -> Iterator[None]:
 @contextmanager
 def drawing(width: float, height: float, *, constrained: bool = True) -> Iterator[Any]:
     """A drawing to fill, in inches, that belongs to nobody else."""
-    with styled():
+    with drawing_style():
         from matplotlib.figure import Figure
 
         # Many dots to the inch: in few of them letters are wider or narrower than they come out.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recompact.evaluation.metrics import Metrics, metric
-from recompact.evaluation.transfer import Transfer, Transferred, said, transfer_table
+from recompact.evaluation.transfer import Transfer, Transferred, describe_models, transfer_table
 from recompact.report.figures.figure import Figure
 from recompact.report.figures.style import (
     FINE,
@@ -64,8 +64,8 @@ def _groups(rows: Sequence[Transferred]) -> list[Group]:
 
 def _title(group: Transferred, groups: Sequence[Group]) -> str:
     """The models, or the run where those are not known or do not tell it apart; then scope and budget."""
-    models = said(group.models)
-    alike = {other.setting for other, _ in groups if said(other.models) == models}
+    models = describe_models(group.models)
+    alike = {other.setting for other, _ in groups if describe_models(other.models) == models}
     unclear = group.models is None or len(alike) > 1
     lines = [group.setting] if unclear else models.replace(", compressor ", "\n+ ").split("\n")
     lines += [group.scope] if group.scope else []
@@ -121,12 +121,12 @@ def _legend(figure: Any, transfer: Transfer, arm_looks: Mapping[str, tuple[str, 
 
 def _caption(transfer: Transfer) -> str:
     words = "Bars: standard deviation of Acc across runs; dashed: no compaction."
-    adapted = sorted({said(row.adapted_with) for row in transfer.rows if row.adapted_with})
+    adapted = sorted({describe_models(row.adapted_with) for row in transfer.rows if row.adapted_with})
     words += f" Adapted with {'; '.join(short_label(name, 60) for name in adapted)}." if adapted else ""
     key = transfer.keys[-1]
     for row in transfer.rows[:4]:
         d = row.comparison.of(key)
-        where = said(row.models) if row.models else row.setting
+        where = describe_models(row.models) if row.models else row.setting
         words += f" {short_label(where, 60)}{f', {row.scope}' if row.scope else ''}: {short_label(row.arm)} changes"
         words += (
             f" {powers(metric(key).title)} by {100 * d.delta:+.1f} points ({100 * d.low:+.1f} to {100 * d.high:+.1f})."

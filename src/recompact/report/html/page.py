@@ -26,7 +26,7 @@ from recompact.report.figures.files import svg
 from recompact.report.figures.sets import FigureSet, boundary_set, evaluation_set, transfer_set
 from recompact.report.figures.style import short_label
 from recompact.tables import Cell, Number, Table, cell_text, text_columns
-from recompact.texts import counted, cut, visible
+from recompact.texts import cut, quantity, visible
 
 QUOTE = 400  # characters of a quote, or of a cell, that are shown
 BRIEF = 30  # characters of a name in the contents and on the timeline
@@ -94,18 +94,18 @@ def page_environment(*packages: str) -> Environment:
         loader=ChoiceLoader([PackageLoader(package, ".") for package in (*packages, "recompact.report.html")]),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_printed,
+        finalize=_print_value,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters.update(
         cell=_cell, cell_class=_cell_class, interval=_interval, short=_short, brief=_brief, tidy=_tidy
     )
-    environment.globals.update(counted=counted, harm_details=harm_details, text_columns=text_columns)
+    environment.globals.update(quantity=quantity, harm_details=harm_details, text_columns=text_columns)
     return environment
 
 
-def _printed(value: Any) -> Any:
+def _print_value(value: Any) -> Any:
     """What every expression of a template passes through before it is escaped."""
     return value if isinstance(value, Markup) else "" if value is None else visible(str(value))
 

@@ -9,7 +9,7 @@ import sqlite3
 from typing import Any
 
 from recompact.embedded.pocket.apps.account import login_entry
-from recompact.embedded.pocket.apps.queries import BETWEEN, matching, one, paged
+from recompact.embedded.pocket.apps.queries import BETWEEN, matching, one, page_of
 from recompact.embedded.pocket.database import insert, select
 from recompact.embedded.pocket.spec import ApiError, Arguments, change, listing, may, need, read
 
@@ -21,7 +21,7 @@ _FIELDS = ("title", "date", "start", "end", "place")
 def list_events(db: sqlite3.Connection, a: Arguments) -> Any:
     columns = 'id, title, date, start, "end", place'
     rows = select(db, f"select {columns} from events where {BETWEEN} order by date, start, id", **a)
-    return paged([r for r in rows if matching(r["title"], a["query"])], a)
+    return page_of([r for r in rows if matching(r["title"], a["query"])], a)
 
 
 def show_event(db: sqlite3.Connection, a: Arguments) -> Any:

@@ -9,7 +9,7 @@ import sqlite3
 from typing import Any
 
 from recompact.embedded.pocket.apps.account import login_entry
-from recompact.embedded.pocket.apps.queries import matching, one, paged
+from recompact.embedded.pocket.apps.queries import matching, one, page_of
 from recompact.embedded.pocket.database import insert, select
 from recompact.embedded.pocket.spec import ApiError, Arguments, change, listing, may, need, read
 
@@ -23,7 +23,7 @@ def list_contacts(db: sqlite3.Connection, a: Arguments) -> Any:
     matches = [
         row for row in rows if a["relationship"] in (None, row["relationship"]) and matching(row["name"], a["query"])
     ]
-    return paged(matches, a)
+    return page_of(matches, a)
 
 
 def show_contact(db: sqlite3.Connection, a: Arguments) -> Any:

@@ -9,7 +9,7 @@ import sqlite3
 from typing import Any
 
 from recompact.embedded.pocket.apps.account import login_entry
-from recompact.embedded.pocket.apps.queries import matching, one, paged
+from recompact.embedded.pocket.apps.queries import matching, one, page_of
 from recompact.embedded.pocket.database import insert, select, setting
 from recompact.embedded.pocket.spec import ApiError, Arguments, change, listing, may, need, read
 
@@ -20,7 +20,7 @@ _HOW = "files.list_files"
 def list_files(db: sqlite3.Connection, a: Arguments) -> Any:
     rows = select(db, "select id, folder, name, modified from files order by folder, name, id")
     matches = [r for r in rows if a["folder"] in (None, r["folder"]) and matching(r["name"], a["query"])]
-    return paged(matches, a)
+    return page_of(matches, a)
 
 
 def read_file(db: sqlite3.Connection, a: Arguments) -> Any:

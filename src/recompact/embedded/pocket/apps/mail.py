@@ -9,7 +9,7 @@ import sqlite3
 from typing import Any
 
 from recompact.embedded.pocket.apps.account import login_entry
-from recompact.embedded.pocket.apps.queries import BETWEEN, matching, one, paged
+from recompact.embedded.pocket.apps.queries import BETWEEN, matching, one, page_of
 from recompact.embedded.pocket.database import insert, select, setting
 from recompact.embedded.pocket.spec import ApiError, Arguments, change, listing, may, need, read
 
@@ -21,7 +21,7 @@ _HOW = "mail.list_messages"
 def list_messages(db: sqlite3.Connection, a: Arguments) -> Any:
     where = f"folder = :folder and {BETWEEN}"
     rows = select(db, f"select * from messages where {where} order by date desc, id", **a)
-    return paged([r for r in rows if matching(r["subject"], a["query"])], a, _list_entry)
+    return page_of([r for r in rows if matching(r["subject"], a["query"])], a, _list_entry)
 
 
 def read_message(db: sqlite3.Connection, a: Arguments) -> Any:

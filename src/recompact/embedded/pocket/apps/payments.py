@@ -9,7 +9,7 @@ import sqlite3
 from typing import Any
 
 from recompact.embedded.pocket.apps.account import login_entry
-from recompact.embedded.pocket.apps.queries import BETWEEN, matching, one, paged
+from recompact.embedded.pocket.apps.queries import BETWEEN, matching, one, page_of
 from recompact.embedded.pocket.database import insert, select, setting
 from recompact.embedded.pocket.spec import ApiError, Arguments, change, listing, may, need, read
 
@@ -23,19 +23,19 @@ def show_balance(db: sqlite3.Connection, _: Arguments) -> Any:
 
 def find_user(db: sqlite3.Connection, a: Arguments) -> Any:
     everybody = select(db, "select name, id as email from directory order by name, id")
-    return paged([user for user in everybody if matching(user["name"], a["query"])], a)
+    return page_of([user for user in everybody if matching(user["name"], a["query"])], a)
 
 
 def list_transactions(db: sqlite3.Connection, a: Arguments) -> Any:
     where = f"{BETWEEN} and (:direction is null or direction = :direction)"
     rows = select(db, f"select * from transactions where {where} order by date desc, id", **a)
-    return paged(rows, a, _as_read)
+    return page_of(rows, a, _as_read)
 
 
 def list_requests(db: sqlite3.Connection, a: Arguments) -> Any:
     where = "direction = :direction and (:status is null or status = :status)"
     rows = select(db, f"select * from requests where {where} order by date desc, id", **a)
-    return paged(rows, a, _as_read)
+    return page_of(rows, a, _as_read)
 
 
 def send_money(db: sqlite3.Connection, a: Arguments) -> Any:

@@ -13,7 +13,7 @@ BETWEEN = "(:since is null or date >= :since) and (:until is null or date <= :un
 """The condition of since and until, both days included. Dates in ISO form compare as text."""
 
 
-def paged(
+def page_of(
     items: Sequence[dict[str, Any]], arguments: Arguments, present: Callable[[dict[str, Any]], Any] = dict
 ) -> dict[str, Any]:
     """One page of the records, each as `present` puts it for the agent."""

@@ -60,7 +60,7 @@ def calculate(expression: str) -> int | float:
 
 def _value(node: ast.AST) -> Any:
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return _bounded(node.value)
+        return _bound(node.value)
     if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
         return _OPERATORS[type(node.op)](_value(node.operand))
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
@@ -69,12 +69,12 @@ def _value(node: ast.AST) -> Any:
         left, right = _value(node.left), _value(node.right)
         if isinstance(left, list) or isinstance(right, list):
             raise ValueError("a list is for functions such as sum")
-        return _bounded(_OPERATORS[type(node.op)](left, right))
+        return _bound(_OPERATORS[type(node.op)](left, right))
     if isinstance(node, ast.List | ast.Tuple):
         return [_value(element) for element in node.elts]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         if node.func.id in _FUNCTIONS:
-            return _bounded(_FUNCTIONS[node.func.id](*(_value(argument) for argument in node.args)))
+            return _bound(_FUNCTIONS[node.func.id](*(_value(argument) for argument in node.args)))
         raise ValueError(f"there is no function {node.func.id!r}, only {', '.join(_FUNCTIONS)}")
     raise ValueError("only numbers, + - * / // % **, parentheses and a few functions are understood")
 
@@ -85,10 +85,10 @@ def _power(base: Any, exponent: Any) -> Any:
     value = base**exponent
     if isinstance(value, complex):
         raise ValueError("the root of a negative number is none")
-    return _bounded(value)
+    return _bound(value)
 
 
-def _bounded(value: Any) -> Any:
+def _bound(value: Any) -> Any:
     if not isinstance(value, list) and abs(value) > _LARGEST:
         raise ValueError("the number is too large")
     return value

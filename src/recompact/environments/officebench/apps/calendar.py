@@ -90,14 +90,14 @@ def _load(desk: Desk, user: str) -> Calendar:
 
 def _events(calendar: Calendar) -> str:
     blocks = [
-        f"Summary: {event.get('summary')}\nStart: {_shown(event, 'dtstart')}\nEnd: {_shown(event, 'dtend')}\n"
+        f"Summary: {event.get('summary')}\nStart: {_show_event(event, 'dtstart')}\nEnd: {_show_event(event, 'dtend')}\n"
         f"Description: {event.get('description')}\nLocation: {event.get('location')}\n"
         for event in calendar.walk("VEVENT")
     ]
     return ("-" * 40 + "\n").join(blocks) or "There are no events."
 
 
-def _shown(event: object, name: str) -> str:
+def _show_event(event: object, name: str) -> str:
     moment = getattr(getattr(event, "get")(name), "dt", None)  # noqa: B009 - a component is a mapping without a type
     if isinstance(moment, datetime):
         return moment.strftime(TIME_FORMAT)

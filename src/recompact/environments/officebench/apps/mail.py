@@ -32,7 +32,9 @@ def _send_email(desk: Desk, arguments: Arguments) -> str:
 def _list_emails(desk: Desk, arguments: Arguments) -> str:
     user = _user(arguments, "username")
     names = desk.files.names(f"emails/{user}", ".eml")
-    return f"{user}'s e-mails:\n{''.join(_shown(desk, user, name, _PREVIEW) for name in names) or 'There are none.'}"
+    return (
+        f"{user}'s e-mails:\n{''.join(_show_mail(desk, user, name, _PREVIEW) for name in names) or 'There are none.'}"
+    )
 
 
 def _read_email(desk: Desk, arguments: Arguments) -> str:
@@ -41,10 +43,10 @@ def _read_email(desk: Desk, arguments: Arguments) -> str:
     found = next((each for each in (name, f"{name}.eml") if each in known), None)
     if found is None:
         raise ActionError(f"{user} has no e-mail {name!r}; list_emails shows the ids")
-    return _shown(desk, user, found)
+    return _show_mail(desk, user, found)
 
 
-def _shown(desk: Desk, user: str, name: str, preview: int | None = None) -> str:
+def _show_mail(desk: Desk, user: str, name: str, preview: int | None = None) -> str:
     try:
         return mail_text(name, read_mail(desk.files.read(f"emails/{user}/{name}", MAIL_LIMIT)), preview)
     except ValueError as error:

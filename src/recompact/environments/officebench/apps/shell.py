@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recompact.environments.action_error import ActionError
-from recompact.environments.officebench.apps.spec import App, AppAction, Arguments, Desk, shortened, text
+from recompact.environments.officebench.apps.spec import App, AppAction, Arguments, Desk, shorten, text
 from recompact.environments.officebench.testbed import MOUNT
 
 SHOWN = 10_000
@@ -17,7 +17,7 @@ def _command(desk: Desk, arguments: Arguments) -> str:
     if "\0" in command or len(command.encode()) > _LONGEST:
         raise ActionError(f"a command has at most {_LONGEST:,} bytes, none of them zero")
     outcome = desk.shell.run(command, desk.files.root)
-    output = shortened(outcome.output, SHOWN)
+    output = shorten(outcome.output, SHOWN)
     if outcome.stopped:
         raise ActionError(f"the command was stopped: {outcome.stopped}. Its output:\n{output}")
     if outcome.code:

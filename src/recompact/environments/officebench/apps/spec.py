@@ -81,7 +81,7 @@ def index(arguments: Arguments, name: str) -> int:
     return number
 
 
-def shortened(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}\n[cut: {len(text) - limit:,} more characters]"
 
 
