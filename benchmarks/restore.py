@@ -102,13 +102,13 @@ async def pocket(task: Task, depth: int, count: int) -> Measured:
     return summarize_times("pocket, in process", depth, times)
 
 
-def hosted(strategy: Strategy, ballast: int = 0) -> HostedSuite:
+def hosted_suite(strategy: Strategy, ballast: int = 0) -> HostedSuite:
     return HostedSuite("restore.py:PocketBy", {"strategy": strategy, "ballast": ballast}, Path(__file__).parent)
 
 
 async def measure_fork(task: Task, depth: int, count: int, ballast: int = 0) -> list[Measured]:
     """A restore by fork, and what a snapshot costs the episode that it is taken of."""
-    suite = hosted("fork", ballast)
+    suite = hosted_suite("fork", ballast)
     original = suite.episode(task)
     snapshot = await at_depth(original, depth)
     times, taking = [], []
@@ -133,7 +133,7 @@ async def measure_fork(task: Task, depth: int, count: int, ballast: int = 0) -> 
 
 
 async def measure_replay(task: Task, depth: int, count: int) -> list[Measured]:
-    suite = hosted("replay")
+    suite = hosted_suite("replay")
     original = suite.episode(task)
     snapshot = await at_depth(original, depth)
     await original.close()
