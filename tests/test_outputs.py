@@ -138,7 +138,7 @@ def test_files_are_added_beside_others_and_never_over_them(tmp_path: Path) -> No
     assert (tmp_path / "f" / "a.svg").read_bytes() == b"2"
     (tmp_path / "f" / "c.svg").write_text("mine")
     before = contents(tmp_path)
-    with pytest.raises(InputError, match=r"c\.svg is there already"):
+    with pytest.raises(InputError, match=r"c\.svg already exists"):
         add_files(tmp_path / "f", "figures", {"b.svg": b"2", "c.svg": b"1"})
     (tmp_path / "f" / "b.svg").write_text("retouched")
     with pytest.raises(InputError, match=r"b\.svg was changed"):
@@ -291,7 +291,7 @@ def test_a_page_is_written_over_an_earlier_one_of_ours(name: str, tmp_path: Path
     assert path.read_text(encoding="utf-8") == page + "!"
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     path.write_text("x" * 4096 + page)  # it does not say so at its beginning
-    with pytest.raises(InputError, match="is there already and is not a page of ours of Recompact's"):
+    with pytest.raises(InputError, match="already exists and is not a page of ours of Recompact's"):
         outputs.write_page(path, page)
 
 

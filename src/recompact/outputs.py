@@ -102,7 +102,7 @@ def add_files(directory: Path, kind: str, files: Mapping[str, bytes], option: st
     for name in files:
         if name not in listed and os.path.lexists(directory / name):
             raise InputError(
-                f"{directory / name} is there already, and Recompact did not write it: move it, or name another"
+                f"{directory / name} already exists, and Recompact did not write it: move it, or name another"
                 f" directory with {option}"
             )
     new = {name: [_hash(data)] for name, data in files.items()}
@@ -129,7 +129,7 @@ def check_file(path: Path, what: str, ours: Callable[[Path], bool], option: str 
         raise InputError(f"{path} is a directory: nothing was written; name a file with {option}")
     if path.exists() and not (path.is_file() and ours(path)):
         raise InputError(
-            f"{path} is there already and is not {what} of Recompact's: nothing was written; name another file with"
+            f"{path} already exists and is not {what} of Recompact's: nothing was written; name another file with"
             f" {option}"
         )
 

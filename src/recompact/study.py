@@ -477,7 +477,7 @@ def _check_suite(store: Store, config: Config, accept_changes: bool) -> None:
             command = f"recompact {metadata.command or COLLECTION} {config.file or 'CONFIG'} --accept-changes"
             raise StoreError(
                 f"the suite {config.suite.use!r} has changed since {store.path} was begun ({', '.join(changed)}): undo"
-                f" the change, begin a new run with --run NAME, or go on with what is there: {command}"
+                f" the change, begin a new run with --run NAME, or continue with what is there: {command}"
             )
         change = {"changed": changed, "before": dict(before), "after": now, "finished": len(store.finished())}
         metadata = replace(metadata, suite_changes=(*metadata.suite_changes, change))

@@ -151,7 +151,7 @@ def test_without_failures_there_is_no_candidate_and_that_is_said(tmp_path: Path)
     assert result.template == default_template()
     (told,) = result.candidates
     assert (told.name, told.template) == ("acon-ut", None)
-    assert told.objections == ("None of 1 training tasks failed with compaction: there is nothing to learn from.",)
+    assert told.objections == ("Of 1 training task none failed with compaction: there is nothing to learn from.",)
 
 
 def test_utco_starts_from_the_original_where_ut_has_no_winner(tmp_path: Path) -> None:

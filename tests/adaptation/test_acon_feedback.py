@@ -96,7 +96,7 @@ def test_only_successes_both_ways_are_slow(tmp_path: Path, values: tuple[float, 
 
 def test_what_serves_is_said() -> None:
     assert Contrast((), False, 0, 7).statement == (
-        "None of 7 training tasks failed with compaction: there is nothing to learn from."
+        "Of 7 training tasks none failed with compaction: there is nothing to learn from."
     )
     assert Contrast(("a", "b"), True, 3, 7).statement == (
         "2 of 7 training tasks were done without compaction and failed with it."

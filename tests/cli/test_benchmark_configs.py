@@ -81,7 +81,7 @@ def test_a_benchmark_has_a_suite_and_scopes_and_others_have_not(tmp_path: Path) 
         assert message in done.stderr
     assert not os.listdir(tmp_path)
     recompact("init", "qa", cwd=tmp_path)
-    assert "qa.toml is there already" in recompact("init", "qa", cwd=tmp_path).stderr
+    assert "qa.toml already exists" in recompact("init", "qa", cwd=tmp_path).stderr
 
 
 def test_suites_says_what_is_ready_and_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,7 +234,7 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(tmp_path: Path, server: Serve
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert f"go on with: recompact collect {path}" in said
+    assert f"resume with: recompact collect {path}" in said
     assert "Traceback" not in said
     assert recompact("collect", path).returncode == 0
 

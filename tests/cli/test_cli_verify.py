@@ -266,7 +266,7 @@ def test_a_ceiling_and_ctrl_c_stop_cleanly_and_the_same_command_goes_on(tmp_path
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=20)
     assert process.returncode == 130, said
-    assert f"go on with: recompact verify {config}" in said
+    assert f"resume with: recompact verify {config}" in said
     assert "Traceback" not in said
     assert recompact("verify", config).returncode == 0
 

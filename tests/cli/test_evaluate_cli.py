@@ -180,8 +180,8 @@ def test_arms_that_share_no_task_are_told(tmp_path: Path) -> None:
     path = tmp_path / "apart.csv"
     path.write_text("scope,task_id,success,num_steps\nhistory,a,1,3\nprefix,b,0,5\n")
     for arguments, said in (
-        ((), "has no task yet that every arm has done 1 times: go on with recompact evaluate"),
-        (("history", "prefix"), "there is no task that apart/history, apart/prefix have all done in 1 runs"),
+        ((), "has no task yet that every arm has done: continue with recompact evaluate"),
+        (("history", "prefix"), "there is no task that apart/history, apart/prefix have all done in 1 run,"),
     ):
         done = recompact("compare", path, *arguments)
         assert (done.returncode, done.stdout) == (2, "")

@@ -65,7 +65,7 @@ def test_installing(run: Run, tmp_path: Path) -> None:
     place.write_text("my own")
     code, _, err = run("export", "mine", "--to", "goose", "--install")
     assert code == 2
-    assert "is there already" in err
+    assert "already exists" in err
     code, out, _ = run("export", "mine", "--to", "goose", "--install", "--force")
     assert code == 0
     assert "Moved aside" in out

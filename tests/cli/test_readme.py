@@ -90,6 +90,6 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("mine")
     done = recompact("init", "mine", "--suite", cwd=tmp_path)
     assert done.returncode == 2
-    assert "mine.py is there already: nothing was written" in done.stderr
+    assert "mine.py already exists: nothing was written" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["mine.py"]
     assert recompact("init", "../x", cwd=tmp_path).returncode == 2

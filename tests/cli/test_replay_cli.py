@@ -187,7 +187,7 @@ def test_replay_that_is_stopped_or_unfinished_says_how_to_go_on(home: Path, monk
     monkeypatch.setattr(replaying, "replay", stopped)
     done = recompact(*command)
     assert done.returncode == 130
-    assert "go on with: recompact replay" in done.stderr
+    assert "resume with: recompact replay" in done.stderr
 
 
 def test_behaviour_of_an_evaluation_in_every_format(home: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_task_that_is_always_refused_stops_no_other(refusal: tuple[int, object
         skips = [word for n in range(1, 9) for word in ("--skip", f"book-{n:03d}")]
         ended = recompact("collect", config, *skips)
         assert ended.returncode == 0, ended.stderr
-        assert "8 tasks are skipped, as asked, and take no part: book-001" in ended.stderr
+        assert "8 tasks are skipped, as asked: book-001" in ended.stderr
         assert recompact("collect", config).returncode == 0  # the run remembers
         with Store.read(tmp_path / "runs" / "pages.db") as store:
             assert store.metadata.identity == identity
@@ -102,7 +102,7 @@ def test_verify_and_adapt_and_evaluate_go_on_without_a_skipped_task(tmp_path: Pa
         ended = recompact("verify", path, "--draws", "1")
         assert ended.returncode == 1, ended.stderr
         assert "not finished: continue/book-001/" in ended.stderr
-        assert "To go on without that task, add --skip book-001" in ended.stderr
+        assert "To continue without that task, add --skip book-001" in ended.stderr
         ended = recompact("verify", path, "--draws", "1", "--skip", "book-001", "--json")
         assert ended.returncode == 0, ended.stderr
         summary = json.loads(ended.stdout)
@@ -149,4 +149,4 @@ def test_a_wrong_key_ends_the_run_and_names_the_unit(tmp_path: Path) -> None:
         ended = recompact("collect", config)
     assert ended.returncode == 2
     assert "recompact: collect/book-000: reader at 127.0.0.1" in ended.stderr
-    assert "go on with: recompact collect" in ended.stderr
+    assert "resume with: recompact collect" in ended.stderr

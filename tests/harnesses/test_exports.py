@@ -337,7 +337,7 @@ def test_installing_never_loses_a_file(tmp_path: Path) -> None:
     assert install(export, force=False) == [(place, None)]
     assert install(export, force=False) == [(place, None)]  # the same bytes are no conflict
     place.write_text("mine")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         install(export, force=False)
     assert place.read_text() == "mine"
     [(_, aside)] = install(export, force=True)

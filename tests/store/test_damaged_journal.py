@@ -95,7 +95,7 @@ def test_the_unit_is_set_aside_with_its_reason_and_the_others_finish(damage: Dam
         assert server_calls(path) == 4 * 12  # nothing was asked again
         skipped = recompact("collect", config, "--skip", "book-001")
         assert skipped.returncode == 0, skipped.stderr
-        assert "skipped, as asked, and take no part: book-001" in skipped.stderr.replace("takes", "take")
+        assert "skipped, as asked: book-001" in skipped.stderr
         with Store.open(path) as store:
             assert store.spent().keys() == spent.keys()
 

@@ -17,7 +17,7 @@ from recompact.adaptation.optimizer import Optimizer, ask
 from recompact.environments.protocol import Task
 from recompact.store.runs import TrajectoryRow, trajectories
 from recompact.store.store import Store
-from recompact.texts import all_of
+from recompact.texts import all_of, quantity
 from recompact.tokens import TokenCounter
 from recompact.trajectory import Trajectory
 
@@ -107,10 +107,12 @@ class Contrast:
 
     @property
     def statement(self) -> str:
+        of = quantity(self.of, "training task")
         if not self.tasks:
-            return f"None of {self.of} training tasks failed with compaction: there is nothing to learn from."
+            return f"Of {of} none failed with compaction: there is nothing to learn from."
         if self.regressions:
-            return f"{len(self.tasks)} of {self.of} training tasks were done without compaction and failed with it."
+            were = "was" if len(self.tasks) == 1 else "were"
+            return f"{len(self.tasks)} of {of} {were} done without compaction and failed with it."
         return (
             "No training task was done without compaction and failed with it,"
             f" so {all_of(len(self.tasks), 'failure')} with compaction {'is' if len(self.tasks) == 1 else 'are'} used."

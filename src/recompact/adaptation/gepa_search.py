@@ -157,7 +157,7 @@ class Run:
         score = self.trajectory.score
         done = "done" if score.success else "not done"
         details = head_and_tail(canonical(dict(score.details)), LONG).text if score.details else ""
-        ended = f"The task was {done} (score {score.value:g}); it ended after {self.trajectory.steps} steps"
+        ended = f"The task was {done} (score {score.value:g}); it ended after {quantity(self.trajectory.steps, 'step')}"
         return f"{ended}: {self.trajectory.ending}.{f' Details of the score: {details}' if details else ''}"
 
 

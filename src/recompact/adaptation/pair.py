@@ -17,7 +17,7 @@ from recompact.candidate import Candidate, EvidenceCounts, Proposal
 from recompact.collection import unit_of
 from recompact.store.store import Store
 from recompact.study import Method, Study
-from recompact.texts import all_of
+from recompact.texts import all_of, quantity
 
 DIAGNOSIS = "diagnosis"  # the kind of the records
 
@@ -90,7 +90,7 @@ def _nothing_diagnosed(diagnoses: Sequence[Diagnosis], counts: EvidenceCounts) -
         )
     reasons = dict.fromkeys(reason for diagnosis in diagnoses for reason in diagnosis.objections)
     return (
-        f"The optimizer gave no usable diagnosis of {counts.failed} of {counts.pieces} retained boundaries;"
+        f"The optimizer gave no usable diagnosis of {counts.failed} of {quantity(counts.pieces, 'retained boundary')};"
         f" the first reasons: {'; '.join(list(reasons)[:3])}"
     )
 

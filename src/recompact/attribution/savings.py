@@ -30,8 +30,8 @@ class TokenReport:
             return "There are no continuations yet."
         rest = self.uniform_continuations - self.continuations
         beside = (
-            f"{quantity(self.continuations, 'continuation')}; {self.draws} pairs for every boundary would be"
-            f" {self.uniform_continuations:,}"
+            f"{quantity(self.continuations, 'continuation')}; {quantity(self.draws, 'pair')} for every boundary would"
+            f" be {self.uniform_continuations:,}"
         )
         if rest <= 0:
             return f"{beside}: nothing was saved." if rest else f"{beside}, the same."

@@ -32,7 +32,7 @@ STAGES = ("collect", "verify", "revise", "select")
 @click.option("--allocation", help="Verify by this allocation, even if the run was verified by another one.")
 @click.option("--method", help="Instead of [adapt] method: pair, facts, acon-ut, …, file.py:name.")
 @click.option("--until", type=click.Choice(STAGES), default="select", show_default=True, help="Stop after this stage.")
-@click.option("--from", "begin", type=click.Choice(STAGES), help="Do this stage and those after it anew.")
+@click.option("--from", "begin", type=click.Choice(STAGES), help="Redo this stage and those after it.")
 @click.option("--retry", is_flag=True, help="Play units again that were set aside.")
 @skip_option
 @json_option
@@ -50,10 +50,10 @@ def command(
 ) -> None:
     """Adapt the compaction prompt: collect, verify, revise, select.
 
-    Stop it as you like: the same command goes on where it was. The result is a directory with the adapted template, a
-    manifest, and CHANGES.md, which says per section what changed and because of which observed failure. A run that
-    was verified before is not verified again, unless --allocation asks for it. Exit code 2: the optimizer gave nothing
-    that could be used; the same command asks it again.
+    Stop it whenever you like: the same command resumes where it left off. The result is a directory with the adapted
+    template, a manifest, and CHANGES.md, which says section by section what changed and which observed failure was the
+    reason. A verified run is not verified again, unless --allocation asks for it. Exit code 2: the optimizer gave
+    nothing usable; the same command asks it again.
     """
     from recompact.adaptation.registry import method_in
     from recompact.adaptation.result import RESULT, write_result

@@ -49,9 +49,10 @@ def _refuse_evaluation(store: Store) -> None:
         return
     phase = trajectories(store, phase="evaluate")
     config = shlex.quote(store.metadata.config_file or "CONFIG")
+    compactions = quantity(sum(row.compactions for row in phase), "compaction")
     raise InputError(
-        f"{store.path} is an evaluation: its {sum(row.compactions for row in phase):,} compactions in {len(phase):,}"
-        " trajectories were made without snapshots, so nobody can go back to them and they have no effects. For those:"
+        f"{store.path} is an evaluation: its {compactions} in {quantity(len(phase), 'trajectory')} were made without"
+        " snapshots, so nobody can go back to them and they have no effects. For those:"
         f" recompact collect {config} && recompact verify {config}. What the agent did after each of them:"
         f" recompact behaviour {shlex.quote(str(store.path))}"
     )

@@ -31,8 +31,8 @@ def command(
 ) -> None:
     """Run the tasks of a suite once under a compressor and record every compaction.
 
-    The run is one file in [run] directory. Stop it as you like: the same command goes on where it was, and no call
-    that was answered is sent again. Exit code 2 where environments broke: see --retry.
+    The run is one file in [run] directory. Stop it whenever you like: the same command resumes where it left off, and
+    no call that was answered is sent again. Exit code 2 where environments broke: see --retry.
     """
     from recompact.cli.running import ending_early, finish
     from recompact.collection import PHASE

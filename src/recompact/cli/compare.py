@@ -31,9 +31,9 @@ from recompact.tables import Format
 @click.command(name="compare")
 @click.argument("what", nargs=-1, required=True, metavar="RUN [A B] | RUN_A:ARM RUN_B:ARM")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
-@click.option("--runs", type=click.IntRange(min=1), help="Only the first so many runs (default: all that both have).")
+@click.option("--runs", type=click.IntRange(min=1), help="Only the first N runs (default: all that both have).")
 @click.option("--against", help="With RUN alone: the arm that the others are measured against (default: prompting).")
-@click.option("--by", "by", multiple=True, help="Break down by a group, such as difficulty. Repeat it.")
+@click.option("--by", "by", multiple=True, help="Break down by a group, such as difficulty. Repeatable.")
 @click.option("--details", is_flag=True, help="With RUN alone: every Pass^k and Pass@k, tokens by role, endings.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
 @json_option
@@ -69,8 +69,10 @@ def command(
 def _all(run: str, directory: Path, runs: int | None) -> Evaluation:
     every = evaluation(Path(run).stem, _arms(run, directory), None, runs)
     if not every.shared.tasks:
-        times = f"{every.shared.runs or 1} times: go on with recompact evaluate, or compare fewer --runs or two arms"
-        raise InputError(f"{run} has no task yet that every arm has done {times}")
+        runs = every.shared.runs or 1
+        times = "" if runs == 1 else f" {runs} times"
+        way_out = "continue with recompact evaluate, or compare fewer --runs or two arms"
+        raise InputError(f"{run} has no task yet that every arm has done{times}: {way_out}")
     return every
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 accept_option = click.option(
-    "--accept-changes", is_flag=True, help="Go on though the suite has changed since the run was begun; it is noted."
+    "--accept-changes", is_flag=True, help="Continue although the suite has changed since the run began; this is noted."
 )
 
 

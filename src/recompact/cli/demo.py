@@ -49,7 +49,7 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     """Run the whole of Recompact on the embedded world: simulated models, no key, no network.
 
     Collects trajectories under a budget of 2,048 tokens, finds out which compactions hurt, adapts the prompt from that,
-    evaluates it on unseen tasks, and writes a report for a browser. Run it again and it only shows what is there.
+    evaluates it on unseen tasks, and writes a report for a browser. Run again, it only shows what is there.
     """
     from recompact.adaptation.result import write_result
     from recompact.attribution.findings import findings

@@ -41,20 +41,20 @@ if TYPE_CHECKING:
     "--arm",
     "arms",
     multiple=True,
-    help="none, fifo, llmlingua2, prompting, or NAME=TEMPLATE; NAME@BUDGET. Repeat it.",
+    help="none, fifo, llmlingua2, prompting, or NAME=TEMPLATE; NAME@BUDGET. Repeatable.",
 )
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each task and arm.")
 @click.option("--scope", "scopes", help="history, prefix or both, as in history,prefix (default: the config's).")
 @click.option(
-    "--budget", "budgets", multiple=True, help="Run what compresses at this budget, as NAME@BUDGET. Repeat it."
+    "--budget", "budgets", multiple=True, help="Run what compresses at this budget, as NAME@BUDGET. Repeatable."
 )
 @click.option("--split", default="test", show_default=True, help="Split of the suite.")
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first so many tasks (default: the config's).")
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first N tasks (default: the config's).")
 @run_option("the config's file name and -evaluate")
 @click.option("--against", help="The arm that the others are measured against (default: prompting).")
-@click.option("--by", "by", multiple=True, help="Break down by a group, such as difficulty. Repeat it.")
+@click.option("--by", "by", multiple=True, help="Break down by a group, such as difficulty. Repeatable.")
 @click.option("--details", is_flag=True, help="Every Pass^k and Pass@k, tokens by role, endings.")
-@click.option("--retry", is_flag=True, help="Make trajectories anew in which the environment broke.")
+@click.option("--retry", is_flag=True, help="Redo trajectories in which the environment broke.")
 @accept_option
 @click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
 @skip_option
@@ -79,8 +79,8 @@ def command(
 ) -> None:
     """Run the tasks of a split under several arms, interleaved, and compare the arms.
 
-    Stop it as you like: the same command goes on where it was. Another --arm, --scope or --budget, more --runs or a
-    higher --limit use the trajectories that are there and make only those that are missing.
+    Stop it whenever you like: the same command resumes where it left off. Another --arm, --scope or --budget, more
+    --runs or a higher --limit reuse the trajectories that are there and make only the missing ones.
     """
     from recompact.cli.running import ending_early
     from recompact.config import load_config

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 @click.option("--to", "name", required=True, metavar="HARNESS", help="The harness; --to list names all of them.")
 @click.option("--out", type=click.Path(path_type=Path), help="The directory to write (default: compaction-HARNESS).")
 @click.option("--budget", type=click.IntRange(min=1), default=BUDGET, show_default=True, help="For {{ budget }}.")
-@click.option("--install", is_flag=True, help="Put the files where the harness looks for them, if it can be done.")
-@click.option("--force", is_flag=True, help="With --install: move a file aside that is there already.")
+@click.option("--install", is_flag=True, help="Put the files where the harness looks for them, if possible.")
+@click.option("--force", is_flag=True, help="With --install: move an existing file aside.")
 @json_option
 def command(
     template: str | None, name: str, out: Path | None, budget: int, install: bool, force: bool, as_json: bool
 ) -> None:
     """Write what makes a harness use TEMPLATE (`default` or a directory), and say what to do with it.
 
-    Nothing of yours is replaced. What the harness cannot carry of the template is said.
+    None of your files is replaced. It says what of the template the harness cannot carry.
     """
     from recompact.harnesses.exporting.export import install as put_in_place, write_export
     from recompact.harnesses.registry import HARNESSES, load_harness

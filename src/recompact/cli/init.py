@@ -17,7 +17,7 @@ SIMULATED = """\
 # {name}.toml: the embedded world with simulated models; it needs no key and no network
 [suite]
 use = "pocket"                    # or a suite of your own, as in "rooms.py:suite": see docs/environments.md
-limit = 20                        # only the first so many tasks
+limit = 20                        # only the first N tasks
 
 [compressor]
 kind = "prompted"                 # or "fifo", "none"
@@ -88,7 +88,9 @@ suite = function_suite("rooms", [look], tasks, splits={{"train": THINGS[6:], "te
 @click.argument("name", default="mine")
 @click.option("--suite", is_flag=True, help="Also write NAME.py, a small suite of functions, and use it.")
 @click.option("--scope", type=click.Choice(["history", "prefix"]), help="Of a benchmark: what its compressor sees.")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path(), help="Where to (default: here).")
+@click.option(
+    "--dir", "directory", type=click.Path(path_type=Path), default=Path(), help="Where it goes (default: here)."
+)
 @json_option
 def command(name: str, suite: bool, scope: Scope | None, directory: Path, as_json: bool) -> None:
     """Write NAME.toml, a config to start from (default: mine.toml).
@@ -104,7 +106,7 @@ def command(name: str, suite: bool, scope: Scope | None, directory: Path, as_jso
     texts = _texts(name, suite, scope)
     files = [directory / file for file in texts]
     if taken := [str(file) for file in files if file.exists() or file.is_symlink()]:
-        raise InputError(f"{taken[0]} is there already: nothing was written; choose another name, or move it")
+        raise InputError(f"{taken[0]} already exists: nothing was written; choose another name, or move it")
     for file, text in zip(files, texts.values(), strict=True):
         write_file(file, text.encode(), "a config", lambda path: False, "--dir")
     if as_json:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.command(name="replay")
 @click.argument("run", metavar="RUN|CONFIG")
 @click.argument("boundary")
-@click.option("--template", "templates", multiple=True, help="NAME=DIRECTORY of a template. Repeat it.")
+@click.option("--template", "templates", multiple=True, help="NAME=DIRECTORY of a template. Repeatable.")
 @click.option("--draws", type=click.IntRange(min=1), default=3, show_default=True, help="Draws of each condition.")
 @click.option("--summaries", is_flag=True, help="Print every summary too.")
 @run_option("the config's file name, where a CONFIG is given", "name")
@@ -44,8 +44,8 @@ def command(
     """Compress one boundary again with several templates, continue from each summary, and say whether its harm is gone.
 
     BOUNDARY is task#t, as `recompact boundaries` lists it. The run's own template is always among them, as the control:
-    harm that does not come again with it was an unlucky sample, not a fault of the prompt. Stop it as you like: the
-    same command goes on, and another --template or more --draws use what is there.
+    harm that does not recur with it was an unlucky sample, not a fault of the prompt. Stop it whenever you like: the
+    same command resumes, and another --template or more --draws reuse what is there.
     """
     from recompact.attribution.verify import boundary_named
     from recompact.cli.running import ending_early

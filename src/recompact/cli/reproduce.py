@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 @click.option("--out", type=click.Path(path_type=Path), help="Where the runs go (default: CONFIG-reproduce beside it).")
 @click.option("--scope", "scopes", help="history, prefix or both, as in history,prefix (default: both).")
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each task and arm.")
-@click.option("--train", type=click.IntRange(min=1), help="Adapt on the first so many tasks (default: all).")
-@click.option("--test", type=click.IntRange(min=1), help="Evaluate on the first so many tasks (default: all).")
+@click.option("--train", type=click.IntRange(min=1), help="Adapt on the first N tasks (default: all).")
+@click.option("--test", type=click.IntRange(min=1), help="Evaluate on the first N tasks (default: all).")
 @click.option("--other", "others", multiple=True, type=click.Path(path_type=Path), help="Other models, for transfer.")
 @click.option("--dry-run", is_flag=True, help="Only say which runs it takes, with calls, tokens and money.")
-@click.option("--yes", is_flag=True, help="Start although the forecast is above [ceiling] warn.")
+@click.option("--yes", is_flag=True, help="Start even if the forecast exceeds [ceiling] warn.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
 @json_option
 def command(
@@ -51,8 +51,9 @@ def command(
 ) -> None:
     """Make the runs that a TABLE of the paper needs, and print it beside the paper's figures.
 
-    Without a TABLE, lists them; `all` makes every one. Says first what it will take. Stop it as you like: the same
-    command goes on where it was, and tables share their runs. A smaller --train or --test tries it out.
+    Without a TABLE, lists them; `all` makes every one. Says first what it will take. Stop it whenever you
+    like: the same command resumes where it left off, and tables share their runs. Try it out with a smaller --train or
+    --test.
     """
     from recompact.cli.evaluate import parse_scopes
     from recompact.compressors.protocol import SCOPES

@@ -27,7 +27,7 @@ skip_option = click.option(
     "skip",
     metavar="TASK",
     multiple=True,
-    help="Go on without this task, now and later; the run remembers it. Repeat it.",
+    help="Leave this task out, now and later; the run remembers it. Repeatable.",
 )
 
 
@@ -39,7 +39,7 @@ def ending_early(path: Path, again: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say(f"\nrecompact: stopped. {path} keeps what was done; go on with: {again}", err=True)
+        say(f"\nrecompact: stopped. {path} keeps what was done; resume with: {again}", err=True)
         sys.exit(130)
     except CeilingReached as reached:
         say(f"recompact: stopped at its ceiling: {reached}", err=True)
@@ -47,7 +47,7 @@ def ending_early(path: Path, again: str) -> Iterator[None]:
     except ModelFailure as failure:
         at = f"{failure.unit}: " if failure.unit else ""
         say(f"recompact: {at}{failure}", err=True)
-        say(f"{path} keeps what was done; go on with: {again}", err=True)
+        say(f"{path} keeps what was done; resume with: {again}", err=True)
         sys.exit(2)
 
 
@@ -78,7 +78,7 @@ def report_unfinished(units: Sequence[UnfinishedUnit], what: str, again: str) ->
         say("Units that were set aside would fail again, so they are played again only with --retry.", err=True)
     if tasks := sorted({unit.task for unit in units if unit.task}):
         skips = shlex.join(word for task in tasks[:20] for word in ("--skip", task))
-        say(f"To go on without {'that task' if len(tasks) == 1 else 'such tasks'}, add {skips}", err=True)
+        say(f"To continue without {'that task' if len(tasks) == 1 else 'such tasks'}, add {skips}", err=True)
 
 
 def report_skipped(store: Store) -> None:
@@ -86,4 +86,4 @@ def report_skipped(store: Store) -> None:
     if skipped := store.metadata.skipped:
         names = ", ".join(skipped[:5]) + (", …" if len(skipped) > 5 else "")
         noun = "1 task is" if len(skipped) == 1 else f"{len(skipped)} tasks are"
-        say(f"{noun} skipped, as asked, and take no part: {names}", err=True)
+        say(f"{noun} skipped, as asked: {names}", err=True)

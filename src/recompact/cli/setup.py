@@ -30,7 +30,7 @@ SETUPS = {
 def command(name: str, python: str | None, source: Path | None, as_json: bool) -> None:
     """Install the benchmark NAME with its data, where RECOMPACT_HOME says (else ~/.local/share/recompact).
 
-    What is there already is not done again. Exit code 1: something is still missing, and the message says what.
+    What is already there is left as it is. Exit code 1: something is still missing, and the message says what.
     """
     from recompact.environments.installations import installations
     from recompact.environments.setting_up import Order, SetupFailed

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command(name="transfer")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
 @click.option(
-    "--arm", "arms", multiple=True, help="The arm in question (default: every template arm of all). Repeat it."
+    "--arm", "arms", multiple=True, help="The arm in question (default: every template arm of all). Repeatable."
 )
 @click.option("--against", default="prompting", show_default=True, help="The arm that it is measured against.")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)

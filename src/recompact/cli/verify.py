@@ -32,12 +32,12 @@ TOP = 20  # harmful boundaries that are listed right away
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @click.option("--allocation", help="How draws are spent: halving, uniform:N, racing, chained or chained:racing.")
 @click.option("--draws", type=click.IntRange(min=1), help="N draws in each arm of every boundary: uniform:N.")
-@click.option("--control", type=click.Choice(["aa"]), help="Make the A/A control instead: both arms from PRE.")
+@click.option("--control", type=click.Choice(["aa"]), help="Run the A/A control instead: both arms from PRE.")
 @click.option("--confirm", type=click.IntRange(min=1), help="Then N fresh pairs at each retained boundary.")
 @click.option("--resample", type=click.IntRange(min=1), help="Then N POST draws there, each with a fresh summary.")
 @click.option("--dry-run", is_flag=True, help="Only say how many continuations and tokens it will take.")
 @click.option("--partial", is_flag=True, help="Verify what has been collected, even if tasks are missing.")
-@click.option("--retry", is_flag=True, help="Try the boundaries again that were left out when their environment broke.")
+@click.option("--retry", is_flag=True, help="Retry boundaries that were left out because their environment broke.")
 @skip_option
 @json_option
 def command(
@@ -57,8 +57,8 @@ def command(
 ) -> None:
     """Continue from every boundary with and without its compaction, and keep the boundaries that hurt.
 
-    Needs a run that `collect` has made. Stop it as you like: the same command goes on where it was. Another
-    --allocation, or more --draws, uses the draws that the run has already and makes only those that are missing.
+    Needs a run that `collect` has recorded. Stop it whenever you like: the same command resumes where it left off.
+    Another --allocation, or more --draws, reuses the draws that the run has and makes only the missing ones.
     """
     from recompact.attribution.verify import retry_left_out
     from recompact.cli.running import ending_early, finish

@@ -17,7 +17,7 @@ from recompact.cli.console import json_option, print_json, say
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on loopback (default: any free one).")
 @click.option("--open/--no-open", "opened", default=True, show_default=True, help="Open a browser.")
-@click.option("--for", "seconds", type=click.FloatRange(min=0), help="End by itself after so many seconds.")
+@click.option("--for", "seconds", type=click.FloatRange(min=0), help="Stop after this many seconds.")
 @json_option
 def command(
     runs: tuple[str, ...], directory: Path, port: int, opened: bool, seconds: float | None, as_json: bool

@@ -44,7 +44,7 @@ def command(
     name = f"wrap-{datetime.now():%Y%m%d-%H%M%S-%f}"
     target = out or Path(f"{name}.jsonl")
     if target.exists():
-        raise InputError(f"{target} is there already: name another file with --out")
+        raise InputError(f"{target} already exists: name another file with --out")
     loaded = load_config(config)
     compressor = replace(
         loaded.compressor,

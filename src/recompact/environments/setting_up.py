@@ -34,7 +34,7 @@ def make_venv(place: Path, python: str, say: Say) -> Path:
     """The interpreter of a virtual environment at this place, which is made unless it is there."""
     interpreter = python_in(place)
     if interpreter.exists():
-        say(f"{place} is there already")
+        say(f"{place} already exists")
         return interpreter
     say(f"making a virtual environment in {place} with {python}")
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -117,7 +117,7 @@ def _arms(store: Store) -> tuple[list[_ArmUnits], int]:
     begun = [arm for arm in read_arms(store) if arm.rows]
     shared = common(begun)
     if not shared.tasks:
-        raise InputError(f"{store.path} has no task yet that every arm has finished: go on with recompact evaluate")
+        raise InputError(f"{store.path} has no task yet that every arm has finished: continue with recompact evaluate")
     return [
         _ArmUnits(
             arm.label,

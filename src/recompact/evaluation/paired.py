@@ -15,6 +15,7 @@ from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, Common, common
 from recompact.evaluation.metrics import PeakSource, metric, peak_source, per_task
 from recompact.stats import FEWEST, RESAMPLES, Estimate, bootstrap, bootstrap_ratios, sign_test
+from recompact.texts import quantity
 
 Values = Mapping[str, tuple[float, ...]]
 """Of each metric, the value of each task."""
@@ -99,8 +100,8 @@ def compare_many(
     if not shared.tasks:
         labels = ", ".join(dict.fromkeys(arm.label for arm in arms))
         raise InputError(
-            f"there is no task that {labels} have all done in {max(1, shared.runs)} runs, so nothing can be compared:"
-            " finish them with recompact evaluate, or compare fewer --runs"
+            f"there is no task that {labels} have all done in {quantity(max(1, shared.runs), 'run')}, so nothing can be"
+            " compared: finish them with recompact evaluate, or compare fewer --runs"
         )
     source = source or peak_source(arms)
     values = {id(arm): per_task(arm, shared.tasks, shared.runs, source) for arm in arms}

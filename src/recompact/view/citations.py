@@ -12,6 +12,7 @@ from recompact.outcome import BoundaryId
 from recompact.report.document import Piece, shorten
 from recompact.store.requests import kept_request
 from recompact.store.store import Store
+from recompact.texts import quantity
 
 LINE = 1_000  # characters of a line
 LINES = 400  # of a block, besides those that are cited
@@ -78,13 +79,14 @@ def _block(number: int, title: str, lines: tuple[tuple[str, str], ...], cited: s
             hidden += 1
             continue
         if hidden:
-            shown.append(_note(f"{hidden:,} more lines"))
+            shown.append(_note(quantity(hidden, "more line")))
             hidden = 0
         if label:
             shown.append(NumberedLine(label, f"line-{label}", shorten(text, LINE), label in cited))
         else:
             shown.append(_note(text.strip("[]")))
-    return NumberedBlock(title, f"evidence-{number}", (*shown, *([_note(f"{hidden:,} more lines")] if hidden else [])))
+    rest = [_note(quantity(hidden, "more line"))] if hidden else []
+    return NumberedBlock(title, f"evidence-{number}", (*shown, *rest))
 
 
 def _note(text: str) -> NumberedLine:

@@ -167,7 +167,7 @@ def test_setup_takes_a_bundle_of_the_users(monkeypatch: pytest.MonkeyPatch, home
     assert (home / "appworld" / "root" / "recompact-view" / "data" / "tasks" / "abc_1").is_dir()
     assert [name for name in os.listdir(home / "appworld" / "root") if name.startswith("tmp")] == []
     appworld_setup.setup(Order(home / "appworld"), said.append)
-    assert any("are there already" in text for text in said)
+    assert any("already exist" in text for text in said)
 
 
 def test_a_file_that_is_no_bundle_is_refused(monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path) -> None:

@@ -245,7 +245,7 @@ def test_a_commit_is_a_task(tmp_path: Path, repo: Path) -> None:
     assert "calc-1" in listed.output
     again = runner.invoke(cli, arguments)
     assert again.exit_code != 0
-    assert "is there already" in str(again.exception)
+    assert "already exists" in str(again.exception)
 
 
 def test_a_commit_that_is_not_there_leaves_nothing(tmp_path: Path, repo: Path) -> None:

@@ -46,7 +46,7 @@ def setup(order: Order, say: Say) -> None:
         run_step("unpacking the apps", [python, "-c", "from appworld.install import install_package as i; i()"])
     root = order.place / "root"
     if all((root / "data" / part).is_dir() for part in PARTS):
-        say(f"the task data are there already: {root / 'data'}")
+        say(f"the task data already exist: {root / 'data'}")
     else:
         _fill(python, order, say)
     say("laying out what agents may see of the data")

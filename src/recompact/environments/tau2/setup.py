@@ -41,7 +41,7 @@ def _commit(python: str) -> str:
 
 def _fetch_checkout(place: Path, commit: str, say: Say) -> Path:
     if (place / "src").is_dir():
-        say(f"{place} is there already")
+        say(f"{place} already exists")
         return place
     say(f"fetching {REPOSITORY} at {commit[:7]}")
     place.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ def add_repository(
         raise InputError(f"{id!r} is no name for a task: use letters, digits, and . _ - +")
     target = root / id
     if target.exists():
-        raise InputError(f"{target} is there already: choose another name, or remove it")
+        raise InputError(f"{target} already exists: choose another name, or remove it")
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".task-", dir=target.parent))
     try:

@@ -60,7 +60,7 @@ def install(export: Export, *, force: bool) -> list[tuple[Path, Path | None]]:
     taken = [path for file, path in placed if os.path.lexists(path) and not _same(path, file.data)]
     if taken and not force:
         raise InputError(
-            f"{taken[0]} is there already: nothing was written; with --force it is moved aside, or leave --install out"
+            f"{taken[0]} already exists: nothing was written; with --force it is moved aside, or leave --install out"
         )
     return [(path, _put(path, file.data)) for file, path in placed]
 

@@ -17,6 +17,7 @@ from recompact.harnesses.importing import javascript, python
 from recompact.harnesses.importing.packages import SUFFIXES, Constant, Package, PromptPackage
 from recompact.harnesses.importing.texts import RenderedText, SourceText
 from recompact.template import parse_sections, placeholders
+from recompact.texts import quantity
 
 EXTRAS = ("split-turn", "branch")  # kept beside the template; our compressors do not send them
 _ROLES = ("system", "first", "update", *EXTRAS)
@@ -186,8 +187,8 @@ def _not_recognised(harness: PromptPackage, package: Package, missing: Iterable[
     hint = f" Nearest: {', '.join(near[:5])}." if near else ""
     return (
         f"The prompts for {', '.join(missing)} were not recognised in {package.name} {package.version}: searched"
-        f" {len(package.files)} files ({kinds}) below {package.root}.{hint} Save the prompts as files and import those:"
-        " `recompact prompts import --first FILE --update FILE --system FILE --to DIR`."
+        f" {quantity(len(package.files), 'file')} ({kinds}) below {package.root}.{hint} Save the prompts as files and"
+        " import those: `recompact prompts import --first FILE --update FILE --system FILE --to DIR`."
     )
 
 

@@ -81,7 +81,7 @@ def _common(store: Store) -> tuple[tuple[str, str], ...]:
     suite, run = identity.get("suite", {}), identity.get("run", {})
     template = str(identity.get("template", ""))[:16]
     split = f"{suite.get('use', '?')}, split {suite.get('split', '?')}"
-    limit = f", the first {suite['limit']} tasks" if suite.get("limit") else ""
+    limit = f", the first {quantity(suite['limit'], 'task')}" if suite.get("limit") else ""
     facts = (
         ("Suite", f"{split}{limit}"),
         ("Models", "; ".join(_models(store, identity))),
