@@ -54,8 +54,8 @@ class SuiteConfig:
     host: bool | str = False  # each environment in a process of its own; or where, such as "ray"
     python: str | None = None  # the interpreter of that process
     timeout: Seconds = 120.0  # for one verb of a hosted environment
-    sandbox: SandboxMode = "auto"  # whether a host is shut in: where it can be, always, or never
-    network: bool = False  # whether a host that is shut in may use it
+    sandbox: SandboxMode = "auto"  # whether a host is sandboxed: where it can be, always, or never
+    network: bool = False  # whether a host that is sandboxed may use it
     env: tuple[str, ...] = ()  # variables that a host gets besides PATH and the locale
     readable: tuple[str, ...] = ()  # places that a host may read besides the suite's directory
     limits: HostLimits = field(default_factory=HostLimits)  # of one host

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Coroutine
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from acon_support import CONFIG, Killed, Killing, study_run
@@ -21,6 +24,7 @@ from recompact.chat import Reply, Request, Usage, assistant
 from recompact.collection import collect
 from recompact.execution.scheduler import Unfinished
 from recompact.models.failures import Overloaded
+from recompact.progress import Silent
 from recompact.store.adaptations import read_adaptations
 from recompact.store.calls import journaled_calls
 from recompact.store.runs import boundary_rows, trajectories
@@ -67,6 +71,26 @@ class Replaced:
 def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Adaptation]:
     path = tmp_path_factory.mktemp("gepa") / "run.db"
     return path, study_run(path, adapt, "gepa", TEXT)
+
+
+def test_its_progress_counts_runs_and_stays_within_what_was_planned(tmp_path: Path) -> None:
+    stages: list[list[int]] = []
+
+    class Watching(Silent):
+        def stage(self, name: str, total: int | None = None, done: int = 0) -> None:
+            stages.append([total or 0, done] if name == "gepa" else [])
+
+        def done(self) -> None:
+            if stages[-1]:
+                stages[-1][1] += 1
+
+    def work(study: Study) -> Coroutine[Any, Any, Adaptation]:
+        return adapt(replace(study, progress=Watching()))
+
+    adaptation = study_run(tmp_path / "run.db", work, "gepa", TEXT)
+    assert adaptation.evidence is not None
+    (search,) = filter(None, stages)
+    assert 0 < search[1] <= search[0] == 45
 
 
 def test_candidates_keep_the_lock_and_name_their_origin(searched: tuple[Path, Adaptation]) -> None:

@@ -351,6 +351,16 @@ def test_progress_of_a_run_counts_in_the_search_and_begins_no_stage() -> None:
     assert told == ["done", "step", "hello"]
 
 
+def test_a_reflection_is_no_run_of_the_search() -> None:
+    """The stage counts runs: with reflections among them it would end beyond its total."""
+    told: list[str] = []
+    whole = SimpleNamespace(done=lambda: told.append("done"), note=told.append)
+    within = gepa_search._Within(cast(Any, whole), counted=False)
+    within.done()
+    within.note("waiting")
+    assert told == ["waiting"]
+
+
 def test_a_search_stops_before_an_iteration_that_would_be_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two minibatches of three and the validation set of two: eight runs."""
     seen: dict[str, Any] = {}

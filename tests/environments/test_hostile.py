@@ -154,7 +154,7 @@ async def test_nothing_in_a_host_ends_more_than_its_episode_or_is_left(
     finally:
         suite.holders.close()
         listening.close()
-    print(f"{len(names)} behaviours in hosts beside {GOOD} good tasks: {seconds:.0f} s, shut in: {shut_in}")
+    print(f"{len(names)} behaviours in hosts beside {GOOD} good tasks: {seconds:.0f} s, sandboxed: {shut_in}")
     check_good(trajectories)
     for name in names:
         trajectory = trajectories[name]

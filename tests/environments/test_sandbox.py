@@ -232,7 +232,7 @@ async def test_limits_hold(place: Path, mode: str) -> None:
 def test_a_machine_without_bubblewrap_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recompact.environments.lodging.find_bubblewrap", lambda: (None, "bwrap is not installed"))
     monkeypatch.setattr(protection, "find_bubblewrap", lambda: (None, "bwrap is not installed"))
-    problem = "hosts are not shut in, they run with your rights, without your variables: bwrap is not installed"
+    problem = "hosts are not sandboxed, they run with your rights, without your variables: bwrap is not installed"
     assert describe().startswith(f"{problem}; ")
     with pytest.raises(InputError, match='sandbox = "require", but bwrap is not installed'):
         hosted(place, sandbox="require")
@@ -244,10 +244,10 @@ def test_a_machine_without_bubblewrap_is_named(place: Path, monkeypatch: pytest.
 
 def test_the_protection_in_force_is_one_line() -> None:
     assert "\n" not in describe()
-    assert describe("off").startswith("hosts are not shut in")
+    assert describe("off").startswith("hosts are not sandboxed")
     if PROGRAM:
-        assert describe().startswith("hosts are shut in by bubblewrap, without network; ")
-        assert describe("require", network=True).startswith("hosts are shut in by bubblewrap, with network; ")
+        assert describe().startswith("hosts are sandboxed by bubblewrap, without network; ")
+        assert describe("require", network=True).startswith("hosts are sandboxed by bubblewrap, with network; ")
 
 
 def test_no_environment_gets_the_key_of_a_model() -> None:

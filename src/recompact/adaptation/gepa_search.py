@@ -242,7 +242,7 @@ class Search:
         study, name = self.study, f"{self.reflecting}/{len(self.reflections)}"
         if name not in study.store.finished(REFLECTION):
             unit = self._reflection_unit(name, current, runs)
-            await replace(study, progress=_Within(study.progress)).complete(PHASE, REFLECTION, [unit])
+            await replace(study, progress=_Within(study.progress, counted=False)).complete(PHASE, REFLECTION, [unit])
         return Reflection.from_json(study.store.result(name))
 
     def _reflection_unit(self, name: str, current: str, runs: Sequence[Run]) -> Unit[Reflection]:
@@ -329,16 +329,18 @@ class _Silent:
 
 @dataclass(frozen=True)
 class _Within:
-    """Progress of work that is part of a larger stage."""
+    """Progress of work that is part of a larger stage, and maybe none of the units that the stage counts."""
 
     whole: Progress
+    counted: bool = True
 
     def stage(self, name: str, total: int | None = None, done: int = 0) -> None: ...
 
     def expect(self, total: int) -> None: ...
 
     def done(self) -> None:
-        self.whole.done()
+        if self.counted:
+            self.whole.done()
 
     def step(self) -> None:
         self.whole.step()

@@ -1,4 +1,4 @@
-"""The process of an agent: shut in by bubblewrap with a home, a workspace and a network of its own, and watched.
+"""The process of an agent: sandboxed by bubblewrap with a home, a workspace and a network of its own, and watched.
 
 Inside, its paths and the address of its gateway are the same every time. It ends with its episode, whatever it started.
 """

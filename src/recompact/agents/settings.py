@@ -15,7 +15,7 @@ MODEL = "model"
 """The name by which agents know their model."""
 
 HOME, WORKSPACE, TEMPORARY = "/home/agent", "/workspace", "/tmp"
-"""What an agent that is shut in sees of its episode: the same paths every time, since requests contain them."""
+"""What an agent that is sandboxed sees of its episode: the same paths every time, since requests contain them."""
 
 PORT = 8100  # of the gateway, in the agent's own network
 REQUEST_BYTES = 32 * 1024 * 1024

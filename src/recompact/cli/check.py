@@ -167,7 +167,7 @@ def _isolation(config: Config) -> str:
 
     if config.agent.external:
         shut_in = config.agent.sandbox != "off"
-        walls = "are shut in by bubblewrap, without network" if shut_in else "run with your rights"
+        walls = "are sandboxed by bubblewrap, without network" if shut_in else "run with your rights"
         return f"isolation: agents {walls}; {describe_limit(shut_in)}"
     if not config.suite.host:
         return "isolation: none, environments run inside this process ([suite] host = true gives each its own)"

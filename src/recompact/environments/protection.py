@@ -1,4 +1,4 @@
-"""Which protection this machine has: whether hosts are shut in, and who limits how many processes a command starts.
+"""Which protection this machine has: whether hosts are sandboxed, and who limits how many processes a command starts.
 
 A command that doubles itself outruns whoever watches it, so the kernel has to stop it: inside the namespace of a
 sandbox, or in a control group. What works is found out by trying; where nothing does, processes are only watched.
@@ -68,11 +68,11 @@ def describe(mode: SandboxMode = "auto", network: bool = False) -> str:
     """Which protection hosts have here, in a line."""
     program, problem = find_bubblewrap()
     if mode == "off":
-        walls = 'hosts are not shut in ([suite] sandbox = "off"): they run with your rights, without your variables'
+        walls = 'hosts are not sandboxed ([suite] sandbox = "off"): they run with your rights, without your variables'
     elif program is None:
-        walls = f"hosts are not shut in, they run with your rights, without your variables: {problem}"
+        walls = f"hosts are not sandboxed, they run with your rights, without your variables: {problem}"
     else:
-        walls = f"hosts are shut in by bubblewrap, {'with' if network else 'without'} network"
+        walls = f"hosts are sandboxed by bubblewrap, {'with' if network else 'without'} network"
     return f"{walls}; {describe_limit(shut_in=mode != 'off' and program is not None)}"
 
 

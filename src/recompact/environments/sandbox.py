@@ -20,7 +20,7 @@ from typing import Literal
 from recompact.errors import InputError
 
 SandboxMode = Literal["auto", "require", "off"]
-"""Shut in where the machine can, or else not; refuse to run where it cannot; never shut in."""
+"""Sandboxed where the machine can, or else not; refuse to run where it cannot; never sandboxed."""
 
 _MIB = 1024**2
 
@@ -157,7 +157,7 @@ def _arguments(program: str, walls: Walls) -> Iterator[str]:
     yield from ("--hostname", walls.hostname)
     for shared in (*_SYSTEM, *_SETTINGS, *(_NETWORK if walls.network else ())):
         yield from _show_place(Path(shared), shared)
-    # To the kernel a root that is shut in still owns its settings: it could change them in a /proc that is writable.
+    # To the kernel a root that is sandboxed still owns its settings: it could change them in a /proc that is writable.
     yield from ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
     if walls.shared_memory and "--size" in _help(program):
         yield from ("--size", str(_SHARED_MEMORY), "--tmpfs", "/dev/shm")

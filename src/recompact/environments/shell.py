@@ -1,4 +1,4 @@
-"""Shell commands of an agent, shut in: the walls of every sandbox, limits on what they use, and an eye on the whole.
+"""Shell commands of an agent, sandboxed: the walls of every sandbox, limits on what they use, and an eye on the whole.
 
 A command sees the system's programs, the directory of its episode and one for temporary files; it has no network and no
 variables of ours, and everything it started ends with it. Limits of the kernel hold for one process and, where they can

@@ -62,7 +62,7 @@ def data_root(chosen: object = None, directory: Path = Path()) -> Path:
     """The directory in which `data` lies: of the config, of a variable, or of `recompact setup`."""
     named = chosen or os.environ.get(ROOT_VARIABLE)
     root = directory / Path(str(named)).expanduser() if named else installations() / NAME / "root"
-    root = root.resolve()  # a host that is shut in sees places under their real names only
+    root = root.resolve()  # a host that is sandboxed sees places under their real names only
     lacking = [part for part in PARTS if not (root / "data" / part).is_dir()]
     if lacking:
         raise InputError(

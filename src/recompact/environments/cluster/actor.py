@@ -1,7 +1,8 @@
 """The inside of an actor: on its node it is to its hosts what the harness is on one machine.
 
-Each environment has a process of its own there, shut in as it would be here, with the kill timer beside it. Calls for a
-model are answered to the driver as questions, so that they are journaled, limited and counted where all others are.
+Each environment has a process of its own there, sandboxed as it would be here, with the kill timer beside it. Calls
+for a model are answered to the driver as questions, so that they are journaled, limited and counted where all others
+are.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ OTHER_PACKAGE = "the package named tau2 on PyPI is something else, a library for
 def host_needs(options: Mapping[str, Any], python: str | None, directory: Path) -> HostNeeds:
     """The interpreter with the benchmark in it, and its data; paths are seen from the config's `directory`.
 
-    Links are resolved, for a host that is shut in sees places under their real names only.
+    Links are resolved, for a host that is sandboxed sees places under their real names only.
     """
     python = python or interpreter()
     package = _package(python)
