@@ -1,7 +1,7 @@
 """Whole adaptations on the embedded world, repeated with other seeds and training tasks, and tried on the test tasks.
 
-Everything is kept in a directory, piece by piece: a run that was stopped goes on where it was, and a method that is
-added later finds the collections and verifications of the others.
+Everything is kept in a directory, piece by piece: a run that was stopped resumes where it left off, and a method that
+is added later finds the collections and verifications of the others.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ method = "{method}"
         return parse_config(text, Path("methods.toml"))
 
     def train_tasks(self, seed: int) -> list[str]:
-        """Other training tasks for each adaptation."""
+        """Different training tasks for each adaptation."""
         return _sample_tasks("train", self.train, seed)
 
     def test_tasks(self) -> list[str]:
@@ -100,7 +100,7 @@ method = "{method}"
 
 @cache
 def world() -> str:
-    """The embedded world as it is now, in a few letters: figures from another one must not be gone on from."""
+    """The embedded world as it is now, in a few letters: figures from another one must not be built on."""
     root = Path(embedded.__file__).parent
     texts = [path.relative_to(root).as_posix() + path.read_text() for path in sorted(root.rglob("*.py"))]
     return sha256("".join(texts))[:8]
@@ -190,14 +190,14 @@ def prepare(place: Path, plan: Plan, methods: Sequence[str], seed: int) -> None:
 
 
 def trial(place: Path, plan: Plan, method: str, seed: int) -> Trial:
-    """Adapt, if that is not done yet, and run the test tasks under the template that came out."""
+    """Adapt, if that is not done yet, and run the test tasks under the resulting template."""
     directory = plan.directory(place, seed)
     facts = adaptation_facts(directory, plan, method, seed) if method in ADAPTING else {}
     return Trial(method, seed, **try_template(directory, plan, method, seed), **facts)
 
 
 def adaptation_facts(directory: Path, plan: Plan, method: str, seed: int) -> dict[str, Any]:
-    """What an adaptation came to and what it cost; its template is in a directory of its name."""
+    """What came of an adaptation and what it cost; its template is in a directory named after the method."""
     record = directory / f"{method}.json"
     if record.exists():
         return dict(json.loads(record.read_text()))

@@ -7,7 +7,7 @@
 Collects the test split of pocket at a budget of 2,048 tokens with several seeds and draws a pool of continuations for
 each boundary and arm, once; both are kept in --cache. The first sixteen of them are there to be sampled; what all the
 others say is the truth: H >= 0.5 or B >= 5. Each allocation samples in a new order of the draws for each seed. The
-intervals resample tasks, each with all its boundaries and orders. It is a simulation: nothing here speaks of real
+intervals resample tasks, each with all its boundaries and orders. It is a simulation and says nothing about real
 models.
 """
 
@@ -53,7 +53,7 @@ CACHE = Path(__file__).parent.parent / "runs" / "benchmarks"
 
 @dataclass(frozen=True)
 class World:
-    """All boundaries with all their draws, and how they hang together."""
+    """All boundaries with all their draws, and how they are linked."""
 
     pool: Mapping[BoundaryId, Outcomes]  # to sample from
     truth: Mapping[BoundaryId, Outcomes]  # other draws, which decide what is harmful
@@ -100,7 +100,7 @@ def over_tasks(tasks: Sequence[Sequence[Tally]], figure: Callable[[Sequence[Tall
 
 
 def collect_run(config: Config, path: Path) -> Path:
-    """Run the tasks of a config, as `recompact collect` does; what is there already is not done again."""
+    """Run the tasks of a config, as `recompact collect` does; existing work is reused."""
 
     async def work(store: Store) -> None:
         async with open_study(config, store) as study:
@@ -117,7 +117,7 @@ def run_name(split: str, limit: int | None, seed: int) -> str:
 
 
 def pool_runs(cache: Path, runs: int, draws: int, limit: int | None, first: int = 0) -> World:
-    """The world of so many collected runs."""
+    """The world of `runs` collected runs."""
     pool: dict[BoundaryId, Outcomes] = {}
     planted: dict[BoundaryId, Outcomes] = {}
     links: dict[BoundaryId, Link] = {}
@@ -131,7 +131,7 @@ def pool_runs(cache: Path, runs: int, draws: int, limit: int | None, first: int 
         )
         path = collect_run(config, cache / f"{run_name('test', limit, seed)}.db")
         truths = draw_truth(path, draws)
-        # The same task is in every run: its unit says which one.
+        # The same task is in every run: its unit says which run.
         with Store.read(path) as store:
             facts = [replace(f, unit=f"{seed}/{f.unit}") for f in trajectory_facts(store)]
             tilts |= {BoundaryId(f"{seed}/{b.unit}", b.index): tilt for b, tilt in audited_tilts(store).items()}
@@ -160,7 +160,7 @@ class Lines(Silent):
 
 
 def draw_truth(path: Path, draws: int) -> list[BoundaryTruth]:
-    """So many continuations of each boundary and arm of a run; what is there already is not done again."""
+    """`draws` continuations of each boundary and arm of a run; existing work is reused."""
     file = path.with_suffix(f".truth-{draws}.json")
     if not file.is_file():
         write_truth(run_truth(path, draws, Lines(path.stem)), file)
@@ -254,7 +254,7 @@ GOAL = 1.2  # continuations per boundary
 
 
 def reaching(world: World, races: Mapping[str, Racing], seeds: int) -> dict[str, Any]:
-    """How many continuations per boundary each race takes to come to halving's F1, by ending races earlier or later."""
+    """How many continuations per boundary each race takes to reach halving's F1, by ending races earlier or later."""
 
     def point(allocation: Allocation) -> tuple[float, float]:
         whole = sum(tallies(allocation, world, seeds).values(), Tally())

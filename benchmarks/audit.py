@@ -45,7 +45,7 @@ CONTEXT = 600_000  # characters of results after which the session compacts
 
 
 def project(rng: random.Random, files: int = 400) -> list[tuple[str, list[str]]]:
-    """Files of a made-up project, with lines as code has them."""
+    """Files of a made-up project, with lines that look like code."""
     made = []
     for number in range(files):
         path = f"/home/dev/project/src/{rng.choice(WORDS)}/{rng.choice(WORDS)}_{number}.py"
@@ -159,7 +159,7 @@ def audit(path: Path) -> None:
 
 
 def decoding(path: Path) -> float:
-    """How fast this machine decodes the same file right now: what the speed above is to be seen beside."""
+    """How fast this machine decodes the same file right now: what to compare the speed above with."""
     from recompact.audit.files import decode
 
     started, size = time.process_time(), 0

@@ -1,4 +1,4 @@
-"""Is the audit's score worth anything? It beside the true effect of each compaction, in the embedded world.
+"""Is the audit's score worth anything? The score beside the true effect of each compaction, in the embedded world.
 
     python benchmarks/audit_truth.py             # some thirty minutes on two cores the first time, for the true effects
     python benchmarks/audit_truth.py --quick     # fewer tasks and draws
@@ -7,7 +7,7 @@
 
 Collects the test split of pocket at a budget of 2,048 tokens, audits it as `recompact audit RUN` does, and compares the
 score of each compaction with its H and B from many continuations, which the audit does not see. What `prior = "audit"`
-uses is learned from runs of the train split alone. Intervals resample tasks. It is a simulation: nothing here speaks of
+uses is learned from runs of the train split alone. Intervals resample tasks. It is a simulation and says nothing about
 real models. The runs of the test split are those of benchmarks/allocation.py, and are kept in --cache with them.
 """
 
@@ -63,7 +63,7 @@ class Observed:
 
 
 def observe_compactions(split: str, seeds: range, draws: int, limit: int | None, cache: Path) -> list[Observed]:
-    """The compactions of so many runs of a split."""
+    """The compactions of one run of a split for each seed."""
     out = []
     for seed in seeds:
         suite = SuiteConfig(split=split, limit=limit)
@@ -210,7 +210,7 @@ def fitted_odds(cases: Sequence[Observed], severe: Callable[[Observed], bool], r
 
 
 def solve(matrix: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:
-    """Linear equations, by elimination."""
+    """Solve linear equations by elimination."""
     rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
     size = len(rows)
     for at in range(size):
@@ -256,7 +256,7 @@ def main() -> None:
 
 
 def document_figures(page: str, worth: Worth) -> str:
-    """The page with these figures in the place that it has for them."""
+    """The page with these figures in the place reserved for them."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     said = [fill(text.replace(worth.command, f"`{worth.command}`"), 120) for text in sentences(worth)]
@@ -264,7 +264,7 @@ def document_figures(page: str, worth: Worth) -> str:
 
 
 def _without_cache(given: Sequence[str]) -> list[str]:
-    """The options without where files are kept, which is of this machine."""
+    """The options without where files are kept, which is specific to this machine."""
     kept = [word for word in given if not word.startswith("--cache=")]
     while "--cache" in kept:
         del kept[kept.index("--cache") : kept.index("--cache") + 2]

@@ -6,9 +6,9 @@
 
 A run of `pocket` is collected with the simulated models and verified by several allocations. Each reply takes a time of
 its own, drawn from a long-tailed (log-normal) distribution. The clock skips the time in which nothing happens; what
-this process computes counts in full, the simulated models too. The ideal is the sum of all latencies / 64, or
+this process computes counts in full, simulated models included. The ideal is the sum of all latencies / 64, or
 the critical path if that is longer: the longest chain of draws of one boundary that must follow each other.
-`with a barrier` is halving as one would write it down: no draw begins before the round before has ended.
+`with a barrier` is halving as one would write it down: no draw begins before the previous round has ended.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Slow:
 
 
 class SkippingSelector(selectors.DefaultSelector):
-    """Instead of waiting it moves the clock on."""
+    """Moves the clock forward instead of waiting."""
 
     skipped = 0.0
 

@@ -5,7 +5,7 @@
     python benchmarks/calibration.py --json
 
 Takes the draws that halving and racing ask for, learns the prior from the run as `recompact verify` does, and compares
-with the truth of other draws. Intervals resample tasks. It is a simulation: nothing here speaks of real models.
+with the truth of other draws. Intervals resample tasks. It is a simulation and says nothing about real models.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 
 The first table has a step of an environment that does nothing, on the cluster, beside a bare call of a Ray actor with
 values of the same size and a step in a host of this machine; the three take turns, so that other work on the machine
-meets all of them. Expected: on the cluster at most 1.3 times the bare call.
+affects all of them. Expected: on the cluster at most 1.3 times the bare call.
 
 Then hosts started per second, and agents at once with an instant model: steps per second and how much of a core the
 driver uses. From these come the parameters of a model on paper, `throughput`, which is checked against measurements
@@ -64,12 +64,12 @@ class Costs:
 
     driver: float  # of the driver's one core
     node: float  # of a core of its node: the actor, and the host around the environment
-    latency: float  # of a whole step with an instant model and an environment that does nothing, with nobody else there
+    latency: float  # of a whole step with an instant model and an environment that does nothing, with no other agents
 
 
 @dataclass(frozen=True)
 class Limit:
-    """Steps per second at the most, and what it is that allows no more."""
+    """The most steps per second, and what allows no more."""
 
     rate: float
     by: str
@@ -84,7 +84,7 @@ def throughput(
     thinking: float = 0.0,
     model_rate: float | None = None,
 ) -> Limit:
-    """Steps per second of so many agents, by the bounds of a closed queue.
+    """Steps per second of `agents` agents, by the bounds of a closed queue.
 
     A step holds the driver for `costs.driver`, a core of some node for `costs.node` and `environment`, and takes
     `costs.latency`, `environment` and `thinking` (of the model) in all. No more can be done than each of these allows.
@@ -147,7 +147,7 @@ def summarize_times(what: str, seconds: Sequence[float]) -> Timed:
 
 
 class Echo:
-    """A bare actor: returns what stands for an observation."""
+    """A bare actor: returns a stand-in for an observation."""
 
     async def step(self, number: int, verb: str, action: Action) -> str:
         return f"page {action.arguments['page']}: {OBSERVATION}"
@@ -172,7 +172,7 @@ async def step_times(address: str | None, count: int) -> list[Timed]:
             ):
                 started = time.perf_counter()
                 await work
-                if number >= 20:  # the first ones find everything cold
+                if number >= 20:  # the first ones are cold
                     times[name].append(time.perf_counter() - started)
     finally:
         await asyncio.gather(there.close(), here.close())
@@ -198,7 +198,7 @@ class Starts:
 
 
 async def start_times(address: str | None, hosts: int) -> list[Starts]:
-    """So many hosts at once: with an actor each, in actors that are there already, and with four to an actor."""
+    """`hosts` hosts at once: with an actor each, in actors that exist already, and with four to an actor."""
     measured = []
     for per_actor in (1, 4):
         _, far = suites(address, most=hosts, per_actor=per_actor)
@@ -266,7 +266,7 @@ class Gated:
 
 
 async def load(suite: Episodes, agents: int, steps: int, cost: float) -> Load:
-    """So many agents at once, each with so many steps: the whole engine with its journal, and an instant model."""
+    """`agents` agents at once with `steps` steps each: the whole engine with its journal, and an instant model."""
     count, gate = counter(), Gate(agents)
     ended = now()
     with tempfile.TemporaryDirectory() as scratch, Store.open(Path(scratch) / "bench.db") as store:
@@ -293,7 +293,7 @@ async def load(suite: Episodes, agents: int, steps: int, cost: float) -> Load:
 
 
 def now() -> tuple[float, float, float]:
-    """The time, the CPU that the driver has used, and what everything that it started has."""
+    """The time, the CPU time that the driver has used, and that of everything it started."""
     return time.perf_counter(), time.process_time(), sum(map(cpu_of, descendants(os.getpid())[1:]))
 
 

@@ -83,7 +83,7 @@ class Marks(Silent):
 
 
 def memory() -> float:
-    """Megabytes resident at the most, so far."""
+    """Peak resident memory so far, in megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -92,7 +92,7 @@ def result(steps: int, seconds: float, marks: list[float]) -> dict[str, Any]:
 
 
 def measure(concurrency: int, episodes: int, steps: int) -> dict[str, Any]:
-    """Run episodes of so many steps; the times of each step are kept for the first episode only."""
+    """Run episodes of `steps` steps; the time of each step is kept for the first episode only."""
     count = counter()
     marks: list[float] = []
     with tempfile.TemporaryDirectory() as scratch, Store.open(Path(scratch) / "bench.db") as store:

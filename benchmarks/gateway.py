@@ -49,7 +49,7 @@ while True:
 
 
 def bodies(turns: int) -> dict[str, tuple[str, dict[str, Any]]]:
-    """A conversation of so many turns of about a kilobyte, in each format."""
+    """A conversation of `turns` turns of about a kilobyte, in each format."""
     text = "word " * 200
     chat: list[dict[str, Any]] = [{"role": "user", "content": "Do it."}]
     items: list[dict[str, Any]] = [{"type": "message", "role": "user", "content": "Do it."}]
@@ -119,7 +119,7 @@ def pi_in(place: Path) -> AgentSettings:
 
 
 async def replays(name: str, settings: AgentSettings, tool: str, steps: int) -> None:
-    """The time to bring an agent to call `steps`, its start and its tools included."""
+    """The time to bring an agent to call `steps`, including its start and its tools."""
     with tempfile.TemporaryDirectory() as scratch:
         suite = suite_in(scratch, settings)
         (task,) = await suite.tasks("train")

@@ -6,9 +6,9 @@
 
 Each adaptation has its own training tasks and its own seeds for collection, verification, optimizer, selection and test
 runs. Prints for each method the test accuracy, the gain over the original prompt and the distance to PAIR, with
-intervals that cover adaptations and tasks, how much adaptations differ, and what one costs. The cache is gone on from,
-and a method that is added later uses what is there. Simulated models only: the figures say how the methods behave in
-this world, not how any real model does.
+intervals that cover adaptations and tasks, how much adaptations differ, and what one costs. Work resumes from the
+cache, and a method that is added later uses what is there. Simulated models only: the figures say how the methods
+behave in this world, not how any real model does.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def arms_table(plan: Plan, by_method: Mapping[str, Sequence[Trial]], gains: Mapp
 
 
 def distance_table(behind: Mapping[str, Estimate | None]) -> Table:
-    """What PAIR is ahead of, and of what it is not."""
+    """What PAIR is ahead of, and what it is not."""
     rows = [
         (method, number(ahead, signed=True), "yes" if ahead.low > 0 else "behind" if ahead.high < 0 else "no")
         for method, ahead in behind.items()

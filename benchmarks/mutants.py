@@ -1,4 +1,4 @@
-"""Would the tests notice? A random sample of small changes to the code (mutants), each of which a test should fail on.
+"""Would the tests notice? A random sample of small changes to the code (mutants), each of which should fail a test.
 
     make mutants                            # 150 mutants, seed 1
     make mutants SAMPLE=60 SEED=2
@@ -8,7 +8,7 @@ The operators are those of cosmic-ray. A mutant first meets the tests of its own
 shortest files first, then all others that run it. Everything happens in copies of the tree in a temporary directory.
 One process imports all tests and forks for each mutant, whose functions then get the changed code; what an import runs
 is changed on disk, for a pytest of its own. What a test has killed stays killed while its module is the same, so that a
-sample can be stopped and gone on with; survivors are tried again.
+sample can be stopped and resumed; survivors are tried again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Verdict:
 
 @cache
 def equivalents() -> dict[tuple[str, str], str]:
-    """Mutants that no test can tell from the original, with a word each, by module and difference."""
+    """Mutants that no test can tell from the original, each with the reason, by module and difference."""
     if not EQUIVALENT.exists():
         return {}
     entries = tomllib.loads(EQUIVALENT.read_text())["mutant"]
@@ -82,10 +82,10 @@ def judge(mutant: Mutant, warm: WarmTests, tests: Selection) -> Verdict:
 
 
 def _exit_code(mutant: Mutant, code: str, warm: WarmTests, names: Sequence[str], seconds: float) -> int | None:
-    """What the tests come to on a mutant: 0 where all pass, None at the time limit."""
+    """The exit code of the tests on a mutant: 0 where all pass, None at the time limit."""
     file = warm.tree / mutant.module
     text = file.read_text()
-    compiled = Path(importlib.util.cache_from_source(str(file)))  # is known by the second, which is too long here
+    compiled = Path(importlib.util.cache_from_source(str(file)))  # dated to the second, which is too coarse here
     compiled.unlink(missing_ok=True)
     (warm.tree / "chosen-tests").write_text("\n".join(names))
     try:

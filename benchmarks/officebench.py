@@ -1,4 +1,4 @@
-"""How long an action of OfficeBench takes, by action, and a snapshot and its restoring.
+"""How long each action of OfficeBench takes, and a snapshot and its restore.
 
     python benchmarks/officebench.py --tasks TREE        # or RECOMPACT_OFFICEBENCH; a table, in milliseconds
     python benchmarks/officebench.py --tasks TREE --json
@@ -29,7 +29,7 @@ READERS = {".xlsx": ("excel", "file_path"), ".docx": ("word", "file_path"), ".pd
 
 
 def calls(testbed: Path) -> Iterator[Call]:
-    """Something to do with all that lies in a testbed."""
+    """Something to do with everything in a testbed."""
     names = sorted(str(path.relative_to(testbed)) for path in testbed.rglob("*") if path.is_file())
     for name in names:
         suffix = Path(name).suffix

@@ -1,4 +1,4 @@
-"""How much of the input of a verification a server's prompt cache has, with and without the scheduling by context.
+"""How much of the input of a verification a server's prompt cache has, with and without scheduling by context.
 
     python benchmarks/prompt_cache.py                                      # a simulated server; a few minutes
     python benchmarks/prompt_cache.py --url http://127.0.0.1:18151/v1 --id 0.5b --concurrency 1 --concurrency 2
@@ -13,7 +13,7 @@ The simulated server answers as the simulated agent does, on a clock of its own 
 each keeps the last prompt that it had; a call takes the free slot that has most of its prompt, or the one that was used
 least recently; what a slot has is not read again. The hosted one takes any number of calls and keeps what it has
 answered for five minutes, in blocks of 128 tokens from 1,024 on. Reading takes 1 ms a token that is not cached, writing
-20 ms a token. Common beginnings are told message by message.
+20 ms a token. Common beginnings are found message by message.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def common(a: Prompt, b: Prompt) -> int:
 
 @dataclass
 class Slots:
-    """So many slots, each with the last prompt that it had. Calls get one in the order in which they come."""
+    """`number` slots, each with the last prompt that it had. Calls get one in the order in which they come."""
 
     number: int
     _free: dict[int, Prompt] = field(default_factory=dict)  # the least recently used first
@@ -193,7 +193,7 @@ class Caching:
 
 
 class WaitingSelector(selectors.DefaultSelector):
-    """Instead of waiting it moves the clock on."""
+    """Moves the clock forward instead of waiting."""
 
     now = 0.0
 

@@ -4,8 +4,8 @@
     python benchmarks/report.py --json
 
 Records are made up and written through the store as real ones are: an evaluation of 3,528 trajectories and a run with
-hundreds of boundaries of three draws in each arm. Measured is what `recompact report` does, from opening the runs to
-the written file, figures included. The goal is under 10 seconds and under 5 MB.
+hundreds of boundaries of three draws in each arm. Measures what `recompact report` does, from opening the runs to the
+written file, figures included. The goal is under 10 seconds and under 5 MB.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
 
 The forked and the replayed environment are the pocket world in a host. A forked restore is timed from a new episode to
 a branch that has answered, so nothing is left out; a replay is timed without the start of its process, which is shown
-by itself. OfficeBench is measured at the start of all templates of its tree, question answering with a corpus that is
-made up. Expected: pocket < 1 ms; forked < 60 ms whatever the depth; replay linear in depth.
+separately. OfficeBench is measured at the start of all templates of its tree, question answering with a made-up corpus.
+Expected: pocket < 1 ms; forked < 60 ms whatever the depth; replay linear in depth.
 
 tau2-bench and AppWorld are timed where they are installed (docs/tau2.md, docs/appworld.md); `--only SUITE` times one.
 """
@@ -79,7 +79,7 @@ def action(number: int) -> Action:
 
 
 async def at_depth(episode: Episode, depth: int) -> Snapshot:
-    """Start an episode, do so many actions and take a snapshot."""
+    """Start an episode, do `depth` actions and take a snapshot."""
     await episode.start()
     for number in range(depth):
         await episode.step(action(number))
@@ -107,7 +107,7 @@ def hosted_suite(strategy: Strategy, ballast: int = 0) -> HostedSuite:
 
 
 async def measure_fork(task: Task, depth: int, count: int, ballast: int = 0) -> list[Measured]:
-    """A restore by fork, and what a snapshot costs the episode that it is taken of."""
+    """A restore by fork, and what taking a snapshot costs its episode."""
     suite = hosted_suite("fork", ballast)
     original = suite.episode(task)
     snapshot = await at_depth(original, depth)
@@ -218,7 +218,7 @@ async def question_answering(count: int) -> list[Measured]:
         return await in_process("question answering", suite, list(suite.tasks("train")) * count, searches)
 
 
-BENCHMARKS: dict[str, tuple[str, str, Action]] = {  # where it says what is missing, a split, an action
+BENCHMARKS: dict[str, tuple[str, str, Action]] = {  # the module that says what is missing, a split, an action
     "tau2-retail": ("recompact.environments.tau2", "test", Action("get_order_details", {"order_id": "#W2611340"})),
     "appworld": (
         "recompact.environments.appworld",
@@ -233,7 +233,7 @@ async def customer(role: str, request: Request) -> Reply:
 
 
 async def benchmark(name: str, depth: int, count: int) -> list[Measured]:
-    """Snapshots and restores of an installed benchmark; nothing where it is not installed, which is said."""
+    """Snapshots and restores of an installed benchmark; nothing, with a message, where it is not installed."""
     module, split, act = BENCHMARKS[name]
     if (problem := importlib.import_module(module).missing()) is not None:
         print(f"{name} is left out: {problem}", file=sys.stderr)

@@ -3,7 +3,7 @@
     python benchmarks/view.py                # under two minutes, most of it for making the records
     python benchmarks/view.py --sizes 1000
 
-Records are made up and written as rows; each view is then asked for over HTTP from a server in a process of its own.
+Records are made up and written as rows; each view is then requested over HTTP from a server in a process of its own.
 The goal is a first page in under a second and under 300 MB at 100,000 boundaries.
 """
 
@@ -85,7 +85,7 @@ def _copy_rows(store: Store, trajectories: int) -> None:
 
 @contextmanager
 def server(directory: Path) -> Iterator[tuple[str, int]]:
-    """A viewer in a process of its own: its address and its process."""
+    """A viewer in a process of its own: its address and its process id."""
     words = [sys.executable, "-m", "recompact", "view", str(directory), "--json", "--no-open", "--for", "600"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

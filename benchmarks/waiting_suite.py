@@ -14,7 +14,7 @@ OBSERVATION = json.dumps([{"id": n, "sender": f"person-{n}", "amount": n * 7.5} 
 
 
 class Waiting:
-    """An environment whose step takes so many seconds and nothing else; it is never done."""
+    """An environment whose step takes `seconds` and does nothing else; it is never done."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -57,7 +57,7 @@ def echo_table(store: Store, arms: tuple[ArmRuns, ...]) -> Table | None:
 
 
 def sentences(template: Template) -> list[str]:
-    """What stands under the headings of a template, line by line.
+    """What is under the headings of a template, line by line.
 
     >>> sentences(Template("", "{{ history }}\\n## Goal\\n- What the agent has to achieve.\\n- (none)", ""))
     ['What the agent has to achieve.']

@@ -31,11 +31,11 @@ class Plan:
     runs: int = 1
     later: tuple[str, ...] = ()  # arms that are evaluated when the others are done
     by: tuple[str, ...] = ()  # groups of tasks
-    outcome: str = "acc"  # the metric that a method has to better
+    outcome: str = "acc"  # the metric that a method has to improve
     fewest: int = 12  # tasks, before anything counts as shown
     solvable: int = 0  # training tasks that have to be solved without compaction: with fewer, the experiment ends there
     options: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)  # by config and method
-    fresh: Mapping[str, Sequence[str]] = field(default_factory=dict)  # tasks of no known result when an arm was added
+    fresh: Mapping[str, Sequence[str]] = field(default_factory=dict)  # tasks with no known result when an arm was added
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Experiment:
 
     @property
     def page(self) -> Path:
-        """Where its results stand."""
+        """Where its results are."""
         return self.folder / ("results.md" if self.config_name == "config" else f"results-{self.config_name}.md")
 
     @property
@@ -74,7 +74,7 @@ class Experiment:
         return self.place / "evaluate.db"
 
     def template(self, method: str) -> Path:
-        """Where the template goes that a method adapted."""
+        """Where the template that a method adapted goes."""
         return self.place / method
 
     def training(self, method: str) -> Config:
@@ -82,7 +82,7 @@ class Experiment:
         return replace(self.config, adapt=replace(self.config.adapt, method=method, options=self.options(method)))
 
     def options(self, method: str) -> dict[str, Any]:
-        """The options that the plan sets for a method under this config; it has its defaults under others."""
+        """The options that the plan sets for a method under this config; under others it has its defaults."""
         return dict(self.plan.options.get(self.config_name, {}).get(method, {}))
 
     def testing(self, limit: int | None = None) -> Config:
@@ -91,7 +91,7 @@ class Experiment:
         return replace(config, suite=replace(config.suite, tasks=self.plan.tasks[:limit], limit=None))
 
     def arms(self, *, later: bool = False) -> tuple[Arm, ...]:
-        """The arms that can be evaluated now: that of a method once its template is there."""
+        """The arms that can be evaluated now: that of a method once its template exists."""
         texts = [self._arm(text) for text in (*self.plan.arms, *(self.plan.later if later else ()))]
         return self._parse_arms([text for text in texts if text])
 

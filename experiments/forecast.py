@@ -55,7 +55,7 @@ class Share:
 
 
 def forecast(experiment: Experiment, runs: int | None = None) -> Table:
-    """Everything that the whole experiment takes, whatever of it is there already."""
+    """Everything that the whole experiment takes, no matter how much of it is done already."""
     habits = measured_habits(experiment) or assumed_habits(experiment)
     whole, continuations, questions = amounts(experiment, habits, runs or experiment.plan.runs)
     compressed = whole - _uncompressed_trajectories(experiment, runs or experiment.plan.runs)
@@ -133,7 +133,7 @@ def _uncompressed_trajectories(experiment: Experiment, runs: int) -> int:
 
 
 def measured_habits(experiment: Experiment) -> Habits | None:
-    """From what is there of this very experiment."""
+    """From the run files of this very experiment."""
     rows: list[TrajectoryRow] = []
     for path in (experiment.adaptations, experiment.evaluation):
         if path.is_file():

@@ -1,9 +1,9 @@
-"""The recorded replies of an experiment's real models, with which anybody repeats it to the letter without a model.
+"""The recorded replies of an experiment's real models, with which anybody can repeat it to the letter without a model.
 
     python experiments/replies.py real-compressor                 # writes experiments/real-compressor/replies.jsonl.xz
     python experiments/run.py real-compressor --recorded          # reads it; only what is missing there is asked for
 
-Environments and simulated models answer alike every time, so the replies of real ones are all that a run needs.
+Environments and simulated models answer the same every time, so the replies of real ones are all that a run needs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def real_models(experiment: Experiment) -> Collection[str]:
 
 
 def keep_replies(experiment: Experiment) -> int:
-    """Write down the replies that the run files have, and return how many there are. A file with others stays."""
+    """Write down the replies in the run files and return how many there are. A file that has others is not replaced."""
     kept: dict[Key, str] = {}
     for path in run_files(experiment):
         if path.is_file():

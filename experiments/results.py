@@ -1,4 +1,4 @@
-"""Write what an experiment came to, from its run files alone: figures with intervals, guidance, and what failed.
+"""Write what came out of an experiment, from its run files alone: figures with intervals, guidance, and what failed.
 
 python experiments/results.py all-real              # prints it
 python experiments/results.py all-real --write      # into the folder of the experiment

@@ -1,11 +1,11 @@
-"""Run an experiment, or go on with it: collect, verify, adapt by each method, evaluate all arms on unseen tasks.
+"""Run an experiment, or resume it: collect, verify, adapt by each method, evaluate all arms on unseen tasks.
 
     python experiments/run.py all-real
     python experiments/run.py all-real --limit 12       # only the first twelve unseen tasks
     python experiments/run.py all-real --config hosted --forecast
     python experiments/run.py real-compressor --recorded    # with the replies that are kept in the folder
 
-Stop it as you like (Ctrl-C, or kill it): the same command goes on where it was.
+Stop it whenever you like (Ctrl-C, or kill it): the same command resumes where it left off.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def run(
     runs: int,
     until: Stage = "select",
 ) -> int:
-    """Do what is left of it. A method that came to nothing has no arm; the others go on."""
+    """Do what is left of it. A method that came to nothing has no arm; the others continue."""
     failed = []
     if fewest := experiment.plan.solvable:
         solved = asyncio.run(solved_without_compaction(experiment))

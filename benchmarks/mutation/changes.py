@@ -60,7 +60,7 @@ def mutants_of(module: str, package: str, text: str) -> Iterator[Mutant]:
     nodes = [node for node in ast_nodes(get_ast(text)) if node.type not in ("name", "newline", "string", "endmarker")]
     for name in provider:
         family = name.partition("_")[0]
-        if family in ("VariableReplacer", "VariableInserter"):  # they want the names of variables
+        if family in ("VariableReplacer", "VariableInserter"):  # they need the names of variables
             continue
         types = NODES.get(family)
         near = [node for node in nodes if types is None or node.type in types]
@@ -93,7 +93,7 @@ def idle_spans(text: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
 
 
 def sample_mutants(root: Path, size: int, seed: int, packages: Sequence[str]) -> list[Mutant]:
-    """As many of each package, one for each of its places that the seed picks."""
+    """The same number for each package, one at each of the places that the seed picks."""
     random = Random(seed)
     sample: list[Mutant] = []
     everything = modules(root)
@@ -109,7 +109,7 @@ def sample_mutants(root: Path, size: int, seed: int, packages: Sequence[str]) ->
 
 
 def _known_mutants(root: Path, module: str, package: str) -> list[Mutant]:
-    """All mutants of a module; looking for them takes as long as many tests."""
+    """All mutants of a module, kept in a file: finding them takes as long as many tests."""
     known = CACHE / f"{name_of(module)}-{digest(root / module)}.mutants.json"
     if not known.exists():
         CACHE.mkdir(parents=True, exist_ok=True)

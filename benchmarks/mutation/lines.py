@@ -12,11 +12,11 @@ from typing import Any
 
 from mutation.witnesses import SOURCE, digest
 
-RECORDED = 12.0  # seconds of a file of tests; the others in it are not asked
+RECORDED = 12.0  # seconds of tests per file; the others in it are not asked
 
 
 class Lines:
-    """A plugin of pytest: the lines that each test runs, if anything measures them, its seconds, and what failed."""
+    """A pytest plugin: the lines that each test runs, if anything measures them, its seconds, and what failed."""
 
     def __init__(self, coverage: Any = None, stops: bool = False) -> None:
         self.coverage, self.stops = coverage, stops

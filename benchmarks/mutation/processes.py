@@ -25,7 +25,7 @@ from mutation.changes import Mutant
 from mutation.lines import Lines, inside, record_lines, run_items
 from mutation.witnesses import ROOT, SOURCE, file_of, files_of_tests, name_of
 
-PATIENCE = 30  # times the seconds that tests take of the processor may they take by the clock: others use the machine
+PATIENCE = 30  # tests may take this many times their processor seconds by the clock: others use the machine too
 PRELOADED = ["pytest", "hypothesis", "hypothesis.strategies", "openai", "pydantic", "rich.progress", "jinja2", "click"]
 """What tests import besides Recompact: loading it anew for each mutant would take longer than most tests."""
 NOT_PUT = 3  # the exit code where functions could not be changed
@@ -70,7 +70,7 @@ def limit_processor(seconds: float) -> None:
 
 
 def _settle(tree: str) -> list[str]:
-    """Settle this process in a copy of the tree, silently; the arguments that pytest gets there."""
+    """Settle this process in a copy of the tree, silently, and return the arguments that pytest gets there."""
     import hypothesis
 
     os.chdir(tree)
@@ -139,7 +139,7 @@ def _serve(tree: str, names: Sequence[str], connection: Any) -> None:
 
 
 class _Serving:
-    """A plugin of pytest that does what it is asked to, instead of running the tests."""
+    """A pytest plugin that does what it is asked to, instead of running the tests."""
 
     def __init__(self, connection: Any, measuring: Any) -> None:
         self.connection, self.measuring = connection, measuring
@@ -157,7 +157,7 @@ class _Serving:
 
 
 def _run_in_fork(request: tuple[Any, ...], items: Mapping[str, Any]) -> int | None:
-    """What a request came to in a process of its own; None where it ran out of time."""
+    """The exit code of a request in a process of its own; None where it ran out of time."""
     kind, *details, seconds = request
     child = os.fork()
     if not child:

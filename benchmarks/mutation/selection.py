@@ -36,7 +36,7 @@ class Selection:
     def of(self, mutant: Mutant, by: str) -> list[str]:
         """The package's own tests or the others, by file, so that its fixtures are made once, and quick files first.
 
-        What a fixture ran is the concern of all tests in its file, and what an import ran of all that use the module.
+        What a fixture ran concerns all tests in its file, and what an import ran concerns all that use the module.
         """
         tree = self._warm.tree
         for path in files_of_tests(tree):
@@ -78,7 +78,7 @@ class Selection:
         record = json.loads(out.read_text())
         self.seconds |= record["seconds"]
         for module, own in record["lines"].items():
-            # Of a module that changed since, only that the tests use it is known.
+            # Of a module that has changed since, all that is known is that the tests use it.
             same = (tree / module).exists() and digest(tree / module) == record["modules"][module]
             for line, contexts in own.items():
                 tests = [record["contexts"][each] for each in contexts]

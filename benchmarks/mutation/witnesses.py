@@ -19,7 +19,7 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {  # the package with its own tests, a
     "evaluation": ("evaluation",),
 }
 WITNESSES = ("compressors", "attribution", "adaptation", "evaluation")
-"""The folders of tests that are asked, beside the files directly under tests/."""
+"""The folders of tests that are asked, besides the files directly under tests/."""
 STRAYS = ("test_neighbours.py", "test_observation_cap.py")  # about values and the rollout, but in another folder
 SILENT = ("test_docs.py", "test_plugins.py", "test_resilience.py", "test_verify_resilience.py")
 """They start other processes, or run for minutes."""

@@ -48,7 +48,7 @@ class Clause:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A revised template, or None where no valid draft could be had; `objections` say what was wrong with drafts."""
+    """A revised template, or None where there was no valid draft; `objections` say what was wrong with drafts."""
 
     name: str
     template: Template | None
@@ -90,17 +90,17 @@ class MissingKind:
 
 @dataclass(frozen=True)
 class EvidenceCounts:
-    """What an adaptation was made from, and what of it could not be used. `about` is what one piece is about."""
+    """What an adaptation was made from, and how much of it could not be used. `about` is what one piece is about."""
 
     about: str  # "compaction", "task" or "reflection"
     pieces: int
     diagnosed: int
     abstained: int = 0  # the optimizer said that the summary does not explain the difference
-    failed: int = 0  # no usable answer could be had
+    failed: int = 0  # there was no usable answer
     cut: int = 0  # pieces that did not fit into a call as a whole
-    left_out: int = 0  # characters of those
-    uncited: int = 0  # findings that cite no line that is there
-    dropped: int = 0  # findings and citations that did not hold
+    left_out: int = 0  # characters left out of those
+    uncited: int = 0  # findings that cite no existing line
+    dropped: int = 0  # findings and citations that did not hold up
     missing: tuple[MissingKind, ...] = ()  # where facts were counted, by kind
     outcome: str = "diagnosed"  # what became of the pieces that could be used
 
@@ -147,7 +147,7 @@ class Proposal:
     candidates: tuple[Candidate, ...]
     evidence: EvidenceCounts | None = None
     statement: str = ""  # why there is nothing to select from
-    unusable: bool = False  # the optimizer gave nothing that could be used, so it is to be asked again
+    unusable: bool = False  # the optimizer gave nothing usable, so it is to be asked again
 
     @staticmethod
     def of(proposed: Proposal | tuple[Candidate, ...]) -> Proposal:
@@ -167,7 +167,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Fit:
-    """How one template did on the fit tasks. Runs that the environment broke are in no figure but `broken`."""
+    """How one template did on the fit tasks. Runs that the environment broke count only in `broken`."""
 
     name: str
     runs: int

@@ -85,7 +85,7 @@ class ToolCall:
 
 
 def _read_json(text: str) -> Any:
-    """A JSON value of finite numbers and whole characters only: what is not JSON elsewhere is none here."""
+    """A JSON value of finite numbers and whole characters only: what is not JSON elsewhere is not JSON here."""
     value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     return _whole_value(value) if "\\ud" in text.lower() else value
 
@@ -115,7 +115,7 @@ def _whole_value(value: Any) -> Any:
 class Message:
     """One message of a conversation. `call_id` ties a tool's result to the call it answers.
 
-    `thoughts` is JSON that a provider wants back with its message as it was, such as signed reasoning; nobody reads it.
+    `thoughts` is JSON that a provider wants back unchanged with its message, such as signed reasoning; nobody reads it.
     """
 
     role: Role
@@ -150,7 +150,7 @@ class Message:
 
     @cached_property
     def characters(self) -> int:
-        """Of what the model reads or writes."""
+        """Characters that the model reads or writes."""
         return len(self.content) + sum(len(call.name) + len(call.arguments) for call in self.calls)
 
 
@@ -182,9 +182,9 @@ class ToolSpec:
 class Usage:
     """Tokens of one or more calls, as the provider counted them. `cached` is part of `input`.
 
-    `estimated` is for how many of the calls our own count stands in for one that the provider did not give.
+    `estimated` is the number of calls for which our own count stands in for one that the provider did not give.
     `cache_reported` is the input of the calls for which the provider said how much was cached: nothing cached and
-    nothing said are two things.
+    nothing said are different things.
     """
 
     input: int = 0
@@ -262,7 +262,7 @@ def chain_digests(digest: str, digests: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that decides a reply. `chain` is the digest of its messages, where the caller has it already."""
+    """Everything that decides a reply. `chain` is the digest of its messages, if the caller already has it."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()

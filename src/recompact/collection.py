@@ -14,7 +14,7 @@ PHASE = "collect"
 
 
 async def collect(study: Study) -> tuple[str, ...]:
-    """Run the chosen tasks and return the names of their units. What the run has already is not done again."""
+    """Run the chosen tasks and return the names of their units. What the run already has is not repeated."""
     units = [trajectory_unit(study, unit_of(task), task, phase=PHASE) for task in await study.tasks()]
     await study.complete("collect", "trajectory", units)
     return tuple(unit.name for unit in units)

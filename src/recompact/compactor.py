@@ -1,4 +1,4 @@
-"""Compaction for a loop of one's own: a list of plain message dicts in, a shorter list out.
+"""Compaction for your own loop: a list of plain message dicts in, a shorter list out.
 
 Messages in OpenAI's form and in Anthropic's are read alike. The summary is written by the same compressor as in a run:
 this module only says which messages make up the prefix, the previous summary and the turns.
@@ -46,9 +46,9 @@ _HIDDEN = ("thinking", "redacted_thinking", "reasoning")  # not what the agent s
 class Compactor:
     """Replaces the older part of a conversation by a summary once it is over its budget.
 
-    `template` is one, a directory, or "default". `model` is a `ChatModel`, an `Endpoint`, or the id of a model at
-    OPENAI_BASE_URL (or OpenAI itself) with the key in OPENAI_API_KEY. `budget` is in tokens and counts neither system
-    messages nor what the user said before the first answer; all of that always stays, and so does the most recent turn.
+    `template` is a `Template`, a directory, or "default". `model` is a `ChatModel`, an `Endpoint`, or the id of a model
+    at OPENAI_BASE_URL (or OpenAI itself) with the key in OPENAI_API_KEY. `budget` is in tokens and counts neither
+    system messages nor what the user said before the first answer; all that always stays, as does the most recent turn.
     """
 
     template: Template | Path | str
@@ -70,7 +70,7 @@ class Compactor:
         return due(_Conversation.of(messages, self.count).context, self.budget)
 
     async def compact(self, messages: Sequence[MessageDict]) -> list[MessageDict]:
-        """The messages, with a summary in place of the older part if they are over the budget; else as they are.
+        """The messages, with a summary in place of the older part if they are over the budget; otherwise unchanged.
 
         Raises CompactionFailed where the model writes no summary, and a ModelFailure where it does not answer; the
         messages are then as good as before.
@@ -100,7 +100,7 @@ class Compactor:
 
 @dataclass(frozen=True)
 class _Conversation:
-    """Messages and the context that they are: what always stays, a previous summary, and the turns as groups."""
+    """Messages and the context that they make up: what always stays, a previous summary, and the turns as groups."""
 
     prefix: tuple[MessageDict, ...]
     groups: tuple[tuple[MessageDict, ...], ...]
@@ -147,7 +147,7 @@ class _Read:
 
 def _groups(read: Sequence[_Read], start: int) -> list[range]:
     """Turns as ranges of messages: each begins with an answer of the agent and reaches as far as the results of its
-    calls do. So no result is ever parted from its call, even where results come late."""
+    calls do. So no result is ever separated from its call, even where results come late."""
     callers: dict[str, int] = {}
     reaches = list(range(len(read)))
     for place in range(start, len(read)):
@@ -187,7 +187,7 @@ def _summary(read: _Read) -> str | None:
 
 
 def _fields(message: Any) -> Mapping[str, Any]:
-    """A dict as it is; an object of a client library, as people append them to their lists, as a dict."""
+    """A dict as it is; an object of a client library, which people append to their lists too, as a dict."""
     if isinstance(message, Mapping):
         return message
     dump = getattr(message, "model_dump", None)
@@ -238,7 +238,7 @@ def _anthropic_results(blocks: Any) -> Iterator[Message]:
 
 
 def _text(content: Any) -> str:
-    """What a content says. Of what is no text, its kind is told."""
+    """The text of a content. What is not text is named by its kind."""
     if content is None or isinstance(content, str):
         return content or ""
     if isinstance(content, Mapping):
@@ -254,7 +254,7 @@ def _text(content: Any) -> str:
 
 
 def _items(value: Any) -> list[Mapping[str, Any]]:
-    """The mappings in a list, and texts as blocks; anything else is no list of blocks."""
+    """The mappings in a list, and texts as blocks; anything else is not a list of blocks."""
     if not isinstance(value, list | tuple):
         return []
     blocks = ({"type": "text", "text": item} if isinstance(item, str) else item for item in value)

@@ -36,7 +36,7 @@ Amount = Annotated[float, Ge(0)]
 
 ALLOCATION = r"(chained:)?(halving|racing|uniform(:[1-9]\d*)?)|chained"
 ALLOCATIONS = "halving, uniform:N, racing, chained, or chained: and one of them"
-"""Ways to spend draws: the names as a pattern, and as one says them."""
+"""Ways to spend draws: the names as a pattern, and in words."""
 
 DEFAULT_MODELS = {"agent": "sim-agent", "compressor": "sim-compressor", "optimizer": "sim-optimizer"}
 """The model of each role where a config names none at all: the embedded ones."""
@@ -49,13 +49,13 @@ class SuiteConfig:
     use: str = "pocket"  # a built-in suite, file.py:name or module:name
     split: str = "train"
     tasks: tuple[str, ...] = ()  # only these ids
-    limit: Count | None = None  # only the first so many
+    limit: Count | None = None  # only the first N
     options: dict[str, Any] = field(default_factory=dict)
     host: bool | str = False  # each environment in a process of its own; or where, such as "ray"
     python: str | None = None  # the interpreter of that process
     timeout: Seconds = 120.0  # for one verb of a hosted environment
     sandbox: SandboxMode = "auto"  # whether a host is sandboxed: where it can be, always, or never
-    network: bool = False  # whether a host that is sandboxed may use it
+    network: bool = False  # whether a sandboxed host may use it
     env: tuple[str, ...] = ()  # variables that a host gets besides PATH and the locale
     readable: tuple[str, ...] = ()  # places that a host may read besides the suite's directory
     limits: HostLimits = field(default_factory=HostLimits)  # of one host
@@ -76,10 +76,10 @@ class ModelConfig(Endpoint):
     """[models.NAME]: where a model is and what may be asked of it."""
 
     use: str = "openai"  # the API: built in, installed, file.py:name or module:name
-    options: dict[str, Any] = field(default_factory=dict)  # of that API alone
+    options: dict[str, Any] = field(default_factory=dict)  # for that API only
     attempts: Count = 8
-    retry_wait: Seconds = 1.0  # the first wait at the most; it doubles
-    max_wait: Seconds = 120.0  # the longest that a server's Retry-After is heeded
+    retry_wait: Seconds = 1.0  # the first wait, at most; it doubles
+    max_wait: Seconds = 120.0  # at most this much of a server's Retry-After is heeded
     concurrency: Count = 16
     requests_per_minute: Seconds | None = None
     tokens_per_minute: Seconds | None = None
@@ -96,9 +96,9 @@ class AgentConfig:
     top_p: Amount | None = None
     reasoning_effort: str | None = None
     stop: tuple[str, ...] = ()
-    profile: str | None = None  # an agent that is known, in place of our loop
+    profile: str | None = None  # a known agent, in place of our loop
     command: tuple[str, ...] = ()  # or any other; with a profile, its command with other arguments
-    variables: dict[str, str] = field(default_factory=dict)  # of either, as all that follow
+    variables: dict[str, str] = field(default_factory=dict)  # of either, like all that follow
     files: dict[str, str] = field(default_factory=dict)
     readable: tuple[str, ...] = ()
     replace: dict[str, str] = field(default_factory=dict)
@@ -111,11 +111,11 @@ class AgentConfig:
 
     @property
     def external(self) -> bool:
-        """Whether the agent is a program of somebody's, and not our loop."""
+        """Whether the agent is somebody's program, and not our loop."""
         return bool(self.command or self.profile)
 
     def settings(self, directory: Path) -> AgentSettings:
-        """The program as it is to be started; `directory` is where its paths start from."""
+        """How the program is to be started; its paths are relative to `directory`."""
         known = profile_named(self.profile) if self.profile else Profile(())
         return AgentSettings(
             command=self.command or known.command,
@@ -133,7 +133,7 @@ class AgentConfig:
 
 
 _OF_PROGRAMS = ("profile", "command", "variables", "files", "replace", "ids", "mask", "ignore")
-"""What of [agent] decides the results of a program, and is nothing to our loop."""
+"""The keys of [agent] that decide the results of a program and mean nothing to our loop."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class CompressorConfig:
     """[compressor]: what replaces the history, and when."""
 
     kind: str = "prompted"  # or fifo, llmlingua2, none, an installed one, file.py:name or module:name
-    options: dict[str, Any] = field(default_factory=dict)  # of that kind alone
+    options: dict[str, Any] = field(default_factory=dict)  # for that kind only
     budget: Count = 4096
     model: str | None = None  # default: the agent's
     template: str = "default"
@@ -162,7 +162,7 @@ class RunConfig:
     seed: int = 0
     counter: Literal["o200k", "cl100k", "characters"] = "o200k"
     directory: str = "runs"
-    observation_tokens: Count = OBSERVATION_TOKENS  # of a longer observation the agent sees both ends
+    observation_tokens: Count = OBSERVATION_TOKENS  # the agent sees both ends of a longer observation
 
 
 @dataclass(frozen=True)
@@ -181,11 +181,11 @@ class AdaptConfig:
     """[adapt]: how a template is adapted. Defaults are the paper's."""
 
     method: str = "pair"  # or facts, acon-ut, gepa, …, an installed one, file.py:name or module:name
-    options: dict[str, Any] = field(default_factory=dict)  # of that method alone
+    options: dict[str, Any] = field(default_factory=dict)  # for that method only
     candidates: Count = 5
     fit_tasks: Count = 12  # those with the most compactions
     fit_runs: Count = 1  # of each candidate on each of them
-    fit_retries: Annotated[int, Ge(0)] = 2  # of a run that its environment broke
+    fit_retries: Annotated[int, Ge(0)] = 2  # of a run whose environment broke
     selection: Literal["paper", "racing"] = "paper"
     replays: Count = 3  # at most, of each candidate at each boundary that it answers, before it races
     redraws: Annotated[int, Ge(0)] = 3  # of a diagnosis or a candidate that breaks a rule
@@ -198,12 +198,12 @@ class CeilingConfig:
 
     tokens: Count | None = None
     money: Seconds | None = None
-    warn: Amount | None = 10.0  # money that is forecast, from which on a command says so
+    warn: Amount | None = 10.0  # a command says so when more money than this is forecast
 
 
 @dataclass(frozen=True)
 class VerifyConfig:
-    """[verify]: from which effect on a boundary is harmful, and how draws are spent to find out."""
+    """[verify]: how large an effect makes a boundary harmful, and how draws are spent to find out."""
 
     hazard: Threshold = 0.5  # success lost
     burden: Threshold = 5.0  # steps added
@@ -232,7 +232,7 @@ class Config:
 
     @property
     def directory(self) -> Path:
-        """Where paths in the config start from."""
+        """What paths in the config are relative to."""
         return self.file.parent if self.file else Path()
 
     @property
@@ -244,7 +244,7 @@ class Config:
         return self.optimizer.model or self._default_model("optimizer")
 
     def _default_model(self, role: str) -> str:
-        """The agent's; an agent that is simulated by default has its simulated companions."""
+        """The agent's; the agent that is simulated by default has its simulated companions."""
         return DEFAULT_MODELS[role] if self.agent.model == DEFAULT_MODELS["agent"] else self.agent.model
 
     def identity(self) -> dict[str, Any]:
@@ -284,7 +284,7 @@ class Config:
         return self.deciding_models | {self.optimizer_model}
 
     def error(self, text: str, *key: str) -> ConfigError:
-        """A mistake that shows only when something is built, with the place in the file that it comes from."""
+        """A mistake that only shows when something is built, with its place in the file."""
         named = key
         while named and not (at := _line(self.text, named)):
             named = named[:-1]
@@ -354,7 +354,7 @@ def _validate(data: Mapping[str, Any]) -> tuple[Config | None, list[Any]]:
 
 
 def _drop(data: dict[str, Any], places: Collection[tuple[str, ...]]) -> None:
-    """Take keys out of tables; of a place inside a value that is no table, the whole value."""
+    """Take keys out of tables; for a place inside a value that is not a table, the whole value."""
     for place in places:
         table = data
         for part in place[:-1]:
@@ -430,7 +430,7 @@ def _phrase_error(error: Any, text: str) -> str:
         return f"{_line(text, at[:-1])}[{table}] needs {key!r}"
     message = error["msg"].replace("Input should be", "must be")
     if at[:1] == ("models",) and {"key_env", "extra_body", "options", "base_url"} & set(at):
-        return f"{_line(text, at)}[{table}] {key} {message}"  # what stands there may be a key
+        return f"{_line(text, at)}[{table}] {key} {message}"  # the value may be a key
     return f"{_line(text, at)}[{table}] {key} {message}, not {json.dumps(error['input'], default=str)}"
 
 

@@ -1,4 +1,4 @@
-"""What Recompact raises: everything of ours has one base, so that a caller can catch it all."""
+"""What Recompact raises: all its errors have one base, so that a caller can catch them all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class InputError(RecompactError):
 
 
 class OptionError(InputError):
-    """A plug-in does not take an option, or not with this value. `key` is None where it is about the options at all."""
+    """A plug-in does not take an option, or not with this value. `key` is None if it is about options in general."""
 
     def __init__(self, text: str, key: str | None = None) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""`recompact.gateway`: a model for a loop of one's own in this process, whose history is kept under a budget.
+"""`recompact.gateway`: a model for your own loop in this process, whose history is kept under a budget.
 
 Each conversation of the loop is an episode like that of any other agent, played by the same rollout: compaction,
 journal and records are those of every run. All of it happens in a thread of its own, so that a plain `while` loop and
@@ -62,9 +62,9 @@ def gateway(
     """An OpenAI-compatible client for a loop in this process, whose histories stay under a budget.
 
     `model` is a `ChatModel`, an `Endpoint`, or the id of a model at OPENAI_BASE_URL (or OpenAI itself) with the key in
-    OPENAI_API_KEY; `compressor` is the model that writes summaries, by default the same. `template` is one, a
+    OPENAI_API_KEY; `compressor` is the model that writes summaries, by default the same. `template` is a `Template`, a
     directory, or "default". With a `run`, a file, everything is recorded there, and a loop that is started again gets
-    the answers that it got before, at no cost. `step_limit` is for one conversation.
+    the same answers as before, at no cost. `step_limit` is for one conversation.
     """
     if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
         raise InputError(f"a budget of {budget!r} tokens is none: give a whole number from 1 on")
@@ -120,7 +120,7 @@ class GatewayClient(InProcessClient):
 
     @property
     def usage(self) -> Mapping[str, Usage]:
-        """What was used so far, by role; what came from the record was used before, and counts too."""
+        """What has been used so far, by role; what came from the record was used earlier, and counts too."""
         return dict(self._backend.usage)
 
     @property
@@ -163,7 +163,7 @@ class _Backend:
     def start(self) -> None:
         self._thread.start()
         self._ready.result()
-        atexit.register(self.close)  # for whoever does not close it
+        atexit.register(self.close)  # in case nobody closes it
 
     def close(self) -> None:
         """End every conversation and record it."""
@@ -256,7 +256,7 @@ def _task_text(request: Request) -> str:
 
 
 def _failure_of(trajectory: Trajectory) -> RecompactError:
-    """Why a conversation can be gone on with no more, although nobody ended it."""
+    """Why a conversation cannot continue although nobody ended it."""
     if trajectory.ending == "context overflow":
         return ContextOverflow(trajectory.error)
     if trajectory.ending == "refused":
@@ -268,7 +268,7 @@ def _failure_of(trajectory: Trajectory) -> RecompactError:
 
 @dataclass(frozen=True)
 class _Loops:
-    """Loops as a suite: their tasks are known when they ask."""
+    """Loops as a suite: their tasks become known when they ask."""
 
     name: str = NAME
 

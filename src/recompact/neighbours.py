@@ -1,7 +1,7 @@
-"""Loading a Python file of the user's own that may import the files beside it, when it loads and at any time later.
+"""Loading a user's Python file that may import the files beside it, while it loads and at any later time.
 
 Files beside one another are modules of a package that only they know, so that files of the same name in different
-directories do not meet. The standard library and Recompact itself go before files of the same name.
+directories do not collide. The standard library and Recompact itself take precedence over files of the same name.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _package(directory: Path) -> str:
 
 
 class _Finder:
-    """Finds modules of such packages, to be loaded so that they find their neighbours as well."""
+    """Finds modules of such packages, to be loaded so that they find their neighbours too."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -78,7 +78,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
                 return _import_neighbour(package, name, fromlist or ())
             return builtins.__import__(name, globals, locals, fromlist or (), level)
 
-        # An `import` uses what stands here in the module that it is written in, also long after the module was loaded.
+        # An `import` uses what it finds here in the module it is written in, even long after the module was loaded.
         module.__dict__["__builtins__"] = {**vars(builtins), "__import__": import_}
         super().exec_module(module)
 

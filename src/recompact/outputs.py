@@ -122,7 +122,7 @@ def add_files(directory: Path, kind: str, files: Mapping[str, bytes], option: st
 
 
 def check_file(path: Path, what: str, ours: Callable[[Path], bool], option: str = "--out") -> None:
-    """Refuse a file that is not free; one that is `what`, as `ours` can tell, may be replaced."""
+    """Refuse a path that is taken; a file that is `what`, according to `ours`, may be replaced."""
     if path.is_symlink():
         raise InputError(f"{path} is a symbolic link: nothing was written; name the file itself with {option}")
     if path.is_dir():
@@ -148,14 +148,14 @@ def write_file(path: Path, data: bytes, what: str, ours: Callable[[Path], bool],
 
 
 def check_page(path: Path) -> None:
-    """Refuse a name that is not a page's, and a page that is there and not one of ours."""
+    """Refuse a name that is not that of a page, and an existing page that is not one of ours."""
     if path.suffix not in (".html", ".htm"):
         raise InputError(f"{path} is not the name of a page: give --out a name that ends with .html")
     check_file(path, "a page of ours", _is_page)
 
 
 def write_page(path: Path, html: str) -> int:
-    """Write a page, whole or not at all, and say how many bytes it has."""
+    """Write a page, whole or not at all, and return its size in bytes."""
     check_page(path)
     data = html.encode("utf-8")
     write_file(path, data, "a page of ours", _is_page)
@@ -163,7 +163,7 @@ def write_page(path: Path, html: str) -> int:
 
 
 def _is_page(path: Path) -> bool:
-    """Whether a page says of itself that we wrote it."""
+    """Whether a page says that we wrote it."""
     with path.open("rb") as file:
         return b'<meta name="generator" content="recompact ' in file.read(4096)
 
@@ -188,7 +188,7 @@ def _is_directory(directory: Path, option: str) -> bool:
 
 
 def _manifest(directory: Path) -> dict[str, Any] | None:
-    """What a directory of ours says of itself: its kind, and the hashes that each file may have."""
+    """What a directory of ours says about itself: its kind, and the hashes that each file may have."""
     try:
         manifest = json.loads((directory / MANIFEST).read_bytes())
         files = {str(name): [str(each) for each in hashes] for name, hashes in manifest["files"].items()}
@@ -234,7 +234,7 @@ def _replace_file(path: Path, data: bytes) -> None:
 
 
 def _put_in_place(fresh: Path, directory: Path) -> None:
-    """After this `directory` is the fresh one, and `fresh` the earlier one if there was any."""
+    """After this, `directory` is the fresh one, and `fresh` the earlier one if there was one."""
     try:
         fresh.rename(directory)  # also over an empty directory
     except OSError as error:
@@ -257,7 +257,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _exchange_in_turn(one: Path, other: Path) -> None:
-    """The same by renaming three times; a kill in between leaves both, the earlier one under another name beside."""
+    """The same by renaming three times; a kill in between leaves both, the earlier one beside it under another name."""
     aside = other.with_name(f".{other.name}.earlier.{secrets.token_hex(4)}")
     other.rename(aside)
     try:
@@ -269,7 +269,7 @@ def _exchange_in_turn(one: Path, other: Path) -> None:
 
 
 def _remove_ours(directory: Path) -> None:
-    """Remove a directory that only we had files in. Whatever came into it meanwhile stays, with the directory."""
+    """Remove a directory that only we had files in. Whatever was put there meanwhile stays, with the directory."""
     if not directory.is_dir():
         return
     manifest = _manifest(directory)
@@ -283,7 +283,7 @@ def _remove_ours(directory: Path) -> None:
 
 
 def _files_below(directory: Path) -> list[str]:
-    """Everything in a directory and the folders in it that is no folder itself; symbolic links are not followed."""
+    """Everything in a directory and the folders in it that is not itself a folder; symbolic links are not followed."""
     names: list[str] = []
     for folder, folders, files in os.walk(directory):
         linked = [name for name in folders if (Path(folder) / name).is_symlink()]

@@ -1,4 +1,4 @@
-"""How long work reports how far it is; a command line draws a bar from it, a library says nothing."""
+"""How long-running work reports its progress; a command line draws a bar from it, a library says nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Listens to work that takes long."""
+    """Listens to work that takes a long time."""
 
     def stage(self, name: str, total: int | None = None, done: int = 0) -> None:
         """A stage begins. Of its `total` units, where that is known, `done` were finished by an earlier command."""
@@ -22,7 +22,7 @@ class Progress(Protocol):
         """An agent took one more step."""
 
     def note(self, text: str) -> None:
-        """Something that a person who waits wants to know now, such as a long wait for a server."""
+        """Something that a waiting person wants to know now, such as a long wait for a server."""
 
 
 class Silent:
@@ -44,7 +44,7 @@ SILENT = Silent()
 
 @dataclass
 class Notices:
-    """Where models say that they wait. They are opened before anybody watches, so who listens may change."""
+    """Where models say that they are waiting. They are opened before anybody watches, so the listener may change."""
 
     listener: Progress = SILENT
 

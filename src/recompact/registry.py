@@ -21,7 +21,7 @@ from recompact.neighbours import load_with_neighbours
 
 @dataclass(frozen=True)
 class Registry:
-    """Plug-ins of one kind. A name is looked for among the built-in ones, then among those that installed packages
+    """Plug-ins of one kind. A name is looked up among the built-in ones, then among those that installed packages
     declare in the entry-point group; `file.py:name` and `package.module:name` need no declaration."""
 
     kind: str
@@ -33,7 +33,7 @@ class Registry:
         return tuple(dict.fromkeys([*self.built_in, *_installed_plugins(self.group)]))
 
     def find(self, name: str, directory: Path = Path()) -> Any:
-        """What a name stands for. Files are looked for from `directory`."""
+        """What a name stands for. Files are relative to `directory`."""
         target = self.built_in.get(name)
         if target is None and (declared := _installed_plugins(self.group).get(name)) is not None:
             try:
@@ -73,7 +73,7 @@ _files: dict[tuple[Path, int], ModuleType] = {}
 
 
 def from_file(path: Path) -> ModuleType:
-    """A module from a file of the user's own, loaded once for each version of the file."""
+    """A module from a user's file, loaded once for each version of the file."""
     if not path.is_file():
         raise InputError(f"there is no file {path}")
     key = (path.resolve(), path.stat().st_mtime_ns)
@@ -91,8 +91,8 @@ def from_file(path: Path) -> ModuleType:
 
 @dataclass(frozen=True)
 class Limit:
-    """What a number must keep to, in the annotation of an option: `Annotated[float, Limit(gt=0)]`. The limits of
-    annotated_types do as well; environments cannot have them, as they live with the standard library alone."""
+    """The limits of a number, in the annotation of an option: `Annotated[float, Limit(gt=0)]`. Those of
+    annotated_types work too; environments cannot have them, as they live with the standard library alone."""
 
     gt: float | None = None
     ge: float | None = None
@@ -114,7 +114,7 @@ def build(factory: Callable[..., Any], options: Mapping[str, Any], **offered: An
 
 def check_options(factory: Callable[..., Any], options: Mapping[str, Any], *offered: str) -> None:
     """Refuse options that a plug-in has no parameter for, values that its annotations exclude, and the lack of an
-    option that it needs. What was given is not repeated: it may be a key."""
+    option that it needs. The value given is not repeated: it may be a key."""
     parameters = _parameters(factory)
     if not parameters and not options:
         return
@@ -147,7 +147,7 @@ def _misfit(annotation: Any, value: Any) -> str:
 def _alternatives(annotation: Any, value: Any) -> list[str]:
     """What the value could be instead; nothing where it fits, or where the annotation is of another kind.
 
-    By hand, since environments live in interpreters that have this package and no other of its requirements.
+    By hand, since environments live in interpreters that have this package but none of its requirements.
     """
     inner, *limits = get_args(annotation) or (annotation,)
     kind = get_origin(annotation)
@@ -182,7 +182,7 @@ _LIMITS: Mapping[str, tuple[Callable[[Any, Any], bool], str]] = {
 
 
 def _beyond(limit: Any, value: Any) -> Iterator[str]:
-    """The limits that a number does not keep to."""
+    """The limits that a number violates."""
     for key, (kept, words) in _LIMITS.items() if isinstance(value, Real) else ():
         if isinstance(bound := getattr(limit, key, None), Real) and not kept(value, bound):
             yield f"{words} {bound}"
@@ -192,9 +192,9 @@ def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         try:
             return inspect.signature(factory, eval_str=True).parameters
-        except Exception:  # an annotation names what is not there when the program runs
+        except Exception:  # an annotation names something that does not exist at run time
             return inspect.signature(factory).parameters
-    except (TypeError, ValueError):  # a callable that does not tell: it may take anything
+    except (TypeError, ValueError):  # a callable without a signature: it may take anything
         return {"options": inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)}
 
 

@@ -23,7 +23,7 @@ ODD_REPLY = "odd reply"
 """The kind of incident where something about a reply had to be changed before it could be kept."""
 
 OBSERVATION_TOKENS = 20_000
-"""What an agent is shown of one observation, unless [run] observation_tokens says otherwise."""
+"""How many tokens of one observation an agent is shown, unless [run] observation_tokens says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Agent:
 
 @dataclass
 class _State:
-    """How far a rollout is: its context, and what it has gathered for the trajectory."""
+    """How far a rollout has got: its context, and what it has gathered for the trajectory."""
 
     context: Context
     turns: list[Turn] = field(default_factory=list)
@@ -85,12 +85,12 @@ async def rollout(
     """Run the agent until the environment is done or the steps are used up.
 
     `actions` are those already executed when a context is given; `snapshots=False` leaves the state out of boundaries
-    where nobody will continue from them. Of an observation over `observation_tokens` the agent sees both ends. Failures
+    where nobody will continue from them. The agent sees both ends of an observation over `observation_tokens`. Failures
     of a model that are not the agent's own doing (rate limits, authentication) are raised: they say nothing about it.
     """
     state = _State(context if context is not None else Context(opening.prefix), actions=list(actions))
     fixed = _fixed_tokens(opening, count)
-    # Running out of steps is a failure, whatever the environment has come to.
+    # Running out of steps is a failure, whatever state the environment is in.
     ending: Ending = "step limit"
     score, error = Score.of(False), ""
     try:

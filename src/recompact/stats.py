@@ -21,7 +21,7 @@ FEWEST = 6  # tasks; with fewer, intervals are not to be read: even if all diffe
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with the ends of its interval; 95 % where nothing else is said."""
+    """A value with the ends of its interval; 95 % unless stated otherwise."""
 
     value: float
     low: float
@@ -72,7 +72,7 @@ def mean_of(estimates: Sequence[Estimate]) -> Estimate:
 
 def student(value: float, error: float, freedom: float, confidence: float = CONFIDENCE) -> Estimate:
     """A value with Student's interval, from its standard error and degrees of freedom."""
-    # Rounded, so that the quantile is mostly at hand.
+    # Rounded, so that the quantile is mostly cached.
     half = t_quantile((1 + confidence) / 2, round(freedom, 1)) * error
     return Estimate(value, value - half, value + half)
 
@@ -228,7 +228,7 @@ def jaccard(one: Collection[object], other: Collection[object]) -> float:
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """The exact two-sided p-value of so many wins and losses if each were as likely; ties have no part in it.
+    """The exact two-sided p-value of these wins and losses if both were equally likely; ties do not count.
 
     >>> round(sign_test(22, 7), 3), round(sign_test(7, 6), 3), sign_test(0, 0)
     (0.008, 1.0, 1.0)
@@ -255,7 +255,7 @@ def bootstrap_ratios(
 ) -> list[Estimate | None]:
     """The quotient of the sums of two vectors, both resampled together; None where there is nothing to divide by.
 
-    Resamples in which there is nothing to divide by have no part in the interval.
+    Resamples in which there is nothing to divide by are left out of the interval.
     """
     means = resampled_means([vector for pair in pairs for vector in pair], resamples, seed)
     estimates: list[Estimate | None] = []

@@ -51,8 +51,7 @@ COLLECTION, EVALUATION = "collect", "evaluate"
 
 @dataclass(frozen=True)
 class Method:
-    """A way to adapt a template: evidence in, candidates out. All else is shared, so that methods differ in nothing
-    but this.
+    """A way to adapt a template: evidence in, candidates out. All else is shared, so that methods differ only in this.
 
     `phases` are the beginnings of its units' names, `cites` is what a clause of its candidates answers, and `reasons`
     tells from the records what was observed there, in a line each.
@@ -87,12 +86,12 @@ class Study:
     count: TokenCounter
     executor: Executor
     progress: Progress = SILENT
-    method: Method | None = None  # one of the caller's own; otherwise the config names it
-    notices: Notices = field(default_factory=Notices)  # where its models say that they wait
+    method: Method | None = None  # the caller's own; otherwise the config names it
+    notices: Notices = field(default_factory=Notices)  # where its models say that they are waiting
 
     @contextmanager
     def watched_by(self, progress: Progress) -> Iterator[Study]:
-        """The study as one that reports to this progress, its models included."""
+        """The study, reporting to this progress, its models included."""
         before, self.notices.listener = self.notices.listener, progress
         try:
             yield replace(self, progress=RecordedProgress(progress, self.store))
@@ -127,7 +126,7 @@ class Study:
         return tasks[: chosen.limit]
 
     async def complete(self, stage: str, kind: str, units: Iterable[Unit[Any]]) -> None:
-        """Play and record those of the units that the run does not have yet."""
+        """Play and record the units that the run does not have yet."""
         finished = self.store.finished(kind)
         every = tuple(units)
         missing = [unit for unit in every if unit.name not in finished]
@@ -139,8 +138,8 @@ class Study:
 
     @property
     def agent_slots(self) -> int | None:
-        """How many prompts the agent's server keeps: as many as it takes calls at once where it is on this machine, and
-        many elsewhere (None)."""
+        """How many prompts the agent's server keeps: as many as it takes calls at once if it is on this machine, and
+        many (None) if it is elsewhere."""
         settings = self.config.models.get(self.config.agent.model)
         return settings.concurrency if settings and settings.loopback else None
 
@@ -218,9 +217,9 @@ async def open_study(
     `run` is where its records go: a store, a file, or a name; by default the config's own name. Ready objects take the
     place of what the config names: `models` by the names that its roles use, a `suite`, a `compressor`, a `method`, a
     `template`.
-    A run whose suite has changed is refused, or goes on with `accept_changes`, and notes what changed.
+    A run whose suite has changed is refused, or continues with `accept_changes` and notes what changed.
     The run of an `evaluation` is another kind of run: see `recompact.evaluation.evaluate.open_evaluation`.
-    `skip` are tasks to go on without, from now on: the run remembers them, and stays the same run.
+    `skip` are tasks to leave out from now on: the run remembers them, and stays the same run.
     """
     config = config if isinstance(config, Config) else load_config(Path(config))
     if problems := unknown_models(config, tuple(models or ())):
@@ -269,7 +268,7 @@ async def open_study(
 
 
 async def skip_tasks(study: Study, tasks: Sequence[str]) -> None:
-    """Go on without these tasks from now on. The run remembers them and stays the same run."""
+    """Leave these tasks out from now on. The run remembers them and stays the same run."""
     ids = [task.id for task in await study.chosen_tasks()]
     for task in tasks:
         if task not in ids:
@@ -292,10 +291,10 @@ async def open_clients(
     attempts: int | None = None,
     notices: Notices | None = None,
 ) -> AsyncIterator[dict[str, ChatModel]]:
-    """The models that a config uses, or the `needed` ones of them, each behind its door, its limits and retries
+    """The models that a config uses, or only the `needed` ones, each behind its door, its limits and retries
     (`attempts` instead of the config's).
 
-    Long waits are told to the `notices`.
+    Long waits are reported to `notices`.
     """
     ready = own or {}
     count = counter(config.run.counter)
@@ -413,7 +412,7 @@ def _episodes(suite: Suite | Episodes) -> Episodes:
 
 
 def _run_places(path: Path) -> tuple[Path, ...]:
-    """What a run consists of. Its directory is named too: it holds other runs, unless it is that of the suite."""
+    """What a run consists of. Its directory is named too: it holds other runs, unless it is the suite's."""
     return (path.parent, *(Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm", LOCK)))
 
 

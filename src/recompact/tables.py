@@ -27,7 +27,7 @@ COLOURS = {"success": "green", "failure": "red"}  # of cells that hold just this
 
 @dataclass(frozen=True)
 class Number:
-    """A number with how many digits of it people see, and its standard deviation or its interval where it has one."""
+    """A number, how many digits of it people see, and its standard deviation or its interval if it has one."""
 
     value: float
     digits: int = 1
@@ -101,7 +101,7 @@ class Table:
 
 
 def render(table: Table, form: Format) -> str:
-    """The table as text; for a terminal without any colour, in lines as long as they need to be."""
+    """The table as text; for a terminal without colour, in lines as long as they need to be."""
     if form == "terminal":
         return _plain_terminal(table)
     if form == "json":
@@ -117,7 +117,7 @@ def render_all(tables: Sequence[Table], form: Format) -> str:
 
 
 def fit_table(table: Table, width: int) -> list[RichTable]:
-    """For a Rich console so wide: in one piece if it fits, else with intervals on a second line, else in several
+    """For a Rich console of this width: in one piece if it fits, else with intervals on a second line, else in several
     pieces one below the other, each of which begins with the columns of text at the left."""
     for stacked in (False, True):
         if _least_width(rich := terminal(table, stacked=stacked), table) <= width:
@@ -134,7 +134,7 @@ def fit_table(table: Table, width: int) -> list[RichTable]:
     return [terminal(replace(t, title="" if n else t.title), stacked=True) for n, t in enumerate(tables)]
 
 
-_FOLDED = 12  # characters that a column which may be broken still has
+_FOLDED = 12  # characters that a column keeps when it is broken
 
 
 def _least_width(rich: RichTable, table: Table) -> int:
@@ -244,7 +244,7 @@ def _plain_terminal(table: Table) -> str:
 
 
 def needed_width(rich: RichTable) -> int:
-    """How many characters a Rich table needs so that nothing of it is cut."""
+    """How many characters a Rich table needs so that nothing is cut."""
     from rich.measure import Measurement
 
     console = _wide_console()

@@ -1,7 +1,7 @@
 """Text from models, environments, run files and users, made safe to look at.
 
 `visible` is the only function that does this; every terminal command and the page use it. `csv_text`, `markdown_text`
-and `latex_text` do the same for a file of that kind, in which nothing of the text may be markup or a formula.
+and `latex_text` do the same for a file of that kind, in which no part of the text may be markup or a formula.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def visible_json(document: str) -> str:
 
 
 def csv_text(text: str) -> str:
-    """A text for a CSV cell that no spreadsheet takes for a formula: it then begins with an apostrophe.
+    """A text for a CSV cell, with an apostrophe in front where a spreadsheet would take it for a formula.
 
     >>> csv_text("=1+1"), csv_text("-0.5"), csv_text("+ a"), csv_text("a=b")
     ("'=1+1", '-0.5', "'+ a", 'a=b')
@@ -131,7 +131,7 @@ def _plural(noun: str) -> str:
 
 
 def all_of(number: int, noun: str) -> str:
-    """All of so many, where there may be one.
+    """All of a number of things, where there may be only one.
 
     >>> all_of(1, "boundary"), all_of(2, "boundary")
     ('the one boundary', 'all 2 boundaries')
@@ -143,7 +143,7 @@ _LONGEST_TOKEN = 128  # characters: no vocabulary of ours has a longer one
 
 
 def keep_ends(text: str, limit: int, count: TokenCounter) -> tuple[str, int]:
-    """Head and tail of a text of more than so many tokens with a mark between them, and about how many are left out.
+    """Head and tail of a text of more than `limit` tokens with a mark between them, and about how many are left out.
 
     >>> keep_ends("one two three four", 100, lambda text: len(text.split()))
     ('one two three four', 0)
@@ -152,7 +152,7 @@ def keep_ends(text: str, limit: int, count: TokenCounter) -> tuple[str, int]:
     [… about 160 tokens are left out here …]
     abcdefghabcdefghabcdefghabcdefghabcdefgh
     """
-    if len(text) * 4 <= limit:  # a character is four bytes at the most, and a token at least one
+    if len(text) * 4 <= limit:  # a character is at most four bytes, and a token at least one
         return text, 0
     half = max(1, (limit - 20) // 2)  # the mark between them counts as well
     reach = _LONGEST_TOKEN * limit

@@ -1,6 +1,6 @@
 """The record of a rollout: its turns, its boundaries, how it ended and what it cost.
 
-PRE and POST stand in each boundary as they were, so that nothing has to be reconstructed from logs later.
+Each boundary holds PRE and POST as they were, so that nothing has to be reconstructed from logs later.
 """
 
 from __future__ import annotations

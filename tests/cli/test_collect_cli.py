@@ -105,6 +105,39 @@ def test_fingerprints_name_what_a_suite_is_made_of(work: Path) -> None:
     assert fingerprint("no.such:module", work) == {}
 
 
+@pytest.mark.parametrize(
+    ("files", "seen"),
+    [
+        ({"suite.py": "from . import near", "near.py": ""}, {"near.py"}),
+        ({"suite.py": "from shop import till", "shop/till.py": ""}, {"shop/till.py"}),
+        (
+            {"suite.py": "import shop.till", "shop/__init__.py": "", "shop/till.py": ""},
+            {"shop/__init__.py", "shop/till.py"},
+        ),
+        (
+            {
+                "suite.py": "import shop",
+                "shop/__init__.py": "from .till import coin",
+                "shop/till.py": "from ..near import x",
+            }
+            | {"near.py": "from shop.till import *"},
+            {"shop/__init__.py", "shop/till.py", "near.py"},
+        ),
+        ({"suite.py": "from ... import far\nfrom ..above import x\nimport os, json.tool"}, set()),
+        ({"suite.py": "from near import *", "near.py": "def broken(:"}, {"near.py"}),
+    ],
+)
+def test_fingerprints_have_every_file_that_a_suite_imports(
+    tmp_path: Path, files: dict[str, str], seen: set[str]
+) -> None:
+    (tmp_path / "above.py").write_text("x = 1")
+    place = tmp_path / "suite"
+    for name, text in files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+    assert set(fingerprint("suite.py:suite", place)) == {"suite.py", *seen}
+
+
 def test_tasks_with_the_same_id_are_an_error(work: Path) -> None:
     twice = SUITE.replace("splits, tasks = whole.splits, whole.tasks", "splits = whole.splits").replace(
         "    def environment",

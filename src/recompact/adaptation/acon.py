@@ -1,7 +1,7 @@
 """ACON, the method that PAIR is compared with: prompts adapted from whole trajectories, after arXiv 2510.00615.
 
-UT learns from tasks that were done without compaction and failed with it; its locked variant differs in the section
-lock only; UTCO goes on from UT's winner and makes summaries shorter. The prompts are our own words.
+UT learns from tasks that were done without compaction and failed with it; its locked variant differs only in the
+section lock; UTCO continues from UT's winner and makes summaries shorter. The prompts are our own words.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from recompact.study import Method, Study
 
 COMPRESS = "compress"  # the phase of the training runs under UT's winner
 SAMPLES = 30  # feedback entries that one candidate sees
-GOOD = 0.6  # from this score on, a graded run is a success to learn brevity from (ACON's value for QA)
+GOOD = 0.6  # with this score or more, a graded run is a success to learn brevity from (ACON's value for QA)
 
 
 def acon_ut(samples: Count = SAMPLES, step_ratio: Threshold | None = None) -> Method:
     """Utility maximisation: full-context successes against compacted failures, then free rewriting.
 
-    With a `step_ratio`, successes that took so many times the steps serve as well; ACON leaves them out by default.
+    With a `step_ratio`, successes that took that many times the steps serve as well; ACON leaves them out by default.
     """
     return _method("acon-ut", lambda study: _ut(study, "acon-ut", samples, step_ratio), "#0B8F6A")
 
@@ -120,7 +120,7 @@ async def _co(study: Study, phase: str, samples: int) -> Proposal:
 
 
 def _nothing(method: str, statement: str) -> Proposal:
-    """No candidate, and the reason in the place where reports look for one."""
+    """No candidate, and the reason where reports look for one."""
     return Proposal((Candidate(method, None, (), (statement,)),), statement=statement)
 
 
@@ -140,7 +140,7 @@ async def _draw(study: Study, method: str, assignment: Assignment, samples: int,
 
 
 async def _run_training(study: Study, phase: str, under: str) -> None:
-    """Each training task once under this study."""
+    """Run each training task once under this study."""
     units = [
         trajectory_unit(study, f"{under}/{task.id}", task, phase=phase, snapshots=False) for task in await study.tasks()
     ]
@@ -205,7 +205,7 @@ async def _analyses(study: Study, texts: Mapping[str, CompactionText], under: st
 
 
 def reasons(store: Store) -> Mapping[str, str]:
-    """What was observed at each task and compaction that clauses go back to, in one line."""
+    """What was observed at each task and compaction that clauses go back to, one line each."""
     lines = {}
     for unit in sorted(store.finished("feedback")):
         entry = store.result(unit)

@@ -122,7 +122,7 @@ class Contrast:
 def contrast(store: Store, step_ratio: float | None = None) -> Contrast:
     """ACON's contrastive set: done without compaction and not with it, or a graded score that fell by more than `DROP`.
 
-    With a `step_ratio`, tasks that were done both ways but took so many times the steps belong to it too. Where there
+    With a `step_ratio`, tasks that were done both ways but took that many times the steps belong to it too. Where there
     is no regression at all, all failures serve. A run that its environment broke says nothing about summaries.
     """
     alone = {row.task: row for row in trajectories(store, phase=BASELINE) if _counts(row)}
@@ -188,7 +188,7 @@ class Lapse:
 
 @dataclass(frozen=True)
 class Feedback:
-    """What one task teaches; without remedies where no usable answer could be had."""
+    """What one task teaches; without remedies where there was no usable answer."""
 
     task: str
     divergence: str = ""
@@ -232,7 +232,7 @@ class Feedback:
 
 
 async def give_feedback(optimizer: Optimizer, pair: RunPair) -> Feedback:
-    """One task's feedback. A finding whose quote does not stand in the runs loses it; the others keep theirs."""
+    """One task's feedback. A finding loses a quote that is not in the runs; the others keep theirs."""
     prompt = PROMPT.format(evidence=pair.text, categories=", ".join(CATEGORIES))
 
     def check(value: Any) -> Feedback:
@@ -270,7 +270,7 @@ def _lapse(entry: Any, text: str) -> Lapse:
 
 
 def read_list(value: Any, name: str) -> list[Any]:
-    """A list in an answer, and nothing that merely can be gone through, such as a text."""
+    """A list in an answer, not just anything that can be iterated over, such as a text."""
     entries = value[name]
     if not isinstance(entries, list):
         raise ValueError(f"{name} must be a list")

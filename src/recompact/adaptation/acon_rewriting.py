@@ -1,7 +1,7 @@
 """ACON's candidates: the compression prompt rewritten from sampled feedback, freely or under the section lock.
 
 Free rewriting may change anything but the placeholders, as long as the template stays usable; the locked variant
-differs in nothing but the lock. A draft that breaks a rule is redrawn with the reason, then reported as invalid.
+differs only in the lock. A draft that breaks a rule is redrawn with the reason, then reported as invalid.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ SCHEMA = revision_schema("rewriting", "entries")
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a candidate is to be made from: the template, named entries, and what is said of them and of the aim."""
+    """What a candidate is made from: the template, named entries, and the words that introduce them and the aim."""
 
     template: Template
     entries: Mapping[str, Mapping[str, Any]]
@@ -74,7 +74,7 @@ class Assignment:
 
 
 def sample_entries(names: Sequence[str], count: int, candidate: str, seed: int) -> tuple[str, ...]:
-    """So many entries at random, or all; in their own order, so that all means the same for every candidate.
+    """`count` entries at random, or all; in their own order, so that all means the same for every candidate.
 
     >>> sample_entries(["a", "b", "c"], 30, "acon-ut-1", 0)
     ('a', 'b', 'c')
@@ -113,7 +113,7 @@ def _broken(given: Assignment, revised: Template) -> tuple[str, ...]:
 
 
 def _clause(entry: Any, chosen: Sequence[str]) -> Clause:
-    """A clause as it is reported. ACON does not ask for grounds, so there may be none; but none may be made up."""
+    """A clause as it is reported. ACON does not ask for grounds, so there may be none, but none may be made up."""
     cited = tuple(str(one) for one in read_list(entry, "entries"))
     if unknown := [one for one in cited if one not in chosen]:
         raise ValueError(f"the clause {str(entry['clause'])[:60]!r} cites {unknown}, which was not given")

@@ -1,6 +1,6 @@
 """ACON's second half, compression maximisation: what summaries of successful runs could do without.
 
-An analysis of a compaction says what of its summary can be removed or shortened and what must be kept; candidates made
+An analysis of a compaction says what in its summary can be removed or shortened and what must be kept; candidates made
 from analyses ask for shorter summaries.
 """
 
@@ -85,7 +85,7 @@ class Needed:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What one compaction of a successful run teaches; empty where no usable answer could be had."""
+    """What one compaction of a successful run teaches; empty where there was no usable answer."""
 
     name: str  # task#index
     length: int  # of the summary, in characters
@@ -109,7 +109,7 @@ class Analysis:
 
 @dataclass(frozen=True)
 class CompactionText:
-    """One compaction as text, with its summary by itself, since analyses quote from it."""
+    """One compaction as text, with its summary separately, since analyses quote from it."""
 
     name: str
     summary: str
@@ -153,11 +153,11 @@ async def analyse(optimizer: Optimizer, compaction: CompactionText) -> Analysis:
 
 
 def _read_needed(entry: Any, summary: str) -> Needed:
-    """A quote that does not stand in the summary is dropped; what must be kept is still said by kind and reason."""
+    """A quote that is not in the summary is dropped; kind and reason still say what must be kept."""
     quote = str(entry["quote"])
     return Needed(str(entry["kind"]), quote if occurs(quote, summary) else "", str(entry["reason"]))
 
 
 def introduction(analyses: Sequence[Analysis]) -> str:
-    """What stands before the entries, with the length of summaries now."""
+    """The text before the entries, with the current length of summaries."""
     return INTRODUCTION.format(length=fmean(analysis.length for analysis in analyses))

@@ -39,6 +39,6 @@ def in_segments(trajectory: Trajectory, budget: int, count: TokenCounter) -> Exc
         if number <= len(written):
             out.append(block("summary", written[number - 1], number=number))
     text = "\n".join(out)
-    # The tags between the parts are not in the shares; leave the middle out only where that is not what is too much.
+    # The shares do not count the tags between the parts; cut the middle only where the excess is not just the tags.
     fits = count(text) <= budget + 20 * len(out)
     return (Excerpt(text) if fits else without_middle(text, budget, count)).counting(*shown)

@@ -1,4 +1,4 @@
-"""The method as the paper tells it: collect, verify, revise, select."""
+"""The method as the paper describes it: collect, verify, revise, select."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Adaptation:
 
 
 async def adapt(study: Study, until: Stage = "select", allocation: str | None = None) -> Adaptation:
-    """Steps 1 to 4, or up to one of them. Whatever the run has already is not done again.
+    """Steps 1 to 4, or up to one of them. Whatever the run already has is reused.
 
-    A verification that the run has is used as it is; `allocation` asks for another one.
+    The run's existing verification is used as it is; `allocation` asks for another one.
     """
     stages = STAGES[: STAGES.index(until) + 1]
     method = method_of(study)

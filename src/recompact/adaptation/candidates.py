@@ -1,4 +1,4 @@
-"""Candidates drawn independently, each a unit of work of its own, whichever method draws them."""
+"""Candidates drawn independently, each its own unit of work, whichever method draws them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from recompact.study import Study
 from recompact.texts import quantity
 
 Draw = Callable[[Optimizer, str], Awaitable[Candidate]]
-"""How one candidate is drawn, by its name."""
+"""How one candidate is drawn, given its name."""
 
 
 async def draw_candidates(study: Study, method: str, draw: Draw, under: str = "") -> tuple[Candidate, ...]:
-    """As many candidates as the config asks for; one that never becomes valid is among them, with what was wrong.
+    """As many candidates as the config asks for; one that never becomes valid is included, with what was wrong.
 
-    `under` tells units apart that start from another template than the study's.
+    `under` distinguishes units that start from a template other than the study's.
     """
 
     def question(name: str) -> Question:
@@ -34,7 +34,7 @@ async def draw_candidates(study: Study, method: str, draw: Draw, under: str = ""
 
 
 def without_usable(candidates: Sequence[Candidate]) -> str:
-    """What is said where no candidate became valid; empty where one did."""
+    """What to say where no candidate became valid; empty where one did."""
     if any(candidate.template for candidate in candidates):
         return ""
     reasons = dict.fromkeys(reason for candidate in candidates for reason in candidate.objections)

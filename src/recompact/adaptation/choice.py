@@ -13,9 +13,9 @@ from recompact.study import Method, Study
 async def choose(
     study: Study, candidates: Sequence[Candidate], method: Method | None = None
 ) -> tuple[tuple[Candidate, ...], Selection]:
-    """The candidates as they were selected among, and the selection.
+    """The candidates as they took part in the selection, and the selection.
 
-    A method that selected before, on its way, gets fresh runs: those that made a winner win would flatter it.
+    A method that already selected along the way gets fresh runs: those that made a winner win would flatter it.
     """
     under = f"{method.name}/" if method and method.reselects else ""
     if study.config.adapt.selection == "racing":

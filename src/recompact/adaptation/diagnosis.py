@@ -1,7 +1,7 @@
 """Step 3, first half: one call per retained boundary, which says what the summary did to the continuations.
 
 Findings cite lines of the evidence, and the quotes are taken from it here. A citation that does not hold is dropped,
-and so is a finding that has not the form; the others stand. A diagnosis may also say that the summary explains nothing.
+and so is a finding in the wrong form; the others stay. A diagnosis may also say that the summary explains nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MECHANISMS = (
 )
 
 FORM = '["S0", "N0", "C0.0"]'
-"""How labels look. Lines are counted from 1, so these cite nothing: small models copy them, and would be believed."""
+"""What labels look like. Lines count from 1, so these cite nothing: small models copy them, and would be believed."""
 
 PROMPT = """\
 An agent was in the middle of a task when its history was compacted: a compressor read the segment (and the previous
@@ -100,7 +100,7 @@ class Cause:
 class Diagnosis:
     """What one boundary suffered from, most likely cause first.
 
-    Without causes where the summary explains nothing (`abstained` says why), or where no usable answer could be had.
+    Without causes where the summary explains nothing (`abstained` says why), or where there was no usable answer.
     """
 
     id: BoundaryId
@@ -114,7 +114,7 @@ class Diagnosis:
 
     @property
     def failed(self) -> bool:
-        """Whether no usable answer could be had."""
+        """Whether there was no usable answer."""
         return not self.causes and not self.abstained
 
     def lesson(self) -> dict[str, Any]:
@@ -168,7 +168,7 @@ async def diagnose(optimizer: Optimizer, evidence: BoundaryEvidence, question: s
 
 
 def check_diagnosis(value: Any, evidence: BoundaryEvidence) -> Diagnosis:
-    """An answer with everything in it that holds; raises ValueError where nothing does."""
+    """Everything in an answer that holds; raises ValueError where nothing does."""
     entries = value["findings"]
     if not isinstance(entries, list):
         raise ValueError("findings must be a list")
@@ -231,9 +231,9 @@ MOST = 40  # lines of one range
 
 
 def resolve_citations(citations: Any, lines: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The labels of lines that citations stand for, and the citations that stand for none.
+    """The labels of the lines that citations refer to, and the citations that refer to none.
 
-    A label, a range of labels, or words that are copied from a line: all of them will do.
+    A citation may be a label, a range of labels, or words copied from a line.
 
     >>> lines = {"S1": "a", "S2": "b", "S3": "c", "N2": "the token is x"}
     >>> resolve_citations(["S1", "n2", "lines S2-S3", "S9", "the token"], lines)
@@ -259,12 +259,12 @@ def _labels(text: str) -> Iterable[str]:
 
 
 def _lines_with(text: str, lines: Mapping[str, str]) -> Iterable[str]:
-    """The first line that has these words, whatever the white space; a word by itself is no quote."""
+    """The first line with these words, regardless of white space; a single word is not a quote."""
     words = " ".join(re.sub(r"^[A-Z]\d+(?:\.\d+)?\|", "", text).strip(" \"'“”").split())
     if " " in words:
         yield from [label for label, line in lines.items() if words in " ".join(line.split())][:1]
 
 
 def occurs(quote: str, text: str) -> bool:
-    """Word for word, whatever the white space."""
+    """Word for word, regardless of white space."""
     return " ".join(quote.split()) in " ".join(text.split())

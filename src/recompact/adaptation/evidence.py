@@ -1,7 +1,7 @@
 """What the optimizer gets to see of a retained boundary: both contexts, both arms' continuations, and what is missing.
 
 Every line carries a label (`S12` is line 12 of the segment), so that a diagnosis can cite it. The agent's prefix is
-shown in scope `prefix` only; the task is shown in both.
+shown only in scope `prefix`; the task is shown in both.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ TASK, PREFIX, PREVIOUS, SEGMENT, SUMMARY, LAST, FACTS = "T", "A", "P", "S", "N",
 """The letters of the labels; the lines of continuation 2 are C2.1, C2.2, …"""
 
 LEVELS: tuple[tuple[int | None, int], ...] = ((None, LONG), (LONG, LONG // 4), (LONG // 4, LONG // 16))
-"""Characters of an observation that are shown, in the segment and in continuations, until all of it fits."""
+"""Characters shown of an observation, in the segment and in continuations: tried in turn until all of it fits."""
 
 LABELLED = re.compile(r"^([A-Z]\d+(?:\.\d+)?)\| ?(.*)$")
 
 
 @dataclass(frozen=True)
 class BoundaryEvidence:
-    """The evidence about one boundary as text; `lines` are those that can be cited, by their labels."""
+    """The evidence about one boundary as text; `lines` are those that can be cited, by label."""
 
     id: BoundaryId
     channel: str
@@ -70,7 +70,7 @@ def gather(
     count: TokenCounter,
     choose: Callable[[Store], Iterable[Evidence]] = retained_evidence,
 ) -> tuple[BoundaryEvidence, ...]:
-    """The evidence of the boundaries that are chosen, in their order, each within so many tokens.
+    """The evidence about the chosen boundaries, in their order, each within `budget` tokens.
 
     `tasks` are the texts of the tasks, by the units that collected them.
     """
@@ -93,7 +93,7 @@ def _gather_evidence(
 def describe_boundary(
     evidence: Evidence, task: str, scope: Scope, budget: int, count: TokenCounter, rest: Sequence[Turn] = ()
 ) -> BoundaryEvidence:
-    """One boundary as text, in at most so many tokens."""
+    """One boundary as text, in at most `budget` tokens."""
     blocks: list[Block] = []
     for in_segment, in_continuations in LEVELS:
         blocks = _blocks(evidence, task, scope, in_segment, in_continuations, rest)
@@ -151,7 +151,7 @@ def label_block(tag: str, label: str, excerpt: Excerpt, **attributes: object) ->
 
 
 def _fit_blocks(blocks: Sequence[Block], budget: int, count: TokenCounter) -> list[Block]:
-    """Blocks without the middle of those that are too long; labels stay what they were."""
+    """Blocks without the middle of those that are too long; labels stay as they were."""
     sizes = [count(each.rendered) for each in blocks]
     tags = [count(block(each.tag, "", **each.attributes)) for each in blocks]
     fitted = []
@@ -208,7 +208,7 @@ def _effect(evidence: Evidence) -> str:
 
 
 def _divergence(evidence: Evidence, continuation: Continuation) -> int | None:
-    """The action (from 0) at which a continuation leaves the way of the other arm: of the same draw, if it has it."""
+    """The action (from 0) at which a continuation departs from the other arm: from the same draw, if it is there."""
     others = [other for other in evidence.continuations if other.row.arm != continuation.row.arm]
     same = [other for other in others if other.row.draw == continuation.row.draw]
     partner = next(iter([*same, *others]), None)
@@ -242,7 +242,7 @@ def _continuation(continuation: Continuation, divergence: int | None, long: int)
 
 
 def _mark_repeated_calls(excerpt: Excerpt, turn: Turn, first: int, repeated: Sequence[int]) -> Excerpt:
-    """A turn with the calls marked that had been made before the compaction."""
+    """A turn in which calls that had been made before the compaction are marked."""
     text = excerpt.text
     for number, call in enumerate(turn.message.calls, first):
         if number in repeated:
@@ -252,7 +252,7 @@ def _mark_repeated_calls(excerpt: Excerpt, turn: Turn, first: int, repeated: Seq
 
 
 def shared_prefix(store: Store) -> tuple[str, ...]:
-    """The messages that stand in the prefix of every task of a run: they belong to the suite and to no task."""
+    """The messages in the prefix of every task of a run: they belong to the suite and to no task."""
     firsts = {row.unit: row for row in reversed(boundary_rows(store))}
     prefixes = [read_boundary(store, row.unit, row.index).pre.prefix for row in firsts.values()]
     if len(prefixes) < 2:

@@ -35,7 +35,7 @@ def join_excerpts(separator: str, parts: Sequence[Excerpt]) -> Excerpt:
 
 
 def head_and_tail(text: str, limit: int | None) -> Excerpt:
-    """The beginning and the end of a text, so many characters together; all of it where that is about as short.
+    """The beginning and the end of a text, `limit` characters together; all of it where that is about as short.
 
     >>> head_and_tail("a" * 50 + "b" * 100 + "c" * 50, 20)
     Excerpt(text='aaaaaaaaaa [180 characters cut here] cccccccccc', cuts=1, left_out=180)
@@ -56,7 +56,7 @@ def shown_turn(turn: Turn, long: int | None = LONG) -> Excerpt:
 
 
 def shown_turns(turns: Sequence[Turn], budget: int, count: TokenCounter) -> Excerpt:
-    """Turns in at most so many tokens: long observations are cut first, then the middle is left out."""
+    """Turns in at most `budget` tokens: long observations are cut first, then the middle is left out."""
     excerpt = Excerpt("")
     for long in (LONG, LONG // 4, LONG // 16):
         excerpt = join_excerpts("\n\n", [shown_turn(turn, long) for turn in turns])
@@ -66,7 +66,7 @@ def shown_turns(turns: Sequence[Turn], budget: int, count: TokenCounter) -> Exce
 
 
 def without_middle(text: str, budget: int, count: TokenCounter) -> Excerpt:
-    """The longest beginning and end that fit together; what went wrong usually stands near one of them.
+    """The longest beginning and end that fit together; what went wrong is usually near one of them.
 
     >>> excerpt = without_middle("one\\ntwo\\nthree\\nfour\\nfive\\nsix\\nseven", 6, lambda text: len(text.split()))
     >>> print(excerpt.text)
@@ -94,7 +94,7 @@ def _around(lines: Sequence[Excerpt], kept: int) -> Excerpt:
         return join_excerpts("\n", lines)
     end = kept // 2
     first, middle, last = lines[: kept - end], lines[kept - end : len(lines) - end], lines[len(lines) - end :]
-    # A line that was cut by itself and is left out now counts with all its characters.
+    # A line that was itself cut and is now left out counts with all its characters.
     gone = sum(len(line.text) + 1 + line.left_out for line in middle)
     mark = Excerpt(f"[{quantity(len(middle), 'line')} cut here]", 1, gone)
     return join_excerpts("\n", [*first, mark, *last])

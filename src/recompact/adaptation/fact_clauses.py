@@ -1,6 +1,6 @@
 """One clause for each kind of fact, as an order or as an entry, where in a template it belongs, and a template with it.
 
-The clauses are fixed sentences: whatever the evidence says, nothing of it can get into a prompt.
+The clauses are fixed sentences: whatever the evidence says, none of it can get into a prompt.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ CLAUSES: Mapping[Kind, str] = {
     "done": "Record every action that was completed, each exactly once, with its arguments: it is done.",
 }
 UNALTERED = " Never alter, complete or reformat such a value."
-"""What a clause adds where summaries had other values than those that they were given."""
+"""What a clause adds where summaries had values other than those they were given."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """How the clauses are put."""
+    """How the clauses are worded."""
 
     clauses: Mapping[Kind, str]
     unaltered: str
@@ -71,7 +71,7 @@ ENTRIES = Form(
     },
     " The value as it was, never altered, completed or reformatted.",
 )
-"""Each clause has the form of the line that is wanted: a small compressor may repeat an order, and not follow it."""
+"""Each clause has the form of the line that is wanted: a small compressor may repeat an order without following it."""
 
 _KEEPING = r"context|reference|data|state|fact|detail|information|knowledge|note"
 _WORK = (r"done\b|complete|finish|accomplish", r"progress|status|history|so far", _KEEPING)
@@ -92,7 +92,7 @@ ALL_CLAUSES = tuple(clause_of(kind, wrong, form) for form in (ORDERS, ENTRIES) f
 
 
 def section_of(kind: Kind, text: str) -> str:
-    """The title of the section under which a fact of this kind would stand; empty where there is no heading."""
+    """The title of the section under which a fact of this kind would go; empty where there is no heading."""
     sections = parse_sections(text)
     return sections[_place(kind, sections)].title
 
@@ -103,7 +103,7 @@ def with_clauses(template: Template, clauses: Sequence[tuple[Kind, str]]) -> Tem
 
 
 def _place(kind: Kind, sections: Sequence[Section]) -> int:
-    """Which section: the first whose title says so, among those that hold text; or else the last."""
+    """The section: the first whose title says so, among those that hold text, or else the last."""
     holding = leaves(sections)
     for words in _PLACES.get(kind, (_KEEPING,)):
         for at in holding:

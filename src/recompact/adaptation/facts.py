@@ -1,7 +1,7 @@
 """The methods `facts` and `facts-entries`: guidance from what retained boundaries lack, counted by kind.
 
 No model is asked: they are baselines for optimizers, and a way to adapt a template for those who have none. They differ
-in how a clause is put, as an order or in the form of the entry that is wanted.
+in how a clause is worded, as an order or in the form of the entry that is wanted.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def candidates_from(
     name: str = "facts",
     form: Form = ORDERS,
 ) -> tuple[Candidate, ...]:
-    """Up to so many candidates, each against more of the kinds than the one before, the last against all of them."""
+    """Up to `most` candidates, each against more of the kinds than the one before, the last against all of them."""
     candidates = []
     for number, size in enumerate(sizes(len(kinds), most), 1):
         chosen = [
@@ -113,7 +113,7 @@ def candidates_from(
 
 
 def sizes(kinds: int, most: int) -> tuple[int, ...]:
-    """How many kinds each candidate takes up.
+    """How many kinds each candidate covers.
 
     >>> sizes(3, 5), sizes(9, 5), sizes(1, 5)
     ((1, 2, 3), (2, 4, 6, 8, 9), (1,))
@@ -133,7 +133,7 @@ def _lack(store: Store, evidence: Evidence) -> MissingFacts:
 
 
 def _write(store: Store, name: str, lacks: Sequence[MissingFacts]) -> None:
-    """Record what was counted, in the place of an earlier count: further draws may have changed it."""
+    """Record what was counted, in place of an earlier count: further draws may have changed it."""
     store.forget_units((f"{name}/",))
     with store.transaction():
         for lack in lacks:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Package:
-    """What is used of the package."""
+    """The parts of the package that are used."""
 
     optimize: Callable[..., Any]
     EvaluationBatch: Callable[..., Any]
@@ -26,7 +26,7 @@ class Package:
 
 @cache
 def load_gepa() -> Package:
-    """The package, or where to get it."""
+    """The package, or an error that says where to get it."""
     try:
         from gepa.api import optimize
         from gepa.core.adapter import EvaluationBatch
@@ -44,15 +44,15 @@ def load_gepa() -> Package:
 
 
 class Stopped(Exception):
-    """Something failed before, so nothing more is begun."""
+    """Something failed earlier, so nothing more is started."""
 
 
 @dataclass
 class Bridge:
     """Runs a synchronous function in a thread, from which coroutines are awaited on the loop.
 
-    GEPA goes on after most errors. The first one is kept here, nothing more is begun after it, and it is raised when
-    the function has returned.
+    GEPA carries on after most errors. The first one is kept here, nothing more is started after it, and it is raised
+    once the function has returned.
     """
 
     _failure: BaseException | None = None
@@ -80,7 +80,7 @@ class Bridge:
         return value
 
     def call(self, work: Callable[[], Awaitable[T]]) -> T:
-        """From the thread: have this done on the loop, and wait for it."""
+        """From the thread: run this on the loop and wait for it."""
         assert self._loop is not None
         if self._failure is not None:
             raise Stopped

@@ -1,7 +1,7 @@
-"""GEPA (arXiv 2507.19457) as a method: its official package searches, everything that it runs or asks is ours.
+"""GEPA (arXiv 2507.19457) as a method: its official package searches; everything that it runs or asks is ours.
 
 A candidate of the search is a whole template under the section lock. Its score is that of end-to-end runs, which are
-units of work like all others; what it reflects on is whole runs. The package is synchronous and runs in a thread.
+units of work like any other; GEPA reflects on whole runs. The package is synchronous and runs in a thread.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ family of tasks: no name, id, date or amount from an example."""
 
 
 def gepa(metric_calls: Count | None = None, minibatch: Count = MINIBATCH) -> Method:
-    """GEPA with so many end-to-end runs; by default as many as PAIR's verification would make continuations.
+    """GEPA with `metric_calls` end-to-end runs; by default as many as the continuations PAIR's verification would make.
 
     Selection comes on top of that, as for every method.
     """
@@ -116,8 +116,8 @@ def _too_few(allowed: int, validation: int, needed: int) -> str:
 
 
 def _reflecting(store: Store) -> str:
-    """Where the names of this search's reflections begin: elsewhere, and so with other seeds, if nothing came of those
-    of a search that was finished."""
+    """How the names of this search's reflections begin: differently, and so with other seeds, if nothing came of those
+    of a finished search."""
     attempts = Counter(unit.split("/")[1] for unit in store.finished(REFLECTION))
     useful = any(store.result(unit)["parts"] for unit in store.finished(REFLECTION))
     again = NAME in store.metadata.adaptations and attempts and not useful
@@ -126,14 +126,14 @@ def _reflecting(store: Store) -> str:
 
 
 def default_runs(study: Study) -> int:
-    """As many runs as the config's allocation would make continuations of the run's boundaries."""
+    """As many runs as the continuations that the config's allocation would make from the run's boundaries."""
     expected = forecast(study.store, allocation_of(study.store, study.config.verify))
     return expected.made + expected.on_average.continuations
 
 
 @dataclass(frozen=True)
 class Reflection:
-    """What the optimizer made of some runs: the parts of a new template, or why none could be had."""
+    """What the optimizer made of some runs: the parts of a new template, or why there are none."""
 
     tasks: Mapping[str, str]  # how each ended
     parts: Mapping[str, str] | None
@@ -167,7 +167,7 @@ class Search:
 
     study: Study
     minibatch: int
-    reflecting: str  # where the names of reflections begin
+    reflecting: str  # how the names of reflections begin
     reflections: list[Reflection] = field(default_factory=list)
     runs: int = 0
     _bridge: Bridge = field(default_factory=Bridge)
@@ -224,7 +224,7 @@ class Search:
         self.reflections.append(reflection)
         return {COMPONENT: _tag_parts(reflection.parts)} if reflection.parts else {}
 
-    # --- what it stands on
+    # --- what it builds on
 
     async def _evaluate(self, template: Template, tasks: Sequence[Task]) -> list[Run]:
         study = replace(self.study, template=template, progress=_Within(self.study.progress))
@@ -278,7 +278,7 @@ class Search:
         return replace(self.study.template, first=parts["first"], update=parts["update"], provenance={})
 
     def clauses(self, template: Template) -> tuple[Clause, ...]:
-        """The lines that a template has and the original has not, each with the tasks in view when it first came."""
+        """The lines that a template has and the original lacks, each with the tasks in view when it first appeared."""
         clauses = []
         for before, after in zip(self.study.template.sections("first"), template.sections("first"), strict=True):
             old = before.guidance.splitlines()
@@ -322,14 +322,14 @@ def _parts(text: str) -> dict[str, str]:
 
 
 class _Silent:
-    """GEPA's log, which would go to the terminal."""
+    """GEPA's log, which would otherwise go to the terminal."""
 
     def log(self, message: str) -> None: ...
 
 
 @dataclass(frozen=True)
 class _Within:
-    """Progress of work that is part of a larger stage, and maybe none of the units that the stage counts."""
+    """Progress of work within a larger stage, which counts its units only if they are `counted`."""
 
     whole: Progress
     counted: bool = True
@@ -350,7 +350,7 @@ class _Within:
 
 
 def reasons(store: Store) -> Mapping[str, str]:
-    """How the runs ended that were reflected on, by task."""
+    """How the runs that were reflected on ended, by task."""
     lines: dict[str, str] = {}
     for unit in sorted(store.finished(REFLECTION)):
         for task, outcome in store.result(unit)["tasks"].items():

@@ -1,7 +1,7 @@
 """What in a text belongs to one task alone: names, addresses, ids, dates, amounts and files.
 
-Words that anybody would use are no instances: those of the template and of the suite's tools, technical terms, and
-phrases that the texts themselves also write in small letters.
+Words that anybody would use are not instances: those of the template and of the suite's tools, technical terms, and
+phrases that the texts themselves also write in lower case.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ def instances_in(texts: Iterable[str], known: Iterable[str] = ()) -> frozenset[s
 
 
 def names(text: str, literal: str) -> bool:
-    """Whether a text names a literal, in whatever case, and not as a part of a longer word."""
+    """Whether a text names a literal, ignoring case, and not as part of a longer word."""
     start = r"(?<!\w)" if literal[:1].isalnum() or literal[:1] == "_" else ""
     return re.search(rf"{start}{re.escape(literal)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def _suite_words(texts: Iterable[str]) -> set[str]:
-    """Functions that are called and keys of records: words of the suite, even where they have a digit in them."""
+    """Functions that are called and keys of records: words of the suite, even where they contain a digit."""
     words: set[str] = set()
     for text in texts:
         words.update(part for name in _FUNCTIONS.findall(text) for part in (name, *name.split(".")))
@@ -100,7 +100,7 @@ def _names(texts: Iterable[str], everybody: str) -> set[str]:
 
 
 def _ordinary_pairs(text: str) -> Iterable[tuple[str, str]]:
-    """Two words in a row in small letters: in running text, or as parts of a key such as access_token."""
+    """Two words in a row in lower case: in running text, or as parts of a key such as access_token."""
     runs = [run.split(" ") for run in _PROSE.findall(text)]
     runs += [key.lower().split("_") for pair in _KEYS.findall(text) for key in pair if "_" in key]
     for run in runs:

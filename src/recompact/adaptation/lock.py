@@ -1,6 +1,6 @@
 """The section lock: a revised template keeps its structure, and its guidance names no instance of the evidence.
 
-It is checked by parsing, never by asking; what is broken is said in words that an optimizer can act on.
+It is checked by parsing, never by asking; broken rules are stated in words that an optimizer can act on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FIELD = re.compile(r"^\s*(- \[[ xX]\]|\d+\.|- \*\*)", re.MULTILINE)
 
 
 def broken_rules(original: Template, revised: Template, instances: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """What a locked revision must not have changed: headings, placeholders, tags and required fields; no instances.
+    """What breaks the lock: headings, placeholders, tags and required fields must stay, and no instance be named.
 
     >>> t = Template("s", "{{ history }}\\n## Goal\\nthe aim", "{{ history }}{{ previous_summary }}\\n## Goal\\n")
     >>> broken_rules(t, Template("s", "{{ history }}\\n## Aim\\nthe aim", t.update))
@@ -58,7 +58,7 @@ def _structure(part: str, original: Template, revised: Template) -> list[str]:
 
 
 def lost_placeholders(part: str, original: Template, revised: Template) -> list[str]:
-    """What even a free rewriting must keep: a part fills the same places as before."""
+    """What breaks even a free rewriting: a part must fill the same places as before."""
     before, after = placeholders(original.part(part)), placeholders(revised.part(part))
     if Counter(before) == Counter(after):
         return []
@@ -67,7 +67,7 @@ def lost_placeholders(part: str, original: Template, revised: Template) -> list[
 
 
 def _named_instances(part: str, original: Template, revised: Template, instances: frozenset[str]) -> list[str]:
-    """Instances of the evidence that stand in what is new; what the template itself says is nobody's instance."""
+    """Instances of the evidence in what is new; what the template itself says is nobody's instance."""
     old = set(original.part(part).splitlines())
     added = "\n".join(line for line in revised.part(part).splitlines() if line not in old)
     own = "\n".join((original.system, original.first, original.update))

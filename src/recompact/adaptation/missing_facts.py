@@ -1,6 +1,6 @@
-"""What a compaction took from those who went on: facts that continuations from before it used, and work done again.
+"""What a compaction took from what came after: facts that continuations from before it used, and work done again.
 
-No model is asked. Facts are literals that stood in the consumed part and are nowhere after it; work is what
+No model is asked. Facts are literals that were in the consumed part and are nowhere after it; work is what
 continuations from after it did although it had been done, and no continuation from before it did.
 """
 
@@ -41,7 +41,7 @@ NOUNS: Mapping[Kind, tuple[str, str]] = {
 AGAIN: frozenset[Kind] = frozenset({"page", "result", "done"})
 """Kinds that show in what was done again, not in what is missing."""
 
-LONGEST = 60  # characters of a parameter's name; what is longer is none
+LONGEST = 60  # characters of a parameter's name; anything longer is not one
 
 _AUDITED: Mapping[str, Kind] = {
     "url": "path",
@@ -60,7 +60,7 @@ _PAGED = re.compile(r'(?i)"(?:\w*_)?(?:page|offset|cursor|skip)(?:_\w*)?":')
 class MissingFacts:
     """What one boundary lacks, by kind: how many facts are missing, and of those, how many the summary contradicts.
 
-    A missing fact counts as contradicted where the summary has a literal of its kind that stood nowhere before.
+    A missing fact counts as contradicted where the summary has a literal of its kind that was nowhere before.
     """
 
     id: BoundaryId
@@ -126,7 +126,7 @@ def missing_facts(evidence: Evidence, before: Sequence[Turn], rest: Sequence[Tur
 
 
 def kind_of(literal: str, *, secret: bool = False) -> Kind:
-    """The kind of a literal, by its form alone, except that nothing but its place tells a secret.
+    """The kind of a literal, by its form alone, except for a secret, which only its place reveals.
 
     >>> [kind_of(each) for each in ("2026-03-01", "12.50", "31", "src/a/main.py", "show_api", "pay-7f3a", "Ada")]
     ['date', 'amount', 'number', 'path', 'interface', 'identifier', 'wording']
@@ -151,9 +151,9 @@ def _literal_facts(needed: Iterable[str], used: Sequence[Action]) -> dict[str, K
 
 
 def _names_and_paths(boundary: Boundary, used: Sequence[Action]) -> dict[str, Kind]:
-    """Names and paths that a call or code was written with, and that only the consumed part could have told.
+    """Names and paths that a call or code was written with, and that only the consumed part could have supplied.
 
-    The parameters of a tool itself stand in its schema, which is always visible; those inside an argument do not.
+    The parameters of a tool itself are in its schema, which is always visible; those inside an argument are not.
     """
     consumed, visible = "\n".join(consumed_texts(boundary)), visible_text(boundary.post)
     spoken = [text for a in used for text in (a.text, *strings_in(dict(a.arguments)))]
@@ -175,12 +175,12 @@ def _texts(actions: Iterable[Action]) -> list[str]:
 
 
 def _mask_tokens(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Texts beside what is left of them when tokens and passwords are masked."""
+    """Texts, each with what is left of it when tokens and passwords are masked."""
     return [(text, mask_secrets(text)) for text in texts]
 
 
 def _secret(literal: str, texts: Iterable[tuple[str, str]]) -> bool:
-    """Whether a literal stands where a token or a password does."""
+    """Whether a literal is where a token or a password would be."""
     return any(occurs(literal, text) and not occurs(literal, rest) for text, rest in texts)
 
 
@@ -194,7 +194,7 @@ def _keys(value: Any) -> Iterator[str]:
 
 
 def _foreign(boundary: Boundary) -> Iterator[Kind]:
-    """The kinds of the literals that a summary has from nowhere."""
+    """The kinds of the literals in a summary that come from nowhere."""
     summary = boundary.post.summary.text if boundary.post.summary else ""
     source, texts = visible_text(boundary.pre), _mask_tokens([summary])
     for literal in literals(summary):
@@ -207,7 +207,7 @@ def _done_again(
 ) -> dict[str, Kind]:
     """Actions from before the compaction that POST did again and PRE did not, each once, with its kind.
 
-    The same observation again means that something was read. An action that was repeated for the sake of a fact which
+    The same observation again means that something was read. An action that was repeated for the sake of a fact that
     is known to be missing says nothing more.
     """
     earlier = dict(_observations(before))

@@ -49,7 +49,7 @@ from recompact.tokens import TokenCounter
 from recompact.version import __version__
 
 RESULT = "template revised from observation"
-"""What the manifest of such a directory says that it is."""
+"""What the manifest of such a directory says it is."""
 OBSERVATIONAL = (
     "Observational: a model read masked excerpts of transcripts. Nothing was continued without the compaction, so "
     "neither the diagnoses nor the revised template are verified; `recompact adapt` does that on tasks of your own."
@@ -88,7 +88,7 @@ Answer with one JSON object: {{"findings": [{{"mechanism": …, "kind": …, "li
 def observed_evidence(
     worst: Sequence[Ranked], budget: int, count: TokenCounter, scrub: Callable[[str], str] = str
 ) -> tuple[BoundaryEvidence, ...]:
-    """The excerpts of these compactions as they are sent, each within so many tokens. `scrub` takes out known keys."""
+    """The excerpts of these compactions as they are sent, each within `budget` tokens. `scrub` removes known keys."""
     evidence = []
     for rank, each in enumerate(worst, 1):
         blocks = [label_block(tag, label, Excerpt(scrub(text))) for tag, label, text in _parts(each) if text]
@@ -235,7 +235,7 @@ async def diagnose_observed(config: Config, plan: Plan, template: Template, coun
 
 
 def write_observed(result: ObservedDiagnosis, directory: Path, date: str) -> bool:
-    """Write the revised template with its provenance; whether there is one."""
+    """Write the revised template with its provenance; returns whether there is one."""
     candidate = result.candidate
     if candidate is None or candidate.template is None:
         return False

@@ -56,7 +56,7 @@ class Weak(ValueError):
 
 @dataclass(frozen=True)
 class Answer:
-    """The value that passed the check or came next to it, or None; `objections` say what was wrong with attempts."""
+    """The value that passed the check or nearly did, or None; `objections` say what was wrong with attempts."""
 
     value: Any
     objections: tuple[str, ...] = ()
@@ -79,10 +79,10 @@ async def ask(
     before: tuple[Message, ...] = (),
     read: Callable[[str], Any] | None = None,
 ) -> Answer:
-    """Ask until `check` accepts the answer; it returns the value, or raises ValueError with what is wrong.
+    """Ask until `check` accepts the answer: it returns the value, or raises ValueError with what is wrong.
 
-    The first redraw shows the answer with the objection. Later ones begin afresh, so that a model does not go on
-    copying itself. When the same answer comes back, asking ends. With a `read` of its own an answer is no JSON.
+    The first redraw shows the answer with the objection. Later ones begin afresh, so that a model does not keep
+    copying itself. When the same answer comes back, asking ends. Where `read` is given, an answer is not JSON.
     """
     decoding = replace(optimizer.decoding, response_schema=schema)
     messages = beginning = (system(SYSTEM if read is None else PLAIN), *before, user(prompt))

@@ -30,7 +30,7 @@ async def propose(study: Study) -> Proposal:
 async def propose_from(
     study: Study, evidence: Sequence[BoundaryEvidence], method: str, kind: str = DIAGNOSIS, under: str = ""
 ) -> Proposal:
-    """Diagnose these boundaries, then revise. `kind` and `under` keep apart what was made from other evidence."""
+    """Diagnose these boundaries, then revise. `kind` and `under` keep what was made from other evidence separate."""
     if not evidence:
         return Proposal((), statement="No boundary was retained, so there is nothing to adapt: the original stays.")
     questions = {entry.id: _question(entry, under) for entry in evidence}

@@ -1,7 +1,7 @@
-"""Negative controls: PAIR with evidence that cannot tell, all else the same. What they gain is not due to evidence.
+"""Negative controls: PAIR with uninformative evidence, all else the same. What they gain is not due to evidence.
 
-`pair-random` diagnoses as many boundaries as were retained, drawn by lot; `pair-swapped` shows the two arms of the
-retained ones under each other's name.
+`pair-random` diagnoses as many boundaries as were retained, drawn at random; `pair-swapped` shows the two arms of
+the retained ones under each other's name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OTHER = {"PRE": "POST", "POST": "PRE"}
 
 
 def random_boundaries(store: Store) -> tuple[Evidence, ...]:
-    """As many boundaries as were retained, by lot among all that were continued in both arms."""
+    """As many boundaries as were retained, drawn at random from all that were continued in both arms."""
     every = findings(store).boundaries
     number = sum(finding.retained for finding in every)
     continued = sorted((finding for finding in every if finding.effect is not None), key=lambda finding: finding.id)
@@ -44,7 +44,7 @@ def swapped_arms(store: Store) -> tuple[Evidence, ...]:
 
 
 def swap_arms(evidence: Evidence, thresholds: Thresholds) -> Evidence:
-    """The evidence as if each continuation had been one of the other arm: effect and missing facts follow from that."""
+    """The evidence as if each continuation had come from the other arm: effect and missing facts follow from that."""
     continuations = tuple(
         sorted(
             (replace(c, row=replace(c.row, arm=OTHER[c.row.arm])) for c in evidence.continuations),

@@ -1,4 +1,4 @@
-"""Clauses as lines of their own under the headings of a template, which stays as it is otherwise."""
+"""Clauses as separate lines under the headings of a template, which otherwise stays as it is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def with_clauses_in_place(template: Template, clauses: Sequence[Clause]) -> Temp
 
 
 def leaves(sections: Sequence[Section]) -> list[int]:
-    """The sections that hold text: those with a heading and no heading of a lower level right below."""
+    """The sections that hold text: those with a heading and no deeper heading right below."""
     return [
         at
         for at, section in enumerate(sections)
@@ -33,8 +33,8 @@ def leaves(sections: Sequence[Section]) -> list[int]:
 
 
 def place_of(title: str, sections: Sequence[Section]) -> int:
-    """The section of this title, or nearest to it; below a title without text of its own, the first that has some; the
-    last one where nothing is near."""
+    """The section with this title, or the nearest one; below a title without text of its own, the first that has some;
+    the last one where nothing is near."""
     holding = leaves(sections)
     if not holding:
         return len(sections) - 1
@@ -54,7 +54,7 @@ def _insert_lines(text: str, chosen: Callable[[Sequence[Section]], Iterable[tupl
 
 
 def _under(section: Section, lines: Sequence[str]) -> Section:
-    """A section with lines below its heading, or at the end of what has no heading."""
+    """A section with lines below its heading, or at its end where it has no heading."""
     end = "\r\n" if "\r\n" in section.text else "\n"
     listed = "".join(f"- {line}{end}" for line in lines)
     if not section.level:

@@ -1,6 +1,6 @@
 """Clauses that close nothing are dropped: each candidate is replayed at the boundaries that its clauses answer.
 
-A boundary is closed where the candidate's own summary, put in the place of the harmful one, no longer does harm by the
+A boundary is closed where the candidate's own summary, put in place of the harmful one, no longer does harm by the
 thresholds. A clause stays if one of its boundaries was closed, or if none of them could be judged.
 """
 
@@ -77,7 +77,7 @@ Replayed = tuple[str, str]
 def _unclosed_boundaries(
     candidates: Sequence[Candidate], retained: Mapping[str, Finding], closed: Mapping[Replayed, bool | None]
 ) -> list[tuple[Candidate, str]]:
-    """The boundaries that are to be replayed: those of clauses that have closed none so far."""
+    """The boundaries to replay: those of clauses that have closed none so far."""
     pairs = [
         (candidate, id)
         for candidate in candidates
@@ -124,12 +124,12 @@ def _prune_candidate(
         note = f"{candidate.name}: none of its clauses closed a boundary, so it does not race."
         return replace(candidate, template=None, objections=(*candidate.objections, note)), [*notes, note]
     if notes and broken_rules(original, template):
-        return candidate, []  # the clause carried something that the lock holds
+        return candidate, []  # the clause carried something that the lock protects
     return replace(candidate, template=template, clauses=tuple(kept)), notes
 
 
 def without_clause(template: Template, clause: Clause) -> Template | None:
-    """The template without a clause, or None where it does not stand there word for word."""
+    """The template without a clause, or None where the clause is not in it word for word."""
     parts = {}
     for part in ("first", "update"):
         lines = []

@@ -1,7 +1,7 @@
 """Selection with power: clauses that close nothing are dropped, the others race, and the winner is measured afresh.
 
-A race spends as many runs as the paper's rule would. All who are still in it run on the same tasks; who is clearly
-behind the leader leaves, and the runs that this saves go to those who stay.
+A race spends as many runs as the paper's rule would. All templates still in it run on the same tasks; any that is
+clearly behind the leader leaves, and the runs that this saves go to those that stay.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Course:
     notes: list[str] = field(default_factory=list)
 
     async def run(self, allowed: int) -> None:
-        """Heat by heat, until the runs are spent or nobody is left to tell apart."""
+        """Heat by heat, until the runs are spent or there is nothing left to compare."""
         self.staying, self.rows = list(self.templates), {name: {} for name in self.templates}
         spent = turn = 0
         while len(self.staying) > 1 and self.tasks:
@@ -114,7 +114,7 @@ class _Course:
 
 
 def behind(leader: Rows, other: Rows) -> bool:
-    """Whether a template is clearly behind, by its differences to the leader task by task."""
+    """Whether a template is clearly behind, by its differences from the leader task by task."""
     by_task: dict[str, list[float]] = {}
     for cell in leader.keys() & other.keys():
         if BROKEN not in (leader[cell].ending, other[cell].ending):

@@ -1,4 +1,4 @@
-"""From the name of a method to the method: built in, installed, or of the user's own."""
+"""From the name of a method to the method: built in, installed, or the user's own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ METHODS = Registry(
 
 
 def load_method(name: str, options: Mapping[str, Any] | None = None, directory: Path = Path()) -> Method:
-    """A method by name. The plug-in may be a `Method`, or anything that is called with the options and returns one."""
+    """A method by name. The plug-in may be a `Method`, or anything that returns one when called with the options."""
     plugin = METHODS.find(name, directory)
     if isinstance(plugin, Method):
         if options:
@@ -42,7 +42,7 @@ def load_method(name: str, options: Mapping[str, Any] | None = None, directory: 
 
 
 def method_of(study: Study) -> Method:
-    """The method that a study adapts with: one of the caller's own, or the one that the config names."""
+    """The method that a study adapts with: the caller's own, or the one that the config names."""
     return study.method if study.method is not None else method_in(study.config)
 
 

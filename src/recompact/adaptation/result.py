@@ -1,4 +1,4 @@
-"""What a person takes home: a directory with the adapted template, where it came from, and why each clause is there.
+"""The result: a directory with the adapted template, where it came from, and why each clause is there.
 
 `manifest.json` is for programs and `CHANGES.md` for people. The directory is written whole or not at all.
 """
@@ -25,11 +25,11 @@ from recompact.texts import markdown_text
 from recompact.version import __version__
 
 RESULT = "adapted template"
-"""What the manifest of such a directory says that it is."""
+"""What the manifest of such a directory says it is."""
 
 
 def write_result(study: Study, adaptation: Adaptation, directory: Path, date: str) -> None:
-    """Write the result; an earlier one in the same place is replaced, and nothing else ever."""
+    """Write the result; an earlier one in the same place is replaced, but never anything else."""
     winner = adaptation.winning
     manifest = manifest_of(study, adaptation, winner, date)
     provenance = {"adapted_by": f"recompact {__version__}", "method": manifest["method"], "parent": manifest["parent"]}
@@ -42,7 +42,7 @@ def write_result(study: Study, adaptation: Adaptation, directory: Path, date: st
 
 
 def manifest_of(study: Study, adaptation: Adaptation, winner: Candidate | None, date: str) -> dict[str, Any]:
-    """Everything that a program wants to know of the result."""
+    """Everything that a program wants to know about the result."""
     config = study.config
     selection = adaptation.selection
     return {

@@ -1,7 +1,7 @@
 """Step 3, second half: from diagnoses to candidates, each a revision of the guidance inside the fixed sections.
 
 A draft that breaks the section lock, or leaves its clauses out, is redrawn with the reason. If no draft can be used,
-the clauses of the last that listed some are put under their sections; where those break a rule as well, the candidate
+the clauses of the last that listed any are put under their sections; where those break a rule as well, the candidate
 is reported as invalid.
 """
 

@@ -51,7 +51,7 @@ Rows = Mapping[Cell, TrajectoryRow]
 async def select(study: Study, candidates: Sequence[Candidate], under: str = "") -> Selection:
     """The paper's rule: every valid candidate and the original on all fit tasks.
 
-    `under` names another selection in the same run, whose runs are its own.
+    `under` names another selection in the same run, with its own runs.
     """
     settings = study.config.adapt
     tasks = fit_tasks(study.store, settings.fit_tasks, study.config.run.seed)
@@ -71,7 +71,7 @@ def contestants(study: Study, candidates: Sequence[Candidate]) -> dict[str, Temp
 async def fit_runs(
     study: Study, templates: Mapping[str, Template], cells: Sequence[Cell], under: str = ""
 ) -> dict[str, Rows]:
-    """The runs of each template, those that an environment broke tried again."""
+    """The runs of each template; those that an environment broke are tried again."""
     tasks = {task.id: task for task in await study.tasks()}
     named = {(t.hash, cell): _unit(t, cell, under) for t in templates.values() for cell in cells}
     units = [
@@ -87,7 +87,7 @@ async def fit_runs(
 
 
 async def runs_of(study: Study, phase: str, units: Sequence[Unit[Trajectory]]) -> dict[str, TrajectoryRow]:
-    """Runs by the names of their units, those that an environment broke tried again."""
+    """Runs by the names of their units; those that an environment broke are tried again."""
     for attempt in range(1 + study.config.adapt.fit_retries):
         await study.complete(phase, "trajectory", units)
         rows = {row.unit: row for row in trajectories(study.store, phase=phase)}
@@ -114,7 +114,7 @@ def fit_of(name: str, rows: Rows, shared: Sequence[Cell], cells: Sequence[Cell])
 
 
 def best(fits: Sequence[Fit]) -> str:
-    """Highest pass rate, then fewest steps; the original where nobody is better than it.
+    """Highest pass rate, then fewest steps; the original where none is better.
 
     >>> best([Fit("original", 12, 8, 20.0), Fit("a", 12, 9, 25.0), Fit("b", 12, 9, 21.0)])
     'b'

@@ -1,7 +1,7 @@
 """The official OpenAI client without a network: what it would send is answered in this process.
 
 Its transport reads and writes the same wire formats as the gateway does over HTTP, so that everything built on the
-client works with it: streams, the asynchronous client, and libraries that take a client of `httpx`.
+client works with it: streams, the asynchronous client, and libraries that take an `httpx` client.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Answer = Callable[[Request, Mapping[str, str]], "Future[Reply]"]
 
 class InProcessClient:
     """`chat` and `responses` are those of the official client, and `asynchronous` is its asynchronous twin. Libraries
-    that build a client of their own get `base_url`, `api_key` and `http_client` or `async_http_client`."""
+    that build their own client get `base_url`, `api_key` and `http_client` or `async_http_client`."""
 
     base_url = BASE_URL
     api_key = KEY
@@ -123,7 +123,7 @@ class _Asked:
             self.request, self.problem = None, f"the request is not understood: {error!r:.300}"
 
     def _check(self) -> None:
-        """Refuse what would be answered in another way than it asks for."""
+        """Refuse what would not be answered the way it asks for."""
         if self._body.get("n") not in (None, 1):
             raise ValueError(f"n = {self._body['n']}: there is one answer to a request")
         if (choice := self._body.get("tool_choice")) not in _FREE:

@@ -21,14 +21,14 @@ class Conversation:
     """One conversation: its requests so far, and the rollout that answers them, which `play` begins.
 
     Where a model has failed for good, the same request may be made again: the rollout is then played once more from the
-    journal, and gets the requests that it had, until it is where it was.
+    journal, and gets the requests it had, until it is back where it was.
     """
 
     name: str
     play: Callable[[Conversation], Coroutine[Any, Any, None]]
     requests: list[Request] = field(default_factory=list)
     ended: bool = False
-    reply: Reply | None = None  # of the model, as long as nothing of it has been delivered
+    reply: Reply | None = None  # the model's, as long as none of it has been delivered
     _playing: asyncio.Task[None] | None = None
     _fed: int = 0  # requests that this rollout has had
     _door: Door | None = None
@@ -78,7 +78,7 @@ class Conversation:
 
     @property
     def decoding(self) -> Decoding:
-        """What the request asks for that is answered now."""
+        """What the request being answered asks for."""
         return self.requests[self._fed - 1].decoding
 
     def _feed(self) -> None:
@@ -99,8 +99,8 @@ class Conversation:
             self._unclaimed = reply
 
     def _with_words(self, message: Message) -> Reply:
-        """A message with what the model said beside it. Of several calls in a reply each is delivered for itself; what
-        was said and used is told with the first."""
+        """A message with what the model said beside it. Several calls in a reply are delivered one by one; what was
+        said and used comes with the first."""
         reply, self.reply = self.reply, None
         if reply is None:
             return Reply(message)
@@ -120,7 +120,7 @@ class Conversation:
         if self._playing is None:
             return
         if not self._taken and self._unclaimed is None:
-            self._playing.cancel()  # its calls are journaled; played again, it comes to where it was
+            self._playing.cancel()  # its calls are journaled; replayed, it gets back to where it was
         elif self._running is not None and not self._running.ended.done():
             self._running.ended.set_result(0)
         await asyncio.gather(self._playing, return_exceptions=True)

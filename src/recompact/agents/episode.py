@@ -45,10 +45,10 @@ from recompact.environments.workspace.suite import WorkspaceSuite
 from recompact.trajectory import Action, Score, Snapshot
 
 STRATEGY = "agent"
-"""Snapshots of agents: what they did, to be done again."""
+"""Snapshots of agents: what they did, to be repeated."""
 
 SIDE = "side"
-"""The role of calls that are no part of an agent's main conversation."""
+"""The role of calls that are not part of an agent's main conversation."""
 
 _LOOK = 0.25  # seconds between two looks at what an agent uses
 _DISK_LOOK = 2.0
@@ -87,7 +87,7 @@ class AgentSuite:
 
 
 class Ground(Protocol):
-    """What an agent works on, and how what became of it is judged."""
+    """What an agent works on, and how the outcome is judged."""
 
     def lay_out(self, workspace: Path) -> None: ...
 
@@ -147,7 +147,7 @@ class AgentEpisode:
         assert mask is not None
         self._mask = mask
         self.changes: Counter[str] = Counter()
-        self.masked: list[tuple[str, str]] = []  # of a replay: where it was the same only after masking
+        self.masked: list[tuple[str, str]] = []  # where a replay was the same only after masking
         self._usage: dict[str, Usage] = {}
         self._sides: dict[str, list[Message]] = {}  # the replies to side calls, by thread
         self._recorded_sides: Mapping[str, list[Message]] = {}  # those of the run that is replayed
@@ -304,7 +304,7 @@ class AgentEpisode:
         exchange.deliver(Message("assistant", "", (ToolCall(id, action.name, arguments),)))
 
     def _observe(self, before: Exchange, now: Exchange) -> str:
-        """What an agent has added to its conversation since its last request, but for the reply that it was given."""
+        """What an agent has added to its conversation since its last request, except for the reply it was given."""
         assert self._threads.main is not None
         old, new = before.request.messages, now.request.messages
         begin = len(old)
@@ -331,7 +331,7 @@ class AgentEpisode:
                     (getting, self._agent.ended), timeout=look, return_when=asyncio.FIRST_COMPLETED
                 )
                 if done == {self._agent.ended}:
-                    self._next_look = 0.0  # a last time: it may have ended of what it used
+                    self._next_look = 0.0  # one last check: its usage may have ended it
                 await self._look()
                 if getting in done:
                     arrival = getting.result()
@@ -378,7 +378,7 @@ class AgentEpisode:
         self._arrivals.put_nowait(self._failure(reason))
 
     def _arrive(self, exchange: Exchange) -> Exchange:
-        """Sort a request into its thread. The same one again gets the answer of the first."""
+        """Assign a request to its thread. The same one again gets the answer of the first."""
         thread = self._threads.thread_of(exchange.request, exchange.headers)
         earlier = self._exchanges.get(thread.name)
         if earlier is not None and self._threads.alike(earlier.request.messages, exchange.request.messages):
@@ -401,7 +401,7 @@ class AgentEpisode:
         return exchange
 
     async def _answer_aside(self, thread: Thread, exchange: Exchange) -> None:
-        """Answer a call that is no part of the main conversation: from the record, or by the same model."""
+        """Answer a call that is not part of the main conversation: from the record, or by the same model."""
         try:
             message = await self._side_reply(thread, exchange.request)
         except Exception as error:

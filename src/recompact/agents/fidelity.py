@@ -33,7 +33,7 @@ class Fidelity:
 
 
 async def fidelity(suite: AgentSuite, task: Task, actions: Sequence[Action], ask: AsyncAsk | None = None) -> Fidelity:
-    """Let an agent do the actions, then bring a second one to where the first came."""
+    """Let an agent do the actions, then bring a second one to the same point."""
     one, other = suite.episode(task, ask), suite.episode(task, ask)
     count = 0
     try:

@@ -1,7 +1,7 @@
-"""An agent that is a function of this process: it gets a client for its model, and its calls are answered step by step.
+"""An agent that is a function in this process: it gets a client for its model, and its calls are answered step by step.
 
 It runs in a thread with the rights of its caller. A thread cannot be killed: at the end of an episode its next call
-raises `LoopEnded`, and a function that makes none goes on by itself.
+raises `LoopEnded`, and a function that makes none keeps running.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from recompact.environments.sandbox import HostLimits
 from recompact.environments.workspace.suite import WorkspaceSuite
 
 AgentFunction = Callable[[str, Path, InProcessClient], Awaitable[object] | object]
-"""Gets the task's text, its workspace and a client; may be asynchronous. What it returns is not looked at."""
+"""Gets the task's text, its workspace and a client; may be asynchronous. What it returns is ignored."""
 
 _END = 10.0  # seconds for a function to notice that its episode is over
 
@@ -36,8 +36,8 @@ _log = logging.getLogger(__name__)
 
 
 class LoopEnded(BaseException):
-    """The episode is over, and nothing more is answered. No `except Exception` catches it, so that loops that try
-    again end too."""
+    """The episode is over, and nothing more is answered. No `except Exception` catches it, so that loops that
+    retry end too."""
 
 
 def agent_suite(
@@ -70,7 +70,7 @@ def _name_of(function: Any) -> str:
 
 @dataclass(frozen=True)
 class Function:
-    """Starts a function in a thread of its own."""
+    """Starts a function in its own thread."""
 
     function: AgentFunction
     limits: HostLimits
@@ -80,7 +80,7 @@ class Function:
 
 
 class FunctionAgent:
-    """A function that runs."""
+    """A running function."""
 
     def __init__(self, function: AgentFunction, limits: HostLimits, task: str, workspace: Path, door: Door) -> None:
         self._function, self._limits, self._door = function, limits, door

@@ -14,7 +14,7 @@ Change = Mapping[str, str]
 
 
 class Manifest:
-    """The state of a workspace when it was looked at last. Files that look untouched are not read again."""
+    """The state of a workspace when it was last looked at. Files that look untouched are not read again."""
 
     def __init__(self, root: Path, ignore: Sequence[str] = ()) -> None:
         self._root, self._ignore = root, tuple(ignore)

@@ -1,4 +1,4 @@
-"""The process of an agent: sandboxed by bubblewrap with a home, a workspace and a network of its own, and watched.
+"""The process of an agent: sandboxed by bubblewrap with its own home, workspace and network, and watched.
 
 Inside, its paths and the address of its gateway are the same every time. It ends with its episode, whatever it started.
 """
@@ -45,7 +45,7 @@ _PAUSE = 0.05  # seconds between two bursts
 _START = 30.0  # seconds for a sandbox to come up
 _END = 10.0  # seconds for the kernel to end what was killed
 _PYTHON = os.path.realpath(sys.executable)  # without the packages of a virtual environment
-_LAUNCHER = "/run/recompact/launcher.py"  # as seen from inside: the package itself may lie where a workspace is seen
+_LAUNCHER = "/run/recompact/launcher.py"  # as seen from inside: the package itself may be where a workspace is seen
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -103,7 +103,7 @@ def disk_excess(directory: Path | None, limits: HostLimits) -> str:
 
 
 class AgentProcess:
-    """An agent that runs. `listener` is the socket on which it will ask for its model."""
+    """A running agent. `listener` is the socket on which it will ask for its model."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class AgentProcess:
         return text.splitlines()[-1][:300] if text else ""
 
     def excess(self, directory: Path | None) -> str:
-        """What it uses too much of, or nothing. The size of a directory is looked at where one is given."""
+        """What it uses too much of, or nothing. The size of a directory is checked where one is given."""
         limits = self._settings.limits
         if reason := excess(self._group.pids() or descendants(self._process.pid), limits):
             return reason.replace("[suite.limits]", "[agent.limits]")
@@ -163,7 +163,7 @@ class AgentProcess:
         return disk_excess(directory, limits)
 
     async def end(self) -> None:
-        """Kill it and all that it started, and wait until they are gone."""
+        """Kill it and all it started, and wait until they are gone."""
         if self._process.returncode is None:
             await asyncio.to_thread(self._kill)
         with contextlib.suppress(TimeoutError):
@@ -208,7 +208,7 @@ def _handle(pid: int) -> int | None:
 
 
 async def _in_place(settings: AgentSettings, directory: Path, listener: socket.socket, url: str) -> AgentProcess:
-    """As its user would start it, but for the address of its model."""
+    """Start it as its user would, except for its model's address."""
     places = Places(url, os.environ.get("HOME", "/"), str(directory))
     command = [places.fill(part, "") for part in settings.command]
     own = {name: places.fill(value, "") for name, value in settings.variables.items()}
@@ -247,8 +247,8 @@ async def _start_enclosed(
 
 
 def mount_points(settings: AgentSettings, quarters: Quarters) -> list[Path]:
-    """Make what is mounted within the agent's own directories, such as itself where it is installed below /workspace;
-    gives what was made. To be removed when the agent has ended, so that no check sees it."""
+    """Make the mount points within the agent's directories, such as its own where it is installed below /workspace;
+    returns what was made. To be removed when the agent has ended, so that no check sees it."""
     if sandbox_for(settings) is None:
         return []
     return make_mount_points(_walls(settings, _program(settings.command[0]), quarters, {}))
@@ -327,7 +327,7 @@ def _walls(settings: AgentSettings, program: str, quarters: Quarters, variables:
 
 
 def _installation(program: str) -> list[Path]:
-    """Where a program lies, and what lies with it: the directory above `bin`, of it and of what it links to."""
+    """Where a program is and what is with it: the directory above `bin`, for it and for what it links to."""
     places = []
     for path in (Path(program), Path(program).resolve()):
         place = path.parent.parent if path.parent.name == "bin" else path.parent

@@ -1,4 +1,4 @@
-"""Ready settings for known agents: own compaction, retries, subagents, telemetry and updates are off, and what differs
+"""Presets for known agents: their own compaction, retries, subagents, telemetry and updates are off, and what differs
 from run to run in what their tools return is steadied. docs/agents.md says which versions were tried."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Profile:
     mask: tuple[str, ...] = ()
 
 
-_WINDOW = 1_000_000  # tokens that agents are told their model reads: so many that none compacts by itself
+_WINDOW = 1_000_000  # tokens that agents are told their model reads: so many that none compacts on its own
 
 _PI_MODEL = {
     "id": "{model}",

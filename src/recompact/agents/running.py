@@ -1,4 +1,4 @@
-"""How an agent is started, wherever it runs, and what an episode knows of it then."""
+"""How an agent is started, wherever it runs, and what an episode then knows of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from recompact.agents.settings import AgentSettings
 
 @dataclass(frozen=True)
 class Door:
-    """What an agent's requests come in by: `arrive` gets each exchange and may return an earlier one that this one
+    """Where an agent's requests come in: `arrive` gets each exchange and may return an earlier one that this one
     repeats; `misuse` gets the reason where an agent does what none may do."""
 
     arrive: Callable[[Exchange], Exchange]
@@ -32,23 +32,23 @@ class RunningAgent(Protocol):
     def last_line(self) -> str: ...
 
     def excess(self, directory: Path | None) -> str:
-        """What it uses too much of, or nothing. The size of a directory is looked at where one is given."""
+        """What it uses too much of, or nothing. The size of a directory is checked where one is given."""
         ...
 
     async def end(self) -> None:
-        """End it and all that it started, and wait until they are gone."""
+        """End it and all it started, and wait until they are gone."""
         ...
 
 
 class Launch(Protocol):
-    """Starts an agent on a task in its quarters. Its requests come in by the door."""
+    """Starts an agent on a task in its quarters. Its requests come in at the door."""
 
     async def __call__(self, quarters: Quarters, task: str, door: Door) -> RunningAgent: ...
 
 
 @dataclass(frozen=True)
 class ServedAgent:
-    """A process with a gateway of its own."""
+    """A process with its own gateway."""
 
     process: AgentProcess
     gateway: Gateway

@@ -1,4 +1,4 @@
-"""The gateway of one episode: it reads what an agent asks its model, and answers when a reply is there.
+"""The gateway of one episode: it reads what an agent asks its model, and answers when there is a reply.
 
 Streams are opened at once and kept alive with comments, and other answers with white space before their JSON, so that
 no agent gives up while a model thinks, a rate limit is waited for or a history is compacted.
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 ALIVE = 10.0  # seconds between two signs of life to whoever waits
 USAGE = Usage(1000, 10)
-"""What agents are told that a call has used: so little that none of them compacts its history by itself."""
+"""What agents are told a call has used: so little that none of them compacts its history on its own."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of answer, and what may stand in it before the answer itself."""
+    """A kind of answer, and what may be in it before the answer itself."""
 
     type: str
     nothing: bytes
@@ -54,7 +54,7 @@ class Exchange:
 
 
 class Gateway:
-    """An HTTP server on a socket that listens already. `arrive` gets each exchange and may return an earlier one that
+    """An HTTP server on a listening socket. `arrive` gets each exchange and may return an earlier one that
     this one repeats; `misuse` gets the reason where an agent does what none may do."""
 
     def __init__(self, arrive: Callable[[Exchange], Exchange], misuse: Callable[[str], None]) -> None:
@@ -120,11 +120,11 @@ class Gateway:
     async def _kept_alive(
         self, http: web.Request, exchange: Exchange, kind: _Kind, content: Callable[[], bytes]
     ) -> web.StreamResponse:
-        """Begin to answer at once, and send what means nothing until there is an answer."""
+        """Begin to answer at once, and send meaningless bytes until there is an answer."""
         from aiohttp import web
 
         response = web.StreamResponse(headers={"Content-Type": kind.type, "Cache-Control": "no-cache"})
-        with contextlib.suppress(ConnectionError):  # it may have gone; whoever asks again gets the same answer
+        with contextlib.suppress(ConnectionError):  # it may be gone; whoever asks again gets the same answer
             await response.prepare(http)
             while not await self._wait_for_answer(exchange, ALIVE):
                 if self._closing.is_set():
@@ -136,7 +136,7 @@ class Gateway:
         return response
 
     async def _wait_for_answer(self, exchange: Exchange, seconds: float | None = None) -> bool:
-        """Wait for the answer, at most so long, and no longer than the episode lasts."""
+        """Wait for the answer, at most this long, and no longer than the episode lasts."""
         if not exchange.answer.done():
             closing = asyncio.ensure_future(self._closing.wait())
             try:
@@ -151,7 +151,7 @@ def _write_reply(form: WireFormat, exchange: Exchange) -> dict[str, Any]:
 
 
 def _other(http: web.Request) -> web.Response:
-    """What harnesses ask besides: the list of models, a count of tokens, whether anybody is there."""
+    """What else harnesses ask: the list of models, a count of tokens, whether anybody is there."""
     from aiohttp import web
 
     if http.path.endswith("/count_tokens"):

@@ -1,4 +1,4 @@
-"""How an agent of somebody else's is started: its command, what it finds in its home, and what may differ of it."""
+"""How somebody else's agent is started: its command, what its home holds, and what may differ between runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODEL = "model"
 """The name by which agents know their model."""
 
 HOME, WORKSPACE, TEMPORARY = "/home/agent", "/workspace", "/tmp"
-"""What an agent that is sandboxed sees of its episode: the same paths every time, since requests contain them."""
+"""What a sandboxed agent sees of its episode: the same paths every time, since requests contain them."""
 
 PORT = 8100  # of the gateway, in the agent's own network
 REQUEST_BYTES = 32 * 1024 * 1024
@@ -34,8 +34,8 @@ class AgentSettings:
     variables: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)  # below its home: path -> content
     readable: tuple[Path, ...] = ()  # places besides the system's programs, such as where it is installed
-    replace: Mapping[str, str] = field(default_factory=dict)  # patterns in what its tools return, and what stands there
-    ids: tuple[str, ...] = ()  # patterns whose group is a name that is another one in each run
+    replace: Mapping[str, str] = field(default_factory=dict)  # patterns in what its tools return -> what replaces them
+    ids: tuple[str, ...] = ()  # patterns whose group is a name that differs in each run
     mask: tuple[str, ...] = ()  # patterns of what may differ between two runs
     ignore: tuple[str, ...] = IGNORED  # files of the workspace that may differ
     timeout: float = 600.0  # seconds between two requests
@@ -59,7 +59,7 @@ class Places:
             "{model}": MODEL,
             "{home}": self.home,
             "{workspace}": self.workspace,
-            "{task}": task,  # last: what it says is not to be filled
+            "{task}": task,  # last: its own text is not to be filled
         }
         for name, value in values.items():
             text = text.replace(name, value)
@@ -95,7 +95,7 @@ def _steady_variables(home: str, temporary: str, path: str) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "TZ": "UTC",
         "TERM": "dumb",
-        # what would differ from one run to the next otherwise
+        # what would otherwise differ from one run to the next
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         "GIT_AUTHOR_DATE": "2020-01-01T00:00:00Z",

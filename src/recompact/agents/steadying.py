@@ -1,4 +1,4 @@
-"""What a model sees of an agent's tools is made the same in every run: names that are drawn anew each time are replaced
+"""Makes what a model sees of an agent's tools the same in every run: names that are drawn anew each time are replaced
 by steady ones, and put back where the model uses them."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Steadying:
     ) -> None:
         self._replacements = [(_pattern(pattern), text) for pattern, text in replacements.items()]
         self._ids = [_pattern(pattern, groups=1) for pattern in ids]
-        self._places = dict(places or {})  # paths that are others in each run -> the steady ones
+        self._places = dict(places or {})  # paths that differ in each run -> the steady ones
         self._steady: dict[str, str] = {}  # the name in this run -> the steady one
 
     def steady(self, text: str) -> str:
@@ -53,7 +53,7 @@ class Steadying:
         name = match[1]
         if name not in self._steady:
             number = len(self._steady) + 1
-            # What is always a number stays one, because a schema may ask for it; few in a command are as large.
+            # What is always a number stays one, because a schema may ask for it; few in a command are so large.
             numeric = _NUMERIC.search(match.re.pattern) is not None
             self._steady[name] = str(90_000_000 + number) if numeric else f"name{number:04d}"
         start, end = match.start(1) - match.start(), match.end(1) - match.start()

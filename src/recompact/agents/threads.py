@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from recompact.chat import Message, Request, chain_digest
 
 SUBAGENT_HEADERS = ("x-openai-subagent", "x-claude-code-agent-id", "x-parent-session-id")
-"""Headers by which harnesses say that a subagent asks."""
+"""Headers by which harnesses mark subagent requests."""
 
 _Mask = Callable[[str], str]
 
@@ -26,7 +26,7 @@ class Thread:
 @dataclass
 class Threads:
     """The conversations of one episode. The first request that offers tools begins the main one; all others that
-    neither go on with it nor answer its last call are side calls."""
+    neither continue it nor answer its last call are side calls."""
 
     mask: _Mask
     single: bool = False  # all requests belong to one conversation, with tools or without
@@ -49,8 +49,8 @@ class Threads:
         return self._new(request.messages)
 
     def continues(self, thread: Thread, messages: Sequence[Message]) -> bool:
-        """Whether a request is the next of a thread: it holds the call that was delivered last, or goes on after the
-        last request. The same request again belongs to it too."""
+        """Whether a request is the next of a thread: it holds the call that was delivered last, or continues the last
+        request. The same request again belongs to it too."""
         if thread.call_id and any(message.call_id == thread.call_id for message in messages):
             return True
         return len(messages) >= len(thread.messages) and self.alike(messages[: len(thread.messages)], thread.messages)
@@ -74,7 +74,7 @@ class Threads:
 
 
 def beginning_name(kind: str, messages: Sequence[Message], names: Sequence[str]) -> str:
-    """A conversation is named by how it begins, so that it has the same name in every run; those that begin alike are
+    """The name of a conversation, by how it begins, so that it is the same in every run; those that begin alike are
     numbered. `names` are those given before."""
     name = f"{kind}-{chain_digest('', messages)[:8]}"
     alike = sum(other.partition("+")[0] == name for other in names)

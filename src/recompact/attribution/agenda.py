@@ -16,15 +16,15 @@ from recompact.execution.executor import Unit
 from recompact.outcome import ARMS, BoundaryId, Draw, Outcome, Outcomes
 from recompact.progress import SILENT, Progress
 
-RESPITE = 50  # times as long as asking took, before it is asked again without need
+RESPITE = 50  # times as long as asking took: the wait before asking again without need
 
 Order = Callable[[BoundaryId, int, Outcomes], tuple[float, ...]]
-"""The place of a boundary's draws among all that wait, the smallest first, from the lowest number among them and from
-the outcomes of the boundary. Its first number counts more than what a prompt cache saves, the others less."""
+"""The place of a boundary's draws among all that wait, the smallest first, given the lowest number among them and the
+outcomes of the boundary. Its first number counts more than what a prompt cache saves, the others less."""
 
 
 def context_of(draw: Draw) -> Hashable:
-    """What draws have in common that begin with the same context."""
+    """What draws that begin with the same context have in common."""
     return draw.boundary, draw.arm
 
 
@@ -43,7 +43,7 @@ class DrawAgenda(Generic[T]):
     """The agenda of a verification: outcomes so far, and the draws that wait for a place.
 
     `outcome_of` reads the outcome of a draw off the value that its unit gave. `order` says what to begin first, and
-    `slots` how many prompts the agent's server keeps, where those are few (see `turns`); what comes out depends neither
+    `slots` how many prompts the agent's server keeps, where those are few (see `turns`); the result depends neither
     on them nor on the concurrency.
     """
 
@@ -93,7 +93,7 @@ class DrawAgenda(Generic[T]):
             self.outcomes[draw.boundary] = with_outcome(self.outcomes[draw.boundary], draw, outcome)
 
     def answered(self, draw: Draw) -> None:
-        """The agent of a draw that runs had a reply: from now on its server has the context."""
+        """The agent of a running draw got a reply: from now on its server has the context."""
         self._waiting.answer(context_of(draw))
 
     def fail(self, unit: Unit[T]) -> None:
@@ -101,13 +101,13 @@ class DrawAgenda(Generic[T]):
 
     @property
     def _wants_to_ask(self) -> bool:
-        """Whenever places might stay empty. Otherwise so that what is most pressing is known soon, yet little time goes
-        by with asking: an answer takes time in proportion to all boundaries, and so would grow with their square."""
+        """Whenever places might stay empty. Otherwise so that what is most pressing is known soon, yet little time is
+        spent asking: an answer takes time in proportion to all boundaries, so the sum would grow with their square."""
         rested = time.monotonic() - self._answered_at >= RESPITE * (self._answered_at - self._asked_at)
         return self._changed and (len(self._waiting) < self.concurrency or rested)
 
     def _ask(self) -> None:
-        """Take in what has become due. What is equally pressing goes by boundary, arm and number."""
+        """Add what has become due. Equally pressing draws go by boundary, arm and number."""
         self._changed = False
         self._asked_at = time.monotonic()
         new = [draw for draw in self.allocation.due(self.outcomes) if draw not in self._asked]
@@ -123,7 +123,7 @@ class DrawAgenda(Generic[T]):
 
 
 def with_outcome(outcomes: Outcomes, draw: Draw, outcome: Outcome) -> Outcomes:
-    """With the outcome of one more draw."""
+    """The outcomes with that of one more draw."""
     if draw.arm == "PRE":
         return replace(outcomes, pre={**outcomes.pre, draw.number: outcome})
     return replace(outcomes, post={**outcomes.post, draw.number: outcome})

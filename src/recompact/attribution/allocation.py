@@ -27,7 +27,7 @@ class Allocation(Protocol):
     def due(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
         """All draws that are certain to be needed and have no outcome yet. Empty when everything is decided.
 
-        `outcomes` has every boundary as a key, also those that have no outcome yet.
+        `outcomes` has every boundary as a key, including those without an outcome yet.
         """
         ...
 

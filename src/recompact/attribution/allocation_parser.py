@@ -88,7 +88,7 @@ def cap_of(allocation: Allocation) -> int | None:
 
 
 def most_draws(allocation: Allocation, outcomes: Mapping[BoundaryId, Outcomes]) -> int | None:
-    """The most draws that these boundaries can have in the end, those made already included; None if nobody knows."""
+    """The most draws that these boundaries can have in the end, including those already made; None if unknown."""
     inner = allocation.inner if isinstance(allocation, Chained) else allocation
     if isinstance(inner, Halving):
         return rollouts(len(outcomes), inner.rounds, inner.half)

@@ -49,7 +49,7 @@ class CachedInput:
 
 
 def cached_input(store: Store) -> CachedInput:
-    """What a run's journal says of the cache. Calls that were dropped count by phase but belong to no draw."""
+    """What a run's journal says about the cache. Calls that were dropped count by phase but belong to no draw."""
     arms: dict[str, dict[int, Usage]] = {}
     for unit, usage in usage_by_unit(store).items():
         if draw := _DRAW.fullmatch(unit):
@@ -79,7 +79,7 @@ def share_text(usage: Usage) -> str:
 
 
 def cache_text(cache: CachedInput, *phases: str) -> str:
-    """What is known of these phases (default: of all), as far as the run has calls of them."""
+    """What is known of these phases (default: all), as far as the run has calls in them."""
     present = [phase for phase in phases or cache.phases if cache.phase(phase).input]
     if all(cache.phase(phase).cached_share is None for phase in present):
         return "not reported by the server"
@@ -90,7 +90,7 @@ def cache_text(cache: CachedInput, *phases: str) -> str:
 
 
 def cache_sentence(cache: CachedInput, *phases: str) -> str:
-    """The same as a sentence; empty where the run has no calls of these phases."""
+    """The same as a sentence; empty where the run has no calls in these phases."""
     return f"Cached input: {cache_text(cache, *phases)}." if any(cache.phase(phase).input for phase in phases) else ""
 
 

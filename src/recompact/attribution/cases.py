@@ -55,7 +55,7 @@ class Evidence:
     finding: Finding
     boundary: Boundary
     dropped: Dropped
-    needed: tuple[str, ...]  # of the dropped literals, those that a continuation from before the compaction used
+    needed: tuple[str, ...]  # the dropped literals that a continuation from before the compaction used
     continuations: tuple[Continuation, ...]
 
     @property
@@ -84,7 +84,7 @@ class Evidence:
 
 
 def evidence_of(store: Store, id: BoundaryId, finding: Finding | None = None) -> Evidence:
-    """The evidence about one boundary. Whoever wants it for many gives the finding, which takes all boundaries."""
+    """The evidence about one boundary. For many, pass the finding: working it out takes all boundaries."""
     boundary = read_boundary(store, id.unit, id.index)
     continuations = []
     for row in continuation_rows(store, id.unit, id.index):

@@ -44,7 +44,7 @@ Links = Mapping[BoundaryId, Link]
 
 
 def links_of(trajectories: Iterable[TrajectoryFacts]) -> dict[BoundaryId, Link]:
-    """What follows each boundary. A trajectory that an error broke off says nothing about its last boundary."""
+    """What follows each boundary. A trajectory that an error cut short says nothing about its last boundary."""
     links: dict[BoundaryId, Link] = {}
     for facts in trajectories:
         ids = [BoundaryId(facts.unit, index) for index in range(1, len(facts.boundaries) + 1)]
@@ -56,7 +56,7 @@ def links_of(trajectories: Iterable[TrajectoryFacts]) -> dict[BoundaryId, Link]:
 
 
 def with_chained(outcomes: Mapping[BoundaryId, Outcomes], links: Links) -> dict[BoundaryId, Outcomes]:
-    """The outcomes with the chained POST draws added. A draw that was really made is never replaced."""
+    """The outcomes with the chained POST draws added. A draw that was actually made is never replaced."""
     return {boundary: _complete_outcomes(own, links.get(boundary), outcomes) for boundary, own in outcomes.items()}
 
 

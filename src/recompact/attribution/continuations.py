@@ -1,4 +1,4 @@
-"""Continuations: the same frozen agent goes on from a boundary, with and without the compaction, to the end.
+"""Continuations: the same frozen agent continues from a boundary, with and without the compaction, to the end.
 
 PRE and POST start from the same restored environment and differ in nothing but the context. Compaction is off, and a
 continuation may take the steps that remained at the boundary.

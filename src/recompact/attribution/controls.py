@@ -102,7 +102,7 @@ def _rewards(store: Store) -> dict[str, list[float]]:
 
 
 def _coupling(outcomes: Mapping[BoundaryId, Outcomes], thresholds: Thresholds) -> Estimate | None:
-    """Spearman's correlation of H and B, with an interval that resamples trajectories; None where those are few."""
+    """Spearman's correlation of H and B, with an interval that resamples trajectories; None where there are few."""
     effects = effects_of(outcomes, thresholds)
     value = coupling(effects.values())
     if value is None:

@@ -1,6 +1,6 @@
 """How well and at what cost an allocation finds the boundaries that all draws together call harmful.
 
-With this the paper compares successive halving with fixed three pairs; any two allocations can be compared.
+The paper uses this to compare successive halving with a fixed three pairs; any two allocations can be compared.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _score(name: str, detections: Sequence[Detection]) -> AllocationScore:
 
 
 def detection(sampled: Sample, reference: Collection[BoundaryId], judged: Collection[BoundaryId]) -> Detection:
-    """Score the retained boundaries against the reference, among those that are to be judged; costs are of all."""
+    """Score the retained boundaries against the reference, among those to be judged; costs are of all."""
     retained = set(sampled.retained) & set(judged)
     harmful = set(reference) & set(judged)
     hits = len(retained & harmful)

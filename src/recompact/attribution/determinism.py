@@ -14,7 +14,7 @@ from recompact.store.store import Store
 
 
 def decoding_note(config: Config) -> str | None:
-    """What to warn of before a token is spent: at temperature 0, further draws may only repeat the first."""
+    """What to warn about before a token is spent: at temperature 0, further draws may only repeat the first."""
     if config.agent.temperature != 0:
         return None
     return (
@@ -24,7 +24,7 @@ def decoding_note(config: Config) -> str | None:
 
 
 def copied_arms(store: Store) -> frozenset[tuple[BoundaryId, str]]:
-    """The boundaries and arms, at temperature 0, of which all draws took the same actions to the same end."""
+    """The boundaries and arms, at temperature 0, whose draws all took the same actions to the same end."""
     if store.metadata.identity.get("agent", {}).get("temperature") != 0:
         return frozenset()
     arms: dict[tuple[BoundaryId, str], list[ContinuationRow]] = {}

@@ -18,14 +18,14 @@ from recompact.trajectory import Action, Boundary, Trajectory
 
 @dataclass(frozen=True)
 class Dropped:
-    """What stood in the consumed part of PRE and stands nowhere in POST, in order of appearance."""
+    """What was in the consumed part of PRE and is nowhere in POST, in order of appearance."""
 
     lines: tuple[str, ...]
     literals: tuple[str, ...]
 
 
 def actions_of(trajectory: Trajectory) -> tuple[Action, ...]:
-    """What the agent wanted to do, call by call, also where it could not be executed."""
+    """What the agent wanted to do, call by call, even where it could not be executed."""
     return tuple(action for turn in trajectory.turns for action in turn_actions(turn))
 
 
@@ -114,7 +114,7 @@ def strings_in(value: Any) -> Iterator[str]:
 
 
 def occurs(literal: str, text: str) -> bool:
-    """Whether a literal stands in a text, not as a part of a longer word.
+    """Whether a literal is in a text, not as part of a longer word.
 
     >>> occurs("t12", "paid t12."), occurs("t12", "paid t123.")
     (True, False)
@@ -141,7 +141,7 @@ _LITERAL = re.compile(
 _OVERLONG = re.compile(r"[\w.,:/@$+-]{400,}")
 
 
-@lru_cache(maxsize=128)  # of one boundary the same texts are looked through again and again
+@lru_cache(maxsize=128)  # the same texts of one boundary are searched again and again
 def literals(text: str) -> tuple[str, ...]:
     """Numbers, dates, ids, addresses and quoted words of a text, each once: what cannot be guessed when it is lost.
 
@@ -152,8 +152,8 @@ def literals(text: str) -> tuple[str, ...]:
 
 
 def literal_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where the literals of a text stand: start and end of each."""
-    # A run that long is no literal, and looking for one from each of its places would take forever.
+    """Where the literals of a text are: start and end of each."""
+    # A run that long is not a literal, and looking for one from each of its positions would take forever.
     for match in _LITERAL.finditer(_OVERLONG.sub(lambda run: " " * len(run[0]), text)):
         group = match.lastindex or 0
         if match[group]:
@@ -161,7 +161,7 @@ def literal_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def visible_text(context: Context) -> str:
-    """All that the agent still sees, the fixed prefix too."""
+    """All that the agent still sees, including the fixed prefix."""
     parts = [message.content for message in context.prefix]
     parts += [context.summary.text] if context.summary else []
     return "\n".join([*parts, *(turn.text for turn in context.turns)])

@@ -172,5 +172,5 @@ def first_draws(outcomes: Outcomes, draws: int) -> tuple[tuple[Outcome, ...], tu
 
 
 def most_harmful_first(scores: Mapping[BoundaryId, float | Fraction]) -> list[BoundaryId]:
-    """By falling score; equal ones in the order of their names."""
+    """By descending score; ties in the order of their names."""
     return sorted(scores, key=lambda boundary: (-scores[boundary], boundary))

@@ -22,7 +22,7 @@ from recompact.stats import Estimate, wilson
 class FalseRetention:
     """The A/A control of one allocation.
 
-    `rate` is the share of boundaries that were retained, on average over the splits. Its interval is the one of a
+    `rate` is the share of boundaries that were retained, on average over the splits. Its interval is that of a
     single split: the boundaries are the sample.
     """
 

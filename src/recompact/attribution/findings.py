@@ -30,14 +30,14 @@ class Finding:
     effect: Effect | None
     retained: bool = False
     left_out: str = ""
-    confirmed: Effect | None = None  # of fresh pairs alone, which did not decide on retaining it
-    resampled: Effect | None = None  # of the prompt: each POST draw has a summary of its own
+    confirmed: Effect | None = None  # of fresh pairs alone, which had no part in retaining it
+    resampled: Effect | None = None  # of the prompt: each POST draw has its own summary
     wordings: int = 0  # how many different summaries those draws have
     copies: bool = False  # the draws of an arm are copies of each other and count as one
 
     @property
     def reported_effect(self) -> Effect | None:
-        """The effect to show: that of the fresh pairs where there are any, since a selection makes numbers large."""
+        """The effect to show: that of the fresh pairs where there are any, since selection inflates numbers."""
         return self.confirmed or self.effect
 
     def to_json(self) -> dict[str, Any]:

@@ -130,7 +130,7 @@ class _Habits:
     fixed: float  # tokens that every call sends
     turn: float  # tokens that a turn adds
     output: float  # tokens that the agent writes in a step
-    others: float  # tokens of models beside agent and compressor, for each of the agent's
+    others: float  # tokens of models other than agent and compressor, for each of the agent's
 
     def length(self, draw: Draw, row: BoundaryRow) -> int:
         """About how many steps a continuation takes."""
@@ -138,7 +138,7 @@ class _Habits:
         return needed if draw.arm == "PRE" else round((needed + rest(row)) / 2)
 
     def tokens(self, steps: int, size: int) -> int:
-        """Of a continuation that begins with a context of this size."""
+        """The tokens of a continuation that begins with a context of this size."""
         sent = steps * (self.fixed + size + self.output) + self.turn * steps * (steps - 1) / 2
         return round(sent * (1 + self.others))
 

@@ -1,6 +1,6 @@
-"""Draws beside a verification: an A/A control, fresh pairs that confirm what was retained, and fresh summaries.
+"""Draws in addition to a verification: an A/A control, fresh pairs that confirm what was retained, and fresh summaries.
 
-Each is a unit of its own with seeds of its own, recorded in the same run; a verification never sees them. What comes to
+Each is its own unit with its own seeds, recorded in the same run; a verification never sees them. What comes to
 nothing is not recorded, and the same command tries it again.
 """
 
@@ -36,13 +36,13 @@ from recompact.study import Study
 from recompact.trajectory import Boundary, Score, Trajectory
 
 Purpose = Literal["control", "confirm", "resample"]
-"""control: both arms from PRE. confirm: PRE and POST as in the verification. resample: POST with a summary of its own
+"""control: both arms from PRE. confirm: PRE and POST as in the verification. resample: POST with a separate summary
 for each draw."""
 
 
 @dataclass(frozen=True)
 class PostOnly:
-    """So many POST draws at every boundary; PRE has its draws elsewhere."""
+    """`draws` POST draws at every boundary; PRE has its draws elsewhere."""
 
     draws: int
 
@@ -86,12 +86,12 @@ def further_outcomes(store: Store, purpose: Purpose) -> dict[BoundaryId, Outcome
 
 
 def further_draws(store: Store) -> dict[str, int]:
-    """How many draws of each kind a run has beside its verification."""
+    """How many draws of each kind a run has besides its verification."""
     return {purpose: len(trajectories(store, phase=purpose)) for purpose in get_args(Purpose)}
 
 
 def fresh_summaries(store: Store) -> dict[BoundaryId, int]:
-    """How many different summaries the draws with fresh ones have: a compressor may write the same each time."""
+    """How many different summaries the draws with fresh ones have: a compressor may write the same one each time."""
     texts: dict[BoundaryId, set[str]] = {}
     units = {row.task: row.unit for row in boundary_rows(store)}
     for row in trajectories(store, phase="resample"):
@@ -104,7 +104,7 @@ def fresh_summaries(store: Store) -> dict[BoundaryId, int]:
 async def make_further_draws(
     study: Study, purpose: Purpose, allocation: Allocation, boundaries: Collection[BoundaryId]
 ) -> RunOutcomes:
-    """Make the draws that the allocation asks for at these boundaries; those that the run has are not made again."""
+    """Make the draws that the allocation asks for at these boundaries; those that the run has are reused."""
     tasks = {collected_unit(task): task for task in await study.tasks()}
     existing = further_outcomes(study.store, purpose)
     outcomes = {id: existing.get(id, Outcomes()) for id in sorted(boundaries)}

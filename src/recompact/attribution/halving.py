@@ -1,8 +1,8 @@
 """Successive halving in three rounds, as in the paper, but without waiting for a round to end.
 
-Each boundary gets one PRE/POST pair; after each round but the last, the half with the higher harm score over all pairs
-so far gets another. A boundary goes on as soon as no missing outcome could push it out of the upper half, so the draws
-are the same as with a barrier, only earlier.
+Each boundary gets one PRE/POST pair; after each round except the last, the half with the higher harm score over all
+pairs so far gets another. A boundary goes on as soon as no missing outcome could push it out of the upper half, so the
+draws are the same as with a barrier, only earlier.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Halving:
         return retained_by_estimate(outcomes, self.certain(outcomes)[-1], self.rounds, self.thresholds)
 
     def certain(self, outcomes: Mapping[BoundaryId, Outcomes]) -> list[list[BoundaryId]]:
-        """For each round the boundaries that are certain to be in it, given the outcomes so far."""
+        """For each round, the boundaries that are certain to be in it, given the outcomes so far."""
         rounds = [list(outcomes)]
         size = len(outcomes)
         for done in range(1, self.rounds):
@@ -66,8 +66,8 @@ class Halving:
     ) -> list[BoundaryId]:
         """Those of a round's members that will be among the `kept` of its `size`, whatever the missing outcomes are.
 
-        At worst everyone who does not certainly rank below ranks above, members that are not certain yet included. So
-        a boundary is certain if at most `kept` of the round's `size` remain without those that rank below it.
+        At worst, all that do not certainly rank below rank above, including members that are not certain yet. So a
+        boundary is certain if at most `kept` of the round's `size` remain without those that rank below it.
         """
         ranked = self._rank(outcomes, members, done)
         return [boundary for place, boundary in enumerate(ranked) if size - (len(ranked) - place - 1) <= kept]
@@ -86,12 +86,12 @@ class Halving:
 
 @lru_cache(maxsize=65536)
 def _lot(boundary: BoundaryId, seed: int) -> int:
-    """Where a boundary stands among those with the same score."""
+    """The place of a boundary among those with the same score."""
     return seed_of(f"halving/{boundary.unit}", boundary.index, seed)
 
 
 def half_of(number: int, half: Half = "even") -> int:
-    """How many of so many boundaries go on to the next round.
+    """How many of `number` boundaries go on to the next round.
 
     >>> half_of(133), half_of(99), half_of(133, "up")
     (66, 50, 67)
@@ -100,7 +100,7 @@ def half_of(number: int, half: Half = "even") -> int:
 
 
 def rollouts(boundaries: int, rounds: int = 3, half: Half = "even") -> int:
-    """The continuations that halving takes for so many boundaries; it depends on nothing else.
+    """How many continuations halving takes for that many boundaries; it depends on nothing else.
 
     >>> [rollouts(n) for n in (133, 198, 214, 298, 200, 204)]  # the paper's cost table
     [464, 694, 750, 1042, 700, 714]

@@ -29,7 +29,7 @@ from recompact.stats import CONFIDENCE, Estimate, newcombe, wilson
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From where on an effect counts as harmful (tau_H, tau_B)."""
+    """Where an effect begins to count as harmful (tau_H, tau_B)."""
 
     hazard: float = 0.5
     burden: float = 5.0
@@ -77,7 +77,7 @@ def hazard_interval(pre: Sequence[float], post: Sequence[float], confidence: flo
 
 
 def clearly_helped(pre: Sequence[float], post: Sequence[float]) -> bool:
-    """Whether success rose with the compaction, by the interval of H. Steps that it added then are no harm."""
+    """Whether success rose with the compaction, by the interval of H. Steps that it added are then no harm."""
     return bool(pre and post) and hazard_interval(pre, post).high < 0
 
 
@@ -88,7 +88,7 @@ def probability_harmful(
     remaining: int | None = None,
     prior: Prior | None = None,
 ) -> float:
-    """P(H >= tau_H or B >= tau_B | outcomes); the arms may have any number of draws, also none.
+    """P(H >= tau_H or B >= tau_B | outcomes); the arms may have any number of draws, including none.
 
     H and B are taken as independent: they are hardly correlated in the published diagnostics (Spearman 0.004, 0.102,
     -0.054). `remaining` is the number of steps that can still be taken at the boundary.
@@ -110,7 +110,7 @@ def probability_hazard(
 
 
 def _between(prior: Prior, pre_won: float, pre: int, post_won: float, post: int, threshold: float) -> float:
-    """The posterior at whole successes, and in between in proportion."""
+    """The posterior at whole successes, and proportionally in between."""
     low_pre, low_post = min(int(pre_won), pre), min(int(post_won), post)
     share_pre, share_post = pre_won - low_pre, post_won - low_post
     total = 0.0
@@ -125,8 +125,8 @@ def _between(prior: Prior, pre_won: float, pre: int, post_won: float, post: int,
 def _hazard(prior: Prior, pre_won: int, pre_lost: int, post_won: int, post_lost: int, threshold: float) -> float:
     """At least as probable as with less harm in the same draws.
 
-    Without this, a failure after the compaction could speak for an agent that fails anyway so much more than for a
-    loss that the latter became less probable.
+    Without this, a failure after the compaction could be so much better evidence for an agent that fails anyway
+    than for a loss that the latter became less probable.
     """
     state = _Rates.after(prior, pre_won, pre_lost, post_won, post_lost)
     own = prior.changed * apart(state.pre, state.post, threshold) / (state.same + state.changed)

@@ -1,7 +1,7 @@
-"""What is taken for granted about compactions before any draw, and what a run itself teaches about it.
+"""What is assumed about compactions before any draw, and what a run itself teaches about them.
 
 It starts from figures that the paper prints. The run's own boundaries then move it (empirical Bayes, by EM): each
-boundary is judged by what other trajectories teach, so that no draw speaks twice. Nothing is random.
+boundary is judged by what other trajectories teach, so that no draw counts twice. Nothing is random.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ SUCCESS_PRIOR = (0.39, 0.076)  # of a beta distribution: see `published_prior`
 TASKS = (168, 95, 40)  # that it was read off
 BURDEN_FREEDOM = 3.0  # tails: 3 of 197 boundaries lie beyond ten steps
 DISPERSION = 0.42  # variance over mean length, as within a task in the published three-seed runs on tau2 retail
-DISPERSION_DRAWS = 2.0  # what the dispersion counts for: the draws themselves soon outweigh it
+DISPERSION_DRAWS = 2.0  # how many the dispersion counts for: the draws themselves soon outweigh it
 LENGTH = 17.0  # mean steps with the initial prompt on AppWorld
 
 FOLDS = 5
-ROUNDS = 10  # of EM; from a start that is worth a benchmark there is little to go
+ROUNDS = 10  # of EM; from a start that is worth a benchmark there is not far to go
 _CELLS = 50
 RATES = tuple((2 * n + 1) / (2 * _CELLS) for n in range(_CELLS))
 """Success rates in cells of 2 %: no agent is taken to be surer than 99 %."""
 _EDGES = tuple(5 * math.sinh(n / 12) / math.sinh(1) for n in range(-42, 43))
 BURDEN_CELLS = tuple(pairwise(_EDGES))
-"""Added steps in cells that widen to both sides, to 70; 0 and 5 are edges."""
+"""Added steps in cells that widen on both sides, up to 70; 0 and 5 are edges."""
 _SEVERE = 42 + 12  # the edge at 5
 BURDENS = tuple((low + high) / 2 for low, high in BURDEN_CELLS)
 
@@ -61,8 +61,8 @@ def published_prior() -> Prior:
 
     The success rate from one state is mostly near 0 or near 1. Accuracy and Pass³ without compaction (0.841 and 0.786
     on 168 tasks, 0.821 and 0.758 on 95, 0.858 and 0.725 on 40) are the first and third moments of such rates, and give
-    Beta(0.39, 0.076). So many compactions change the rate that H >= 0.5 has its published share. B is a Student t
-    through the published shares of B > 0 and B >= 5.
+    Beta(0.39, 0.076). The share of compactions that change the rate is such that H >= 0.5 has its published
+    share. B is a Student t through the published shares of B > 0 and B >= 5.
     """
     below = [beta_cdf(n / _CELLS, *SUCCESS_PRIOR) for n in range(_CELLS + 1)]
     rates = tuple(high - low for low, high in pairwise(below))
@@ -86,7 +86,7 @@ UNTILTED = Tilt()
 
 @lru_cache(maxsize=65536)
 def tilt_prior(prior: Prior, tilt: Tilt) -> Prior:
-    """The prior of one boundary of which something was observed. What draws then say is weighed as under any prior."""
+    """The prior of one boundary about which something was observed. Draws are then weighed as under any prior."""
     if tilt == UNTILTED:
         return prior
     changed = prior.changed * tilt.hazard / (1 - prior.changed + prior.changed * tilt.hazard)
@@ -114,7 +114,7 @@ def apart(pre: Sequence[float], post: Sequence[float], threshold: float) -> floa
 
 @dataclass(frozen=True)
 class LearnedPriors:
-    """For each fifth of the trajectories the prior that the others teach."""
+    """For each fifth of the trajectories, the prior that the others teach."""
 
     folds: tuple[Prior, ...]
 
@@ -209,14 +209,14 @@ def _fitted_burdens(start: Prior, known: Mapping[tuple[float, int, int], int], v
 
 
 def likelihood(won: float, lost: float) -> tuple[float, ...]:
-    """Of so many successes and failures at each success rate."""
+    """Of these successes and failures at each success rate."""
     return tuple(rate**won * (1 - rate) ** lost for rate in RATES)
 
 
 def burden_likelihood(estimate: float, pre: int, post: int, variance: float) -> tuple[float, ...]:
     """Of an estimate of B at each number of added steps, the highest being 1.
 
-    The variance is not the boundary's own: else one very long draw would count as noise, and speak against harm.
+    The variance is not the boundary's own: otherwise one very long draw would count as noise, and speak against harm.
     """
     twice = 2 * variance * (1 / pre + 1 / post)
     exponents = [-((estimate - burden) ** 2) / twice for burden in BURDENS]

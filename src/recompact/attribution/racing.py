@@ -1,8 +1,8 @@
 """Racing: draws go where it is still open whether a compaction was harmful, and nowhere else.
 
 Each boundary gets one draw after another until the posterior of "harmful" is settled either way or the cap is reached.
-What it gets depends on its own outcomes by number of the draw alone, so neither the order of arrival nor the other
-boundaries make a difference.
+What it gets depends only on its own outcomes by draw number, so neither the order of arrival nor the other boundaries
+make a difference.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class StoppingRule:
 
 
 DEFAULT = StoppingRule()
-RETAINED = 0.5  # from this probability on: more probably harmful than not
+RETAINED = 0.5  # at this probability or above: more probably harmful than not
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Racing:
     once all are there, with all draws that the run has.
 
     `remaining` has the steps that could still be taken at a boundary, where they are known, and `tilts` what was
-    observed of it beside draws. A boundary is retained if it is more probably harmful than not.
+    observed of it apart from draws. A boundary is retained if it is more probably harmful than not.
     """
 
     rule: StoppingRule = DEFAULT
@@ -112,7 +112,7 @@ class Race:
 
 
 def _in_order(draws: Mapping[int, Outcome]) -> ArmDraws:
-    """Draws 0, 1, … as far as none is missing."""
+    """Draws 0, 1, … up to the first missing one."""
     ordered: list[tuple[float, int]] = []
     while (outcome := draws.get(len(ordered))) is not None:
         ordered.append((outcome.value, outcome.steps))
@@ -121,7 +121,7 @@ def _in_order(draws: Mapping[int, Outcome]) -> ArmDraws:
 
 @lru_cache(maxsize=65536)
 def _replay_race(rule: StoppingRule, prior: Prior, remaining: int | None, pre: ArmDraws, post: ArmDraws) -> Race:
-    """The race replayed from its start, with the draws that are there."""
+    """The race replayed from its start, with the draws so far."""
     race = Race()
     while race.next is not None:
         used = len(race.pre if race.next == "PRE" else race.post)

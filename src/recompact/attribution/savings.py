@@ -1,4 +1,4 @@
-"""What an allocation saved: tokens by phase beside those of the same number of draws for every boundary."""
+"""What an allocation saved: tokens by phase next to those of the same number of draws for every boundary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recompact.texts import quantity
 class TokenReport:
     """Tokens by phase, and what verification would have cost with the same number of draws for every boundary."""
 
-    draws: int  # in each arm of every boundary, that it is compared with
+    draws: int  # in each arm of every boundary, to compare with
     by_phase: Mapping[str, int]
     continuations: int
     uniform_continuations: int
@@ -25,7 +25,7 @@ class TokenReport:
 
     @property
     def statement(self) -> str:
-        """What the verification took beside three pairs for every boundary; it can take more."""
+        """What the verification took compared with three pairs for every boundary; it can take more."""
         if not self.continuations:
             return "There are no continuations yet."
         rest = self.uniform_continuations - self.continuations

@@ -24,7 +24,7 @@ _MOST_CHOICES = 500  # of draws of one arm; C(9, 4) is 126
 
 @dataclass(frozen=True)
 class DrawsPoint:
-    """How close so many draws in each arm come to all of them: means over subsamples with their percentiles."""
+    """How close this many draws in each arm come to all of them: means over subsamples with their percentiles."""
 
     draws: int
     hazard: Estimate | None  # rank correlation with the reference; None where H never varies
@@ -62,7 +62,7 @@ def sensitivity_to_draws(
 def _subsamples(
     arms: Sequence[tuple[Sequence[Outcome], Sequence[Outcome]]], m: int, repeats: int, random: Random
 ) -> Iterator[list[tuple[float, float]]]:
-    """So many times the effects of all boundaries, each from m draws of either arm without replacement."""
+    """The effects of all boundaries, `repeats` times, each from m draws of either arm without replacement."""
     # Whole numbers, divided once: equal means are equal, and a threshold that is met is met.
     scales = [lcm(min(m, len(pre)), min(m, len(post))) for pre, post in arms]
     sums = [
@@ -79,7 +79,7 @@ _Sum = tuple[int | Fraction, int]
 def _sums(outcomes: Sequence[Outcome], m: int, repeats: int, random: Random, scale: int) -> list[_Sum]:
     """Mean value and mean steps of random choices of m draws, times `scale`.
 
-    Of nine draws there are few choices, so all of them are worked out once and then picked from.
+    There are few choices from nine draws, so all of them are worked out once and then picked from.
     """
     size = min(m, len(outcomes))
     if comb(len(outcomes), size) > _MOST_CHOICES:

@@ -1,8 +1,8 @@
 """What a verification may claim, in one wording for terminal, report and JSON: retained is not harmful.
 
-Some boundaries are retained by chance, so three numbers are told apart: how many were retained and by which rule, how
+Some boundaries are retained by chance, so three numbers are kept apart: how many were retained and by which rule, how
 many reach a threshold by their estimates, and how many are probably harmful. Where there are fresh summaries, harm that
-the prompt tends to is told apart from harm that one summary did.
+the prompt tends to do is distinguished from harm that one summary did.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TwoHazards:
     boundaries: int
     summary: Estimate
     prompt: Estimate
-    confirmed: bool  # whether fresh pairs stand behind it, and not the draws that retained the boundaries
+    confirmed: bool  # whether it rests on fresh pairs, and not on the draws that retained the boundaries
     same: int  # boundaries at which every fresh summary has the same words
 
     def sentences(self) -> Iterator[str]:
@@ -73,7 +73,7 @@ class Statement:
 
     @property
     def rule(self) -> str:
-        """By which rule a boundary is retained."""
+        """The rule by which a boundary is retained."""
         thresholds = f"H >= {self.settings.hazard:g} or B >= {self.settings.burden:g}"
         allocation = self.settings.allocation
         if "racing" in allocation:
@@ -84,7 +84,7 @@ class Statement:
 
     @property
     def after_control(self) -> Estimate | None:
-        """The retained ones without as many as the A/A control would retain by chance."""
+        """The number retained, less as many as the A/A control would retain by chance."""
         if self.control is None:
             return None
         rate = self.control.rate
@@ -214,7 +214,7 @@ def control_of(store: Store, settings: VerifyConfig | None = None) -> FalseReten
     if not draws:
         return None
     outcomes = {id: draws.get(id, Outcomes()) for id in outcomes_in(store).outcomes}
-    if not outcomes:  # all were left out since
+    if not outcomes:  # all have been left out since
         return None
     allocation = without_chaining(allocation_of(store, settings or settings_of(store)))
     if allocation.due(outcomes):

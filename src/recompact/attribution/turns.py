@@ -1,8 +1,8 @@
-"""Whose turn it is: of the draws that wait, the one whose beginning a server's prompt cache is likely to have.
+"""Whose turn it is: the waiting draw whose beginning a server's prompt cache is likely to have.
 
 Draws of one boundary and arm begin with the same context. A server that keeps many prompts has it once the first of
-them was answered; those that begin together with it miss. A server with slots has it until something else is asked in
-the same slot.
+them has been answered; those that begin together with it miss. A server with slots has it until something else is
+asked in the same slot.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Standing = tuple[int, int]
 def standings(
     slots: int | None, running: Mapping[Hashable, int], idle: Sequence[Hashable], unanswered: Set[Hashable]
 ) -> tuple[dict[Hashable, Standing], Standing]:
-    """How contexts stand, and all that are not named.
+    """The standing of some contexts, and that of all others.
 
     `running` has the number of draws by context, `idle` the contexts that were in use before, the latest last, and
-    `unanswered` those in use of which no call was answered yet. Without slots, only these had better wait. With slots,
-    a place goes on with the context that it had; else it begins one of its own, but where as many contexts are in use
-    as there are slots, draws share them.
+    `unanswered` those in use for which no call has been answered yet. Without slots, only these should wait. With
+    slots, a place continues with the context that it had; otherwise it begins one of its own, but where as many
+    contexts are in use as there are slots, draws share them.
     """
     if slots is None:
         return dict.fromkeys(unanswered, (1, 0)), (0, 0)
@@ -40,9 +40,9 @@ def standings(
 
 
 def draws_at_once(concurrency: int, slots: int, pace: Pace) -> int:
-    """How many draws to run side by side, at most `concurrency`, at a server with so many slots.
+    """How many draws to run side by side, at most `concurrency`, at a server with `slots` slots.
 
-    More than keep it busy only take each other's prompts out of its cache. While one draw is between two calls, another
+    More than keep it busy only push each other's prompts out of its cache. While one draw is between two calls, another
     can use its slot: so it takes slots * (1 + pause / call), rounded.
 
     >>> draws_at_once(16, 1, Pace(5.0, 0.01)), draws_at_once(2, 4, Pace(5.0, 5.0))
@@ -67,7 +67,7 @@ class Turns(Generic[T]):
 
     slots: int | None = None
     _waiting: dict[Hashable, list[tuple[Key, T]]] = field(default_factory=dict)  # a heap for each context
-    _first: list[tuple[Key, Hashable]] = field(default_factory=list)  # a heap of their heads, outdated ones among them
+    _first: list[tuple[Key, Hashable]] = field(default_factory=list)  # a heap of their heads, including outdated ones
     _running: dict[Hashable, int] = field(default_factory=dict)
     _answered: set[Hashable] = field(default_factory=set)
     _unanswered: set[Hashable] = field(default_factory=set)
@@ -110,7 +110,7 @@ class Turns(Generic[T]):
         self._unanswered.discard(context)
 
     def end(self, context: Hashable) -> None:
-        """A draw with this context has come to its end."""
+        """A draw with this context has ended."""
         self._running[context] -= 1
         if self._running[context]:
             return
@@ -121,7 +121,7 @@ class Turns(Generic[T]):
             del self._idle[next(iter(self._idle))]
 
     def _first_beside(self, special: Mapping[Hashable, Standing]) -> Hashable | None:
-        """The context of the most pressing of all that wait, without these contexts."""
+        """The context of the most pressing of all that wait, apart from these contexts."""
         aside = []
         found = None
         while self._first and found is None:

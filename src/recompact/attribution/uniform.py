@@ -47,9 +47,9 @@ def retained_by_estimate(
     draws: int,
     thresholds: Thresholds,
 ) -> list[BoundaryId]:
-    """Those of the boundaries with so many pairs whose H or B reaches its threshold, most harmful first.
+    """The boundaries with `draws` pairs whose H or B reaches its threshold, most harmful first.
 
-    Without those where the compaction clearly helped.
+    Those where the compaction clearly helped are not among them.
     """
     scores = {}
     for boundary in boundaries:

@@ -1,7 +1,7 @@
 """Step 2: continue from every boundary, with and without its compaction, until the allocation has seen enough.
 
-Each draw is a unit of work: a run that was killed goes on where it was, and a draw that the run has is never made
-again.
+Each draw is a unit of work: a run that was killed resumes where it left off, and a draw that the run has is never
+made again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Verification:
 
 
 async def verify(study: Study, allocation: Allocation | None = None, *, partial: bool = False) -> Verification:
-    """Make the draws that the allocation asks for: the one of the study's config, if no other is given.
+    """Make the draws that the allocation asks for: that of the study's config, if no other is given.
 
     Draws that the run has already are known from the start. `partial` allows a run in which tasks are still to be
     collected.
@@ -106,7 +106,7 @@ def places(study: Study) -> int:
 
 
 def telling(agent: Agent, answered: Callable[[], None]) -> Agent:
-    """The agent, whose replies are told of."""
+    """The agent, with `answered` called at each reply."""
     return replace(agent, model=_Telling(agent.model, answered))
 
 
@@ -128,9 +128,9 @@ class _Telling:
 def _order(rows: Mapping[BoundaryId, BoundaryRow], allocation: Allocation) -> Order:
     """What takes longest first, so that little is left to wait for at the end.
 
-    Where boundaries are compared, first draws come before second ones all the same: until they are in, nobody knows
+    Where boundaries are compared, first draws still come before second ones: until they are in, nobody knows
     whose turn it is, and places stay empty. Where each is judged by itself, its draws follow each other: what has begun
-    goes on before anything else begins.
+    continues before anything else begins.
     """
     cap = cap_of(allocation)
 
@@ -190,8 +190,8 @@ def outcome_of(draw: Draw, continuation: Trajectory) -> Outcome | LeftOut:
 def says_nothing(arm: str, ending: str, error: str = "") -> str:
     """Why a continuation tells nothing about the agent, so that its boundary is left out; empty where it does.
 
-    Before the compaction the history may be too long for the model by itself. That the agent fails there is no merit
-    of the summary.
+    The history before the compaction may be too long for the model by itself. That the agent fails there is not to the
+    summary's credit.
     """
     if ending == "environment error":
         return error or "the environment broke"
@@ -227,9 +227,9 @@ def outcomes_at(store: Store, id: BoundaryId) -> tuple[Outcomes, str]:
 
 
 def retry_left_out(store: Store) -> int:
-    """Let the boundaries that were left out take part again: draws that the environment broke are to be made anew.
+    """Let the boundaries that were left out take part again: draws that the environment broke will be made again.
 
-    Returns how many boundaries that are.
+    Returns the number of these boundaries.
     """
     broken = [row for row in continuation_rows(store) if row.ending == "environment error"]
     for row in broken:
@@ -238,7 +238,7 @@ def retry_left_out(store: Store) -> int:
 
 
 def settings_of(store: Store) -> VerifyConfig:
-    """How the run was verified the last time; the defaults where it was not yet."""
+    """How the run was last verified; the defaults where it has not been yet."""
     verified = store.metadata.verified
     # Runs that do not say how they rounded are older than the choice: halves were rounded up.
     return VerifyConfig(**{"half": "up", **verified}) if verified else VerifyConfig()
@@ -247,7 +247,7 @@ def settings_of(store: Store) -> VerifyConfig:
 def digest(store: Store) -> str:
     """One hash over trajectories and continuations.
 
-    Of a boundary that was left out it says only that: how many of its draws were under way when one of them failed is
+    A boundary that was left out counts only as such: how many of its draws were under way when one of them failed is
     chance.
     """
     left_out = outcomes_in(store).left_out
@@ -261,7 +261,7 @@ def digest(store: Store) -> str:
 
 
 def rest(row: BoundaryRow) -> int:
-    """How long the trajectory itself went on from a boundary: the best guess of how long a continuation will."""
+    """How long the trajectory itself went on from a boundary: the best guess at how long a continuation will."""
     return max(1, row.trajectory_steps - row.step)
 
 

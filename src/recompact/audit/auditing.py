@@ -16,7 +16,7 @@ from recompact.audit.session import Event, NewSession, Tally
 
 
 class TranscriptReader(Protocol):
-    """What is asked of a harness's reader."""
+    """What a harness's reader must provide."""
 
     @property
     def harness(self) -> str: ...
@@ -26,7 +26,7 @@ class TranscriptReader(Protocol):
 
 
 RECOMPACT = "recompact"  # the harness of trajectories that Recompact itself recorded
-OWN = 8  # placebo points by which the habit of a session, a harness or a run is known
+OWN = 8  # placebo points it takes to know the habit of a session, a harness or a run
 
 ReaderOf = Callable[[list[Any], Path], TranscriptReader | None]
 
@@ -65,7 +65,7 @@ def audit_transcripts(
         except OSError as error:
             passed.unreadable.append((transcript.path, error.strerror or str(error)))
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
-            # A format that has changed must not cost the audit of all the others.
+            # One changed format must not cost the audit of all the others.
             why = f"its records are not of the shape that is known ({type(error).__name__}: {error})"
             passed.unreadable.append((transcript.path, why))
     return Audit(tuple(_without_copies(sessions)), passed, size)
@@ -82,7 +82,7 @@ def audit_trajectory(events: Iterable[Event], path: Path, unit: str) -> Session:
 def in_one_scheme(sessions: Sequence[Session]) -> tuple[Session, ...]:
     """The trajectories of one run, which are compared with one another, in the widest scheme that fits most of them.
 
-    It fits where at least half of the compactions can be measured and there is a control to compare them with.
+    It fits if at least half of the compactions can be measured and there is a control to compare them with.
     """
     compactions = [found for session in sessions for found in session.compactions]
     for scheme in RUN_SCHEMES:

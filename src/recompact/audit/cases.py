@@ -1,4 +1,4 @@
-"""What stands behind the measures of one compaction: the calls, commands and literals themselves."""
+"""What is behind the measures of one compaction: the calls, commands and literals themselves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNNING = frozenset({"test", "other", "vcs-change"})
 
 
 class Text(NamedTuple):
-    """A text of the session: what role it has, and how much room it takes up."""
+    """A text of the session: its role, and how much room it takes up."""
 
     number: int
     role: str
@@ -27,7 +27,7 @@ class Text(NamedTuple):
 
 
 def refetches(window: Sequence[Step], boundary: Horizon, known: Mapping[int, Step]) -> tuple[Refetch, ...]:
-    """The calls that fetched again what the boundary had dropped, most first."""
+    """The calls that fetched again what the boundary had dropped, largest first."""
     last = max((step.index for step in known.values()), default=0)
     found = []
     for position, step in enumerate(window, 1):
@@ -109,14 +109,14 @@ def _first_uses(window: Sequence[Step]) -> Iterator[tuple[Step, Literal]]:
 
 
 def _command(deed: Deed) -> Iterator[Literal]:
-    """The command of a call that builds, tests or otherwise runs something: how that is done has to be known."""
+    """The command of a call that builds, tests or otherwise runs something: the agent must know how."""
     form = " ".join(deed.query.split())
     if deed.line.startswith("$ ") and deed.kind in RUNNING and " " in form and len(form) <= COMMAND:
         yield Literal("command", form, form)
 
 
 def searchable(texts: Iterable[str]) -> list[str]:
-    """Texts joined into few, so that a search is quick. Those with wide characters stay apart: they are slower."""
+    """Texts joined into few, to make searching fast. Those with wide characters stay separate: they are slower."""
     narrow: list[str] = []
     wide: list[str] = []
     for each in texts:
@@ -135,7 +135,7 @@ def scene(
     boundary: Horizon,
     asked: str,
 ) -> Scene:
-    """A compaction as it can be read."""
+    """A compaction in readable form."""
     before = tuple(Moment(step.line, step.deed.line, step.excerpt) for step in tail)
     after = tuple(
         Moment(step.line, step.deed.line, step.excerpt, refetched_of(step, boundary), failed_again(step, boundary))

@@ -12,7 +12,7 @@ from typing import Any
 from recompact.audit.session import Call
 from recompact.audit.shell import END, Range, join_path, parts, simplify, without_heredocs
 
-# From the strongest to the weakest: a command with several parts is what its strongest part is.
+# Strongest first: a command with several parts has the kind of its strongest part.
 KINDS = (
     "edit",
     "vcs-change",
@@ -50,7 +50,7 @@ _TOOLS = {
     "resumeagent subagent skill",
 }
 _KIND_OF = {name: kind for kind, names in _TOOLS.items() for name in names.split()}
-# A tool of no known name says by its first word what it does: `list_contacts`, `sendMessage`.
+# The first word of an unknown tool's name says what it does: `list_contacts`, `sendMessage`.
 _VERBS = {
     "read": "read get show view fetch retrieve describe download load",
     "search": "search find query lookup filter",
@@ -60,7 +60,7 @@ _VERBS = {
 }
 _KIND_OF_VERB = {verb: kind for kind, verbs in _VERBS.items() for verb in verbs.split()}
 _FIRST_WORD = re.compile(r"[A-Z]?[a-z]+")
-# A tool through which others are called: where their names and arguments stand.
+# A tool through which others are called: where their names and arguments are.
 _CALLED = ("api", "tool_name", "function_name", "method", "operation")
 _OWNERS = ("app", "server_name", "server", "service")
 _PASSED_ON = ("arguments", "args", "parameters", "params")
@@ -132,7 +132,7 @@ _SCRIPTED = re.compile(r"\bcmd\s*:\s*(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """A call, understood. `key` is equal for two calls that ask for exactly the same; a hash, since bodies are long."""
+    """A call, interpreted. `key` is equal for calls that ask for the very same thing; a hash, since bodies are long."""
 
     kind: str
     key: int
@@ -172,7 +172,7 @@ def deed(call: Call) -> Deed:
 
 @lru_cache(maxsize=1024)
 def _tool(tool: str) -> tuple[str, str]:
-    """A tool's name without its server, its spelling made plain, and what it does.
+    """A tool's name without its server, spelling normalised, and what it does.
 
     >>> _tool("mcp__crm__listContacts"), _tool("run_shell_command")
     (('listcontacts', 'list'), ('runshellcommand', 'shell'))
@@ -186,7 +186,7 @@ def _tool(tool: str) -> tuple[str, str]:
 
 
 def _dispatched_call(call: Call) -> Call:
-    """The call that a tool for calling others was asked to make; any other call as it is.
+    """The call that a tool for calling others was asked to make; any other call unchanged.
 
     >>> _dispatched_call(Call("1", "call_api", {"app": "mail", "api": "send", "arguments": {"to": "x"}})).tool
     'mail.send'

@@ -37,7 +37,7 @@ Record = tuple[int, Any]  # the number of its line, file or member, and its valu
 
 
 class Unreadable(Exception):
-    """Why a file, or a part of one, cannot be read. The text says what it is."""
+    """A file, or a part of one, cannot be read. The text says why."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ class Passed:
     links: int = 0
     special: int = 0  # pipes, devices, sockets
     unreadable: list[tuple[Path, str]] = field(default_factory=list)
-    foreign: list[Path] = field(default_factory=list)  # JSON of no format that is known
+    foreign: list[Path] = field(default_factory=list)  # JSON in no known format
 
 
 def decode(data: bytes) -> Any:
-    """A JSON value. What the fast decoder refuses (half a surrogate pair, NaN, invalid UTF-8) the patient one reads.
+    """A JSON value. The slow decoder reads what the fast one refuses (half a surrogate pair, NaN, invalid UTF-8).
 
     >>> decode(b'{"a": "\\\\ud800"}')
     {'a': '\\ud800'}
@@ -147,12 +147,12 @@ def _of_file(path: Path, passed: Passed) -> Iterator[Transcript]:
 
 
 def _open(path: Path) -> BinaryIO:
-    # O_NONBLOCK: a pipe that took the place of a file since it was looked at must not hold up the audit.
+    # O_NONBLOCK: a pipe that has replaced a file since it was checked must not hold up the audit.
     return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb", BLOCK)
 
 
 def _is_lines(path: Path) -> bool:
-    """Whether the first line is a whole JSON value of its own and not the opening of a larger one."""
+    """Whether the first line is a complete JSON value and not the start of a larger one."""
     with _open(path) as file:
         for line in _split(file):
             if line is None:
@@ -167,7 +167,7 @@ def _is_lines(path: Path) -> bool:
 
 
 def _split(file: BinaryIO) -> Iterator[bytes | None]:
-    """Lines; None for one over the limit, of which no more than the limit is ever held."""
+    """Lines, or None for one over the limit; no more than the limit is ever held."""
     while line := file.readline(LINE_LIMIT + 1):
         if len(line) <= LINE_LIMIT or line.endswith(b"\n"):
             yield line
@@ -260,7 +260,7 @@ def _member(path: Path, name: str) -> Callable[[Tally], Iterator[Record]]:
         with zipfile.ZipFile(path) as archive:
             try:
                 with archive.open(name) as file:
-                    # What the archive says about the size is not believed: at most this much is unpacked.
+                    # The size that the archive declares is not trusted: at most this much is unpacked.
                     data = file.read(DOCUMENT_LIMIT + 1)
             except (NotImplementedError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
                 raise Unreadable(f"member {name} cannot be unpacked ({error})") from None

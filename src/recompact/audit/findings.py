@@ -1,4 +1,4 @@
-"""What an audit finds out about one session: values, which know nothing of how they are shown."""
+"""What an audit finds out about one session: values that know nothing of how they are shown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Refetch:
 
     call: str
     line: int
-    position: int  # the how-manyth call after the compaction, from 1
+    position: int  # among the calls after the compaction, from 1
     chars: int
     share: float  # of the result's text
     earlier: str  # the call whose result held the largest part of it
@@ -38,7 +38,7 @@ class Reread:
 
 @dataclass(frozen=True)
 class Failure:
-    """A command that met, after a compaction, the error that the same command had met before."""
+    """A command that hit the same error after a compaction as it had before."""
 
     call: str
     line: int
@@ -56,7 +56,7 @@ class Need:
     line: int
     covered: bool
     found_again: bool  # a result showed it after the compaction, before it was used
-    lost_late: bool  # an earlier summary had it, this one has not
+    lost_late: bool  # an earlier summary had it, this one does not
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Moment:
     line: int
     call: str
     excerpt: str = ""
-    chars: int = 0  # of its result that had been known
+    chars: int = 0  # of its result that were known
     failed_again: bool = False
 
 
@@ -77,7 +77,7 @@ class Scene:
     before: tuple[Moment, ...]
     summary: str
     after: tuple[Moment, ...]
-    asked: str  # the last message of the user before it
+    asked: str  # the user's last message before it
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a call's result repeats: for each result, from which earlier one its lines were last known.
+"""What a call's result repeats: for each result, which earlier one last showed its lines.
 
 The last place of a line answers every question about it at once. At any boundary, real or placebo, it was dropped,
 kept, or has been seen since. So one pass over a session serves all boundaries, and no text has to be held.
@@ -18,7 +18,7 @@ from recompact.audit.visibility import Visible
 SHORTEST = 25  # characters of a line that is worth recognising
 LONGEST = 300  # characters of a line that count
 LIMIT = 500_000  # lines after which the older half is forgotten: several times what any context window holds
-STRETCH = 30_000  # lines from which on it is worth forgetting what is no longer visible
+STRETCH = 30_000  # lines above which it is worth forgetting what is no longer visible
 PLACES = 8  # earlier reads of one path that are remembered
 
 _NUMBERED = re.compile(r"^[ \t]*\d+(→|\t|: |\| )", re.MULTILINE)
@@ -64,7 +64,7 @@ def lines(text: str) -> list[str]:
 
 
 def error_lines(text: str, failed: bool | None) -> Iterator[str]:
-    """Lines of a command's output that tell of an error, with digits made equal: none where the command succeeded.
+    """Lines of a command's output that report an error, with each number as `#`: none where the command succeeded.
 
     >>> list(error_lines("line 12\\nValueError: 12 is odd", None))
     ['ValueError: # is odd']
@@ -84,7 +84,7 @@ def error_lines(text: str, failed: bool | None) -> Iterator[str]:
 
 
 class LineIndex:
-    """Where each line was last seen. What no boundary can ask for any more is forgotten: memory stays bounded."""
+    """Where each line was last seen. What no boundary can ask for any more is forgotten, so memory stays bounded."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
@@ -99,7 +99,7 @@ class LineIndex:
     def add(self, text: str, number: int) -> tuple[tuple[tuple[int, int], ...], int]:
         """Take in a result: (earlier result, characters last seen there) for each, and all characters that count."""
         places = self._places
-        # In whole dictionaries, not line by line: here is where the time of an audit goes.
+        # Whole dictionaries, not line by line: this is where an audit spends its time.
         own = dict.fromkeys([line[:LONGEST] for line in map(str.strip, lines(text)) if len(line) >= SHORTEST], number)
         origins: dict[int, int] = defaultdict(int)
         for line in own.keys() & places.keys():
@@ -139,15 +139,15 @@ def _overlap(wanted: Range, first: int, last: int) -> bool:
 
 
 class Failed(NamedTuple):
-    """A command met an error that it had met before."""
+    """A command hit an error that it had hit before."""
 
-    last: int  # the result that told of this error most recently
+    last: int  # the latest result that reported this error
     error: str
-    line: int  # of the file, where this command met it first
+    line: int  # of the file, where this command first hit it
 
 
 class FailureIndex:
-    """Errors that were met, and by which command."""
+    """Which errors were hit, and by which command."""
 
     LIMIT = 300_000
 
@@ -156,7 +156,7 @@ class FailureIndex:
         self._by: dict[tuple[int, int], tuple[int, int]] = {}  # (line of the first time, edits by the last time)
 
     def add(self, deed: Deed, text: str, failed: bool | None, number: int, line: int, edits: int) -> Failed | None:
-        """Take in a result; the latest of its errors counts, for while any of them is in sight the agent was told.
+        """Take in a result; the latest of its errors counts: while any of them is in sight, the agent has been told.
 
         A test that fails again after an edit is work in progress, not a failure that was forgotten.
         """

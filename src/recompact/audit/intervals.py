@@ -1,4 +1,4 @@
-"""Means with intervals over sessions: a session is what is drawn again, since its compactions are not independent."""
+"""Means with intervals over sessions: whole sessions are resampled, since their compactions are not independent."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from recompact.audit.visibility import Visible, intervals, visible_numbers
 
 TEXT_LIMIT = 32_000_000  # characters of visible text that are held: more than any context window
 EXCERPT = 400  # characters of a result that a case shows
-SETTLING = 8  # calls after a window by which the results of its parallel calls are there
+SETTLING = 8  # calls after a window by which its parallel calls' results are in
 PHASE = 10  # calls before a boundary that tell its phase
 CHARACTERS_PER_TOKEN = 4
 
@@ -72,7 +72,7 @@ class _Stretch:
 
 
 class Ledger:
-    """Takes in the events of one session; `close` gives what was found."""
+    """Takes in the events of one session; `close` returns what was found."""
 
     def __init__(self, tally: Tally, schemes: tuple[Scheme, ...] = SCHEMES) -> None:
         self._schemes = schemes
@@ -80,12 +80,12 @@ class Ledger:
         self._number = 0
         self._keys: dict[str, tuple[int, int]] = {}
         self._visible = Visible()
-        self._seen: list[tuple[int, Visible]] = [(0, self._visible)]  # since when which was visible
+        self._seen: list[tuple[int, Visible]] = [(0, self._visible)]  # what was visible since when
         self._lines = LineIndex()
         self._reads = ReadIndex()
         self._failures = FailureIndex()
         self._last: dict[int, tuple[int, int]] = {}  # call key -> its last result, and how many edits there had been
-        self._open: dict[str, Step] = {}  # calls that wait for their results
+        self._open: dict[str, Step] = {}  # calls waiting for their results
         self._known: dict[int, Step] = {}  # visible results
         self._texts: deque[Text] = deque()
         self._text_chars = 0
@@ -257,7 +257,7 @@ class Ledger:
         self._user_spoke = False
 
     def _boundary(self, event: CompactionEvent) -> Horizon:
-        """What was visible right before a compaction, and what right after it."""
+        """What was visible right before a compaction, and right after it."""
         number = self._next(event.key)
         before = self._visible.until(number)
         match event.kept:
@@ -281,7 +281,7 @@ class Ledger:
         return range(first, last + 1)
 
     def _forget(self, boundary: Horizon, kept: list[Text]) -> None:
-        """Let go of what is no longer visible."""
+        """Forget what is no longer visible."""
         holds = boundary.after.holds
         self._texts = deque(kept)
         self._text_chars = sum(text.chars for text in kept)
@@ -363,7 +363,7 @@ class Ledger:
         """What was found."""
         self._settle()
         self._close_stretch(None, compacted=False)
-        # A narrower one is only for sessions in which the wider ones find no room.
+        # A narrower scheme is only for sessions where the wider ones find no room.
         scheme = next((each for each in self._schemes if self._points[each.name]), self._schemes[0])
         smallest = min((found.dropped_calls for found in self._found if found.kind == "summary"), default=0)
         info = self._info

@@ -81,7 +81,7 @@ def _dense(match: re.Match[str]) -> str:
 
 
 def safe(text: str, limit: int = 400) -> str:
-    """As much of a text as fits, masked, and with a visible mark for every character that is not seen.
+    """As much of a text as fits, masked, and with a visible mark for every character that cannot be seen.
 
     >>> safe("a\\x1b[31mb\\u202e")
     'a␛[31mb⟨U+202E⟩'

@@ -1,4 +1,4 @@
-"""What is measured after a boundary, the same at real and at placebo ones.
+"""What is measured after a boundary, the same at real and placebo ones.
 
 Each measure is one function of the calls in the window and of what the boundary dropped; the table at the end is the
 only list of them.
@@ -14,7 +14,7 @@ from recompact.audit.index import Failed
 from recompact.audit.shell import Range
 from recompact.audit.visibility import Visible
 
-PER = 10  # calls that a rate is given for
+PER = 10  # rates are per this many calls
 
 
 @dataclass(slots=True)
@@ -22,12 +22,12 @@ class Step:
     """A call with its result, as far as the measures need it. Filled in when the result arrives."""
 
     number: int  # of the call's event
-    index: int  # the how-manyth call of the session
+    index: int  # among the session's calls
     deed: Deed
     line: int
     starts_turn: bool
     starts_batch: bool
-    result: int = -1  # the result's event number; -1 as long as there is none
+    result: int = -1  # the result's event number; -1 while there is none
     failed: bool | None = None
     chars: int = 0
     origins: tuple[tuple[int, int], ...] = ()
@@ -60,13 +60,13 @@ class Horizon:
 
 
 def refetched_of(step: Step, boundary: Horizon) -> int:
-    """Characters of a result's lines that the boundary dropped, that were not kept and had not been seen since."""
+    """Characters of a result's lines that the boundary dropped and that were neither kept nor seen since."""
     number = boundary.number
     return sum(chars for place, chars in step.origins if place < number and boundary.dropped(place))
 
 
 def failed_again(step: Step, boundary: Horizon) -> bool:
-    """Whether a command met an error that it had met before, where nothing of it was in sight any more."""
+    """Whether a command hit an error that it had hit before, with nothing of it in sight any more."""
     return step.failure is not None and boundary.invisible(step.failure.last)
 
 
@@ -173,7 +173,7 @@ class Scheme:
     name: str
     window: int
     guard: int
-    least: int  # calls without which a window says nothing
+    least: int  # calls below which a window says nothing
     history: int  # calls that a placebo must drop
 
 
@@ -181,7 +181,7 @@ WIDE = Scheme("wide", window=20, guard=40, least=5, history=15)
 # For sessions that compact so often that the wide one finds no room between two compactions.
 NARROW = Scheme("narrow", window=10, guard=8, least=5, history=8)
 SCHEMES = (WIDE, NARROW)
-# For runs of Recompact, whose budgets are often so small that a few calls lie between two compactions.
+# For runs of Recompact, whose budgets are often so small that only a few calls separate two compactions.
 SHORT = Scheme("short", window=10, guard=4, least=2, history=4)
 RUN_SCHEMES = (*SCHEMES, SHORT)
 
@@ -193,4 +193,4 @@ class Point:
     values: Values
     dropped: int  # calls that it dropped
     starts_turn: bool
-    calls: int = 0  # in the window, that count; of real ones only
+    calls: int = 0  # that count in the window; real ones only

@@ -1,7 +1,7 @@
-"""How much more or less probable than usual severe harm is, by what an audit shows of a compaction.
+"""How much more or less likely than usual severe harm is, given what an audit shows of a compaction.
 
 The weights of the features were learned by `benchmarks/audit_truth.py` on runs of the embedded world whose truth is
-known, and on no other. They serve as a prior, which draws outweigh.
+known, and on no others. They serve as a prior, which draws outweigh.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Features = Mapping[str, float]
 
 
 def features(each: Ranked) -> Features:
-    """What an audit shows of one compaction, as numbers of about the same size; what is not measured counts as none."""
+    """What an audit shows of one compaction, as numbers of about the same size; what is not measured counts as 0."""
     compaction = each.compaction
     values = each.point.values if each.point else {}
     return {
@@ -42,7 +42,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class OddsModel:
-    """Odds of a severe effect, as a multiple of what they are without any observation. Without weights it is 1."""
+    """Odds of a severe effect, as a multiple of those without any observation. Without weights, that is 1."""
 
     shift: float = 0.0  # the logarithm of the multiple where every feature is at its mean
     weights: Mapping[str, Weight] | None = None

@@ -11,7 +11,7 @@ from recompact.audit.measures import Horizon, Point, Scheme, Step, measure
 from recompact.audit.visibility import Visible
 
 EVERY = 5  # calls from one candidate to the next
-MOST = 24  # points of one stretch between compactions; more of them would overlap without telling more
+MOST = 24  # points of one stretch between compactions; more would overlap and say nothing new
 RELATIVE_HISTORY = 0.4  # of the smallest real history dropped in the session
 
 
@@ -52,5 +52,5 @@ def placebos(
 
 
 def far_enough(points: Sequence[Point], smallest: int) -> list[Point]:
-    """Those with enough history behind them, beside the smallest that a real compaction of the session dropped."""
+    """Points with enough history, relative to the least that a real compaction of the session dropped."""
     return [point for point in points if point.dropped >= RELATIVE_HISTORY * smallest]

@@ -16,7 +16,7 @@ EXCERPT = 2_000
 
 
 def plain(assessment: Assessment) -> dict[str, Any]:
-    """Everything that the page shows, without its texts before and after."""
+    """Everything that the page shows, except its texts before and after."""
     findings = assessment.findings
     return {
         "scope": words.scope(assessment),

@@ -143,7 +143,7 @@ def contrast(measure: Measure, sessions: Sequence[Session]) -> Contrast | None:
 
 
 def _pairs(measure: Measure, reals: Sequence[Point], placebos: Sequence[Point]) -> Iterator[tuple[float, float, int]]:
-    """Each real value with the mean of the placebo values that it may be compared with, and how many those are."""
+    """Each real value with the mean of the placebo values that it may be compared with, and their number."""
     controls: dict[bool | None, list[float]] = defaultdict(list)
     for point in placebos:
         if measure.name in point.values:
@@ -163,7 +163,7 @@ def rank(sessions: Sequence[Session]) -> list[Ranked]:
         control = controls[session.scheme]
         for compaction in session.compactions:
             point = compaction.points.get(session.scheme)
-            # Only at a summary is the rest of the history gone; a clearing is listed and not scored.
+            # Only a summary removes the rest of the history; a clearing is listed but not scored.
             if point is None or compaction.kind != "summary" or not control.values:
                 ranked.append(Ranked(session, compaction, point, "", {}, None))
                 continue

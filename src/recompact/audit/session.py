@@ -1,6 +1,6 @@
-"""A session as a stream of events, in the form into which the reader of each harness brings its records.
+"""A session as a stream of events, the form into which each harness's reader brings its records.
 
-A compaction says which earlier events stay visible by their keys, so that no reader has to hold a session in memory.
+A compaction names by key the earlier events that stay visible, so that no reader has to hold a session in memory.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class KeptKeys:
 
 @dataclass(frozen=True, slots=True)
 class KeptBut:
-    """Everything that was visible stays, but for these."""
+    """Everything that was visible stays, except these."""
 
     keys: frozenset[str]
 
@@ -115,7 +115,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Rewind:
-    """The session goes on from an earlier event: what came after that event is a branch that was left."""
+    """The session continues from an earlier event: what came after that event is an abandoned branch."""
 
     key: str
 
@@ -130,11 +130,11 @@ Event = NewSession | Info | Passage | Call | Result | CompactionEvent | Size | R
 
 @dataclass
 class Tally:
-    """What a reader could not use, counted: nothing is left out in silence."""
+    """What a reader could not use, counted: nothing is left out silently."""
 
     records: int = 0
     unknown: Counter[str] = field(default_factory=Counter)  # record types that this reader does not know
-    broken: int = 0  # records that are no JSON, or not of the shape of their type
+    broken: int = 0  # records that are not JSON, or lack the shape of their type
     long: int = 0  # lines longer than the limit
     cut: int = 0  # the last line is incomplete: normal for a session that is still running, or that was killed
     subagent: int = 0  # records of subagents inside the file of the main agent

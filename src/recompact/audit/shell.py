@@ -1,6 +1,6 @@
 """Shell commands, taken apart far enough to say what each part does: which files it reads, and what it may change.
 
-This is no shell: a command is never run, and one that cannot be taken apart counts as doing something else.
+This is not a shell: a command is never run, and one that cannot be taken apart counts as doing something else.
 """
 
 from __future__ import annotations

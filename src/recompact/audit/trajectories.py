@@ -1,4 +1,4 @@
-"""A trajectory of Recompact's own as the events of a session, so that a run is audited like any transcript."""
+"""One of Recompact's own trajectories as session events, so that a run is audited like any transcript."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recompact.trajectory import Boundary
 def trajectory_events(
     unit: str, project: str, prefix: Sequence[Message], parts: Iterable[Turn | Boundary]
 ) -> Iterator[Event]:
-    """The events of one trajectory, from its turns and boundaries in order; places are numbers of steps, from 1."""
+    """The events of one trajectory, from its turns and boundaries in order; places are step numbers, from 1."""
     yield Info(unit, project=project)
     for message in prefix:
         yield Passage("user" if message.role == "user" else "system", message.content, _PREFIX)
@@ -47,9 +47,9 @@ def _turn(turn: Turn, step: int) -> Iterator[Event]:
 
 
 def _compaction(unit: str, boundary: Boundary) -> CompactionEvent:
-    """What follows the summary in POST are the latest turns of PRE, as they were."""
+    """The turns after the summary in POST are the latest turns of PRE, unchanged."""
     kept = range(boundary.step - len(boundary.post.turns) + 1, boundary.step + 1)
-    # A compressor that only drops writes no summary: it is readable, and covers nothing.
+    # A compressor that only drops writes no summary: "" is readable, and covers nothing.
     summary = boundary.post.summary.text if boundary.post.summary else ""
     return CompactionEvent(
         KeptKeys(frozenset([_PREFIX, *(f"step {step}" for step in kept)])),

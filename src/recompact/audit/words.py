@@ -1,4 +1,4 @@
-"""What an audit says: the same sentences for the terminal, the page and the JSON, each carried by its numbers."""
+"""What an audit says: the same sentences for the terminal, the page and the JSON, each backed by its numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NEXT = (
 
 
 def amount(value: float) -> str:
-    """A figure as short as it can be read.
+    """A figure, as short as is readable.
 
     >>> amount(8371.4), amount(1.234), amount(0.0)
     ('8,371', '1.23', '0')
@@ -120,7 +120,7 @@ def size(compaction: Compacted) -> str:
 
 
 def place(session: Session, compaction: Compacted) -> str:
-    """Where a compaction stands: its file and line."""
+    """Where a compaction is: its file and line."""
     return f"{name(session)}:{compaction.line}"
 
 

@@ -1,7 +1,7 @@
-"""What the score is worth: how it went with the true effect of each compaction, where that effect is known.
+"""What the score is worth: how it varied with the true effect of each compaction, where that effect is known.
 
 The figures were measured in the embedded world by `benchmarks/audit_truth.py`, which writes `worth.json` beside this
-module. They are figures of a simulation, and say so wherever they are shown.
+module. They come from a simulation, and say so wherever they are shown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from recompact.stats import Estimate
 
 FILE = "worth.json"
 EDGES = (1e-9, 1.0)
-"""Scores are told apart in three strata: none of it beyond placebo, rarer than that, and at most one in ten."""
+"""Scores fall into three strata: nothing beyond placebo, rarer than that, and at most one in ten."""
 STRATA = ("0", "below 1", "1 and above")
 
 
@@ -48,7 +48,7 @@ class Worth:
     with_burden: Estimate | None
     auc: Estimate | None  # of harmful against harmless
     strata: tuple[Stratum, ...]
-    trained_on: int  # compactions of other tasks, which the odds were learned from
+    trained_on: int  # compactions of other tasks, from which the odds were learned
     hazard_odds: OddsModel  # of H >= 0.5
     burden_odds: OddsModel  # of B >= 5
 
@@ -87,7 +87,7 @@ def stratum_of(score: float) -> str:
 
 
 def sentences(worth: Worth) -> tuple[str, ...]:
-    """What the score is worth, in words that its figures carry."""
+    """What the score is worth, in words that its figures support."""
     first = (
         f"What this score is worth was measured where the truth is known: {worth.scored:,} compactions of "
         f"{worth.tasks} tasks in {worth.world}, each continued {worth.draws} times with and {worth.draws} "

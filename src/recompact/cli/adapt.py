@@ -116,7 +116,7 @@ async def _adapt(
 
 
 def _say_verification(store: Store, config: Config) -> None:
-    """Say so where the run was verified by other settings than the config's: those of the run count."""
+    """Say so where the run was verified with settings other than the config's: those of the run count."""
     from recompact.attribution.verify import settings_of
 
     if store.metadata.verified is None or (settings := settings_of(store)) == config.verify:
@@ -130,7 +130,7 @@ def _say_verification(store: Store, config: Config) -> None:
 
 
 def _phases(begin: str, method: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of units that a stage and those after it begin with."""
+    """What the names of the units of a stage and those after it begin with."""
     names = {
         "collect": ("collect/", "replay/"),  # a replay is of a boundary that was collected
         "verify": ("continue/",),

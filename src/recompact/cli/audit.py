@@ -1,4 +1,4 @@
-"""`recompact audit`: what transcripts of one's own sessions show about their compactions: no model, no key."""
+"""`recompact audit`: what transcripts of your own sessions show about their compactions: no model, no key."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def command(
 def _diagnose(
     assessment: Assessment, config: Config, top: int, revised: Path, date: str, as_json: bool
 ) -> dict[str, Any] | None:
-    """Ask the config's optimizer about the worst compactions: what is sent is said before, what it took afterwards."""
+    """Ask the config's optimizer about the worst compactions; say before what is sent, and afterwards what it took."""
     from recompact.adaptation.observation import OBSERVATIONAL, diagnose_observed, plan_diagnosis, write_observed
     from recompact.audit.masking import safe_line
     from recompact.models.failures import CeilingReached, ModelFailure

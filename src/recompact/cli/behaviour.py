@@ -47,7 +47,7 @@ def command(run: str, name: str | None, directory: Path, form: Format, as_json: 
     if as_json or form == "json":
         print_json({"run": str(path), **to_json(every)})
         return
-    summaries = summary_table(every) if form != "csv" else None  # one table to a file
+    summaries = summary_table(every) if form != "csv" else None  # one table per file
     print_tables([behaviour_table(every), *([summaries] if summaries else [])], form)
     if form == "terminal":
         say("")

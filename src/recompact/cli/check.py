@@ -66,7 +66,7 @@ def command(config: Path, connect: bool, play: bool, as_json: bool) -> None:
 
 def _problems(config: Config, notes: list[str], incomplete: bool) -> list[str]:
     """Everything that a command would stumble over before its first unit of work. A config that is `incomplete` lacks
-    the keys in which something is wrong."""
+    the keys that are wrong."""
     from recompact.adaptation.registry import method_in
     from recompact.attribution.determinism import decoding_note
     from recompact.config import unknown_models
@@ -279,7 +279,7 @@ async def _build_models(config: Config) -> None:
 def _lacks_key(model: ModelConfig) -> bool:
     from recompact.models.secrets import names_variable
 
-    if ":" in model.use or not names_variable(model.key_env):  # of the user's own; or a mistake that is said already
+    if ":" in model.use or not names_variable(model.key_env):  # the user's own; or a mistake that was reported already
         return False
     return not os.environ.get(model.key_env) and not _local(model.base_url)
 

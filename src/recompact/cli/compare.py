@@ -84,7 +84,7 @@ def _pair(what: tuple[str, ...], directory: Path) -> tuple[ArmRuns, ArmRuns]:
         raise click.UsageError("give RUN A B, two arms of one evaluation, or RUN_A:ARM RUN_B:ARM, or RUN alone")
     sides = [(run, wanted) for run, _, wanted in (side.rpartition(":") for side in what)]
     first, second = (find_arm(_arms(run, directory), wanted, run) for run, wanted in sides)
-    if first.label == second.label:  # then the runs tell them apart
+    if first.label == second.label:  # then the names of the runs distinguish them
         runs = [run for run, _ in sides]
         stems = [Path(run).stem for run in runs]
         names = runs if stems[0] == stems[1] and runs[0] != runs[1] else stems

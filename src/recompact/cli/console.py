@@ -24,7 +24,7 @@ accept_option = click.option(
 
 
 def _run_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
-    """A name, not a path: where runs lie is said by the config."""
+    """A name, not a path: the config says where runs are."""
     if name is not None and (not name or "/" in name or name.endswith(".db")):
         text = f"{name!r} is no name for a run: use letters, digits, and . _ - + @, no path"
         raise click.BadParameter(text, context, parameter)

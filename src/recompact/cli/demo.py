@@ -2,7 +2,7 @@
 
 Collect, verify, adapt, and evaluate on tasks that were never seen, with simulated models; the runs, the adapted
 template and a report about all of it stay in a directory to look at. The arms that need no adapted template are played
-in a process of their own meanwhile.
+meanwhile in a process of their own.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ async def _adapt(config: Config, store: Any, quiet: bool) -> tuple[Any, Adaptati
 
 @contextmanager
 def _playing_ahead(config: Config, directory: Path, test: int, runs: int) -> Iterator[None]:
-    """Play the arms that need no adapted template elsewhere, where there is a second core to do it on.
+    """Play the arms that need no adapted template in another process, where there is a second core to do it on.
 
     What it has played is on record; whatever it leaves undone, for whatever reason, the evaluation itself does.
     """
@@ -138,7 +138,7 @@ def _play_ahead(config: Config, directory: Path, test: int, runs: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """A killed demo leaves nobody behind who holds its runs."""
+    """A killed demo leaves no process behind that holds its runs."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -191,7 +191,7 @@ def _join_digests(*digests: str) -> str:
 
 
 def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any], harm: str) -> None:
-    """What was found (of the arms, in the words of the report), what changed, and the table."""
+    """What was found (about the arms, in the words of the report), what changed, and the table."""
     from recompact.evaluation.summary import arm_table
     from recompact.texts import quantity
 

@@ -116,7 +116,7 @@ def command(
 
 
 def parse_scopes(text: str | None) -> list[Scope]:
-    """The scopes that a person named, with commas between them."""
+    """The scopes that a person named, separated by commas."""
     from recompact.compressors.protocol import SCOPES
     from recompact.errors import InputError
 
@@ -226,7 +226,7 @@ def check_by(by: tuple[str, ...], known: Collection[str]) -> None:
 
 
 def check_against(against: str | None, arms: Sequence[Arm | ArmRuns]) -> None:
-    """Refuse a reference that is not there."""
+    """Refuse a reference that does not exist."""
     from recompact.errors import InputError
 
     if against is not None and not any(against in (arm.name, arm.label, arm.base) for arm in arms):
@@ -254,7 +254,7 @@ def print_evaluation(
         click.echo("There is no task yet that every arm has finished.", err=True)
         return
     tables = [arm_table(shown), *(group_table(shown, key) for key in by)]
-    if form == "csv":  # one table to a file: the arms, or the arms by the first group
+    if form == "csv":  # one table per file: the arms, or the arms by the first group
         print_tables(tables[bool(by) :][:1], form)
         return
     tables += [sweep_table(found)] if (found := sweep(shown)) else []

@@ -1,6 +1,6 @@
-"""The command line's front door: it knows what commands there are and loads only the one that is called.
+"""The entry point of the command line: it knows what commands there are and loads only the one that is called.
 
-Help must answer at once, so the names and one-line texts stand here and everything heavy is imported by the command.
+Help must answer at once, so the names and one-line texts are here and everything heavy is imported by the command.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run a command; a mistake of the user's is one message and exit code 2, a Ctrl-C exit code 130.
+    """Run a command; a user's mistake is one message and exit code 2, Ctrl-C is exit code 130.
 
-    Anything that nobody foresaw is one line as well, with the path of a log that has the rest, and exit code 70.
+    Anything unforeseen is one line as well, with the path of a log that has the rest, and exit code 70.
     """
     try:
         cli(prog_name="recompact", standalone_mode=False)
@@ -95,7 +95,7 @@ def main() -> None:
         click.echo("\nrecompact: stopped.", err=True)
         sys.exit(130)
     except BrokenPipeError:  # whoever read our output has seen enough
-        sys.stdout = None  # or Python would complain on its way out
+        sys.stdout = None  # or Python would complain at exit
         sys.exit(141)
     except Exception as error:
         from recompact.errors import RecompactError

@@ -1,6 +1,6 @@
-"""Progress with tokens, cost and time left, on standard error, for every command that takes long.
+"""Progress with tokens, cost and time left, on standard error, for every command that takes a while.
 
-On a terminal it is a bar; anywhere else a plain line every ten seconds, so that a log shows that work goes on.
+On a terminal it is a bar; anywhere else a plain line every ten seconds, so that a log shows that work continues.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FIRST_UNITS = 3  # finished before a forecast of the cost is worth anything
 
 
 class Bar:
-    """A `recompact.progress.Progress`. What it shows of spending is read whenever something moves."""
+    """A `recompact.progress.Progress`. The spending that it shows is read whenever something moves."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ def open_bar(
     warn: float | None = None,
     hosts: Callable[[], str] = lambda: "",
 ) -> Iterator[Bar]:
-    """A bar while the work goes on. `floor` is how many units are expected at least; where more than `warn` money is
+    """A bar while the work goes on. `floor` is the least number of units expected; where more than `warn` money is
     forecast to be spent, it says so; `hosts` tells where environments live, if there is more than one place."""
     console = Console(stderr=True, highlight=False)
     if quiet:

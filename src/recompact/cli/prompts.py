@@ -273,7 +273,7 @@ def _print_origin(out: Console, template: Template, name: str) -> None:
 
 
 def _origin_lines(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Provenance in a person's words. It is a file of the user's: any shape may come, and none is an error."""
+    """Provenance in plain words. It is a user's file: it may have any shape, and none is an error."""
     if not provenance:
         yield "from", "no provenance recorded"
         return

@@ -153,7 +153,7 @@ def _print_summaries(found: Replay) -> None:
 
     out = console()
     for condition in found.conditions:
-        # The original summary is one, however often it was continued.
+        # There is one original summary, however often it was continued.
         for number, drawn in enumerate(condition.draws[:1] if condition.name == POST else condition.draws, 1):
             if drawn.summary is None:
                 continue

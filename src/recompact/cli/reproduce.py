@@ -109,7 +109,7 @@ def _print_forecast(expected: Forecast, form: Format, only: bool) -> None:
 
 
 def _refuse_dear(expected: Forecast, config: Config, yes: bool) -> None:
-    """Much money is spent only by someone who has seen how much."""
+    """A lot of money is spent only by someone who has seen how much."""
     from recompact.errors import InputError
 
     warn, money = config.ceiling.warn, expected.money

@@ -1,7 +1,7 @@
 """What commands that ask models have in common: the ways in which they end early, each with its message and exit code.
 
-Exit codes: 130 stopped by Ctrl-C, 3 stopped at a ceiling, 2 a failure that trying again will not mend, 1 some units are
-not finished. In every case the run keeps what was done, and the message says how to go on.
+Exit codes: 130 stopped by Ctrl-C, 3 stopped at a ceiling, 2 a failure that trying again will not fix, 1 some units are
+not finished. In every case the run keeps what was done, and the message says how to continue.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ skip_option = click.option(
 
 @contextmanager
 def ending_early(path: Path, again: str) -> Iterator[None]:
-    """Leave the command with a message where it was stopped or cannot go on. `again` is the command that goes on."""
+    """Exit with a message where the command was stopped or cannot continue. `again` is the command that resumes it."""
     from recompact.models.failures import CeilingReached, ModelFailure
 
     try:
@@ -82,7 +82,7 @@ def report_unfinished(units: Sequence[UnfinishedUnit], what: str, again: str) ->
 
 
 def report_skipped(store: Store) -> None:
-    """Say which tasks the run goes on without; nothing where there are none."""
+    """Say which tasks the run leaves out; nothing where there are none."""
     if skipped := store.metadata.skipped:
         names = ", ".join(skipped[:5]) + (", …" if len(skipped) > 5 else "")
         noun = "1 task is" if len(skipped) == 1 else f"{len(skipped)} tasks are"

@@ -52,7 +52,7 @@ def command(config: Path, run: str | None, draws: int, out: Path | None, as_json
 
 
 def truth_summary(truths: list[BoundaryTruth], draws: int) -> dict[str, Any]:
-    """The picture that the paper draws of its boundaries, for these."""
+    """The picture of these boundaries that the paper draws of its own."""
     hazards = [t.hazard for t in truths]
     burdens = [t.burden for t in truths]
     harmful = [t for t in truths if t.hazard >= 0.5 or t.burden >= 5]

@@ -1,4 +1,4 @@
-"""An error that nobody foresaw: one line for the person, and a log with everything for whoever looks into it."""
+"""An unforeseen error: one line for the person, and a log with everything for whoever looks into it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`recompact wrap`: run any agent once behind the gateway, under a budget and with a template of one's own."""
+"""`recompact wrap`: run any agent once behind the gateway, under a budget and with a template of your own."""
 
 from __future__ import annotations
 

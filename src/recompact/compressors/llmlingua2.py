@@ -1,4 +1,4 @@
-"""LLMLingua-2: a small classifier says which words of the history to keep. Nothing is written, words are only dropped.
+"""LLMLingua-2: a small classifier says which words of the history to keep. Nothing is written; words are only dropped.
 
 The official package does the selecting. What is done here is the loading, the splitting into pieces that the classifier
 can take in, and the budget, which is counted by the run's own counter.
@@ -45,7 +45,7 @@ class Extractor(Protocol):
 
 
 class LLMLingua2:
-    """A `Compressor`: the previous summary and the turns become the words of theirs that fit beside the last turn."""
+    """A `Compressor`: the previous summary and the turns become those of their words that fit beside the last turn."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class LLMLingua2:
 
 
 def extract(text: str, limit: int, count: TokenCounter, extractor: Extractor) -> tuple[str, bool]:
-    """The words of a text that are kept to fit into so many tokens, and whether some had to be cut off for that.
+    """The words of a text that are kept to fit into `limit` tokens, and whether some had to be cut off for that.
 
-    Of each piece the same share is kept. Forced tokens and small pieces may leave more than was asked for, so the share
+    The same share of each piece is kept. Forced tokens and small pieces may leave more than was asked for, so the share
     is made smaller until it fits; in the end the oldest words go, each as a whole.
     """
     size = count(text)
@@ -179,7 +179,7 @@ class _Official:
             list(pieces),
             rate=rate,
             force_tokens=list(self.force_tokens),
-            drop_consecutive=True,  # of a row of line ends one is enough
+            drop_consecutive=True,  # one line end of a row is enough
             use_context_level_filter=False,  # which would drop whole pieces
         )
         return tuple(kept["compressed_prompt_list"])

@@ -146,7 +146,7 @@ def quoted_prefix(prefix: tuple[Message, ...]) -> str:
 
 
 def cut(text: str, limit: int, count: TokenCounter) -> str:
-    """The longest run of whole first lines that fits together with the mark; the mark always stands there."""
+    """The longest run of whole first lines that fits together with the mark; the mark is always there."""
     lines = text.splitlines()
     low, high = 0, len(lines)
     while low < high:

@@ -1,4 +1,4 @@
-"""A compressor takes a context that is over its budget and gives back a smaller one (the paper's Eq. 1)."""
+"""A compressor takes a context that is over its budget and returns a smaller one (the paper's Eq. 1)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCOPES: tuple[Scope, ...] = ("history", "prefix")
 
 @dataclass(frozen=True)
 class Compaction:
-    """What one compaction gave."""
+    """One compaction's result."""
 
     context: Context
     usage: Usage = Usage()
@@ -72,13 +72,13 @@ def due(context: Context, budget: int) -> bool:
     """The trigger of Eq. 1: |z̄| > B, checked before each agent call.
 
     The prefix is not counted. A context with nothing but its most recent turn cannot get smaller, however large that
-    turn is, so it is left alone: otherwise one long observation would be compacted for ever.
+    turn is, so it is left alone: otherwise one long observation would be compacted forever.
     """
     return context.size > budget and len(context.turns) > 1
 
 
 def room_beside_last(context: Context, budget: int) -> int:
-    """Tokens that what replaces the history may have: the last turn stays, and half the budget is the least that makes
+    """Tokens left for what replaces the history: the last turn stays, and half the budget is the least that makes
     sense."""
     last = context.turns[-1].tokens if context.turns else 0
     return max(budget - last, budget // 2)

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class ActionError(Exception):
-    """An action that cannot be done. The text is the agent's observation, so it names no path that it does not know."""
+    """An action that cannot be done. The text is the agent's observation, so it names only paths the agent knows."""

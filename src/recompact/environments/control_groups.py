@@ -1,6 +1,6 @@
-"""Control groups of Linux: a bound on how many processes a command has at once, which the kernel itself enforces.
+"""Linux control groups: a bound on how many processes a command has at once, which the kernel itself enforces.
 
-For where a limit inside a sandbox is not enforced, as it is not for root. Needs nothing but the standard library.
+For cases where a limit inside a sandbox is not enforced, such as for root. Needs nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ _log = logging.getLogger(__name__)
 _MEMBERS = "cgroup.procs"
 _NAME = re.compile(r"recompact-(\d+)-\d+")
 _NUMBERS = itertools.count()
-_ENTER = 'echo 0 > "$0" && exec "$@"'  # 0 is whoever writes it
+_ENTER = 'echo 0 > "$0" && exec "$@"'  # 0 is the process that writes it
 _PATIENCE = 10.0  # seconds for the kernel to end what was killed
 _POLL = 0.005
 
 
 @dataclass(frozen=True)
 class ControlGroup:
-    """A group of processes: whatever is started by one that is in it is in it too. Without a place it is none, and
-    commands run as they are."""
+    """A group of processes: whatever a member starts is a member too. Without a place there is no group, and commands
+    run as they are."""
 
     place: Path | None = None
 
     @staticmethod
     def new(parent: Path, tasks: int) -> ControlGroup:
-        """A group with room for so many tasks, threads included. Raises OSError where none can be made."""
+        """A group with room for that many tasks, threads included. Raises OSError where none can be made."""
         _remove_left_behind(parent, os.getpid())
         while True:
             place = parent / f"recompact-{os.getpid()}-{next(_NUMBERS)}"
-            with contextlib.suppress(FileExistsError):  # of a process that had our number before, or elsewhere
+            with contextlib.suppress(FileExistsError):  # of a process that had our pid before, or elsewhere
                 place.mkdir()
                 break
         with ControlGroup(place).kept_on_success() as group:
             (place / "pids.max").write_text(str(tasks))
-            (place / place.name).mkdir()  # its processes are one below, where nothing that they may write limits them
+            (place / place.name).mkdir()  # its processes are one below, where no file that they may write limits them
         return group
 
     def entered(self, arguments: Sequence[str]) -> list[str]:
@@ -56,7 +56,7 @@ class ControlGroup:
         return ["/bin/sh", "-c", _ENTER, str(self.place / self.place.name / _MEMBERS), *arguments]
 
     def pids(self) -> list[int]:
-        """All processes in it, also those whose parents have ended."""
+        """All processes in it, including those whose parents have ended."""
         return [] if self.place is None else list(_members(self.place))
 
     def refused(self) -> bool:
@@ -68,7 +68,7 @@ class ControlGroup:
 
     @contextlib.contextmanager
     def kept_on_success(self) -> Iterator[ControlGroup]:
-        """The group, which is removed where what is done here fails."""
+        """The group, which is removed if the body fails."""
         try:
             yield self
         except BaseException:
@@ -76,7 +76,7 @@ class ControlGroup:
             raise
 
     def remove(self) -> None:
-        """End whatever is still in it, and remove it with the groups that were made inside."""
+        """End whatever is still in it, and remove it with the groups made inside it."""
         if self.place is None:
             return
         end = time.monotonic() + _PATIENCE
@@ -116,7 +116,7 @@ def parents_of_groups(
 
 
 def _mounted_hierarchies(mounts: str) -> Iterator[tuple[str, tuple[Path, str]]]:
-    """Where the hierarchy of the controller `pids` is mounted, and (as "") that of version 2; with what is its root."""
+    """Where the hierarchy of the controller `pids` is mounted, and (as "") that of version 2; each with its root."""
     for line in mounts.splitlines():
         head, _, tail = line.partition(" - ")
         root, place = head.split()[3:5]
@@ -148,7 +148,7 @@ def _members(place: Path) -> Iterator[int]:
 
 
 def _remove(place: Path) -> None:
-    """Where it is empty, and what is inside it is."""
+    """Remove a group if it and all groups inside it are empty."""
     for inner in _groups_in(place):
         _remove(inner)
     with contextlib.suppress(OSError):
@@ -163,7 +163,7 @@ def _groups_in(parent: Path) -> list[Path]:
 
 @cache
 def _remove_left_behind(parent: Path, _pid: int) -> None:
-    """The empty groups of processes that have ended, such as those of a harness that was killed."""
+    """Remove the empty groups of processes that have ended, such as those of a killed harness."""
     for place in _groups_in(parent):
         name = _NAME.fullmatch(place.name)
         if name and not Path(f"/proc/{name[1]}").exists():

@@ -1,8 +1,8 @@
-"""The files of one episode, reached by name and never by a way that leads out of it.
+"""The files of one episode, reached by name and never by a path that leads out of it.
 
-Whoever acts for an agent reads and writes bytes through here alone. A name is resolved one part at a time: links are
-followed only as far as they stay inside, and pipes and devices are refused, since whatever lies here an agent may have
-made.
+Whoever acts for an agent reads and writes bytes only through here. A name is resolved one part at a time: links are
+followed only as far as they stay inside, and pipes and devices are refused, since an agent may have made whatever is
+here.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Files:
             return file.read(limit)
 
     def write(self, name: str, data: bytes, limit: int = FILE_LIMIT) -> None:
-        """Write a whole file; the directories above it are made where they are missing."""
+        """Write a whole file; missing directories above it are created."""
         if len(data) > limit:
             raise ActionError(f"{name} would be larger than {limit:,} bytes")
         place = self.resolve(name)
@@ -125,7 +125,7 @@ def size_of(root: Path, enough: int) -> int:
     while pending and total <= enough:
         try:
             entries = list(os.scandir(pending.pop()))
-        except OSError:  # it went away, or must not be looked into
+        except OSError:  # it is gone, or may not be read
             continue
         for entry in entries:
             total += _ENTRY_COST
@@ -140,7 +140,7 @@ def size_of(root: Path, enough: int) -> int:
 
 
 def empty(directory: Path) -> None:
-    """Delete all that lies in a directory, whatever rights an agent took away from its parts."""
+    """Delete everything in a directory, whatever permissions an agent took away inside it."""
     for place, names, _ in os.walk(directory):
         for name in names:
             if not os.path.islink(os.path.join(place, name)):

@@ -1,4 +1,4 @@
-"""What a suite was made of when a run began, so that a run does not mix tasks of before and after a change."""
+"""What a suite was made of when a run began, so that a run does not mix tasks from before and after a change."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ PACKAGE = __name__.partition(".")[0]
 def fingerprint(
     name: str, directory: Path, options: Mapping[str, Any] | None = None, split: str = "train"
 ) -> dict[str, str]:
-    """Hashes of the suite's own source files and the version of its package, by what they are of.
+    """Hashes of the suite's own source files and the version of its package, keyed by what they belong to.
 
-    Of a suite in a file that is this file and those beside it that it imports; of one in a package its module and the
-    version; of one whose tasks are folders the folders of the split. What cannot be found from here, as in the Python
-    of a host, is left out.
+    For a suite in a file, that is this file and those beside it that it imports; for one in a package, its module and
+    the version; for one whose tasks are folders, the folders of the split. What cannot be found from here, as in a
+    host's Python, is left out.
     """
     place = SUITES.built_in.get(name, name).rpartition(":")[0]
     if place.endswith(".py"):
@@ -42,29 +42,38 @@ def fingerprint(
 
 
 def _sources(path: Path) -> Iterator[tuple[Path, Path]]:
-    """A file and its neighbours that it imports, however far that goes, each with the directory of the first."""
+    """A file and the files below its directory that it imports, directly or not, each with that directory."""
     root, waiting, done = path.parent, [path], set[Path]()
     while waiting:
         source = waiting.pop()
-        if source in done or not source.is_file():
+        if source in done or not source.is_relative_to(root) or not source.is_file():
             continue
         done.add(source)
         yield root, source
-        for module in _imports(source):
-            inner = root.joinpath(*module.split("."))
-            waiting += [inner.with_suffix(".py"), inner / "__init__.py"]
+        for module in _imports(source, root):
+            waiting += [module.with_suffix(".py"), module / "__init__.py"]
 
 
-def _imports(path: Path) -> Iterator[str]:
+def _imports(source: Path, root: Path) -> Iterator[Path]:
+    """Where the modules lie that a file imports, packages above them included, if they are below `root`."""
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = ast.parse(source.read_bytes())
     except (SyntaxError, ValueError):
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+            yield from (place for alias in node.names for place in _places(root, alias.name))
+        elif isinstance(node, ast.ImportFrom):
+            base = (source, *source.parents)[node.level] if 0 < node.level <= len(source.parents) else root
+            yield from _places(base, node.module or "")
+            # What is imported from a package may be a module of it.
+            yield from (base.joinpath(*(node.module or "").split("."), alias.name) for alias in node.names)
+
+
+def _places(base: Path, module: str) -> Iterator[Path]:
+    """Those of a module and of the packages that it is in."""
+    names = module.split(".")
+    yield from (base.joinpath(*names[: number + 1]) for number in range(len(names)) if names[0])
 
 
 def _hash(path: Path) -> str:

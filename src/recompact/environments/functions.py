@@ -1,7 +1,7 @@
 """The shortest way to a suite: plain functions as tools, and tasks with the answer they expect.
 
 Each function becomes a tool (its signature the parameters, its docstring the description); a tool `finish(answer)` is
-added. A parameter named `state` is not shown to the agent: it is a dict of this episode's own.
+added. A parameter named `state` is not shown to the agent: it is this episode's own dict.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from recompact.trajectory import Action, Score
 
 Tool = Callable[..., Any]
 Check = Callable[[str, dict[str, Any]], bool]
-"""From the answer and the final state to whether the task was done."""
+"""Whether the task was done, from the answer and the final state."""
 
 Tasks = Mapping[str, tuple[str, str | Check]]
-"""From an id to the text of the task and the answer expected, or a check."""
+"""From an id to the text of the task and the expected answer, or a check."""
 
 FINISH = ToolSpec(
     "finish",
@@ -74,7 +74,7 @@ def function_suite(
     behaviour: Callable[[Action], Behaviour | None] | None = None,
     literals: Callable[[str], Literals] | None = None,
 ) -> FunctionSuite:
-    """A suite from functions. `tasks` maps an id to its text and the answer expected, or a check of answer and state.
+    """A suite from functions. `tasks` maps an id to its text and the expected answer, or a check of answer and state.
 
     All tasks are in the split `train`, unless `splits` says which ids are in which, or `tasks` has such a mapping for
     each split.
@@ -154,7 +154,7 @@ class FunctionEnvironment:
             return Observation(f"Error: {action.name}: {error}", error=True)
         try:
             result = tool(**arguments)
-        except Exception as error:  # the agent is to read what its tool complains about
+        except Exception as error:  # the agent should read what its tool complains about
             return Observation(f"Error: {type(error).__name__}: {error}", error=True)
         return Observation(result if isinstance(result, str) else _as_text(result))
 
@@ -166,7 +166,7 @@ class FunctionEnvironment:
         return Score.of(answer.strip().casefold() == expected.strip().casefold(), answer=answer)
 
     def snapshot(self) -> bytes:
-        """Never a pickle: a snapshot stands in the run, and reading a run must not make code run."""
+        """Never a pickle: a snapshot is stored in the run, and reading a run must not run code."""
         whole = [self._state, self._answer]
         try:
             data = json.dumps(whole).encode()

@@ -16,7 +16,7 @@ _GRADING = Task("grading", "Judge the evidence of an episode.")
 
 
 async def grade(grader: Episodes, warm: Holders, task: Task, evidence: Score) -> Score:
-    """The verdict on an episode whose own score holds, in its details, what there is to be judged.
+    """The verdict on an episode whose own score holds, in its details, what is to be judged.
 
     `warm` are the grader's holders: one that has started is kept there.
     """

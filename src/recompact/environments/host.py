@@ -1,4 +1,4 @@
-"""The inside of an environment's own process: it serves verbs that come on a socket, with one environment.
+"""The inside of an environment's own process: it serves verbs that arrive on a socket, with one environment.
 
 Runs under any interpreter, with nothing but the standard library and the suite's own packages. It ends when the socket
 closes or the harness dies. Where the environment's snapshots are forks, every branch starts here as well.
@@ -57,7 +57,7 @@ class Host:
         self._holders: list[int] = []  # our children, to be reaped
 
     def serve(self) -> NoReturn:
-        """Until the harness kills this process or goes: one that ended by itself would leave its daemons behind."""
+        """Serve until the harness kills this process or goes: ending by itself would leave its daemons behind."""
         while (received := self._channel.receive_with_files()) is not None:
             message, files = received
             self._reap()
@@ -70,7 +70,7 @@ class Host:
         end_group()
 
     def _answer(self, message: Mapping[str, Any], files: list[int]) -> dict[str, Any]:
-        """Whatever the environment raises is told: it must not end the process without a word."""
+        """Whatever the environment raises is reported: it must not end the process silently."""
         try:
             return {"ok": self._do(message["verb"], message, files)}
         except NotImplementedError:
@@ -169,8 +169,8 @@ class Host:
 
 
 def stay_behind(files: tuple[int, ...]) -> None:
-    """Returns in a child, which becomes the host. This process tells how it ends, and stays: a sandbox ends with its
-    first process, but frozen copies of the host may have to outlive it."""
+    """Return in a child, which becomes the host. This process reports how the child ends, and stays: a sandbox ends
+    with its first process, but frozen copies of the host may have to outlive the host."""
     child = os.fork()
     if not child:
         return
@@ -188,7 +188,7 @@ def stay_behind(files: tuple[int, ...]) -> None:
 
 
 def limit_use(limits: Mapping[str, Any]) -> None:
-    """Limits of the kernel, which hold for each process from now on and cannot be raised again without rights."""
+    """Set kernel limits, which hold for each process from now on and cannot be raised again without privileges."""
     try:
         import resource
     except ImportError:  # not a Unix

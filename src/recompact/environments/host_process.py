@@ -1,7 +1,7 @@
 """The process that hosts one environment, as the harness sees it: started late, killed in time, with all its children.
 
-A host that crashes, hangs, raises or sends what is no message fails its own episode and nothing else. Calls for a model
-go through the harness, so that they are journaled, limited and counted like all others.
+A host that crashes, hangs, raises or sends something that is not a message fails its own episode and nothing else.
+Calls for a model go through the harness, so that they are journaled, limited and counted like all others.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class HostProcess:
         return await self._end_garbled(verb, f"a wrong answer ({reason})")
 
     async def branch(self, holder: Holder) -> None:
-        """Go on in a process forked from a holder."""
+        """Continue in a process forked from a holder."""
         branch = await holder.branch(self._open_log().writing, self._settings.timeout)
         await self.leave()
         self._link = branch
@@ -154,7 +154,7 @@ class HostProcess:
         return message
 
     async def _next_message(self, link: Link) -> dict[str, Any] | None:
-        """The next message. While it is waited for, what the host uses is looked at."""
+        """The next message. While waiting for it, what the host uses is checked."""
         limits = self._settings.limits
         while True:
             with contextlib.suppress(TimeoutError):
@@ -204,7 +204,7 @@ class HostProcess:
         return await link.end() if link is not None else None
 
     async def close(self) -> None:
-        """Let the environment close, if it can be spoken to, and end."""
+        """Let the environment close, if it can be reached, and end."""
         try:
             if self._link is not None and not self._waiting:
                 with contextlib.suppress(EnvironmentFailed, NotImplementedError, TimeoutError):
@@ -244,7 +244,7 @@ class _Spawned:
         try:
             await asyncio.shield(asyncio.to_thread(self._end))
         finally:
-            self.channel.close()  # after it was killed: once it has gone by itself, its daemons are not found any more
+            self.channel.close()  # after it was killed: once it has ended by itself, its daemons can no longer be found
             self._lifeline.close()
             PLACES.give_back()
         return None

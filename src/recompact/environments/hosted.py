@@ -120,7 +120,7 @@ class HostedEpisode:
     """One environment in a process of its own.
 
     Where a holder of the same task exists, its opening is known and the process is not started before it is needed:
-    most likely the episode will be restored and go on as a branch, and a slow start would have been wasted.
+    most likely the episode will be restored and continue as a branch, and a slow start would have been wasted.
     """
 
     def __init__(self, suite: HostedSuite, task: Task, ask: AsyncAsk | None) -> None:
@@ -135,7 +135,7 @@ class HostedEpisode:
         self._strategy: Strategy = "state"
         self._masked = False
         self._log: Log = []
-        self._whole = True  # the log begins at the start: not so after the state was put back
+        self._whole = True  # the log begins at the start; no longer once the state was put back
 
     @property
     def usage(self) -> Mapping[str, Usage]:
@@ -197,7 +197,7 @@ class HostedEpisode:
         await self._process.close()
 
     async def _run(self) -> Opening:
-        """Start the environment, unless that was done."""
+        """Start the environment, unless it is running."""
         if self._running:
             assert self._opening is not None
             return self._opening
@@ -221,7 +221,7 @@ class HostedEpisode:
     async def _ask_for(self, verb: str, shape: Callable[[Any, Changes], T], **values: Any) -> T:
         """What a verb gives, brought into shape; a host that answers with something else is ended.
 
-        The host shapes values before it sends them, so that what comes otherwise was not sent by our code.
+        The host shapes values before it sends them, so anything in another shape was not sent by our code.
         """
         data = await self._process.call(verb, **values)
         changes: Changes = []
@@ -255,7 +255,7 @@ class HostedEpisode:
         return await holders.add(pid, channel, held, link.lodging)
 
     async def _redo(self, snapshot: Snapshot) -> None:
-        """Go on from the holder that comes nearest to the snapshot; do again what is missing, often all or nothing."""
+        """Continue from the holder nearest to the snapshot; replay what is missing, often all or nothing."""
         log = log_of(snapshot)
         exact = getattr(snapshot, "holder", "")
         while (holder := self._suite.holders.nearest(self._key, log, exact)) is not None:
@@ -283,14 +283,14 @@ class HostedEpisode:
                 await self._hold_for_the_next()
 
     async def _digest(self) -> str:
-        """Of the environment's state, where it has one; a replay is compared by it, beyond what was observed."""
+        """The digest of the state, if the environment has one; a replay is compared by it, beyond what was observed."""
         digest = await self._process.call("digest")
         if not isinstance(digest, str) or len(digest) > _DIGEST:
             raise await self._process.refuse("digest", Misshapen("a short text was expected"))
         return digest
 
     async def _hold_for_the_next(self) -> None:
-        """What a replay has reached will be wanted again, by the other arm and by further draws."""
+        """Hold what a replay has reached: the other arm and further draws will want it again."""
         try:
             await self._hold()
         except EnvironmentFailed as refused:
@@ -298,7 +298,7 @@ class HostedEpisode:
 
 
 def _opening(data: Any) -> Opening:
-    """The JSON of an opening, taken apart; whether the parts are right is seen when they are shaped."""
+    """The JSON of an opening, taken apart; whether the parts are right is checked when they are shaped."""
     prefix, tools, text_actions = fields_of(data, 3)
     return Opening(
         tuple(_message(each) for each in _list(prefix)),

@@ -71,9 +71,9 @@ class InProcessSuite:
 
 
 class InProcessEpisode:
-    """One environment of this process. Whatever it raises or returns is an error of this episode and of nothing else.
+    """One environment of this process. A wrong return value or any exception is an error of this episode alone.
 
-    `environment` is one that exists, or a function that makes it: that is called by the first verb.
+    `environment` is one that exists, or a function that makes it, which the first verb calls.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class InProcessEpisode:
         self._mask: Mask | None = None
         self._strategy: Strategy = "state"
         self._log: Log = []
-        self._whole = True  # the log begins at the start: not so after the state was put back
+        self._whole = True  # the log begins at the start; no longer once the state was put back
         self.changes: Counter[str] = Counter()
         if self._make is None:
             self._open(lambda: environment)
@@ -139,7 +139,7 @@ class InProcessEpisode:
         return one == other
 
     async def close(self) -> None:
-        """Nothing depends on a closed environment any more, so that its failure to close is counted and no more."""
+        """Nothing depends on a closed environment any more, so a failure to close is only counted."""
         environment, self._environment, self._make = self._environment, None, None
         if environment is not None:
             try:
@@ -185,9 +185,9 @@ def _environment(suite: Suite, task: Task) -> Environment:
 
 
 def _call(failure: type[EnvironmentFailed], what: str, verb: str, work: Callable[[], T], optional: bool = False) -> T:
-    """Call code of the user's. Whatever it raises becomes a failure, for it must not end more than its own episode.
+    """Call the user's code. Whatever it raises becomes a failure, since it must not end more than its own episode.
 
-    That goes for what would otherwise end a program or a task as well: nobody cancels code that does not await.
+    That includes what would otherwise end a program or a task: nobody cancels code that does not await.
     """
     try:
         return work()

@@ -26,7 +26,7 @@ _PATIENCE = 60  # seconds for an interpreter to say what it has
 class HostNeeds:
     """How the hosts of a suite are started: with which interpreter, and with which options.
 
-    `options` are those of the config, completed by what this machine's variables say. A suite that is graded in another
+    `options` are those of the config, completed from this machine's variables. A suite that is graded in another
     process has `grader`: the options of that process, which may name places that no host with an agent in it sees.
     """
 
@@ -37,7 +37,7 @@ class HostNeeds:
 
 
 def installations() -> Path:
-    """Where `recompact setup` puts benchmarks: RECOMPACT_HOME, or else the user's directory for data."""
+    """Where `recompact setup` puts benchmarks: RECOMPACT_HOME, or else the user's data directory."""
     chosen = os.environ.get(HOME_VARIABLE)
     if chosen:
         return Path(chosen).expanduser().absolute()
@@ -50,7 +50,7 @@ def python_in(venv: Path) -> Path:
 
 
 def interpreter_of(benchmark: str, variable: str) -> str | None:
-    """The interpreter that a variable names, or else the one of `recompact setup`, where there is one."""
+    """The interpreter that a variable names, or else the one that `recompact setup` made, if any."""
     if chosen := os.environ.get(variable):
         return os.path.abspath(Path(chosen).expanduser())
     installed = python_in(installations() / benchmark / "venv")

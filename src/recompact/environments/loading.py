@@ -43,7 +43,7 @@ _HOST_NEEDS = {  # suites with an interpreter of their own; what is named here i
     "appworld": "recompact.environments.appworld.installation:host_needs",
 }
 
-_CONTENTS = {  # suites whose tasks are files of the user's: a function that hashes the tasks of a split
+_CONTENTS = {  # suites whose tasks are the user's files: a function that hashes the tasks of a split
     "workspace": "recompact.environments.workspace.folder:contents",
 }
 
@@ -78,7 +78,7 @@ def missing_for(name: str) -> str | None:
 def host_needs(
     name: str, options: Mapping[str, Any], python: str | None = None, directory: Path = Path()
 ) -> HostNeeds | None:
-    """What a suite asks of its hosts; None where it asks for nothing, as suites of the user's own do."""
+    """What a suite asks of its hosts; None where it asks for nothing, as with the user's own suites."""
     if name not in _HOST_NEEDS:
         return None
     module, _, attribute = _HOST_NEEDS[name].partition(":")
@@ -87,7 +87,7 @@ def host_needs(
 
 
 def contents_of(name: str, options: Mapping[str, Any], split: str, directory: Path) -> Mapping[str, str]:
-    """Hashes of the tasks that lie in files of the user's, by what they are of; nothing where a suite has none."""
+    """Hashes of the tasks in the user's files, keyed by what they belong to; empty where a suite has none."""
     if name not in _CONTENTS:
         return {}
     module, _, attribute = _CONTENTS[name].partition(":")

@@ -1,7 +1,7 @@
 """Where a host lives: its process in a sandbox or without one, its private directories, its variables and its log.
 
-A lodging outlives its host as long as frozen copies of it are kept or episodes go on from them. Then everything that
-still runs in it is killed and its directories are removed.
+A lodging outlives its host as long as frozen copies of the host are kept or episodes continue from them. After that
+everything still running in it is killed and its directories are removed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _HOME = "/home/episode"
 
 @dataclass(frozen=True)
 class HostSettings:
-    """How a host is started. `timeout` is for one verb, in seconds; paths are seen from `directory`."""
+    """How a host is started. `timeout` is for one verb, in seconds; paths are relative to `directory`."""
 
     spec: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class HostSettings:
 
 
 def bubblewrap_for(settings: HostSettings) -> str | None:
-    """The program that shuts these hosts in; None where they are not to be, or cannot be and need not be."""
+    """The program that sandboxes these hosts; None where they should not be sandboxed, or cannot and need not be."""
     if settings.sandbox == "off":
         return None
     program, problem = find_bubblewrap()
@@ -79,7 +79,7 @@ def bubblewrap_for(settings: HostSettings) -> str | None:
 
 
 class Lodging:
-    """The processes of one host and of what was forked from it. The first one is ended with all that it started."""
+    """The processes of one host and of what was forked from it. The first one is ended with everything it started."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], private: Path, status: int | None, group: ControlGroup
@@ -87,11 +87,11 @@ class Lodging:
         self.process = process
         self.private = private
         self._group = group
-        self._status = status  # a pipe on which the exit code of a host in a sandbox comes
+        self._status = status  # a pipe that carries the exit code of a sandboxed host
         self._episodes = 0
         self._holders: set[int] = set()
         self._ended = False
-        self._lock = threading.Lock()  # it is left from threads, since ending it takes a moment
+        self._lock = threading.Lock()  # `leave` is called in threads, since ending takes a moment
 
     @property
     def pid(self) -> int:
@@ -118,19 +118,19 @@ class Lodging:
             self._end_if_empty()
 
     def pids(self) -> list[int]:
-        """Every process in it but for holders and what goes on from them."""
+        """Every process in it except holders and what continues from them."""
         return self.below(self.pid)
 
     def below(self, pid: int) -> list[int]:
-        """A process and what it started, but for holders and what goes on from them."""
+        """A process and what it started, except holders and what continues from them."""
         return descendants(pid, without=self._holders - {pid})
 
     def stop(self, pid: int) -> list[int]:
-        """Stop those, to be killed, so that they start no others meanwhile."""
+        """Stop those before they are killed, so that they start no others meanwhile."""
         return stop_tree(pid, without=self._holders - {pid})
 
     def exit_code(self) -> int | None:
-        """Of the host, once it has ended by itself."""
+        """The exit code of the host, once it has ended by itself."""
         if self._status is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(2)
@@ -139,7 +139,7 @@ class Lodging:
         return int(text) if re.fullmatch(rb"-?\d{1,3}\n", text) else None
 
     def kill_host(self, host_pid: int | None) -> None:
-        """End the host with all that it started; holders stay, and what goes on from them."""
+        """End the host with everything it started; holders and what continues from them stay."""
         if not self.enclosed:
             kill_all(self.stop(self.pid))
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -168,7 +168,7 @@ class Lodging:
         remove_tree(self.private)
 
     def _sweep(self) -> None:
-        """Only holders are to be left: end whatever episodes have left behind, but for what keeps the sandbox up."""
+        """Only holders are to remain: end whatever episodes have left behind, except what keeps the sandbox up."""
         if self.enclosed:
             first = children_of(self.pid)[:1]
             keep = [self.pid, *first, *(children_of(first[0])[:1] if first else ())]  # the last is the one that stays
@@ -237,7 +237,7 @@ def _lodge(
 
 
 def host_variables(settings: HostSettings, home: str, temporary: str) -> dict[str, str]:
-    """All variables of a host: a short list, for an environment may run anything and must not find a key.
+    """All variables of a host: a short list, since an environment may run anything and must not find a key.
 
     One host among many needs no pool of threads either, which would keep it from being forked. The order of sets is the
     same in all of them, or a replay would differ.
@@ -259,7 +259,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _is_place(path: Path) -> bool:
-    """Whether a text of the options names something that is there; the whole file system is not meant by any."""
+    """Whether a text in the options names something that exists; none is taken to mean the whole file system."""
     try:
         return path.exists() and path.resolve() != Path(path.anchor).resolve()
     except (OSError, ValueError):  # too long for a name, or with a character that no name has
@@ -270,7 +270,7 @@ def _walls(settings: HostSettings, directory: Path, python: str, private: Path) 
     (private / "passwd").write_text(f"episode:x:1000:1000::{_HOME}:/bin/sh\n")
     (private / "group").write_text("episode:x:1000:\n")
     named = [(directory / place).resolve() for place in settings.readable]
-    # What a suite's options name is there to be read, such as a tree of tasks.
+    # What a suite's options name, such as a tree of tasks, is meant to be read.
     named += [path.resolve() for path in map(directory.joinpath, _texts(settings.options)) if _is_place(path)]
     places = [*interpreter_places(python), Path(host.__file__).resolve().parents[1], *named]
     file = directory / settings.spec.rpartition(":")[0]
@@ -293,7 +293,7 @@ def _walls(settings: HostSettings, directory: Path, python: str, private: Path) 
 
 
 def _python(settings: HostSettings) -> str:
-    """The interpreter, seen from the suite's directory like all paths of a config. Links are kept: a venv is one."""
+    """The interpreter, relative to the suite's directory like all paths in a config. Links are kept: a venv is one."""
     if os.sep in settings.python:
         return os.path.abspath(settings.directory / settings.python)
     return shutil.which(settings.python) or settings.python
@@ -338,14 +338,14 @@ def excess(pids: Sequence[int], limits: HostLimits) -> str:
 
 
 def overfull(private: Path, limits: HostLimits) -> str:
-    """Whether a host has filled its own directories, in words, or nothing. With many files it takes a while."""
+    """A message if a host has overfilled its own directories, or nothing. With many files this takes a while."""
     if _holds_more_than(private, limits.disk):
         return f"it wrote more than {limits.disk:,} bytes to its directories ([suite.limits] disk)"
     return ""
 
 
 def _holds_more_than(place: Path, limit: int) -> bool:
-    """Whether the files below a place take more than so many bytes of disk; an entry counts as a block at least."""
+    """Whether the files below a place take more than `limit` bytes of disk; an entry counts as at least a block."""
     total, waiting = 0, [str(place)]
     while waiting:
         with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
@@ -361,7 +361,7 @@ def _holds_more_than(place: Path, limit: int) -> bool:
 
 
 class HostLog:
-    """The end of what a host prints. It is read slowly, so that a flood of it holds up nobody but its host."""
+    """The end of what a host prints. It is read slowly, so that a flood holds up nobody but the host itself."""
 
     def __init__(self) -> None:
         self._reading, self.writing = os.pipe()
@@ -413,7 +413,7 @@ class HostLog:
 
 
 class _Places:
-    """How many hosts there may be at once, by the files that this process may open."""
+    """How many hosts there may be at once, given how many files this process may open."""
 
     def __init__(self) -> None:
         self._used = 0
@@ -440,7 +440,7 @@ PLACES = _Places()
 
 @cache
 def open_files_limit() -> int:
-    """How many files this process may open, after it has asked for as many as it can have."""
+    """How many files this process may open, after asking for as many as it can get."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,6 +1,6 @@
 """The directory in which this process keeps what its hosts need, and how directories are removed.
 
-It goes with the process. Where a process was killed, the next one that starts on this machine removes what it left.
+It is removed with the process. If a process was killed, the next one to start on this machine removes what it left.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _log = logging.getLogger(__name__)
 _PREFIX = "recompact-hosts-"
 _LOCK = "lock"
 
-_own: dict[tuple[int, str], Path] = {}  # by process, since a fork is another one, and by where it is
+_own: dict[tuple[int, str], Path] = {}  # by process, since a fork is another one, and by location
 
 
 def own_directory(within: str | None = None) -> Path:
-    """Where this process keeps what its hosts need, in the temporary directory or in another one. What a harness that
-    was killed has left there goes."""
+    """Where this process keeps what its hosts need, in the temporary directory or in another one. What a killed
+    harness has left there is removed."""
     within = within or tempfile.gettempdir()
     key = os.getpid(), within
-    if key not in _own or not _own[key].is_dir():  # who clears the temporary directory may have removed it
+    if key not in _own or not _own[key].is_dir():  # whatever clears the temporary directory may have removed it
         _remove_abandoned(within)
         while not _lock(place := Path(tempfile.mkdtemp(prefix=_PREFIX, dir=within))):
             pass
@@ -38,7 +38,7 @@ def own_directory(within: str | None = None) -> Path:
 
 
 def remove_unused() -> None:
-    """Remove directories of this process in which nothing is left, before it is killed. Others come when needed."""
+    """Remove this process's directories with nothing left in them, before it is killed. Others are made when needed."""
     for key, place in list(_own.items()):
         with contextlib.suppress(OSError):
             if key[0] == os.getpid() and set(os.listdir(place)) <= {_LOCK}:
@@ -47,8 +47,8 @@ def remove_unused() -> None:
 
 
 def _lock(place: Path) -> bool:
-    """Lock a new directory as long as this process lives. Tells whether it is still there: until it is locked, another
-    process that starts in the same moment takes it for abandoned."""
+    """Lock a new directory for as long as this process lives. Returns whether it is still there: until it is locked,
+    another process that starts at the same moment takes it for abandoned."""
     try:
         lock = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except FileNotFoundError:
@@ -80,7 +80,7 @@ def _remove_own(place: Path, pid: int) -> None:
 
 
 def remove_tree(place: Path) -> None:
-    """Whatever was left there: also what is too deep for a recursion, or has no permissions."""
+    """Remove whatever is there, even if it is too deep for a recursion or has no permissions."""
     with contextlib.suppress(OSError, RecursionError):
         shutil.rmtree(place)
         return

@@ -22,9 +22,9 @@ def descendants(pid: int, without: Collection[int] = (), most: int = 100_000) ->
 
 
 def wait_readable(descriptor: int, seconds: float) -> bool:
-    """Wait until there is something to read, or until the process has ended for which the descriptor stands.
+    """Wait until there is something to read, or until the process that the descriptor stands for has ended.
 
-    By poll, since select takes no descriptor beyond 1,023, and a harness of many hosts has more.
+    Uses poll, since select takes no descriptor above 1,023, and a harness with many hosts has more.
     """
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
@@ -32,7 +32,7 @@ def wait_readable(descriptor: int, seconds: float) -> bool:
 
 
 def children_of(pid: int) -> list[int]:
-    """Of all its threads."""
+    """The children of all its threads."""
     children: list[int] = []
     with contextlib.suppress(OSError, ValueError):  # it has just ended
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -42,7 +42,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory of one process, those that it shares with others included."""
+    """Bytes of memory of one process, including those it shares with others."""
     with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0
@@ -66,7 +66,7 @@ def seen_from_outside(top: int, inner: int) -> int | None:
 
 
 def stop_tree(pid: int, without: Collection[int] = ()) -> list[int]:
-    """Stop a process and all below it but for `without`, to be killed: one that is stopped starts nothing any more, and
+    """Stop a process and all below it except `without`, before they are killed: a stopped one starts nothing more and
     still leads to its children."""
     stopped: list[int] = []
     while new := set(descendants(pid, without)).difference(stopped):
@@ -80,7 +80,7 @@ def kill_all(pids: Collection[int]) -> None:
 
 
 def signal_all(pids: Collection[int], number: signal.Signals) -> None:
-    """Each by a handle that was opened first, so that a number that is used again is not mistaken for it."""
+    """Signal each through a handle opened first, so that a reused pid is not mistaken for the process."""
     for pid in pids:
         with contextlib.suppress(OSError):
             handle = os.pidfd_open(pid)

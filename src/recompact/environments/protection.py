@@ -18,7 +18,7 @@ from recompact.environments.sandbox import SandboxMode, Walls, enclose, find_bub
 _OWN_TASKS = 16  # of the sandbox itself, at most
 _ROOM = 16  # tasks in a trial that is to succeed
 _FORK = ("timeout", "60", "true")  # a program that starts another one, and fails at once where it cannot
-_TRIAL = 120  # seconds, which is long enough on a busy machine too
+_TRIAL = 120  # seconds, which is long enough even on a busy machine
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ def process_limit() -> ProcessLimit:
 
 
 def most_tasks(processes: int) -> int:
-    """Where the kernel stops a command that may have so many processes: later than whoever watches, so that it is seen
-    and said that there are too many. Threads, which the kernel counts too, need room as well."""
+    """Where the kernel stops a command that may have that many processes: later than the watcher, so that the excess is
+    noticed and reported. Threads, which the kernel counts too, need room as well."""
     return 2 * processes + _OWN_TASKS
 
 
@@ -54,18 +54,18 @@ def limit_inside(processes: int) -> int | None:
 
 
 def setting(tasks: int) -> str:
-    """The words of a shell that set this limit: not all shells call it the same."""
+    """The shell code that sets this limit: not all shells call it the same."""
     return f"{{ ulimit -u {tasks} || ulimit -p {tasks}; }} 2>/dev/null"
 
 
 def new_group(processes: int) -> ControlGroup:
-    """A control group for a command that may have so many processes, where it is such groups that limit them here."""
+    """A control group for a command that may have that many processes, where such groups are what limits them here."""
     groups = process_limit().groups
     return ControlGroup() if groups is None else ControlGroup.new(groups, most_tasks(processes))
 
 
 def describe(mode: SandboxMode = "auto", network: bool = False) -> str:
-    """Which protection hosts have here, in a line."""
+    """Which protection hosts have here, in one line."""
     program, problem = find_bubblewrap()
     if mode == "off":
         walls = 'hosts are not sandboxed ([suite] sandbox = "off"): they run with your rights, without your variables'

@@ -55,11 +55,11 @@ class Environment(Protocol):
     task; an environment that cannot do so raises NotImplementedError, and is restored by replaying its actions.
 
     Some attributes may be added, and are looked for on the instance:
-    - `snapshots`: a `Strategy`. "state" is what was just said, and the default. "directory": the tree in the attribute
+    - `snapshots`: a `Strategy`. "state", the default, was just described. "directory": the tree in the attribute
       `directory` is all of the state, with the bytes of `snapshot` if it is implemented. "fork", in a host only: the
       process itself is the state; its opening must be the same at every start. "replay": the actions are done again.
     - `mask`: regular expressions, or a function from text to text, for the parts of an observation that may change from
-      one run to the next; a replay is compared after it. A suite may have it instead.
+      one run to the next; a replay is compared after masking. A suite may have it instead.
     - `before_fork()` and `after_fork(child)`, for "fork": stop all threads before; start them again after. A child must
       also take copies of what lies outside its memory, such as a directory, before it returns.
     - `digest()`, in a host only: a short text that stands for all state. A replay is compared by it as well, since not
@@ -84,7 +84,7 @@ Behaviour = Literal["documentation", "mutation", "read"]
 """What an action is for: looking up how something is done, changing something, or looking at something."""
 
 Literals = Mapping[str, tuple[str, ...]]
-"""What stands in a text that cannot be guessed once it is lost, by kind: tokens, ids, call signatures."""
+"""What a text holds that cannot be guessed once it is lost, by kind: tokens, ids, call signatures."""
 
 
 @runtime_checkable
@@ -165,7 +165,7 @@ class EnvironmentFailed(RecompactError):
 
 
 class HostFailed(EnvironmentFailed):
-    """The host of this episode did not come up: its process could not be started, or the suite not be loaded in it."""
+    """This episode's host did not come up: its process could not be started, or the suite could not be loaded in it."""
 
 
 class EpisodeLost(RecompactError):

@@ -20,7 +20,7 @@ from typing import Literal
 from recompact.errors import InputError
 
 SandboxMode = Literal["auto", "require", "off"]
-"""Sandboxed where the machine can, or else not; refuse to run where it cannot; never sandboxed."""
+"""Sandboxed where the machine can, otherwise not; refuse to run where it cannot; never sandboxed."""
 
 _MIB = 1024**2
 
@@ -84,8 +84,8 @@ def enclose(program: str, command: Sequence[str], walls: Walls) -> list[str]:
 
 
 def make_mount_points(walls: Walls) -> list[Path]:
-    """Make what `readable` places need to be mounted at within `writable` ones, where it is not there; gives what was
-    made. Bubblewrap would make it as well, and an empty directory would be left in what is looked at afterwards."""
+    """Make the missing mount points of `readable` places within `writable` ones; returns what was made. Bubblewrap
+    would make them as well, and an empty directory would be left in what is looked at afterwards."""
     points: list[Path] = []
     for place, inside in walls.readable:
         mounts = [(outside, Path(mount)) for outside, mount in walls.writable if Path(inside).is_relative_to(mount)]
@@ -104,7 +104,7 @@ def make_mount_points(walls: Walls) -> list[Path]:
 
 
 def remove_mount_points(points: Sequence[Path]) -> None:
-    """To be called when the sandbox is gone. What something was put into stays."""
+    """To be called when the sandbox is gone. Points that something was put into stay."""
     for place in filter(_is_reached_directly, reversed(points)):
         with contextlib.suppress(OSError):
             if place.is_dir():
@@ -114,7 +114,7 @@ def remove_mount_points(points: Sequence[Path]) -> None:
 
 
 def _is_reached_directly(place: Path) -> bool:
-    """Not by a link, which whoever was inside may have laid and which may lead anywhere."""
+    """Not through a link, which whoever was inside may have made and which may lead anywhere."""
     return place.parent.resolve() == place.parent and not place.is_symlink()
 
 
@@ -157,7 +157,7 @@ def _arguments(program: str, walls: Walls) -> Iterator[str]:
     yield from ("--hostname", walls.hostname)
     for shared in (*_SYSTEM, *_SETTINGS, *(_NETWORK if walls.network else ())):
         yield from _show_place(Path(shared), shared)
-    # To the kernel a root that is sandboxed still owns its settings: it could change them in a /proc that is writable.
+    # To the kernel a sandboxed root still owns the kernel's settings: it could change them in a writable /proc.
     yield from ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
     if walls.shared_memory and "--size" in _help(program):
         yield from ("--size", str(_SHARED_MEMORY), "--tmpfs", "/dev/shm")
@@ -203,7 +203,7 @@ def _places_inside(hidden: Path, walls: Walls) -> Iterator[Path]:
 
 
 def _is_needed(hidden: Path, walls: Walls) -> bool:
-    """Whether what is to be seen lies below it; then only what is named besides can be hidden."""
+    """Whether something to be seen lies below it; then only what is named besides can be hidden."""
     return any(Path(inside).is_relative_to(hidden) for _, inside in (*walls.readable, *walls.writable))
 
 
@@ -213,6 +213,6 @@ def _help(program: str) -> str:
 
 
 def is_private(place: Path) -> bool:
-    """Whether a place holds much more than a suite: the root, a home directory, where all have temporary files."""
+    """Whether a place holds much more than a suite: the root, a home directory, the shared temporary directory."""
     private = {Path.home().resolve(), Path(tempfile.gettempdir()).resolve()}
     return any(each.is_relative_to(place.resolve()) for each in private)

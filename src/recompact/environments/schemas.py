@@ -121,5 +121,5 @@ def _default(value: Any) -> dict[str, Any]:
     plain = value.value if isinstance(value, enum.Enum) else value
     try:
         return {"default": json.loads(json.dumps(plain))}
-    except (TypeError, ValueError, RecursionError):  # what JSON has no word for cannot be told
+    except (TypeError, ValueError, RecursionError):  # what JSON cannot express cannot be told
         return {}

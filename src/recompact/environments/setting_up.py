@@ -18,7 +18,7 @@ _LAST = 400  # characters of what a program last said
 
 
 class SetupFailed(RecompactError):
-    """A step of a setup did not succeed; what was done before it stays and is not done again."""
+    """A step of a setup did not succeed; what was done before it stays and is reused."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Order:
 
 
 def make_venv(place: Path, python: str, say: Say) -> Path:
-    """The interpreter of a virtual environment at this place, which is made unless it is there."""
+    """The interpreter of the virtual environment at this place, which is made if it is missing."""
     interpreter = python_in(place)
     if interpreter.exists():
         say(f"{place} already exists")

@@ -46,7 +46,7 @@ class Misshapen(Exception):
 
 
 def error_text(error: BaseException) -> str:
-    """An exception of an environment in a line, even if its own text cannot be had."""
+    """An environment's exception in a line, even if its own text cannot be read."""
     try:
         text = _encodable(str.__str__(str(error)), "", [])
     except BaseException as another:  # it has a __str__ of its own
@@ -62,7 +62,7 @@ def fields_of(value: Any, count: int) -> list[Any]:
 
 
 def shape_line(value: Any) -> str:
-    """A message of a host, for people: a str without what cannot be encoded, and not too long."""
+    """A message from a host, for people: a str without what cannot be encoded, and not too long."""
     if not isinstance(value, str):
         return f"({_show_value(value)})"
     return _encodable(value[:4000], "", [])
@@ -99,7 +99,7 @@ def shape_score(value: Any, changes: Changes) -> Score:
         raise _misshapen("a Score", value)
     success = _flag(value.success, "its success", changes)
     number = _number(value.value, changes)
-    if not 0 <= number <= 1:  # not a number is not within them either
+    if not 0 <= number <= 1:  # NaN is not within them either
         raise Misshapen(f"a value from 0 to 1 was expected, not {number!r}")
     return Score(success, number, _mapping(value.details, "its details", changes))
 
@@ -133,7 +133,7 @@ def shape_tasks(value: Any, *, travels: bool = False) -> tuple[Task, ...]:
 
 
 def shape_request(value: Request) -> Request:
-    """What an environment asks a model for, once its JSON was taken apart."""
+    """What an environment asks a model for, once its JSON has been taken apart."""
     changes: Changes = []
     decoding = value.decoding
     numbers = (decoding.max_output_tokens, decoding.temperature, decoding.top_p)
@@ -169,7 +169,7 @@ def shape_name(value: Any, what: str = "its name") -> str:
 
 
 def shape_texts(value: Any, count: int) -> list[str]:
-    """A list of so many texts."""
+    """A list of `count` texts."""
     if not isinstance(value, list) or len(value) != count or not all(isinstance(each, str) for each in value):
         raise _misshapen(f"{count} texts", value)
     return value
@@ -281,7 +281,7 @@ def _mapping(value: Any, what: str, changes: Changes) -> dict[str, Any]:
 
 
 def _pairs(value: Mapping[Any, Any], what: str) -> dict[Any, Any]:
-    """A mapping of somebody's own making as a dict."""
+    """A custom mapping as a dict."""
     try:
         return dict(itertools.islice(((key, value[key]) for key in value), _VALUES))
     except Exception as error:
@@ -290,7 +290,7 @@ def _pairs(value: Mapping[Any, Any], what: str) -> dict[Any, Any]:
 
 @dataclass
 class _JsonShaper:
-    """Makes JSON of anything, bounded in depth and size. What JSON has no word for becomes a text."""
+    """Makes JSON of anything, bounded in depth and size. What JSON cannot express becomes a text."""
 
     what: str
     changes: Changes
@@ -359,7 +359,7 @@ class _JsonShaper:
         return encodable
 
     def _foreign(self, value: Any, depth: int) -> Any:
-        """Values that JSON has no word for. Only types whose text is known to be theirs are asked for it."""
+        """Values that JSON cannot express. Only types whose text is known to be their own are asked for it."""
         kind = _kind(value)
         for known, text in _WORDS.items():
             if isinstance(value, known):
@@ -395,7 +395,7 @@ _WORDS: dict[type, Callable[[Any], str]] = {
 
 
 def _of_numpy(value: Any) -> Any:
-    """The plain value of one of numpy's, which is known by its type's module, so that nothing has to be imported."""
+    """The plain value of a numpy one, recognised by its type's module so that nothing has to be imported."""
     if (type(value).__module__ or "").split(".")[0] != "numpy":
         return value
     try:
@@ -405,7 +405,7 @@ def _of_numpy(value: Any) -> Any:
 
 
 def _list_items(value: Any, what: str, kind: str, limit: int) -> Sequence[Any]:
-    """The items of something to be gone through, which may never end."""
+    """The items of an iterable, which may never end."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise _misshapen(f"a sequence of {kind}", value, f"for {what}")
     try:

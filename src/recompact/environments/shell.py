@@ -1,8 +1,8 @@
-"""Shell commands of an agent, sandboxed: the walls of every sandbox, limits on what they use, and an eye on the whole.
+"""Shell commands of an agent, sandboxed: the walls of every sandbox, limits on what they use, and a watch on the whole.
 
 A command sees the system's programs, the directory of its episode and one for temporary files; it has no network and no
-variables of ours, and everything it started ends with it. Limits of the kernel hold for one process and, where they can
-be had, for how many there are; processes, memory and disk of all together are watched from outside.
+variables of ours, and everything it started ends with it. Kernel limits hold for one process and, where possible, for
+how many there are; processes, memory and disk of all together are watched from outside.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Shell:
 
 
 def _limit_command(command: str, limits: Limits, tasks: int | None) -> list[str]:
-    """The command, run by a shell that first gives up what it does not need; `tasks` are all that it may have."""
+    """The command, run by a shell that first gives up what it does not need; `tasks` is how many it may have."""
     given_up = [
         "ulimit -c 0",
         f"ulimit -t {limits.cpu}",
@@ -148,7 +148,7 @@ def _start(
     reader, writer = os.pipe()
     if sandboxed:
         arguments = [arguments[0], "--info-fd", str(writer), *arguments[1:]]
-    arguments = ["nice", "-n", "10", *arguments]  # whoever watches must get its turn
+    arguments = ["nice", "-n", "10", *arguments]  # the watcher must get its turn
     try:
         process = subprocess.Popen(
             group.entered(arguments),
@@ -184,7 +184,7 @@ def _first_inside(reader: int) -> int | None:
 
 
 def _end(process: subprocess.Popen[bytes], first: int | None) -> None:
-    """Kill it and wait until all of it is gone. Outside a sandbox that is what can be found below it."""
+    """Kill it and wait until all of it is gone. Outside a sandbox, that means what can be found below it."""
     if first is not None:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(first, signal.SIGKILL)
@@ -205,7 +205,7 @@ def _follow(
     directory: Path,
     limits: Limits,
 ) -> str:
-    """Gather the output until the command ends; the reason to stop it before, or nothing."""
+    """Gather the output until the command ends; returns the reason to stop it early, or nothing."""
     assert process.stdout is not None
     end = time.monotonic() + limits.seconds
     look = time.monotonic() + _POLL

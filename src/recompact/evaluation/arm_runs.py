@@ -1,6 +1,6 @@
 """The rows that metrics are computed from: for each arm, one for every task and run.
 
-They are read from a run of `recompact evaluate`, or from records of others (see `released`).
+They are read from a run of `recompact evaluate`, or from other people's records (see `released`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from recompact.store.store import Store
 
 @dataclass(frozen=True)
 class TaskRun:
-    """One task, done once in one arm. What records from elsewhere do not say is None, or 0 for a peak.
+    """One task, done once in one arm. What records from elsewhere leave out is None, or 0 for a peak.
 
-    `em` and `f1` are there for question answering: one value for each question, or a single one for the whole task.
+    `em` and `f1` are for question answering: one value for each question, or a single one for the whole task.
     """
 
     task: str
@@ -54,7 +54,7 @@ class ArmRuns:
 
     @property
     def base(self) -> str:
-        """Its name without the budget in it: `fifo` of `fifo@1024`."""
+        """Its name without the budget: `fifo` for `fifo@1024`."""
         return self.name.removesuffix(f"@{self.settings.get('budget')}")
 
     @property
@@ -86,7 +86,7 @@ class Common:
 
 
 def common(arms: Sequence[ArmRuns], tasks: Iterable[str] | None = None, runs: int | None = None) -> Common:
-    """What the arms share: of these tasks (default: all), and so many runs (default: as many as every arm has)."""
+    """What the arms share: of these tasks (default: all), over `runs` runs (default: as many as every arm has)."""
     most = min((arm.runs for arm in arms), default=0)
     shared = min(runs or most, most)
     every = sorted({row.task for arm in arms for row in arm.rows}) if tasks is None else list(dict.fromkeys(tasks))
@@ -119,7 +119,7 @@ def read_arms(store: Store) -> tuple[ArmRuns, ...]:
 
 
 def find_arm(arms: Sequence[ArmRuns], wanted: str, where: object) -> ArmRuns:
-    """An arm by its label, or by its name or scope where that leaves no doubt."""
+    """An arm by its label, or by its name or scope where that is unambiguous."""
     exact = [arm for arm in arms if arm.label == wanted]
     candidates = exact or [arm for arm in arms if wanted in (arm.name, arm.scope)]
     if len(candidates) == 1:
@@ -151,10 +151,10 @@ def _task_run(row: TrajectoryRow, answers: Answers) -> TaskRun:
 
 
 def _answers(store: Store, rows: Sequence[TrajectoryRow]) -> dict[str, Answers]:
-    """By unit, `em` and `f1` from the details of its score; empty unless the suite is one of question answering.
+    """`em` and `f1` by unit, from the details of its score; empty unless the suite is one of question answering.
 
-    Details stand in whole trajectories only. A suite writes them always or never, so one look tells whether to read on.
-    An episode without an answer has none right.
+    Details are in whole trajectories only. A suite writes them always or never, so one look tells whether to read on.
+    An episode without an answer gets none right.
     """
     finished = [row.unit for row in rows if row.ending == "finished"]
     if not finished or not store.result(finished[0])["score"][2].keys() & {"em", "f1"}:

@@ -1,7 +1,7 @@
 """Arms of an evaluation: a name, and what compresses.
 
 An arm has a key made of everything that decides its trajectories, so that records are found by what they are and not by
-how an arm was called.
+the name of an arm.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from recompact.template import Template, resolve
 NONE = "none"
 PROMPTED = "prompted"
 PROMPTING = "prompting"
-"""The arm of the config's own template."""
+"""The arm with the config's own template."""
 
 _ARM = re.compile(r"(?P<name>[\w.+-]+)(@(?P<budget>[1-9]\d*))?(=(?P<place>.+))?", re.DOTALL)
 
@@ -34,8 +34,8 @@ _ARM = re.compile(r"(?P<name>[\w.+-]+)(@(?P<budget>[1-9]\d*))?(=(?P<place>.+))?"
 class Arm:
     """What compresses in one arm: a kind of compressor by name, or a ready one.
 
-    What is not said is the config's: the budget of an arm that compresses; scope, rendering and template of one that
-    works by a template.
+    What is not given is the config's: the budget of an arm that compresses; scope, rendering and template of one that
+    uses a template.
     """
 
     name: str
@@ -47,16 +47,16 @@ class Arm:
     adapted_with: tuple[tuple[str, str], ...] = ()  # role and model, where a manifest beside the template says so
     options: Mapping[str, Any] = field(default_factory=dict)
     compressor: Compressor | CompressorKind | None = None
-    directory: str = ""  # of its template, as it was given
+    directory: str = ""  # of its template, as given
 
     @property
     def label(self) -> str:
-        """How people name it: `fifo`, `pair/history`."""
+        """What people call it: `fifo`, `pair/history`."""
         return label(self.name, self.scope)
 
     @property
     def base(self) -> str:
-        """Its name without a budget in it."""
+        """Its name without any budget."""
         return self.name.partition("@")[0]
 
     @property
@@ -87,7 +87,7 @@ class Arm:
         return replace(other, template=self.template or study.template)
 
     def completed(self, study: Study) -> Arm:
-        """With what the config says in the places where the arm says nothing."""
+        """The arm with the config's values where it has none of its own."""
         if self.kind == NONE and self.compressor is None:
             return self
         settings = study.config.compressor
@@ -128,10 +128,10 @@ def parse_arms(
     scopes: Iterable[Scope] = (),
     budgets: Iterable[int] = (),
 ) -> tuple[Arm, ...]:
-    """The arms that a person named, in that order; each prompted one once for every scope.
+    """The arms that the user named, in that order; each prompted one once for every scope.
 
-    `own` is the config's own template: that of the arm `prompting`. A budget of its own is written `NAME@BUDGET`, and
-    `budgets` write it for every arm that compresses and has none.
+    `own` is the config's own template: that of the arm `prompting`. An arm's own budget is written `NAME@BUDGET`;
+    `budgets` are for every arm that compresses and has none.
     """
     chosen = tuple(dict.fromkeys(scopes)) or (settings.scope,)
     swept = tuple(dict.fromkeys(budgets))
@@ -167,7 +167,7 @@ def _parse_arm(
     named = [(f"{name}@{budget}", budget) for budget in swept] or [(name, settings.budget)]
     if place is None and name != PROMPTING:
         return [Arm(label, name, budget) for label, budget in named]
-    if place is not None and ":" in place and not Path(place).is_dir():  # a compressor of the user's own
+    if place is not None and ":" in place and not Path(place).is_dir():  # the user's own compressor
         return [Arm(label, place, budget) for label, budget in named]
     template = own if place is None else resolve(place, Path())
     rendering: dict[Scope, Rendering] = {"history": "quoted", "prefix": settings.rendering}
@@ -180,10 +180,10 @@ def _parse_arm(
 
 
 def _adapted_with(directory: Path, template: Template) -> tuple[tuple[str, str], ...]:
-    """With which models a template was adapted, if there is a manifest beside it that is about this very text."""
+    """The models that a template was adapted with, if a manifest beside it is about this very text."""
     try:
         manifest = json.loads((directory / "manifest.json").read_text(encoding="utf-8"))
-        if manifest["hash"] != template.hash:  # the text was changed since
+        if manifest["hash"] != template.hash:  # the text has changed since
             return ()
         tables = manifest.get("config", {}).get("models", {})
         names = {str(role): str(name) for role, name in manifest["models"].items()}
@@ -193,7 +193,7 @@ def _adapted_with(directory: Path, template: Template) -> tuple[tuple[str, str],
 
 
 def note_arms(store: Store, arms: Sequence[Arm]) -> None:
-    """Write down which arms a run has. A name stands for one thing throughout a run."""
+    """Record which arms a run has. A name means one thing throughout a run."""
     metadata = store.metadata
     known = metadata.arms
     for arm in arms:
@@ -209,5 +209,5 @@ def note_arms(store: Store, arms: Sequence[Arm]) -> None:
     order = tuple(dict.fromkeys([*metadata.arm_order, *(arm.label for arm in arms)]))
     noted = {**known, **{arm.label: arm.to_json() for arm in arms}}
     if noted != known:
-        # Keys are sorted when they are written, and the order in which arms were given is that of the tables.
+        # Keys are sorted when written, and tables show arms in the order in which they were given.
         store.set_metadata(replace(metadata, arms=noted, arm_order=order, templates=templates))

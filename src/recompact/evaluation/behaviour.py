@@ -1,6 +1,6 @@
 """What an agent does after a compaction, and what its summaries keep, counted from records in the suite's own terms.
 
-The suite's hooks say what an action is for and which literals count; what a missing hook would have told is left out.
+The suite's hooks say what an action is for and which literals count; what a missing hook would have said is left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ANY = "literals"  # the one kind where the suite names none: numbers, dates, ids
 
 @dataclass(frozen=True)
 class Ratio(Estimate):
-    """A share or a mean with its interval, over so many compactions, literals or trajectories."""
+    """A share or a mean with its interval, over `of` compactions, literals or trajectories."""
 
     of: int
 
@@ -35,7 +35,7 @@ class Ratio(Estimate):
 @dataclass(frozen=True)
 class ArmBehaviour:
     """One arm in figures, by key: `documentation_first`, `steps_to_change`, `documentation_calls`; for each kind of
-    literals `kept.KIND`, the share of those consumed that the summary keeps, and `held.KIND`, the share of summaries
+    literal `kept.KIND`, the share of those consumed that the summary keeps, and `held.KIND`, the share of summaries
     that hold any."""
 
     label: str
@@ -67,7 +67,7 @@ class _ArmUnits:
 
 @dataclass(frozen=True)
 class _Compaction:
-    """What matters of one boundary: the turns after it, what it consumed, and the summary it left."""
+    """What matters about one boundary: the turns after it, what it consumed, and the summary it left."""
 
     after: tuple[tuple[Action, ...], ...]
     consumed: tuple[str, ...]
@@ -76,7 +76,7 @@ class _Compaction:
 
 @dataclass(frozen=True)
 class _Trace:
-    """What matters of one trajectory."""
+    """What matters about one trajectory."""
 
     turns: tuple[tuple[Action, ...], ...]
     compactions: tuple[_Compaction, ...]
@@ -89,7 +89,7 @@ async def behaviours(
     *,
     progress: Progress = SILENT,
 ) -> Behaviours:
-    """What the agents of a run did after its compactions. Progress hears of trajectories that were read."""
+    """What the agents of a run did after its compactions. Progress is told of each trajectory read."""
     arms, left_out = _arms(store)
     progress.stage("behaviour", sum(len(units) for arm in arms for units in arm.units.values()))
 
@@ -98,7 +98,7 @@ async def behaviours(
         return _trace(read_trajectory(store, unit))
 
     measured, hooks = [], (True, True)
-    for arm in arms:  # one after the other: the texts of all at once may be large
+    for arm in arms:  # one at a time: the texts of all together may be large
         traces = {task: [trace_unit(unit) for unit in units] for task, units in arm.units.items()}
         kinds, named = await _ask_suite(episodes, [trace for runs in traces.values() for trace in runs])
         measured.append(_measure(arm.label, traces, kinds, named, resamples))
@@ -142,7 +142,7 @@ _Named = Mapping[str, Literals]
 
 
 async def _ask_suite(episodes: Episodes, traces: Sequence[_Trace]) -> tuple[_Kinds | None, _Named | None]:
-    """What the suite says of all actions and texts, each asked about once."""
+    """What the suite says about all actions and texts, each asked about once."""
     actions = {_key(action): action for t in traces for turn in t.turns for action in turn}
     texts = dict.fromkeys(
         text for t in traces for c in t.compactions if c.summary is not None for text in (*c.consumed, c.summary)
@@ -163,7 +163,7 @@ def _key(action: Action) -> str:
 
 
 _Counts = dict[str, dict[str, list[tuple[float, float]]]]
-"""Of each figure, by task: what is counted and out of how many. The figure is the quotient of their sums."""
+"""For each figure, by task: what is counted and out of how many. The figure is the quotient of their sums."""
 
 
 def _measure(
@@ -191,7 +191,7 @@ def _after(trace: _Trace, kinds: _Kinds | None) -> Iterable[tuple[str, float, fl
 
 
 def _kept_literals(trace: _Trace, named: _Named | None) -> Iterable[tuple[str, float, float]]:
-    """Of the literals that each summary replaced, by kind, how many stand in it, and whether it holds any."""
+    """By kind, how many of the literals that each summary replaced are in it, and whether it holds any."""
     for compaction in trace.compactions:
         if (summary := compaction.summary) is None:
             continue

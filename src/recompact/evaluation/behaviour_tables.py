@@ -24,7 +24,7 @@ def behaviour_table(behaviours: Behaviours) -> Table:
 
 
 def summary_table(behaviours: Behaviours) -> Table | None:
-    """In what share of an arm's summaries there is any literal of a kind; None where nobody wrote a summary."""
+    """The share of an arm's summaries that hold any literal of a kind; None where no arm wrote a summary."""
     keys = [key for key in _keys(behaviours) if key.startswith(HELD)]
     writers = [(arm, [arm.figures[key].of for key in keys if key in arm.figures]) for arm in behaviours.arms]
     rows = tuple((arm.label, max(of), *_cells(arm, keys)) for arm, of in writers if of)
@@ -115,6 +115,6 @@ def _list_parts(parts: list[str]) -> str:
 
 
 def to_json(behaviours: Behaviours) -> dict[str, Any]:
-    """All figures, whole."""
+    """All figures, in full."""
     arms = [{**asdict(arm), "sentence": sentence(arm)} for arm in behaviours.arms]
     return {**asdict(behaviours), "arms": arms, "notes": list(notes(behaviours))}

@@ -1,6 +1,6 @@
-"""Run tasks under several arms, several times each: the records that tables and comparisons stand on.
+"""Run tasks under several arms, several times each: the records that tables and comparisons are based on.
 
-Arms are interleaved, so that a server which gets better or worse in the meantime does so for all of them alike.
+Arms are interleaved, so that a server that gets better or worse in the meantime does so for all of them alike.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def open_evaluation(
     config: Config | Path | str, run: Store | Path | str | None = None, **objects: Any
 ) -> AsyncIterator[Study]:
     """A study whose run may get more tasks, more runs and other arms later. Ready objects are as for `open_study`; the
-    run's name is by default the config's with `-evaluate`.
+    run's name defaults to the config's with `-evaluate`.
 
     What an arm or a task decides is part of a unit's name, so it need not be the same throughout the run.
     """
@@ -80,14 +80,14 @@ async def open_evaluation(
 
 
 def with_split(config: Config, split: str, limit: int | None = None) -> Config:
-    """The config with another split. Ids that it lists are those of its own split and say nothing about another."""
+    """The config with another split. The ids that it lists belong to its own split and say nothing about another."""
     suite = config.suite
     tasks = suite.tasks if split == suite.split else ()
     return replace(config, suite=replace(suite, split=split, tasks=tasks, limit=limit or suite.limit))
 
 
 async def evaluate(study: Study, arms: Sequence[Arm], runs: int) -> Plan:
-    """Run every task under every arm so many times. What the run has already is not done again."""
+    """Run every task under every arm `runs` times. Existing work is reused."""
     plan = await plan_evaluation(study, arms, runs)
     note_arms(study.store, plan.arms)
     studies = {arm.key: arm.study(study) for arm in plan.arms}
@@ -108,7 +108,7 @@ async def plan_evaluation(study: Study, arms: Sequence[Arm], runs: int) -> Plan:
 def plan_runs(tasks: Sequence[Task], arms: Sequence[Arm], runs: int, seed: int = 0) -> list[PlannedRun]:
     """All trajectories in the order in which they begin: by task, then by run, then by arm.
 
-    Which arm comes first changes from run to run of a task, and begins elsewhere for each task.
+    The arm that comes first rotates over the runs of a task, and each task has its own starting point.
     """
     distinct = list({arm.key: arm for arm in arms}.values())
     plan = []

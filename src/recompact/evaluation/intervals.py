@@ -11,14 +11,14 @@ from recompact.evaluation.summary import Evaluation
 from recompact.stats import RESAMPLES, Estimate, bootstrap_estimate, resampled_means
 
 RELATIVE = "relative_steps"
-"""Steps beside those of `none`: 0.1 is a tenth more."""
+"""Steps relative to those of `none`: 0.1 is a tenth more."""
 
 Estimates = Mapping[str, Mapping[str, Estimate]]
 """By an arm's label and a metric's key. Units are those of `Metrics.means`."""
 
 
 def estimates(evaluation: Evaluation, keys: Collection[str], *, resamples: int = RESAMPLES, seed: int = 0) -> Estimates:
-    """These metrics of all arms, and with `steps` among them also `RELATIVE`, where there is an arm `none`."""
+    """These metrics of all arms, plus `RELATIVE` if `steps` is among them and there is an arm `none`."""
     shared = evaluation.shared
     if not shared.tasks:
         return {arm.label: {} for arm in evaluation.arms}

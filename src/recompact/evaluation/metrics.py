@@ -20,7 +20,7 @@ PeakSource = Literal["provider", "own counter"]
 Unit = Literal["points", "steps", "thousand tokens", "compactions"]
 
 TOTAL = ("agent", "compressor")
-"""Whose tokens make up the total, as in the paper. What an environment asks for (a simulated user) stands apart."""
+"""Whose tokens make up the total, as in the paper. What an environment asks for (a simulated user) is kept apart."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def metric(key: str) -> Metric:
 
 @dataclass(frozen=True)
 class Metrics:
-    """An arm in figures, over so many tasks and runs. Rates are shares of one, peaks and tokens are single tokens."""
+    """An arm in figures, over `tasks` and `runs`. Rates are shares of one; peaks and tokens are in single tokens."""
 
     tasks: int
     runs: int
@@ -102,16 +102,16 @@ def pass_any(successes: int, runs: int, k: int) -> float:
 
 
 def peak_source(arms: Sequence[ArmRuns]) -> PeakSource:
-    """Whose count of the peak serves for all these arms: the provider's, if every trajectory that took a step has one.
+    """Whose count of the peak is used for all these arms: the provider's, if every trajectory that took a step has one.
 
-    Two counters are never mixed in one table: their difference would look like one of the arms.
+    Two counters are never mixed in one table: their difference would look like one between arms.
     """
     rows = [row for arm in arms for row in arm.rows if row.steps]
     return "provider" if rows and all(row.peak_reported for row in rows) else "own counter"
 
 
 def per_task(arm: ArmRuns, tasks: Sequence[str], runs: int, source: PeakSource) -> dict[str, tuple[float, ...]]:
-    """For every metric the value of each task, over its first `runs` runs."""
+    """For every metric, the value of each task over its first `runs` runs."""
     by_task = arm.by_task()
     rows = [[by_task[task][run] for run in range(runs)] for task in tasks]
     successes = [sum(row.success for row in task_rows) for task_rows in rows]
@@ -169,7 +169,7 @@ def _tokens(role: str, row: TaskRun) -> float:
 
 
 def _exact(rows: Sequence[Sequence[TaskRun]], runs: int) -> dict[str, list[float]]:
-    """EM^k. A question counts by the runs that answered it exactly; a task is the mean of its own."""
+    """EM^k. A question counts by the runs that answered it exactly; a task is the mean of its questions."""
     questions = _questions((row for task_rows in rows for row in task_rows), ANSWERS["em"])
     exact = [[_right(task_rows, n) for n in range(questions[task_rows[0].task])] for task_rows in rows]
     return {f"em^{k}": [fmean(pass_all(n, runs, k) for n in right) for right in exact] for k in range(2, runs + 1)}
@@ -181,7 +181,7 @@ def _right(rows: Sequence[TaskRun], question: int) -> int:
 
 
 def measure(arm: ArmRuns, tasks: Sequence[str], runs: int, source: PeakSource | None = None) -> Metrics:
-    """All figures of an arm over these tasks; `source` where several arms stand side by side."""
+    """All figures of an arm over these tasks; `source` is for several arms side by side."""
     chosen = source or peak_source([arm])
     by_task = arm.by_task()
     rows = [by_task[task][run] for task in tasks for run in range(runs)]

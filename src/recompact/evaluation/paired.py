@@ -1,6 +1,6 @@
 """Paired comparisons: is one arm better than another on the same tasks?
 
-Every metric has its difference with a bootstrap interval over tasks, the tasks solved in all runs have the exact sign
+Every metric gets its difference with a bootstrap interval over tasks, the tasks solved in all runs get the exact sign
 test, and warnings say what so few tasks cannot show.
 """
 
@@ -18,14 +18,14 @@ from recompact.stats import FEWEST, RESAMPLES, Estimate, bootstrap, bootstrap_ra
 from recompact.texts import quantity
 
 Values = Mapping[str, tuple[float, ...]]
-"""Of each metric, the value of each task."""
+"""For each metric, the value of each task."""
 
 
 @dataclass(frozen=True)
 class Difference:
     """One metric of two arms, and the first minus the second with its interval. Units are those of `Metrics.means`.
 
-    `relative` is the difference as a share of the second arm's figure, for steps and tokens and where it was asked for.
+    `relative` is the difference as a share of the second arm's figure, for steps and tokens, if it was asked for.
     """
 
     metric: str

@@ -24,11 +24,11 @@ INPUT_ONLY = "agent input"  # a role of its own: input alone is not a total
 _SEED = re.compile(r"(?:s|seed|run)[-_]?(\d+)")
 
 Record = tuple[str, Mapping[str, Any]]
-"""Where it stands, for messages, and its fields."""
+"""Where it is, for messages, and its fields."""
 
 
 def is_released(source: str) -> bool:
-    """Whether this names released records rather than a run of ours."""
+    """Whether this names released records rather than one of our runs."""
     path = Path(source)
     return path.suffix in (".csv", ".jsonl") or path.is_dir()
 
@@ -64,7 +64,7 @@ def _from_directory(root: Path) -> tuple[ArmRuns, ...]:
 
 
 def _from_records(name: str, records: Iterator[Record]) -> tuple[ArmRuns, ...]:
-    """Records of one file, by scope where they say it."""
+    """Records of one file, by scope where they name it."""
     by_scope: dict[str | None, list[tuple[int | None, Record]]] = {}
     for record in records:
         scope = record[1].get("scope") or record[1].get("method")
@@ -73,7 +73,7 @@ def _from_records(name: str, records: Iterator[Record]) -> tuple[ArmRuns, ...]:
 
 
 def _rows(records: Iterator[tuple[int | None, Record]]) -> tuple[TaskRun, ...]:
-    """Rows with runs counted from 0 in the order of their seeds. Of a task that was recorded twice the last counts."""
+    """Rows with runs counted from 0 in the order of their seeds. If a task was recorded twice, the last counts."""
     last: dict[tuple[int, str], Record] = {}
     for default, record in records:
         seed = record[1].get("seed", default)
@@ -118,7 +118,7 @@ def _integer(value: Any, name: str, where: str) -> int:
 
 
 def _json_records(path: Path) -> Iterator[Record]:
-    for number, line in enumerate(_text(path).split("\n"), 1):  # other line ends may stand inside a JSON text
+    for number, line in enumerate(_text(path).split("\n"), 1):  # other line ends may occur inside a JSON text
         if not line.strip():
             continue
         where = f"{path}, line {number},"
@@ -138,6 +138,6 @@ def _csv_records(path: Path) -> Iterator[Record]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # spreadsheets write a mark before the first field
+        return path.read_text(encoding="utf-8-sig")  # spreadsheets put a byte order mark before the first field
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None

@@ -48,7 +48,7 @@ READ_OFF = "chained"  # the ending of a draw that was not made: docs/attribution
 
 @dataclass(frozen=True)
 class ReplayDraw:
-    """One draw of one condition: its summary, which of the needed facts stand in it, and how the continuation went."""
+    """One draw of one condition: its summary, which of the needed facts are in it, and how the continuation went."""
 
     success: bool
     value: float
@@ -124,10 +124,10 @@ class UnfinishedReplay(Unfinished):
 
 
 async def replay(study: Study, id: BoundaryId, templates: Mapping[str, Template], draws: int = 3) -> Replay:
-    """Compress the boundary's history anew with each template, continue, and judge. What the run has is not done again.
+    """Compress the boundary's history anew with each template, continue, and judge. Existing work is reused.
 
-    PRE draws are those of the run's verification and, where they are fewer than `draws`, further ones. Raises
-    `UnfinishedReplay` where a model's failure stopped some.
+    PRE draws are those of the run's verification, plus further ones if there are fewer than `draws`. Raises
+    `UnfinishedReplay` if a model's failure stopped some.
     """
     case = await _case(study, id)
     arms = _arms(study, templates)
@@ -155,7 +155,7 @@ def _plan(case: _Case, arms: Sequence[Arm], draws: int) -> dict[str, Arm | None]
 
 
 def refuse_evaluation(store: Store) -> None:
-    """The boundaries of an evaluation have no snapshots: nobody goes back to them."""
+    """Raise for an evaluation: its boundaries have no snapshots, as nobody goes back to them."""
     if store.metadata.command == EVALUATE:
         raise InputError(f"{store.path} is an evaluation, whose boundaries cannot be continued: replay a collected run")
 
@@ -191,7 +191,7 @@ def _arms(study: Study, templates: Mapping[str, Template]) -> tuple[Arm, ...]:
 
 
 async def _try_restore(case: _Case) -> Opening:
-    """Try whether the environment can be brought back to the boundary at all, before any model is asked for it."""
+    """Check that the environment can be brought back to the boundary at all, before any model is asked for it."""
 
     async def play(calls: UnitCalls) -> Opening:
         episode = case.study.episodes.episode(case.task, case.study.ask(calls))
@@ -214,8 +214,8 @@ async def _try_restore(case: _Case) -> Opening:
 
 
 def _unit(case: _Case, name: str, arm: Arm | None, opening: Opening, failed: dict[str, str]) -> Unit[Trajectory | None]:
-    """One draw. Where it comes to nothing it is not recorded and the reason stands in `failed`: the next command tries
-    it again, and pays for nothing twice."""
+    """One draw. If it comes to nothing, it is not recorded and the reason goes into `failed`: the next command tries it
+    again, and pays for nothing twice."""
     study = case.study
 
     async def play(calls: UnitCalls) -> Trajectory | None:
@@ -260,7 +260,7 @@ def _rows(case: _Case) -> list[ContinuationRow]:
 
 
 def _judge_replay(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | None]) -> Replay:
-    """What the run now knows of this boundary under these templates."""
+    """What the run now knows about this boundary under these templates."""
     store, boundary = case.study.store, case.boundary
     finished = store.finished("trajectory")
     recorded = [(row.arm, read_trajectory(store, row.name)) for row in _rows(case)]
@@ -295,7 +295,7 @@ def _judge_replay(case: _Case, arms: Sequence[Arm], plan: Mapping[str, Arm | Non
 
 
 def _chained_draws(case: _Case, boundary: Boundary, needed: Sequence[str]) -> list[ReplayDraw]:
-    """The POST draw that the run's verification read off its trajectory instead of making it, where it did so."""
+    """The POST draw that the run's verification read off its trajectory instead of making it, if it did."""
     store = case.study.store
     if store.metadata.verified is None:
         return []
@@ -313,7 +313,7 @@ def _draw_of(trajectory: Trajectory, boundary: Boundary | None, needed: Sequence
 
 
 def _kept_facts(boundary: Boundary | None, needed: Sequence[str]) -> tuple[str | None, int, tuple[str, ...]]:
-    """The summary that a draw continued from, its tokens, and the needed facts in it; before a compaction all."""
+    """The summary that a draw continued from, its tokens, and the needed facts in it; all before a compaction."""
     summary = boundary.post.summary if boundary else None
     gone = set(find_dropped(boundary).literals) if boundary else set()
     facts = tuple(fact for fact in needed if fact not in gone)
@@ -321,7 +321,7 @@ def _kept_facts(boundary: Boundary | None, needed: Sequence[str]) -> tuple[str |
 
 
 def answer_of(trajectory: Trajectory) -> str:
-    """What an episode was ended with: the answer that its score names, or the last action's."""
+    """What an episode ended with: the answer that its score names, or the last action's."""
     if trajectory.ending != "finished":
         return ""
     if (answer := trajectory.score.details.get("answer")) is not None:

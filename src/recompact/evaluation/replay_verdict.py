@@ -34,7 +34,7 @@ class ReplayVerdict:
 
     template: str
     closed: bool
-    recurs: bool | None  # the defect comes again when the same history is compressed with the original template
+    recurs: bool | None  # the defect recurs when the same history is compressed with the original template
     gone: bool | None  # with this template neither channel reaches its threshold
     shown: bool | None  # its summaries keep more of the needed facts than the control's
     words: str

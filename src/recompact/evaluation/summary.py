@@ -1,4 +1,4 @@
-"""The tables of an evaluation: which metrics stand in which column, and which notes belong below."""
+"""The tables of an evaluation: which metrics are in which column, and which notes belong below."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Evaluation:
     arms: tuple[ArmRuns, ...]
     shared: Common
     source: PeakSource
-    not_begun: tuple[str, ...] = ()  # arms of which nothing is finished yet
+    not_begun: tuple[str, ...] = ()  # arms with nothing finished yet
 
     def metrics(self, arm: ArmRuns, tasks: Sequence[str] | None = None) -> Metrics:
         return measure(arm, self.shared.tasks if tasks is None else tasks, self.shared.runs, self.source)
@@ -153,7 +153,7 @@ def _figures(metrics: Metrics, keys: Sequence[str], best: Collection[str] = ()) 
 
 
 def _best(measured: Sequence[tuple[ArmRuns, Metrics]], keys: Sequence[str]) -> dict[str, set[str]]:
-    """In which metrics an arm is the best of those it competes with, by label: figures as shown, ties together.
+    """By label, the metrics in which an arm is the best of those it competes with: figures as shown, ties together.
 
     Arms compete if they compress under the same budget and scope; an arm without a scope competes in every one.
     """
@@ -230,7 +230,7 @@ def detail_tables(evaluation: Evaluation) -> tuple[Table, ...]:
 def references(evaluation: Evaluation, against: str = PROMPTING) -> list[tuple[ArmRuns, ArmRuns]]:
     """Each arm with the one that it is measured against: of the same scope and budget, or the nearest to that.
 
-    Where no arm has just this name, those count that have it under some budget: `prompting@1024`.
+    Where no arm has exactly this name, those that have it with a budget count: `prompting@1024`.
     """
     arms = [arm for arm in evaluation.arms if against in (arm.name, arm.label)]
     arms = arms or [arm for arm in evaluation.arms if against == arm.base]
@@ -281,7 +281,7 @@ def sign_test_cells(comparison: Comparison) -> Row:
 
 
 def delta(difference: Difference, tasks: int) -> Number:
-    """A difference as people read it. Over so few tasks that its interval says nothing, it is not marked."""
+    """A difference as people read it; not marked over so few tasks that its interval says nothing."""
     estimate = Estimate(difference.delta, difference.low, difference.high)
     return interval(difference.metric, estimate, signed=tasks >= FEWEST)
 
@@ -361,7 +361,7 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def without_empty(table: Table) -> Table:
-    """Without columns that have nothing in any row (no arm has a scope), and without a cache that was never used."""
+    """The table without columns that are empty in every row (no arm has a scope) and without a cache never used."""
 
     def empty(n: int) -> bool:
         cells = [row[n] for row in table.rows]

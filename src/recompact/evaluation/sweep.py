@@ -43,7 +43,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Sweep:
-    """All arms that were run under two or more budgets, and `none` as what they are measured by."""
+    """All arms that were run under two or more budgets, and `none`, which they are measured against."""
 
     lines: tuple[Line, ...]
     none: Mapping[str, Estimate] | None
@@ -60,7 +60,7 @@ def sweep_keys(runs: int) -> tuple[str, ...]:
 
 
 def swept_arms(evaluation: Evaluation) -> dict[tuple[str, str | None], dict[int, ArmRuns]]:
-    """The arms that there are under two or more budgets: by name and scope, then by budget."""
+    """The arms under two or more budgets: by name and scope, then by budget."""
     groups: dict[tuple[str, str | None], dict[int, ArmRuns]] = {}
     for arm in evaluation.arms:
         if budget := arm.settings.get("budget"):
@@ -75,7 +75,7 @@ def reliability(runs: int) -> str:
 
 
 def figure_estimates(evaluation: Evaluation) -> Estimates:
-    """The estimates that the figures of an evaluation show. Resampling takes the time, so it is these and no others."""
+    """The estimates that the figures of an evaluation show. Resampling is what takes time, so only these are made."""
     runs = evaluation.shared.runs
     return estimates(
         evaluation, (*(sweep_keys(runs) if swept_arms(evaluation) else ("acc", reliability(runs))), "tokens")
@@ -83,7 +83,7 @@ def figure_estimates(evaluation: Evaluation) -> Estimates:
 
 
 def sweep(evaluation: Evaluation, by_arm: Estimates | None = None) -> Sweep | None:
-    """The sweep in an evaluation; None where no arm was run under two budgets. `by_arm` where estimates are at hand."""
+    """The sweep in an evaluation; None where no arm was run under two budgets. `by_arm` if estimates are at hand."""
     swept = swept_arms(evaluation)
     if not swept or not evaluation.shared.tasks:
         return None

@@ -1,6 +1,6 @@
 """Does a template help models that it was not adapted with?
 
-Evaluations of one suite, each with other models, stand side by side: for every one and every scope the arm beside a
+Evaluations of one suite, each with other models, are set side by side: for every one and every scope, the arm beside a
 reference and beside `none`, with the paired difference.
 """
 
@@ -77,7 +77,7 @@ class Transferred:
 
 @dataclass(frozen=True)
 class Transfer:
-    """All of them, over the same number of runs, with what a reader should know."""
+    """All rows, over the same number of runs, with what a reader should know."""
 
     rows: tuple[Transferred, ...]
     runs: int
@@ -150,14 +150,14 @@ def transfer(settings: Sequence[Setting], arms: Sequence[str] = (), against: str
 
 
 def _told_apart(settings: Sequence[Setting]) -> list[Setting]:
-    """Evaluations of the same name get numbers."""
+    """Evaluations with the same name get numbers."""
     names = [setting.name for setting in settings]
     times = [names[: n + 1].count(name) for n, name in enumerate(names)]
     return [replace(s, name=f"{s.name} ({n})") if n > 1 else s for s, n in zip(settings, times, strict=True)]
 
 
 def _in_all(settings: Sequence[Setting], against: str) -> tuple[str, ...]:
-    """The arms that every evaluation has, but for those that come with Recompact and the reference."""
+    """The arms that every evaluation has, except the reference and those that come with Recompact."""
     bases = [dict.fromkeys(arm.base for arm in setting.arms if arm.rows) for setting in settings]
     everywhere = [name for name in bases[0] if all(name in others for others in bases)]
     names = tuple(name for name in everywhere if name not in (*built_in_arms(), against))
@@ -170,7 +170,7 @@ def _in_all(settings: Sequence[Setting], against: str) -> tuple[str, ...]:
 
 
 def _choose_pairs(setting: Setting, names: Sequence[str], against: str) -> list[Pair]:
-    """Each arm of these names with the reference of its scope and budget."""
+    """Each arm that has one of these names, with the reference of its scope and budget."""
     there = [arm for arm in setting.arms if arm.rows]
     pairs = []
     for name in names:
@@ -197,12 +197,12 @@ def _budget(arm: ArmRuns) -> int | None:
 
 
 def _elsewhere(arm: ArmRuns, other: ArmRuns) -> bool:
-    """Whether both have a budget, and not the same one."""
+    """Whether both have a budget and the two differ."""
     return None not in (_budget(arm), _budget(other)) and _budget(arm) != _budget(other)
 
 
 def _side_by_side(setting: Setting, pairs: Sequence[Pair], runs: int) -> tuple[ArmRuns | None, Common]:
-    """The arm without compaction, where it is there, and what all arms of an evaluation have in common."""
+    """The arm without compaction, if there is one, and what all arms of an evaluation have in common."""
     whole = next((arm for arm in setting.arms if not arm.compresses and arm.runs >= runs), None)
     shared = common([*(arm for pair in pairs for arm in pair), *([whole] if whole else [])], None, runs)
     if not shared.tasks:
@@ -253,7 +253,7 @@ def _notes(
 
 
 def _changed_arms(chosen: Sequence[Sequence[Pair]], key: str) -> list[str]:
-    """The arms, references too, that are not the same in all evaluations, as far as these tell."""
+    """The arms, references included, that are not the same in all evaluations, as far as these tell."""
     by_name: dict[str, dict[int, set[Any]]] = {}
     for number, pairs in enumerate(chosen):
         for arm in (arm for pair in pairs for arm in pair):

@@ -36,7 +36,7 @@ async def run_episode(
     """An environment that fails to start or to restore ends its own trajectory, with no steps."""
     try:
         if snapshot is not None and (expect := getattr(episode, "expect", None)) is not None:
-            expect(snapshot)  # some begin otherwise where they know what they will be brought to
+            expect(snapshot)  # some begin differently where they know what they will be restored to
         opening = await episode.start()
         if snapshot is not None:
             await episode.restore(snapshot)
@@ -67,7 +67,7 @@ async def run_episode(
 
 
 def with_differences(trajectory: Trajectory, calls: UnitCalls) -> Trajectory:
-    """With an incident where a resumed unit took another way than its journal had."""
+    """The trajectory, with an incident where a resumed unit diverged from its journal."""
     if not calls.differed:
         return trajectory
     text = "when it was resumed the environment answered differently, so part of it was run anew"

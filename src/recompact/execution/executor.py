@@ -20,7 +20,7 @@ class Unit(Generic[T]):
     """A piece of work with a name, from which everything random in it is seeded.
 
     `record` writes the value down, with the seconds that it took. Units that share a `group` meet the same trouble, so
-    that failures of theirs in a row count once. `task` is the task that it is about, where it is about one.
+    their failures in a row count once. `task` is the task that it is about, if any.
     """
 
     name: str

@@ -120,7 +120,7 @@ async def _play(unit: Unit[T], executor: Executor) -> T:
         raise
     except RecompactError:
         raise
-    except (OSError, MemoryError) as error:  # of the machine, which may have more another time
+    except (OSError, MemoryError) as error:  # from the machine, which may have more another time
         raise ModelFailure(_reason(error)) from error
     except asyncio.CancelledError:
         task = asyncio.current_task()

@@ -1,6 +1,6 @@
-"""Agent harnesses: one file for each, which says how its compaction prompt is imported and replaced, and which reader
+"""Agent harnesses: one file for each, saying how its compaction prompt is imported and replaced, and which reader
 knows its transcripts.
 
-Nothing of a harness is ever run, and none of its prompt texts is kept here: they are read from its own distribution, on
+No part of a harness is ever run, and none of its prompt texts is kept here: they are read from its own distribution, on
 the user's machine.
 """

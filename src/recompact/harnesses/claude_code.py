@@ -1,4 +1,4 @@
-"""Claude Code: a mod answers `session.compact` with the summary that a forked request gave."""
+"""Claude Code: a mod answers `session.compact` with the summary from a forked request."""
 
 from __future__ import annotations
 

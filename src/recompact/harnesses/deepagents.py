@@ -1,4 +1,4 @@
-"""deepagents: LangChain's middleware with a backend; one that is passed replaces the built-in one by its name."""
+"""deepagents: LangChain's middleware with a backend; one passed in replaces the built-in one of the same name."""
 
 from __future__ import annotations
 

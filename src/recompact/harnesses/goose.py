@@ -32,7 +32,7 @@ def export(template: Template, budget: int) -> Export:
 
 
 def _read(text: str, path: Path) -> str:
-    """The file as a prompt of ours: its placeholder is ours by another name, and its escapes are undone."""
+    """The file as one of our prompts: its placeholder becomes ours, and its escapes are undone."""
     escapes = re.compile(r'\{\{ "(\{[{%#])" \}\}|\{\{-?\s*messages\s*-?\}\}')
     return escapes.sub(lambda match: match[1] or "{{ history }}", text)
 

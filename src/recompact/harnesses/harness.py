@@ -1,4 +1,4 @@
-"""What is known of a harness: where its prompt is, how a template takes its place, who reads its transcripts."""
+"""What is known about a harness: where its prompt is, how a template takes its place, who reads its transcripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from recompact.template import Template
 @dataclass(frozen=True)
 class Harness:
     """One harness. `export` takes a template and the tokens that a summary may have; `prompts` says where the prompt in
-    force is found: in the installed package, or in a file of the user's."""
+    force is found: in the installed package, or in one of the user's files."""
 
     name: str
     title: str

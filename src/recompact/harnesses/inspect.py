@@ -12,7 +12,7 @@ from recompact.harnesses.transcripts.inspect import READER
 from recompact.template import Template, placeholders
 
 EARLIER = "a user message marked [CONTEXT COMPACTION SUMMARY]"
-ADDENDUMS = "addendums"  # where Inspect puts instructions of the task's author, and the word on its memory tool
+ADDENDUMS = "addendums"  # where Inspect puts the task author's instructions, and the note on its memory tool
 
 
 def summary_prompt(template: Template, budget: int) -> Prompt:

@@ -1,4 +1,4 @@
-"""OpenCode: a plug-in's hook sets the whole prompt, and puts back the previous summary, which is lost otherwise."""
+"""OpenCode: a plug-in's hook sets the whole prompt, and restores the previous summary, which is otherwise lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All harnesses by name. A further one is one file and one row here, or an entry point; nothing else knows its name."""
+"""All harnesses by name. Another takes one file and one row here, or an entry point; nothing else knows its name."""
 
 from __future__ import annotations
 

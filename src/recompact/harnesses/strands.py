@@ -1,4 +1,4 @@
-"""Strands: the prompt is the summarizer's system prompt; real messages follow, and a last user turn that is fixed."""
+"""Strands: the prompt is the summarizer's system prompt; real messages follow, then a fixed last user turn."""
 
 from __future__ import annotations
 

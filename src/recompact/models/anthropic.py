@@ -1,4 +1,4 @@
-"""The client for Anthropic's Messages, with the official library. What can fail is handled as for OpenAI's."""
+"""The client for Anthropic's Messages, with the official library. Failures are handled as for OpenAI's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AnthropicModel(OpenAIModel):
     def _connect_with(self, key: str) -> Any:
         anthropic = self._library()
         http, timeout = http_client(anthropic, self.endpoint)
-        # the library puts /v1 into its paths, while a base_url of ours mostly ends in it
+        # the library puts /v1 into its paths, while our base_url usually ends in it
         url = self.endpoint.url.rstrip("/").removesuffix("/v1")
         return anthropic.AsyncAnthropic(api_key=key, base_url=url, timeout=timeout, max_retries=0, http_client=http)
 

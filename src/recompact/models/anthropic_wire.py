@@ -14,8 +14,8 @@ from recompact.chat import Finish, Message, Reply, Request, ToolCall, Usage, who
 from recompact.models.endpoint import Endpoint
 from recompact.models.openai_wire import count_of, has_count
 
-_OUTPUT_TOKENS = 8192  # the API wants a limit, and gets this one where nobody says another
-_SCHEMA_TOOL = "reply"  # the call in which a reply with a schema comes
+_OUTPUT_TOKENS = 8192  # the API wants a limit, and gets this one where no other is given
+_SCHEMA_TOOL = "reply"  # the call that a reply with a schema comes in
 _CACHED = {"type": "ephemeral"}
 _EMPTY = "(empty)"
 
@@ -58,7 +58,7 @@ def _leading(messages: Iterable[Message]) -> Iterable[Message]:
 
 
 def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """Messages of one side in a row are one turn."""
+    """Adjacent messages of one side are one turn."""
     turns: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if message.role == "assistant" else "user"
@@ -88,7 +88,7 @@ def _blocks(message: Message) -> list[Block]:
 
 
 def _id(id: str) -> str:
-    """The API takes few characters in an id."""
+    """The API limits the characters in ids."""
     return re.sub(r"[^\w-]", "_", id, flags=re.ASCII) or "_"
 
 
@@ -138,7 +138,7 @@ def read_messages(data: Any, index: int) -> Reply:
 
 
 def _usage(usage: Any) -> Usage:
-    """What was read from the cache and what was written to it are counted beside the rest there, and within it here."""
+    """Tokens read from the cache and written to it are counted apart from the rest there, and as part of it here."""
     counts: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
     cached = count_of(counts, "cache_read_input_tokens")
     fresh, written = count_of(counts, "input_tokens"), count_of(counts, "cache_creation_input_tokens")

@@ -30,7 +30,7 @@ class Endpoint:
     id: str = ""  # the name of the model at its server
     base_url: str | None = None  # None: what the variable of the API says, else the provider itself
     api: Literal["chat", "responses", "anthropic"] = "chat"
-    key_env: str = OPENAI_KEY  # with api = "anthropic" its own variable stands in the place of OpenAI's
+    key_env: str = OPENAI_KEY  # with api = "anthropic" its own variable replaces OpenAI's
     calls: Literal["native", "json", "schema"] = "native"
     timeout: Seconds = 300.0  # for the whole attempt
     send_seed: bool = True

@@ -1,6 +1,6 @@
-"""The ways in which a call to a model fails, as classes that a caller can tell apart.
+"""The ways in which a call to a model fails, as classes that callers can distinguish.
 
-A failure says whether trying again can help (`retryable`) and, where the server told, how long to wait; whether it is a
+A failure says whether trying again can help (`retryable`) and, where the server says, how long to wait; whether it is a
 sign of an outage; and whether every other call would meet it too (`ends_run`). All others belong to the unit of work
 that met them. Its text names the model and the way out; it never contains a key.
 """
@@ -73,7 +73,7 @@ class AuthenticationFailed(ModelFailure):
 
 
 class QuotaExhausted(ModelFailure):
-    """The account has no credit left, which is so for every call."""
+    """The account has no credit left, which affects every call."""
 
     ends_run = True
     kind = "quota"
@@ -91,20 +91,20 @@ class BadRequest(ModelFailure):
 
 
 class CeilingReached(ModelFailure):
-    """The run has spent what it was allowed to. Nothing is lost: it goes on when the ceiling is raised."""
+    """The run has spent what it was allowed to. Nothing is lost: it resumes when the ceiling is raised."""
 
     ends_run = True
     kind = "ceiling"
 
 
 class BrokenModel(ModelFailure):
-    """A model of the user's own raised something that is none of these failures."""
+    """A model of the user's own raised something other than these failures."""
 
     kind = "broken model"
 
 
 class SetAside(ModelFailure):
-    """A unit that cannot be finished: played again, it would meet the same wall. The run remembers it."""
+    """A unit that cannot be finished: played again, it would fail the same way. The run remembers it."""
 
     kind = "set aside"
 

@@ -1,7 +1,7 @@
 """Every call to a model is written down before its reply is used, so that a run can be killed anywhere.
 
 A unit of work (one rollout, one diagnosis) makes its calls in a fixed order. `UnitCalls` numbers them: a call that the
-journal has answered already is read from it, any other is sent and written down. Replay costs no tokens.
+journal has already answered is read from it, any other is sent and written down. Replay costs no tokens.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Answered:
 
 @dataclass(frozen=True)
 class Asked:
-    """A request for a journal to keep. It mostly goes on where the `before` of the same role ended, or repeats what
-    stood in the `latest` of any role, and need not be written down twice."""
+    """A request for a journal to keep. It mostly continues where the `before` of the same role ended, or repeats what
+    was in the `latest` of any role, and need not be written down twice."""
 
     request: Request
     before: Answered | None = None
@@ -40,7 +40,7 @@ class Journal(Protocol):
     """Where calls are written down; the store is one."""
 
     def journaled(self, unit: str) -> Mapping[int, tuple[str, Reply]]:
-        """What was answered. Raises `SetAside` where the unit was set aside, or a reply of its cannot be read."""
+        """What was answered. Raises `SetAside` where the unit was set aside, or a reply cannot be read."""
         ...
 
     def journal(
@@ -72,7 +72,7 @@ def seed_of(unit: str, ordinal: int = 0, seed: int = 0) -> int:
 
 
 class UnitCalls:
-    """The calls of one unit, in order. `differed` tells whether a replay took another way than was journaled."""
+    """The calls of one unit, in order. `differed` tells whether a replay left the journaled path."""
 
     def __init__(self, journal: Journal, unit: str, seed: int = 0) -> None:
         self.unit = unit
@@ -86,7 +86,7 @@ class UnitCalls:
         self._latest: Answered | None = None
 
     def thread(self, name: str) -> UnitCalls:
-        """The calls of one of several conversations that a unit has at the same time: each has an order of its own."""
+        """The calls of one of several conversations that a unit has at the same time: each has its own order."""
         if name not in self._threads:
             self._threads[name] = UnitCalls(self._journal, f"{self.unit}#{name}", self.seed)
         return self._threads[name]
@@ -107,7 +107,7 @@ class UnitCalls:
             if known[0] == request.digest:
                 return known[1]
             # The environment or the code answered differently than before the kill: what was
-            # journaled from here on belongs to a way that is no longer taken.
+            # journaled from here on belongs to a path that is no longer taken.
             self._differed = True
             self._answered = {}
             self._journal.forget(self.unit, ordinal)

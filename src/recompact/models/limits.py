@@ -1,6 +1,6 @@
 """What a model may be asked for: how many calls at once, how many requests and tokens a minute, how much in all.
 
-Wrappers around any `ChatModel`, to be put together in this order: `Metered` outside (it refuses), then `Retrying` (it
+Wrappers around any `ChatModel`, to be nested in this order: `Metered` outside (it refuses), then `Retrying` (it
 waits without holding a place), then `Limited` (it holds a place), then the client behind its door (`Shaped`).
 """
 
@@ -20,7 +20,7 @@ from recompact.models.shape import request_tokens
 from recompact.progress import Notices
 from recompact.tokens import TokenCounter, counter
 
-NOTABLE = 10.0  # seconds from which on a wait is shown
+NOTABLE = 10.0  # seconds beyond which a wait is shown
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Limits:
 
 
 class Bucket:
-    """So much a minute, spread evenly: at most a second's worth at once. It may go into debt, which is waited for."""
+    """`per_minute`, spread evenly: at most a second's worth at once. It may go into debt, which is waited for."""
 
     def __init__(self, per_minute: float) -> None:
         self._rate = per_minute / 60
@@ -96,7 +96,7 @@ class _Waits:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long to go on trying: exponential waits with full jitter, or what the server asks for, up to `max_wait`."""
+    """How long to keep trying: exponential waits with full jitter, or what the server asks for, up to `max_wait`."""
 
     attempts: int = 8
     first_wait: float = 1.0
@@ -168,8 +168,8 @@ class Spending:
     """What a run has spent so far, and what it may spend. The one mutable tally of a run.
 
     A call reserves what it may cost before it is sent. Where what is spent and reserved reaches the ceiling, a call
-    waits for those under way; where what is spent alone does, it is refused. So the ceiling is overshot by one call at
-    the most, however many run at once.
+    waits for those under way; where what is spent alone does, it is refused. So the ceiling is overshot by at most
+    one call, however many run at once.
     """
 
     tokens_ceiling: int | None = None
@@ -227,7 +227,7 @@ class Spending:
     def _reserve(self, calls: int, tokens: int, money: float) -> None:
         self._under_way += calls
         self._reserved_tokens += tokens
-        self._reserved_money = self._reserved_money + money if self._under_way else 0.0  # no rest from rounding
+        self._reserved_money = self._reserved_money + money if self._under_way else 0.0  # no rounding residue
 
 
 class Metered:
@@ -238,7 +238,7 @@ class Metered:
     ) -> None:
         self.name = name
         self._model, self._spending, self._price, self._count = model, spending, price, count
-        self._beyond = 0  # by how much the server counted more input than we did, at the most
+        self._beyond = 0  # the most by which the server's count of input exceeded ours
         self._longest = 0  # output of a call so far
 
     async def reply(self, request: Request) -> Reply:

@@ -33,7 +33,7 @@ class OpenAIModel:
     """A `ChatModel` behind an OpenAI-compatible server.
 
     Chat Completions takes all of `Decoding`. Responses has neither `seed` nor `stop`, so with `api = "responses"` runs
-    differ by chance only, and a text call's invented result is cut off here instead of by the server. Nothing is
+    differ only by chance, and a text call's invented result is cut off here instead of by the server. Nothing is
     stored at the provider, so the hidden reasoning of earlier turns is not sent again.
     One instance belongs to one event loop; `aclose` it there.
     """
@@ -79,7 +79,7 @@ class OpenAIModel:
 
     # -- what depends on the API: its library, its path, its bodies and its replies
 
-    _error = "OpenAIError"  # what all errors of the library are
+    _error = "OpenAIError"  # base class of the library's errors
 
     def _library(self) -> Any:
         import openai
@@ -142,7 +142,7 @@ class OpenAIModel:
         if said.names_model(status):
             return self._unknown(await self._offered_models())
         if status == 404:
-            # a wrong model and a wrong path look alike; the list of models tells them apart
+            # a wrong model and a wrong path look alike; the list of models tells which
             offered = await self._offered_models()
             if offered and self.endpoint.id not in offered:
                 return self._unknown(offered)
@@ -191,7 +191,7 @@ class OpenAIModel:
 
 
 def http_client(library: Any, endpoint: Endpoint) -> tuple[Any, Any]:
-    """The connections of a client, and its timeout; the official libraries are made alike in this."""
+    """The connections of a client, and its timeout; the official libraries are alike in this."""
     for name in ("httpcore2", "httpcore"):  # at DEBUG it logs headers, and a server may send ours back
         logger = logging.getLogger(name)
         logger.setLevel(max(logger.level, logging.INFO))
@@ -201,5 +201,5 @@ def http_client(library: Any, endpoint: Endpoint) -> tuple[Any, Any]:
         keepalive_expiry=30.0,
     )
     timeout = library.Timeout(endpoint.timeout, connect=min(CONNECT_SECONDS, endpoint.timeout), pool=None)
-    # a proxy from the environment has no way to this machine's own loopback
+    # a proxy from the environment cannot reach this machine's own loopback
     return library.DefaultAsyncHttpxClient(limits=limits, timeout=timeout, trust_env=not endpoint.loopback), timeout

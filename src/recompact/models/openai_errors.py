@@ -1,4 +1,4 @@
-"""What a server's error means: from a status and a body of any make to one of our failures, with its way out."""
+"""What a server's error means: from a status and a body of any kind to one of our failures, with its way out."""
 
 from __future__ import annotations
 

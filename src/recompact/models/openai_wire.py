@@ -35,7 +35,7 @@ def _complete_body(body: dict[str, Any], request: Request, endpoint: Endpoint) -
 
 
 def _cache_key(messages: tuple[Message, ...]) -> str:
-    """The same for all calls about one task, and another for each task: calls with the same key go to the same machine,
+    """The same for all calls about one task, different for each task: calls with the same key go to the same machine,
     which has their beginning cached. Without a key they go by the first words alone, which all tasks of a suite share,
     and are too many for one machine."""
     first = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
@@ -110,7 +110,7 @@ def responses_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
 
 
 def _items(message: Message) -> list[dict[str, Any]]:
-    """The input items of one message. The system prompt keeps its role: both names of it are taken, by all servers."""
+    """The input items of one message. The system prompt keeps its role: all servers accept both names of it."""
     if message.role == "tool":
         return [{"type": "function_call_output", "call_id": message.call_id, "output": message.content}]
     calls = [
@@ -163,7 +163,7 @@ def _call(call_id: str | None, function: Mapping[str, Any], index: int, n: int) 
 
 
 def _clean(content: Any) -> str:
-    """Content as one text, whether it came as a text or as parts, without halves of characters (nobody takes those)."""
+    """Content as one text, whether it came as a text or as parts, without half characters (nobody accepts those)."""
     if isinstance(content, list):
         content = "".join(part.get("text") or part.get("refusal") or "" for part in content)
     return whole(str(content))
@@ -189,7 +189,7 @@ def has_count(counts: Any, name: str) -> bool:
 
 
 def count_of(counts: Any, name: str) -> int:
-    """A count as the server gave it: 0 where it gave none, -1 where it is no count (then somebody else decides)."""
+    """A count as the server gave it: 0 where it gave none, -1 if it is not a count (then somebody else decides)."""
     value = counts.get(name) if isinstance(counts, dict) else None
     if isinstance(value, float) and value.is_integer():
         value = int(value)

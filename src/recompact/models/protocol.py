@@ -1,4 +1,4 @@
-"""A model is something that answers a request. Everything that asks one, asks through this."""
+"""A model is something that answers a request. Everything that asks one asks through this."""
 
 from __future__ import annotations
 

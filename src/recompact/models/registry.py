@@ -1,4 +1,4 @@
-"""From the name of a model API to a model: built in, installed, or of the user's own."""
+"""From the name of a model API to a model: built in, installed, or the user's own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODELS = Registry(
 def load_model(use: str, options: Mapping[str, Any], endpoint: Endpoint, directory: Path) -> ChatModel:
     """A model by the name of its API. The plug-in may be a model, or anything that is called with the options (and with
     `endpoint`, if it has such a parameter) and returns one."""
-    # `api = "anthropic"` says it all: nobody need name the client too.
+    # `api = "anthropic"` is enough: the client need not be named too.
     native = use == "openai" and endpoint.api == "anthropic"
     plugin = MODELS.find("anthropic" if native else use, directory)
     if isinstance(plugin, ChatModel) and not isinstance(plugin, type):

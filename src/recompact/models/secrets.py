@@ -54,7 +54,7 @@ def _forms(key: str) -> Iterator[str]:
 
 
 def _base64_forms(key: str) -> Iterator[str]:
-    """What base64 makes of a key wherever in a text it begins, but for the characters that its neighbours decide."""
+    """What base64 makes of a key wherever it begins in a text, except for the characters its neighbours decide."""
     for before in range(3):
         code = base64.b64encode(b"\0" * before + key.encode()).decode().rstrip("=")
         whole_bytes = (before + len(key.encode())) // 3 * 4
@@ -94,7 +94,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def names_variable(text: str) -> bool:
-    """Whether a text can be the name of a variable of the environment; keys that are pasted in its place cannot.
+    """Whether a text can be the name of an environment variable; keys that are pasted in its place cannot.
 
     >>> names_variable("OPENAI_API_KEY"), names_variable("my_key")
     (True, True)

@@ -1,7 +1,7 @@
 """The door that every reply comes through: whatever a model returns is brought into shape before it is journaled.
 
-What passes can be stored, sent back and read again; what had to be changed is noted in the reply. What is no reply at
-all is a failure of the call, and so of the unit that made it.
+What passes can be stored, sent back and read again; what had to be changed is noted in the reply. What is not a reply
+is a failure of the call, and so of the unit that made it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Shaped:
 
 
 def shape_reply(reply: object, request: Request, count: TokenCounter | None = None) -> Reply:
-    """The reply as it may be journaled. `count` is what missing or impossible usage is estimated with."""
+    """The reply as it may be journaled. Missing or impossible usage is estimated with `count`."""
     if not isinstance(reply, Reply) or not isinstance(reply.message, Message):
         inner = "" if not isinstance(reply, Reply) else f" with a message of type {type(reply.message).__name__}"
         raise MalformedReply(f"the model returned {type(reply).__name__}{inner}, which is no reply")
@@ -128,7 +128,7 @@ def _is_finish(value: object) -> bool:
 
 
 def _text(value: object, longest: int, what: str, notes: list[str]) -> str:
-    """Any value as a text that can be stored: a str of whole characters, not longer than that."""
+    """Any value as a text that can be stored: a str of at most `longest` whole characters."""
     if type(value) is str:
         text = value
     elif value is None:
@@ -148,7 +148,7 @@ def _text(value: object, longest: int, what: str, notes: list[str]) -> str:
 def _write_value(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=repr)
-    except Exception:  # nested without end, keys that are no text, a repr that raises
+    except Exception:  # nested without end, non-text keys, a repr that raises
         return f"({type(value).__name__})"
 
 
@@ -199,15 +199,15 @@ def _call(call: ToolCall, own_id: str, n: int, ids: set[str], notes: list[str]) 
 
 
 def _usage(usage: object, request: Request, message: Message, count: TokenCounter | None) -> Usage:
-    """What the server counted where that can be, and our own count where it cannot."""
+    """The server's count where that is possible, and our own where it is not."""
     given = usage if isinstance(usage, Usage) else Usage()
     cached, reasoning = _whole_number(given.cached), _whole_number(given.reasoning)
     reported = _whole_number(given.cache_reported)
     calls = min(_whole_number(given.calls) or 1, MOST_CALLS)
     tokens_in, tokens_out = _whole_number(given.input), _whole_number(given.output)
     estimated = 0
-    most_input = 4 * _characters(request) + SERVER_TOKENS  # a token is a byte at least
-    # Some count cached input, or reasoning, beside the rest: then neither number can be trusted.
+    most_input = 4 * _characters(request) + SERVER_TOKENS  # a token is at least a byte
+    # Some count cached input or reasoning separately: then neither number can be trusted.
     if not tokens_in or tokens_in > calls * most_input or cached is None or cached > tokens_in:
         tokens_in, cached, reported, estimated = request_tokens(request, count or counter()), 0, 0, 1
     if cached or reported:  # whoever counts what was cached counts all of it

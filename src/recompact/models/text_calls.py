@@ -31,7 +31,7 @@ Tools (a ? marks an optional argument):"""
 def plain(request: Request, *, force_schema: bool = False) -> Request:
     """The same request for a model that knows only text. Without tools only the calls of the history are rewritten.
 
-    `force_schema` also asks the server to let nothing but a call through, unless the request has a schema of its own.
+    `force_schema` also asks the server to let nothing but a call through, unless the request has its own schema.
     """
     messages = tuple(_plain_message(m) for m in request.messages)
     if not request.tools:

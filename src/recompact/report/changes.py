@@ -49,7 +49,7 @@ class PromptChange:
 def prompt_change(
     before: tuple[str, Template], after: tuple[str, Template], clauses: Sequence[Clause] = ()
 ) -> PromptChange:
-    """Two named templates. `clauses` are those of the second."""
+    """Compare two named templates. `clauses` are those of the second."""
     unplaced = list(clauses)
     parts: list[ChangedPart] = []
     seen: dict[tuple[Block, ...], str] = {}
@@ -68,7 +68,7 @@ def _structure(part: PartDiff) -> tuple[tuple[str, str, str], ...]:
 
 
 def _with_clauses(section: Block, unplaced: list[Clause]) -> Block:
-    """The section with each clause at the first new line that contains it; such clauses are placed."""
+    """The section with each clause at the first new line that contains it; those leave `unplaced`."""
     lines = []
     for line in section.lines:
         here = tuple(clause for clause in unplaced if line.sign == "+" and _plain(clause.text) in _plain(line.text))
@@ -83,7 +83,7 @@ def _plain(text: str) -> str:
 
 
 def changed_section(change: SectionChange) -> Block:
-    """A section's change in lines. Its heading is not among them, unless it differs itself."""
+    """A section's change in lines. Its heading is not among them, unless the heading itself differs."""
     before, after = change.before or "", change.after or ""
     what = "added" if change.before is None else "removed" if change.after is None else "changed"
     if what == "changed" and before.split() == after.split():
@@ -113,7 +113,7 @@ def changed_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[Line]
 
 
 def _pieces(line: str, other: str) -> tuple[Piece, ...]:
-    """A line in pieces: which of its words the other does not have."""
+    """A line in pieces, marking the words that the other does not have."""
     words, others = line.split(" "), other.split(" ")
     pieces = []
     for kind, i, i_end, _, _ in SequenceMatcher(None, words, others, autojunk=False).get_opcodes():

@@ -20,7 +20,7 @@ Sign = Literal["+", "-", " "]
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece of a text: as it is, a fact that was dropped (and needed), a word that differs, what was cut, a note."""
+    """A piece of a text: plain, a fact that was dropped (and needed), a word that differs, what was cut, a note."""
 
     text: str
     kind: Literal["", "needed", "dropped", "differs", "cut", "note"] = ""
@@ -50,7 +50,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Fact:
-    """A value with its label, and what belongs to it in small print."""
+    """A value with its label, and a note in small print."""
 
     label: str
     value: str
@@ -64,10 +64,10 @@ def shorten(text: str, limit: int | None) -> tuple[Piece, ...]:
 
 
 def mark_changes(text: str, limit: int | None, sign: Sign, changed: Iterable[str], marks: Mapping[str, Any]) -> Block:
-    """A text as far as the limit goes: `sign` at the lines that are among the changed ones, and marked literals."""
+    """A text up to the limit, with `sign` at the lines that are among the changed ones, and literals marked."""
     kept, more = cut(text, limit)
     differing = frozenset(changed)
-    # A line that is cut goes by the whole of it.
+    # A line that is cut is judged by the whole of it.
     signs = (sign if line.strip() in differing else " " for line in text.splitlines())
     runs = groupby(zip(kept.splitlines(), signs, strict=False), key=itemgetter(1))
     lines = [Line(of, _mark_literals("\n".join(line for line, _ in run), marks)) for of, run in runs]
@@ -79,7 +79,7 @@ def note_block(text: str, kind: Literal["cut", "note"] = "note") -> Block:
 
 
 def _mark_literals(text: str, marks: Mapping[str, Any]) -> tuple[Piece, ...]:
-    """A text with those of its literals marked that `marks` names, each in its own kind."""
+    """A text in which the literals that `marks` names are marked, each with its own kind."""
     pieces, done = [], 0
     for start, end in literal_spans(text) if marks else ():
         if kind := marks.get(text[start:end]):

@@ -21,8 +21,8 @@ from recompact.report.document import Block, Fact, Line, Piece, score_facts
 from recompact.texts import cut, quantity, visible, visible_line
 from recompact.trajectory import Boundary, Trajectory
 
-WIDE = 110  # columns from which on two texts are set side by side
-LONG = 1200  # characters of a message that are shown unless it is wanted in full
+WIDE = 110  # columns needed to set two texts side by side
+LONG = 1200  # characters of a message that are shown, unless it is wanted in full
 FULL = "--full"  # the option that shows what was cut
 STYLES = {
     "needed": "bold red",
@@ -148,7 +148,7 @@ def _panel(title: str, body: Text, style: str) -> RenderableType:
 def print_trajectory(
     out: Console, trajectory: Trajectory, parts: Iterable[Turn | Boundary], limit: int | None = LONG
 ) -> None:
-    """A trajectory with its boundaries marked, from its parts in their order; texts longer than the limit are cut."""
+    """A trajectory with its boundaries marked, from its parts in order; texts longer than the limit are cut."""
     for message in trajectory.context.prefix:
         out.print(text(f"[{message.role}]", "bold blue"))
         out.print(_cut(message.content, limit))

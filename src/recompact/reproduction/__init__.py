@@ -1,1 +1,1 @@
-"""The paper's tables and figures as experiments: which runs each of them needs, and what came out beside the paper."""
+"""The paper's tables and figures as experiments: which runs each needs, and the results beside the paper's."""

@@ -111,7 +111,7 @@ def _paired_row(
 
 
 def _keys(measured: Sequence[tuple[ArmRuns, Metrics]], wanted: Sequence[str]) -> list[str]:
-    """Those of the metrics that some arm has; with other runs than three, the reliability over those."""
+    """The wanted metrics that some arm has; unless there are three runs, reliability is over as many as there are."""
     runs = max((metrics.runs for _, metrics in measured), default=0)
     named = [key.replace("^3", f"^{runs}") for key in wanted]
     return [key for key in named if any(key in metrics.means for _, metrics in measured)]
@@ -120,7 +120,7 @@ def _keys(measured: Sequence[tuple[ArmRuns, Metrics]], wanted: Sequence[str]) ->
 def _beside(
     known: Benchmark | None, arm: ArmRuns, metrics: Metrics, keys: Sequence[str], group: str = ""
 ) -> list[Cell]:
-    """Each figure of an arm, and the paper's after it."""
+    """Each figure of an arm, followed by the paper's."""
     printed = arm_figures(known.name, arm.name, arm.scope, group) if known else {}
     cells: list[Cell] = []
     for key in keys:
@@ -140,7 +140,7 @@ def _paper(key: str) -> Column:
 
 
 def paper_notes(setting: Setting, *, training: bool = False) -> tuple[str, ...]:
-    """What the columns of the paper are, and are not."""
+    """What the paper's columns are, and what they are not."""
     suite = setting.config.suite.use
     known = benchmark(suite)
     if known is None:

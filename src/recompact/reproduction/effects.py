@@ -76,7 +76,7 @@ def _correlation(value: float | None, shown: bool) -> Cell:
 
 
 def draws_table(setting: Setting) -> Table:
-    """How far fewer draws agree with nine."""
+    """How closely fewer draws agree with nine."""
     with Store.read(setting.path(Diagnostics.name)) as store:
         points = sensitivity_to_draws(_complete(outcomes_in(store).outcomes))
     rows: list[Row] = []
@@ -122,7 +122,7 @@ def threshold_table(setting: Setting) -> Table:
 
 
 def cost_table(setting: Setting) -> Table:
-    """What PAIR's adaptation took in each scope."""
+    """What PAIR's adaptation cost in each scope."""
     known = benchmark(setting.config.suite.use)
     rows: list[Row] = []
     for scope in setting.scopes:

@@ -1,6 +1,6 @@
 """The runs behind the paper's tables: adaptations, an evaluation, budgets, nine draws at every boundary, other models.
 
-Each is one run file, so each can be stopped and goes on where it was, and tables share the runs that they both need.
+Each is one run file, so it can be stopped and resumes where it left off, and tables share the runs that they both need.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DRAWS = 9  # of each arm in the diagnostic analyses
 
 
 class UnusableAnswers(RecompactError):
-    """An adaptation came to nothing, so that there is no template to evaluate."""
+    """An adaptation came to nothing, so there is no template to evaluate."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Setting:
 
 
 Watch = Callable[[Study, str], AbstractContextManager[Study]]
-"""How progress is shown: a study and what it does, and the study that reports while the work goes on."""
+"""How progress is shown: takes a study and what it does, and gives the study that reports meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Nine draws in each arm of every boundary: what the paper's analyses of boundaries stand on."""
+    """Nine draws in each arm of every boundary: the basis of the paper's analyses of boundaries."""
 
     name = "boundaries"
 
@@ -180,12 +180,12 @@ Experiment = Adaptations | Evaluation | Windows | Diagnostics
 
 
 def lingua_installed() -> bool:
-    """Whether the arm of LLMLingua-2 can be run here."""
+    """Whether the LLMLingua-2 arm can be run here."""
     return LINGUA in COMPRESSORS.names() and find_spec("llmlingua") is not None
 
 
 def join_experiments(experiments: Sequence[Experiment]) -> tuple[Experiment, ...]:
-    """Each run once, with the methods of all who asked for it, adaptations before what evaluates them."""
+    """Each run once, with all the methods asked for, and adaptations before what evaluates them."""
     by_name: dict[str, Experiment] = {}
     for experiment in experiments:
         known = by_name.get(experiment.name)

@@ -1,7 +1,7 @@
-"""What a reproduction will take before it begins: trajectories, calls, tokens and money of each run, asking no model.
+"""What a reproduction will take, before it begins: each run's trajectories, calls, tokens and money, asking no model.
 
-How long a trajectory is and what it costs is taken from the runs that are there already, else from what the paper
-prints for the benchmark, else assumed; which of the three is said.
+The length and cost of a trajectory are taken from the runs that already exist, else from what the paper prints for the
+benchmark, else assumed; the forecast says which.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from recompact.store.store import Store
 from recompact.tables import Number, Row, Table, columns
 
 HALVING = 3.5  # continuations that halving spends on a boundary
-CONTINUATION = 0.7  # of a trajectory's tokens: the mean that the paper's table of costs comes to
+CONTINUATION = 0.7  # of a trajectory's tokens: the mean that follows from the paper's table of costs
 OUTPUT = 0.05  # of all tokens, where nothing is known
-ENOUGH = 5  # trajectories from which on a run's own habits count
+ENOUGH = 5  # trajectories needed before a run's own habits count
 
 
 @dataclass(frozen=True)
 class Habits:
-    """A trajectory with compaction on average, and where that is known from."""
+    """An average trajectory with compaction, and where its figures come from."""
 
     steps: float
     tokens: float
@@ -47,7 +47,7 @@ class Habits:
 
 @dataclass(frozen=True)
 class Amount:
-    """What one run takes in all, and how much of that is there."""
+    """What one run takes in total, and how much of it is done."""
 
     run: str
     trajectories: int
@@ -76,7 +76,7 @@ class Forecast:
 
     @property
     def money(self) -> float | None:
-        """For those, if the config has prices; nothing is taken to be cached."""
+        """Their cost, if the config has prices; nothing is assumed to be cached."""
         if not (self.price.input or self.price.output):
             return None
         output = round(self.tokens * self.habits.output)
@@ -84,7 +84,7 @@ class Forecast:
 
 
 def forecast(setting: Setting, experiments: Sequence[Experiment], train: int, test: int) -> Forecast:
-    """Of these experiments, with so many tasks to adapt and to evaluate on."""
+    """Forecast these experiments, with `train` tasks to adapt on and `test` to evaluate on."""
     habits = _measured_habits(setting) or _published_habits(setting.config) or _assumed_habits(setting.config)
     amounts = tuple(_amount(setting, experiment, habits, train, test) for experiment in experiments)
     settings = setting.config.models.get(setting.config.agent.model)
@@ -125,7 +125,7 @@ def _counts(setting: Setting, experiment: Experiment, habits: Habits, train: int
 
 
 def _share_done(path: Path, weight: float) -> float:
-    """How much of a run is there, at most all of it."""
+    """The share of a run that is done, at most all of it."""
     if not path.is_file() or not weight:
         return 0.0
     with Store.read(path) as store:

@@ -1,4 +1,4 @@
-"""The figures that the paper prints, as data, so that what we measure can stand beside them."""
+"""The figures that the paper prints, as data, so that what we measure can be shown beside them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from importlib.resources import files
 from typing import Any
 
 STANDS_BESIDE = {"pocket": "appworld"}
-"""Worlds that the paper does not know, with the benchmark that they were modelled on."""
+"""Worlds unknown to the paper, with the benchmark that each was modelled on."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What the paper says of one benchmark. Keys of `figures` are those of paper.toml."""
+    """What the paper says about one benchmark. Keys of `figures` are those of paper.toml."""
 
     name: str
     title: str
@@ -26,7 +26,7 @@ class Benchmark:
     figures: Mapping[str, Any] = field(default_factory=dict)
 
     def printed_group(self, value: str) -> str:
-        """How the paper calls a group of tasks."""
+        """What the paper calls a group of tasks."""
         return str(self.figures.get("groups", {}).get(value, value))
 
     def of(self, table: str, *keys: str) -> Any:
@@ -38,7 +38,7 @@ class Benchmark:
 
 
 def benchmark(suite: str) -> Benchmark | None:
-    """The paper's benchmark that figures of this suite stand beside."""
+    """The paper's benchmark that this suite's figures are shown beside."""
     name = STANDS_BESIDE.get(suite, suite)
     figures = _document().get(name)
     if figures is None or "title" not in figures:
@@ -47,7 +47,7 @@ def benchmark(suite: str) -> Benchmark | None:
 
 
 def test_split(suite: str) -> str:
-    """The split that a suite is evaluated on: the paper's, where it is a benchmark of the paper's."""
+    """The split that a suite is evaluated on: the paper's, if it is one of the paper's benchmarks."""
     return str(_document().get(suite, {}).get("split", "test"))
 
 

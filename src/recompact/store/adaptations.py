@@ -1,4 +1,4 @@
-"""What adaptations of a run came to, as records: a report reads them and computes nothing again."""
+"""What adaptations of a run came to, as records: a report reads them and recomputes nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AdaptationRecord:
 
 
 def write_adaptation(store: Store, adaptation: AdaptationRecord) -> None:
-    """Record an adaptation in the place of an earlier one by the same method."""
+    """Record an adaptation in place of an earlier one by the same method."""
     metadata = store.metadata
     adaptations = {**metadata.adaptations, adaptation.method: adaptation.to_json()}
     store.set_metadata(replace(metadata, adaptations=adaptations))

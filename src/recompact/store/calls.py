@@ -120,7 +120,7 @@ def count_calls(store: Store, unit: str) -> int:
 
 
 def compressor_calls(store: Store, unit: str, step: int) -> tuple[int, ...]:
-    """The ordinals of the calls to the compressor that a trajectory made after so many steps of its agent."""
+    """The ordinals of the calls to the compressor that a trajectory made after `step` steps of its agent."""
     rows = store._rows("SELECT ordinal, role FROM calls WHERE unit = ? ORDER BY ordinal", (unit,))
     steps, ordinals = 0, []
     for row in rows:
@@ -140,7 +140,7 @@ class Pace:
 
 def pace_of(store: Store, configured: str) -> Pace:
     """The pace of the collected trajectories by this model. What other models took is part of the pause, except for
-    compressors, whom continuations do not ask. All is 0 where nothing was collected with it."""
+    compressors, which continuations do not ask. It is 0 where nothing was collected with it."""
     rows = store._rows(
         "SELECT coalesce(sum(CASE WHEN configured = ?1 THEN 1 END), 0) AS calls,"
         " coalesce(sum(CASE WHEN configured = ?1 THEN seconds END), 0) AS asking,"

@@ -1,4 +1,4 @@
-"""Opening the SQLite file of a run: the lock of its one writer, the migrations, and errors put into plain words."""
+"""Opening the SQLite file of a run: the lock of its one writer, the migrations, and errors in plain words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StoreError(InputError):
 def take_lock(path: Path) -> int:
     """An advisory lock that dies with its holder, so that a killed driver leaves nothing to clean up.
 
-    It lies beside the file itself, so that a run has one lock by whatever link it is opened.
+    It is beside the file itself, so that a run has one lock whatever link it is opened by.
     """
     lock = os.open(f"{path.resolve()}{LOCK}", os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -57,7 +57,7 @@ def connect_to_write(path: Path) -> sqlite3.Connection:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """The file as it is if it can be read so, or else in its newest form; nothing can be changed through this."""
+    """The file as it is if that can be read, or else in its newest form; nothing can be changed through this."""
     connection = _connect(path) if _is_writable(path) else _connect_read_only(path)
     version = _version_of(connection, path)
     if version < READABLE:

@@ -17,7 +17,7 @@ class RunMetadata:
     suite: str = ""
     version: str = ""  # of Recompact
     config_hash: str = ""
-    config_file: str = ""  # seen from the directory of the run file
+    config_file: str = ""  # relative to the run file's directory
     fingerprint: Mapping[str, str] = field(default_factory=dict)  # of the suite's source and package
     suite_changes: tuple[Mapping[str, Any], ...] = ()  # that the user went on with: what changed, and after how much
     identity: Mapping[str, Any] = field(default_factory=dict)  # the settings that may not change within a run
@@ -27,7 +27,7 @@ class RunMetadata:
     templates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # parts by hash of the template
     adaptations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what each method came to
     skipped: tuple[str, ...] = ()  # tasks that the run goes on without
-    results: Mapping[str, str] = field(default_factory=dict)  # hash -> directory, seen from that of the run file
+    results: Mapping[str, str] = field(default_factory=dict)  # hash -> directory, relative to the run file's
     planned: Mapping[str, Any] = field(default_factory=dict)  # the stage that last did something: see `plan`
     others: Mapping[str, Any] = field(default_factory=dict)  # keys that this version does not know, kept as they are
 

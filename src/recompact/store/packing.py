@@ -1,7 +1,7 @@
-"""How texts and requests are packed into bytes, so that what stands in a run already is not written again.
+"""How texts and requests are packed into bytes, so that what is already in a run is not written again.
 
 A text may lean on others of the run: it is compressed with their ends at hand. A request leans on the last call of its
-role: of a conversation that grows, only what is new is kept.
+role: only what is new in a growing conversation is kept.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _SMALL = 200  # bytes below which compressing costs more than it saves
 _MOST = 512 * 1024 * 1024  # bytes of one text: far more than anything that is written, and no more than fits
 _WINDOW = 32 * 1024  # bytes that zlib can look back
 _LONGEST = 1024 * 1024  # bytes of a text that others may lean on
-_SHORT = 8  # bytes of a hash that tell a text apart
+_SHORT = 8  # bytes of a hash that identify a text
 _NEIGHBOURS = 60
-_WORTH = 1_000  # characters of a message from which on it is worth looking for what it repeats
+_WORTH = 1_000  # characters from which it is worth looking for what a message repeats
 
 Plain = Callable[[bytes], tuple[int, bytes] | None]
 """Codec and data of a text, by the beginning of its hash."""
@@ -85,7 +85,7 @@ def _dictionary(names: Sequence[bytes], plain: Plain) -> tuple[list[bytes], byte
 
 
 class Put(Protocol):
-    """Keeps a text and gives its hash."""
+    """Keeps a text; returns its hash."""
 
     def __call__(self, data: str, near: Sequence[bytes] = ()) -> bytes: ...
 
@@ -108,7 +108,7 @@ class PackedRequest:
 
 
 def pack_request(asked: Asked, put: Put) -> bytes:
-    """A request as bytes; its texts are put aside. The seed is left out: it comes from the names of unit and call."""
+    """A request as bytes; `put` keeps its texts. The seed is left out: it comes from the names of unit and call."""
     request, before = asked.request, asked.before
     shared = _shared_beginning(before.request.messages, request.messages) if before else 0
     reply = bool(before and request.messages[shared : shared + 1] == (before.reply,))
@@ -139,7 +139,7 @@ def unpack_request(data: object) -> PackedRequest:
 
 
 def _shared_beginning(before: Sequence[Message], now: Sequence[Message]) -> int:
-    """How many messages two conversations begin with alike."""
+    """How many first messages two conversations share."""
     for number, (old, new) in enumerate(zip(before, now, strict=False)):
         if old is not new and old != new:
             return number

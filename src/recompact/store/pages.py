@@ -16,9 +16,9 @@ ORDERS = {
     "compactions": "t.compactions DESC, t.unit",
     "peak": "t.peak DESC, t.unit",
 }
-"""By what trajectories can be sorted."""
+"""What trajectories can be sorted by."""
 
-# Of each boundary the differences between the means of its draws, as the view `effects` of newer files has them.
+# For each boundary the differences between the means of its draws, as in the view `effects` of newer files.
 _EFFECTS = """
     SELECT unit, idx,
         avg(CASE arm WHEN 'PRE' THEN value END) - avg(CASE arm WHEN 'POST' THEN value END) AS hazard,
@@ -82,13 +82,13 @@ def trajectory_page(
 
 
 def matching_units(store: Store, query: TrajectoryQuery) -> frozenset[str]:
-    """The units of all trajectories that a query asks for, on whichever page."""
+    """The units of all trajectories that a query asks for, on any page."""
     where, parameters = _conditions(query)
     return frozenset(row["unit"] for row in store._rows(f"SELECT t.unit FROM trajectories t WHERE {where}", parameters))
 
 
 def _harms(store: Store) -> str:
-    """The largest effects of each trajectory; a file of an older version has to be asked for all its draws."""
+    """The largest effects of each trajectory; in a file of an older version, all its draws have to be read."""
     if store.has_table("harms"):
         return "harms"
     return f"(SELECT unit, max(hazard) AS hazard, max(burden) AS burden FROM ({_EFFECTS}) GROUP BY unit)"

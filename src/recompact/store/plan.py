@@ -1,4 +1,4 @@
-"""What a run is busy with and how much of it is planned, so that whoever reads the file can tell how far it is."""
+"""What a run is busy with and how much of it is planned, so that a reader can tell how far along it is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Plan:
     """One stage of a command. Of its `total` units, `done` were finished when it began, and the run had `units`."""
 
     stage: str
-    total: int | None  # None: nobody knows beforehand
+    total: int | None  # None: not known beforehand
     done: int
     units: int
     began: float  # seconds since the epoch
@@ -45,14 +45,14 @@ class RecordedProgress:
 
     def __init__(self, listener: Progress, store: Store) -> None:
         self._listener, self._store = listener, store
-        self._plan: Plan | None = None  # that is not written yet
+        self._plan: Plan | None = None  # not written yet
 
     def stage(self, name: str, total: int | None = None, done: int = 0) -> None:
         self._listener.stage(name, total, done)
         self._plan = Plan(name, total, done, count_units(self._store), time.time())
 
     def bound(self, total: int | None) -> None:
-        """The stage has at most this many units; how many it will be depends on what comes out."""
+        """The stage has at most this many units; how many there are depends on what comes out."""
         if self._plan and total is not None:
             self._plan = replace(self._plan, total=max(total, self._plan.done), at_most=True)
 

@@ -1,6 +1,6 @@
 """Trajectories, continuations, contexts and boundaries as documents in the run file.
 
-A document names messages by their hash in the store, so that a text that stands in ten contexts is kept once. Writing
+A document names messages by their hash in the store, so that a text that is in ten contexts is kept once. Writing
 a trajectory and reading it back gives an equal value.
 """
 
@@ -94,7 +94,7 @@ def write_continuation(
 
 @contextmanager
 def _reading(store: Store, what: str) -> Iterator[None]:
-    """A document that is not as it is written here was not written here."""
+    """A document not in the form written here was not written here."""
     try:
         yield
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
@@ -160,7 +160,7 @@ def _trajectory_document(store: Store, trajectory: Trajectory, boundaries: Seque
         "ending": trajectory.ending,
         "score": [trajectory.score.success, trajectory.score.value, dict(trajectory.score.details)],
         "context": _context_document(store, trajectory.context),
-        # What a server had cached depends on what it was asked before: like timings, it is no part of what came out.
+        # What a server had cached depends on what it was asked before: like timings, it is not part of the result.
         "usage": _usage_document({r: replace(u, cached=0, cache_reported=0) for r, u in trajectory.usage.items()}),
         "peak": trajectory.peak,
         "peak_reported": trajectory.peak_reported,
@@ -187,7 +187,7 @@ _Messages = Callable[[str], Message]
 
 
 def _messages(store: Store) -> _Messages:
-    """Messages by the hash that documents give. One that stands in many contexts is read once."""
+    """Messages by the hash that documents give. One that is in many contexts is read once."""
     return cache(lambda key: Message.from_json(store.document(bytes.fromhex(key))))
 
 

@@ -52,7 +52,7 @@ def kept_request(store: Store, unit: str, ordinal: int) -> KeptRequest | None:
 
 
 def _request(store: Store, unit: str, ordinal: int, rows: Mapping[int, Any]) -> KeptRequest:
-    """A request and those that it goes on from, the last one first, until nothing of it is missing."""
+    """A request and those that it continues, the last one first, until nothing of it is missing."""
     messages: list[bytes] = []
     tools = decoding = None
     at: int | None = ordinal

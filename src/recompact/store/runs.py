@@ -45,8 +45,8 @@ class Overview:
     simulated: bool
     skipped: tuple[str, ...] = ()  # tasks that the run goes on without
     set_aside: int = 0  # units that would fail again if they were played again
-    suite_changes: int = 0  # of the suite, that the run went on with
-    stage: str = ""  # the last that has records
+    suite_changes: int = 0  # to the suite, that the run went on with
+    stage: str = ""  # the last with records
     models: tuple[str, ...] = ()  # that were asked
     changed: str = ""  # when something was last recorded, in UTC
 
@@ -199,7 +199,7 @@ class TrajectoryRow:
 
 
 def retry_broken(store: Store, phase: str) -> int:
-    """Let trajectories be made anew that ended because their environment broke. Returns how many those are."""
+    """Let trajectories that ended because their environment broke be made anew. Returns how many there are."""
     broken = broken_trajectories(store, phase)
     for row in broken:
         store.reopen(row.unit)
@@ -212,7 +212,7 @@ def broken_trajectories(store: Store, phase: str) -> list[TrajectoryRow]:
 
 
 def trajectories(store: Store, task: str | None = None, phase: str = "collect") -> list[TrajectoryRow]:
-    """The trajectories of a phase, all or those of one task. Tasks that the run skips take no part."""
+    """The trajectories of a phase, all or those of one task. Tasks that the run skips are left out."""
     query = "SELECT * FROM trajectories WHERE phase = ? AND (?2 IS NULL OR task = ?2) ORDER BY task, unit"
     skipped = _skipped_tasks(store)
     return [trajectory_of_row(row) for row in store._rows(query, (phase, task)) if row["task"] not in skipped]
@@ -276,7 +276,7 @@ _BOUNDARIES = (
 
 
 def boundary_rows(store: Store) -> list[BoundaryRow]:
-    """All boundaries that were collected, in the order of their trajectories, but those of tasks that are skipped."""
+    """All collected boundaries, in the order of their trajectories, except those of skipped tasks."""
     skipped = _skipped_tasks(store)
     rows = store._rows(f"{_BOUNDARIES} WHERE t.phase = 'collect' ORDER BY b.unit, b.idx")
     return [_boundary_row(row) for row in rows if row["task"] not in skipped]
@@ -305,7 +305,7 @@ def _boundary_row(row: sqlite3.Row) -> BoundaryRow:
 
 @dataclass(frozen=True)
 class ContinuationRow:
-    """One continuation: of which boundary, how it ended and what it cost. Unit `name` has all of it."""
+    """One continuation: its boundary, how it ended and what it cost. Unit `name` has all of it."""
 
     name: str
     unit: str
@@ -325,7 +325,7 @@ class ContinuationRow:
 
 
 def continuation_rows(store: Store, unit: str | None = None, index: int | None = None) -> list[ContinuationRow]:
-    """Continuations by draw, of all boundaries or of one; PRE comes before POST. Skipped tasks take no part."""
+    """Continuations by draw, of all boundaries or of one; PRE comes before POST. Skipped tasks are left out."""
     rows = store._rows(
         "SELECT c.*, t.task FROM continuations c LEFT JOIN trajectories t ON t.unit = c.unit"
         " WHERE (?1 IS NULL OR c.unit = ?1) AND (?2 IS NULL OR c.idx = ?2)"

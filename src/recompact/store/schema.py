@@ -7,7 +7,7 @@ one. Never edit a migration that was released; append one.
 from __future__ import annotations
 
 APPLICATION_ID = 0x52435054  # "RCPT"
-READABLE = 3  # the version from which on a file is read as it is
+READABLE = 3  # the first version whose files are read as is
 
 MIGRATIONS = (
     """
@@ -114,4 +114,4 @@ AS_NEWEST = f"""
     CREATE TEMP VIEW dropped AS SELECT *, {_REPORTED} FROM main.dropped;
 """
 """What a reader sees of a file that is read as it is: columns that are asked for everywhere, as the last migration
-fills them. The columns and tables that came before it are asked for only where they are there."""
+fills them. The columns and tables that came before it are asked for only where they exist."""

@@ -74,7 +74,7 @@ class Store:
     def discard(self) -> None:
         """Close and remove a run in which nothing happened."""
         self.close()
-        if _identity(self.path) != self._file:  # another one stands in its place by now
+        if _identity(self.path) != self._file:  # another one has taken its place
             return
         for suffix in ("", "-wal", "-shm", LOCK):
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
@@ -110,7 +110,7 @@ class Store:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """All that is read in here is of one moment, whatever a driver writes meanwhile."""
+        """Everything read in here is from one moment, whatever a driver writes meanwhile."""
         try:
             self._db.execute("BEGIN")
             yield
@@ -173,7 +173,7 @@ class Store:
 
     @property
     def metadata(self) -> RunMetadata:
-        """What the run says about itself, as it stands in the file now."""
+        """What the run says about itself, as it is in the file now."""
         return RunMetadata.from_json(self._meta())
 
     def set_metadata(self, metadata: RunMetadata) -> None:
@@ -225,7 +225,7 @@ class Store:
         try:
             return read()
         except StoreError as error:
-            if isinstance(error.__cause__, sqlite3.OperationalError):  # the disk, and not what stands on it
+            if isinstance(error.__cause__, sqlite3.OperationalError):  # the disk, and not what is on it
                 raise
             reason: Exception = error
         except (InputError, ModelFailure, zlib.error, ArithmeticError, LookupError, RecursionError) as error:
@@ -289,7 +289,7 @@ class Store:
         return dict(self._select("SELECT unit, reason FROM set_aside ORDER BY unit"))
 
     def retry_set_aside(self) -> int:
-        """Let units be played again that were set aside, without what cannot be read of them. Returns how many."""
+        """Let units that were set aside be played again, without what cannot be read of them. Returns how many."""
         units = self.units_set_aside()
         for unit in units:
             with self.transaction():
@@ -350,7 +350,7 @@ class Store:
         return self.document(rows[0][0])
 
     def digest(self, prefix: str = "", without: str | None = None) -> str:
-        """One hash over the results of units, in order of name; timings have no part in it.
+        """One hash over the results of units, in order of name; timings are not part of it.
 
         Names must begin with `prefix`; those that begin with `without` are skipped.
         """
@@ -391,7 +391,7 @@ class Store:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file a path stands for."""
+    """Which file a path refers to."""
     try:
         status = path.stat()
     except OSError:

@@ -12,7 +12,7 @@ from recompact.template.value import PARTS, Template, headings, parse_sections, 
 class SectionChange:
     """A section whose text is not the same in two templates; None where it is missing."""
 
-    heading: str  # empty for what stands before the first one
+    heading: str  # empty for what comes before the first one
     before: str | None
     after: str | None
 

@@ -1,8 +1,8 @@
 """A compaction prompt as a value: three parts, each with sections.
 
 Parsing loses nothing: the sections of a part, put together again, are the part. Headings are structure, the text under
-a heading is guidance; adaptation may change the second and never the first. A frame carries what a part has no place
-for itself, so that a harness's own prompt can be used with not a byte changed.
+a heading is guidance; adaptation may change the latter and never the former. A frame carries what a part has no
+place for itself, so that a harness's own prompt can be used without changing a byte.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}(?!.*`)|~{3,})")
 
 @dataclass(frozen=True)
 class Section:
-    """A heading (empty for what stands before the first one) and the guidance under it."""
+    """A heading (empty for what comes before the first one) and the guidance under it."""
 
     heading: str  # the whole heading line with its line end, as written
     level: int
@@ -71,13 +71,13 @@ class Template:
 
     @property
     def hash(self) -> str:
-        """The hash of the texts that a compressor sees; provenance has no part in it."""
+        """The hash of the texts that a compressor sees; provenance is not part of it."""
         return sha256(canonical([self.system, self.first, self.update, self.frame]))
 
     def framed(self, part: Literal["first", "update"]) -> str:
         """The part as it is sent: itself if it has all that it needs, or else the frame around it.
 
-        A frame serves both parts. Of its blocks (what stands between blank lines) those are left out that would show
+        A frame serves both parts. Its blocks (what is between blank lines) are left out where they would show
         something absent, which is the previous summary in `first`, or something that the part shows itself.
 
         >>> frame = "<log>{{ history }}</log>\\n\\n<old>{{ previous_summary }}</old>\\n\\n{{ instructions }}"
@@ -116,7 +116,7 @@ def fill(text: str, values: Mapping[str, str], escape: Callable[[str], str] = st
 
 
 def parse_sections(text: str) -> tuple[Section, ...]:
-    """Split at Markdown headings that stand outside code fences. Joining the texts again gives the input."""
+    """Split at Markdown headings outside code fences. Joining the texts again gives the input."""
     sections: list[Section] = []
     heading, level, title = "", 0, ""
     guidance: list[str] = []
@@ -145,7 +145,7 @@ def render_sections(sections: tuple[Section, ...]) -> str:
 
 
 def without_blocks(text: str, unwanted: Callable[[str], bool]) -> str:
-    """The text without these of its blocks; each goes with the blank lines after it."""
+    """The text without its unwanted blocks; each goes with the blank lines after it."""
     pieces = _BLANK.split(text)  # block, blank lines, block, …
     kept: list[str] = []
     for block, blank in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
@@ -156,7 +156,7 @@ def without_blocks(text: str, unwanted: Callable[[str], bool]) -> str:
 
 
 def frame_blocks(frame: str) -> list[str]:
-    """What stands between the blank lines of a frame."""
+    """What is between the blank lines of a frame."""
     return _BLANK.split(frame)[::2]
 
 

@@ -1,1 +1,1 @@
-"""A local web application to look at runs: read-only, on loopback, from the run files alone."""
+"""A local web application for looking at runs: read-only, on loopback, from the run files alone."""

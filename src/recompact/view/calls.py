@@ -56,13 +56,13 @@ class CallView:
 
     @property
     def before(self) -> int:
-        """Messages of the prompt that stand before those that are shown."""
+        """Messages of the prompt before those that are shown."""
         return self.messages - len(self.last)
 
 
 @dataclass(frozen=True)
 class CallsPage:
-    """The calls of a unit, those that fit on a page."""
+    """The calls of a unit that fit on a page."""
 
     line: RunLine
     unit: str
@@ -98,7 +98,7 @@ def calls_page(store: Store, line: RunLine, unit: str, start: int) -> CallsPage:
 
 
 def list_calls(store: Store, unit: str, start: int = 0, limit: int = LISTED) -> tuple[tuple[CallView, ...], str]:
-    """Calls of a unit in short, or why they cannot be read."""
+    """Calls of a unit in brief, or why they cannot be read."""
     try:
         return tuple(call_view(store, row) for row in call_rows(store, unit, start, limit)), ""
     except InputError as error:
@@ -106,7 +106,7 @@ def list_calls(store: Store, unit: str, start: int = 0, limit: int = LISTED) -> 
 
 
 def call_view(store: Store, row: CallRow) -> CallView:
-    """One call in short: the messages that it adds to the one before it, and its reply."""
+    """One call in brief: the messages that it adds to the one before it, and its reply."""
     asked, problem = _kept_request(store, row)
     last: tuple[MessageView, ...] = ()
     if asked:
@@ -157,7 +157,7 @@ def _kept_request(store: Store, row: CallRow) -> tuple[KeptRequest | None, str]:
 def _messages(
     store: Store, asked: KeptRequest, numbers: Iterable[int], limit: int
 ) -> tuple[tuple[MessageView, ...], str]:
-    """Messages one after another, so that at most one of them is in memory in full; none where one cannot be read."""
+    """Messages read one at a time, so that at most one of them is in memory in full; none where one cannot be read."""
     shown, room = [], ALL
     for number in numbers:
         try:

@@ -1,4 +1,4 @@
-"""The lines that a diagnosis cites, as the optimizer read them, each with a place of its own on the page."""
+"""The lines that a diagnosis cites, as the optimizer read them, each with its own place on the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recompact.texts import quantity
 
 LINE = 1_000  # characters of a line
 LINES = 400  # of a block, besides those that are cited
-PROMPT = 4_000_000  # characters: no evidence is as long
+PROMPT = 4_000_000  # characters: no evidence is that long
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class NumberedBlock:
 
 @dataclass(frozen=True)
 class Citations:
-    """What a diagnosis was made from. `anchors` say by label where a line stands on the page."""
+    """What a diagnosis was made from. `anchors` say by label where a line is on the page."""
 
     unit: str  # that asked for the diagnosis; empty where there is none
     blocks: tuple[NumberedBlock, ...] = ()

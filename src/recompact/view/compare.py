@@ -24,7 +24,7 @@ OUTCOMES = {
     "first": "with more successes in the first arm",
     "second": "with more successes in the second arm",
 }
-"""By what tasks can be chosen that came out in one way or another."""
+"""The outcomes by which tasks can be chosen."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class TaskOutcome:
     task: str
     first: tuple[tuple[str, bool], ...]
     second: tuple[tuple[str, bool], ...]
-    balance: int  # successes of the first more than of the second
+    balance: int  # successes of the first minus those of the second
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ComparePage:
     """The arms side by side, and two of them task by task."""
 
     line: RunLine
-    query: CompareQuery  # with what was chosen for it
+    query: CompareQuery  # with what was filled in
     groups: tuple[str, ...]
     report: EvaluationReport | None = None
     problem: str = ""  # why there is no report
@@ -91,7 +91,7 @@ def compare_page(store: Store, line: RunLine, query: CompareQuery) -> ComparePag
 
 
 def known_query(store: Store, query: CompareQuery) -> CompareQuery:
-    """The query as far as it is about something that the evaluation has."""
+    """The query as far as it is about what the evaluation has."""
     return _restrict_query(query, group_values(store, phase_of(store)), store.metadata.arm_order)
 
 
@@ -107,7 +107,7 @@ def _restrict_query(query: CompareQuery, groups: Sequence[str], labels: Sequence
 
 @lru_cache(maxsize=16)
 def compare_tasks(path: str, changed: float, name: str, query: CompareQuery) -> EvaluationReport:
-    """The report about the tasks of a query, worked out again only when the file has changed."""
+    """The report about the tasks of a query, recomputed only when the file has changed."""
 
     def choose(evaluation: Evaluation) -> tuple[str, Sequence[str]]:
         words, tasks = _choose_tasks(evaluation, query)
@@ -120,7 +120,7 @@ def compare_tasks(path: str, changed: float, name: str, query: CompareQuery) -> 
 
 
 def _choose_tasks(evaluation: Evaluation, query: CompareQuery) -> tuple[str, Sequence[str]]:
-    """The tasks that a query asks for, after the words that say which those are; no words for all of them."""
+    """The words that say which tasks a query asks for, and those tasks; no words for all of them."""
     tasks, words = list(evaluation.shared.tasks), []
     if query.group:
         key, _, value = query.group.partition("=")

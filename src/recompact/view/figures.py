@@ -1,6 +1,6 @@
 """The report's figures as a view, for the tasks or the trajectories that a filter leaves.
 
-Drawing takes its time, so pages link here and, where scripts run, fetch the figures when everything else is there.
+Drawing takes time, so pages link here and, where scripts run, fetch the figures once everything else is there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Drawings:
 
 @dataclass(frozen=True)
 class FiguresPage:
-    """Figures, and in words what of."""
+    """Figures, and their subject in words."""
 
     line: RunLine
     subject: str

@@ -65,7 +65,7 @@ class RunPage:
         return (self.query.offset + 1 if self.rows else 0), self.query.offset + len(self.rows)
 
     def address(self, **changes: object) -> str:
-        """The same list with other settings."""
+        """The address of the same list with other settings."""
         names = ("task", "arm", "outcome", "group", "order", "offset")
         values = {name: changes.get(name, getattr(self.query, name)) for name in names}
         return "?" + urlencode({name: value for name, value in values.items() if value})
@@ -120,7 +120,7 @@ def _claim(store: Store, line: RunLine) -> tuple[Claim | None, str]:
 
 
 def judge_run(store: Store) -> Findings:
-    """All boundaries with their verdicts, worked out again only when the file has changed."""
+    """All boundaries with their verdicts, recomputed only when the file has changed."""
     return _judge_file(str(store.path), last_change(store.path))
 
 

@@ -19,13 +19,13 @@ from recompact.store.runs import SUFFIX, config_of, last_change, overview_of_mod
 from recompact.store.store import Store
 from recompact.view.time_left import Standing, standing_of
 
-JUDGED = 5_000  # boundaries up to which all of them are judged together, as `verify` does it
-LIVE = 30.0  # seconds since the last change for which a run whose writer lives counts as being written
+JUDGED = 5_000  # boundaries up to which all of them are judged together, as `verify` does
+LIVE = 30.0  # seconds after its last change during which a run with a live writer counts as being written
 
 
 @dataclass(frozen=True)
 class Place:
-    """A run file and the name that it has in addresses."""
+    """A run file and its name in addresses."""
 
     name: str
     path: Path
@@ -68,7 +68,7 @@ class RunLine:
 
 
 def places_of(runs: Sequence[str], directory: Path) -> list[Place]:
-    """The runs that were named, or all of a directory, each with a name of its own."""
+    """The runs that were named, or all of a directory, each with its own name."""
     paths: dict[Path, Path] = {}
     named = [path for run in runs for path in _find_runs(Path(run), directory)] if runs else _in_directory(directory)
     for path in named:
@@ -89,7 +89,7 @@ def _in_directory(directory: Path) -> list[Path]:
 
 
 def list_of_runs(places: Iterable[Place]) -> list[RunLine]:
-    """All runs, the last changed first."""
+    """All runs, the most recently changed first."""
     return sorted(map(line_of, places), key=lambda line: (-line.changed, line.place.name))
 
 

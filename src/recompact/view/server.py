@@ -1,7 +1,7 @@
 """The web server of the viewer: loopback only, read-only, behind a token in the address.
 
-A request must carry the token, come to our own host name (a foreign one may be a name that was pointed here) and, where
-a browser says so, from our own pages. Nothing is written, and pages may load nothing but our own style and script.
+A request must carry the token, come to our own host name (a foreign one may have been pointed here) and, where a
+browser says so, from our own pages. Nothing is written, and pages may load nothing but our own style and script.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ HEADERS = {
 }
 STATIC = {"view.css": "text/css", "view.js": "text/javascript"}
 ADDRESS = 6_000  # characters of a query
-EVERY = 1.0  # seconds between two looks at the files
+EVERY = 1.0  # seconds between looks at the files
 
 
 @dataclass(frozen=True)
 class Viewer:
-    """Which runs are looked at, the token that lets one in, and the harnesses that templates can be exported to."""
+    """Which runs are looked at, the token that grants access, and the harnesses that templates can be exported to."""
 
     runs: tuple[str, ...]
     directory: Path
@@ -53,7 +53,7 @@ class Viewer:
     harnesses: tuple[str, ...] = ()
 
     def places(self) -> dict[str, Place]:
-        """The runs that there are now, by the names that they have in addresses."""
+        """The runs that there are now, by their names in addresses."""
         return {place.name: place for place in places_of(self.runs, self.directory)}
 
 
@@ -61,7 +61,7 @@ class Viewer:
 async def serve(
     runs: Sequence[str], directory: Path, port: int = 0, token: str = "", harnesses: Sequence[str] = ()
 ) -> AsyncIterator[str]:
-    """Serve while the block runs, and give the address to open; port 0 takes any free one."""
+    """Serve while the block runs, and yield the address to open; port 0 takes any free one."""
     try:
         from aiohttp import web
     except ImportError:
@@ -98,7 +98,7 @@ Handler = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
 
 
 def _guard(viewer: Viewer) -> Any:
-    """What every request has to pass; every answer gets the headers."""
+    """The check that every request must pass; every answer gets the headers."""
     from aiohttp import web
 
     @web.middleware
@@ -136,7 +136,7 @@ def _check(request: web.Request, viewer: Viewer) -> None:
 
 
 def _page(viewer: Viewer, view: View | None) -> Handler:
-    """A page, made in a thread: reading may take long. Without a view it is the list of runs."""
+    """A page, made in a thread: reading may take a while. Without a view it is the list of runs."""
     from aiohttp import web
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -167,7 +167,7 @@ def _page_text(viewer: Viewer, view: View | None, name: str | None, parameters: 
 def _render(viewer: Viewer, template: str, **values: Any) -> str:
     def link(place: Place, view: str = "", **parameters: Any) -> str:
         query = urlencode({key: value for key, value in parameters.items() if value not in ("", None)})
-        if len(query) > ADDRESS:  # no browser or server would take it; the terminal shows such a thing
+        if len(query) > ADDRESS:  # no browser or server would take it; the terminal shows it
             return "#content"
         return f"/{viewer.token}/run/{quote(place.name, safe='')}/{view}" + (f"?{query}" if query else "")
 
@@ -188,7 +188,7 @@ async def _static(request: web.Request) -> web.StreamResponse:
 
 
 def _events(viewer: Viewer) -> Handler:
-    """A stream that says when a run file has changed: all of them, or the one that is named."""
+    """A stream that says when a run file has changed: any of them, or the one that is named."""
     from aiohttp import web
 
     async def handle(request: web.Request) -> web.StreamResponse:

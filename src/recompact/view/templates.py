@@ -22,7 +22,7 @@ class Export:
 
     name: str
     directory: str
-    there: bool  # still
+    there: bool  # still exists
     commands: tuple[tuple[str, str], ...]
 
 

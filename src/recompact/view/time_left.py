@@ -1,4 +1,4 @@
-"""How far a run is and how long it may still take, from the plan in its file and the units that it has."""
+"""How far along a run is and how long it may still take, from the plan in its file and the units that it has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from recompact.store.plan import Plan, count_units, plan_of
 from recompact.store.store import Store
 
-FEWEST = 3  # units of a stage before its pace is worth anything
+FEWEST = 3  # units of a stage before its pace means anything
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Standing:
     """The stage that a run is at: how many of its units are done, and at this pace how many seconds are left.
 
     `seconds` is None where that cannot be known, and `why` says so; a stage that may be shorter than planned has at
-    most so many.
+    most that many.
     """
 
     stage: str

@@ -57,11 +57,11 @@ class TrajectoryPage:
     task: tuple[Piece, ...]
     curve: Curve
     turns: tuple[TurnView, ...]
-    start: int  # turns before the first that is shown
+    start: int  # turns before the first one shown
     total: int
     error: str
     incidents: tuple[str, ...]
-    calls: int  # that are in the journal
+    calls: int  # in the journal
     command: str
 
     @property
@@ -70,7 +70,7 @@ class TrajectoryPage:
 
 
 def trajectory_view(store: Store, line: RunLine, unit: str, start: int) -> TrajectoryPage:
-    """The trajectory of a unit; `start` turns are passed over."""
+    """The trajectory of a unit; `start` turns are skipped."""
     try:
         row = trajectory_row(store, unit)
     except LookupError:

@@ -45,7 +45,7 @@ def _filter(parameters: Parameters) -> TrajectoryQuery:
 
 
 def _figures(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, dict[str, Any]]:
-    """Of what the list that links here shows, so its address has the same filter."""
+    """The figures of what the list that links here shows, so the address has the same filter."""
     page = (
         arm_figures(store, line, _compare_query(parameters))
         if line.evaluation
@@ -56,7 +56,7 @@ def _figures(store: Store, line: RunLine, parameters: Parameters) -> tuple[str, 
 
 
 def _filled_parameters(parameters: Parameters) -> dict[str, str]:
-    """What the address asks for, for a link to another view of the same."""
+    """What the address asks for, to link to another view of the same."""
     keys = ("task", "arm", "outcome", "group", "first", "second")
     return {key: text for key in keys if (text := _text(parameters, key))}
 

@@ -1,4 +1,4 @@
-"""Whether run files have changed, seen from outside: the driver that writes them knows nothing of who looks."""
+"""Whether run files have changed, seen from outside: the driver that writes them does not know who is looking."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from recompact.view.runs import Place
 
 
 def file_state(places: Iterable[Place]) -> str:
-    """A word that changes when a file, the log beside it or its writer does."""
+    """A digest that changes when a file, the log beside it or its writer does."""
     parts = []
     for place in places:
         for suffix in ("", "-wal"):

@@ -8,7 +8,7 @@ from typing import Any
 from recompact.agents.wire.openai import event, reply_id, slices
 from recompact.chat import Decoding, Message, Reply, Request, ToolCall, ToolSpec, Usage, canonical
 
-_NOT_SEEN = ("thinking", "redacted_thinking")  # blocks that belong to a reply but are no part of what was said
+_NOT_SEEN = ("thinking", "redacted_thinking")  # blocks that belong to a reply but are not part of what was said
 
 
 def read_messages(body: Mapping[str, Any]) -> Request:
@@ -36,7 +36,7 @@ def _assistant(blocks: list[Mapping[str, Any]]) -> list[Message]:
 
 
 def _others(role: str, blocks: list[Mapping[str, Any]]) -> list[Message]:
-    """The results in a user turn, and what it says besides, in the order in which they stand there."""
+    """The results in a user turn, and what else it says, in the order of the turn."""
     messages: list[Message] = []
     for block in blocks:
         if block["type"] == "tool_result":

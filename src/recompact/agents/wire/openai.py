@@ -10,7 +10,7 @@ from recompact.chat import Decoding, Message, Reply, Request, Role, ToolCall, To
 
 
 def _text(content: Any) -> str:
-    """A content as one text. It may come in parts; of one that is no text its kind is kept."""
+    """Content as one text. It may have parts; of one that is not text, the kind is kept."""
     if content is None or isinstance(content, str):
         return content or ""
     return "".join(_part(part) for part in content)

@@ -1,4 +1,4 @@
-"""Failures of a model as a server tells them: an HTTP status, and a code that clients know."""
+"""Model failures as a server reports them: an HTTP status, and a code that clients know."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ _STATUSES: dict[type[RecompactError], tuple[int, str]] = {
 
 
 def status_of(failure: RecompactError) -> tuple[int, str]:
-    """The status and the code of a failure; what is none of a client's making is an overload."""
+    """The status and the code of a failure; what is not the client's doing is an overload."""
     return _STATUSES.get(type(failure), (503, "overloaded"))

@@ -1,4 +1,4 @@
-"""From an assessment to a page, in the style of the report: its style sheet, its strict content policy."""
+"""Turns an assessment into a page, in the style of the report: its style sheet, its strict content policy."""
 
 from __future__ import annotations
 

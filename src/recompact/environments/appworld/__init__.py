@@ -1,4 +1,4 @@
-"""AppWorld: an adapter to the official package, which has a virtual environment of its own."""
+"""AppWorld: an adapter to the official package, which has its own virtual environment."""
 
 from recompact.environments.appworld.installation import missing
 

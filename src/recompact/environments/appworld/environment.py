@@ -1,7 +1,7 @@
 """One episode: a world and the single function with which an agent acts in it.
 
-It does not grade itself, for the agent's code runs in its process: its score is evidence, and the verdict is made by a
-`Grader` in another process.
+It does not grade itself, since the agent's code runs in its process: its score is evidence, and a `Grader` in another
+process gives the verdict.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What an episode leaves behind for its grader, as one text: the files in which the engine keeps the apps' changes.
 
-It travels in the details of a score, of which texts beyond some size would be cut, so it is compressed. Whoever unpacks
-it trusts nothing: it comes out of a process in which an agent's code ran.
+It travels in the details of a score, where texts beyond some size would be cut, so it is compressed. Unpacking it
+trusts nothing: it comes from a process in which an agent's code ran.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import zlib
 from collections.abc import Mapping
 
 MOST_CHARACTERS = 3_500_000
-"""Of the compressed text, which is a few thousand for a usual episode."""
+"""In the compressed text, which has a few thousand in a typical episode."""
 
-_MOST_BYTES = 256 * 1024 * 1024  # when it is unpacked
+_MOST_BYTES = 256 * 1024 * 1024  # when unpacked
 _FILE = re.compile(r"[a-z_]{1,40}\.jsonl?")
 
 
 class Unusable(ValueError):
-    """Evidence that is none; the text says why."""
+    """Unusable evidence; the text says why."""
 
 
 def pack(files: Mapping[str, str]) -> str:

@@ -71,7 +71,7 @@ class Grader:
         return Score.of(tests.success, **details, collateral_damage=labels.count("no_op_pass"))
 
     def _unusable(self, task: str, place: Path) -> str:
-        """Why the engine refuses what an episode left behind, if it does: that is a failure of the agent's doing."""
+        """Why the engine refuses what an episode left behind, if it does: that failure is the agent's doing."""
         models = importlib.import_module("appworld.collections.models").ModelCollection
         apps = importlib.import_module("appworld.apps").get_all_apps(skip_admin=True)
         try:

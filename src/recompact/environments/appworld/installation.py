@@ -41,7 +41,7 @@ def host_needs(options: Mapping[str, Any], python: str | None, directory: Path) 
 
 
 def interpreter() -> str:
-    """The one that a variable names, or else the one of `recompact setup`."""
+    """The one that a variable names, or else the one from `recompact setup`."""
     if python := interpreter_of(NAME, PYTHON_VARIABLE):
         return python
     raise InputError(f"suite {NAME!r}: AppWorld is not installed: {WAY_OUT}")
@@ -59,10 +59,10 @@ def check_package(python: str) -> None:
 
 
 def data_root(chosen: object = None, directory: Path = Path()) -> Path:
-    """The directory in which `data` lies: of the config, of a variable, or of `recompact setup`."""
+    """The directory that holds `data`: from the config, a variable, or `recompact setup`."""
     named = chosen or os.environ.get(ROOT_VARIABLE)
     root = directory / Path(str(named)).expanduser() if named else installations() / NAME / "root"
-    root = root.resolve()  # a host that is sandboxed sees places under their real names only
+    root = root.resolve()  # a sandboxed host sees places only under their real names
     lacking = [part for part in PARTS if not (root / "data" / part).is_dir()]
     if lacking:
         raise InputError(

@@ -13,7 +13,7 @@ from recompact.environments.setting_up import Order, Say, SetupFailed, make_venv
 
 REQUIREMENT = "appworld==0.1.3.post1"
 
-# Printed on failure: why. The address and the key are the package's own.
+# On failure it prints why. The address and the key are the package's own.
 _FETCH = """
 import sys
 import requests

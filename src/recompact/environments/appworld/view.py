@@ -1,6 +1,6 @@
 """The data without the ground truth: all that a process in which an agent's code runs may see.
 
-The view lies beside the data and shares its files. It is made once, and again when the tasks have changed.
+The view is next to the data and shares its files. It is made once, and again when the tasks have changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OF_A_TASK = ("specs.json", "dbs")
 
 
 def agents_view(root: Path) -> Path:
-    """A root like `root`, whose tasks have no ground truth; how difficult they are stands in a file of its own."""
+    """A root like `root`, whose tasks have no ground truth; their difficulties are in a separate file."""
     view = root / VIEW
     tasks = sorted(place for place in (root / "data" / "tasks").iterdir() if (place / "specs.json").is_file())
     difficulties = {place.name: _difficulty(place) for place in tasks}
@@ -69,7 +69,7 @@ def _share_task(task: Path, place: Path) -> None:
 
 
 def _share(source: str, target: str) -> str:
-    """The same file under another name, or a copy where the file system has no second names."""
+    """Link the file under another name, or copy it where the file system has no hard links."""
     try:
         os.link(source, target)
     except OSError:

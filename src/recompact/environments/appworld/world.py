@@ -1,6 +1,6 @@
-"""One world of the installed engine, in a process of its own: how code is run in it, and how its process is forked.
+"""One world of the installed engine, in its own process: how code is run in it, and how its process is forked.
 
-While a world is open the clock of its process stands still, so nothing here may depend on the time.
+While a world is open, the clock of its process stands still, so nothing here may depend on the time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 
-# Bound now: while an agent's code runs, the engine's guard takes their place in the modules.
+# Bound now: while an agent's code runs, the engine's guard replaces them in the modules.
 from os import _exit, getpid
 from pathlib import Path
 from shutil import copytree, rmtree
@@ -45,7 +45,7 @@ _REFUSED = frozenset(
 
 
 def private_root(data: Path) -> Path:
-    """A root of this process's own, where the engine may write, with the data of another one in it."""
+    """A private root for this process, where the engine may write, with the data of another root."""
     root = Path(tempfile.mkdtemp(prefix="appworld-"))
     (root / "data").symlink_to(data, target_is_directory=True)
     os.environ["APPWORLD_ROOT"] = str(root)
@@ -81,7 +81,7 @@ class World:
             output, failed = f"Execution failed. {type(error).__name__}: {error}"[:2000], True
             self._recover()
         if getpid() != self._process:
-            _exit(1)  # the code has forked: there is one who answers, and this is not the one
+            _exit(1)  # the code has forked: one process answers, and it is not this one
         return _shorten(output), failed
 
     def completed(self) -> bool:
@@ -94,7 +94,7 @@ class World:
         return {file.name: file.read_text(encoding="utf-8") for file in sorted(place.iterdir()) if file.is_file()}
 
     def digest(self) -> str:
-        """Of all state that code can have changed: the apps, the random numbers, revoked tokens, plain variables."""
+        """Hashes all state that code can have changed: the apps, random numbers, revoked tokens, plain variables."""
         world = self._world
         space = {name: value for name, value in world.shell.user_ns.items() if not name.startswith("_")}
         state = {
@@ -115,7 +115,7 @@ class World:
                 client.__exit__(None, None, None)
 
     def wake(self, child: bool) -> None:
-        """Start them again. A child writes to a directory of its own from now on."""
+        """Restart what `quiesce` ended. From now on a child writes to its own directory."""
         if child:
             self._process = getpid()
             self._move()
@@ -128,7 +128,7 @@ class World:
         rmtree(self._root, ignore_errors=True)
 
     def _recover(self) -> None:
-        """After something that the engine did not catch: take its guard and its alarm away and keep the state."""
+        """After something that the engine did not catch: remove its guard and its alarm, and save the state."""
         world = self._world
         signal.alarm(0)
         if world.null_patch_unsafe_execution:
@@ -164,7 +164,7 @@ def _shorten(text: str) -> str:
 
 
 class _Log(list[dict[str, str]]):
-    """The engine's record of what was run, which it writes to a file after every step: without floods of output."""
+    """The engine's record of what was run, which it writes to a file after every step, without floods of output."""
 
     def append(self, entry: dict[str, str]) -> None:
         super().append({name: _shorten(text) for name, text in entry.items()})
@@ -173,8 +173,8 @@ class _Log(list[dict[str, str]]):
 class _Guard(contextlib.AbstractContextManager[None]):
     """Refuses new processes while an agent's code runs, which has no use for them.
 
-    The limits of the host hold as well, but by the time that they notice, a process that multiplies has taken the whole
-    machine's time. A hook of the interpreter cannot be taken away again by Python code.
+    The limits of the host apply as well, but by the time they take effect, a process that multiplies has taken all of
+    the machine's time. Python code cannot remove a hook of the interpreter.
     """
 
     def __init__(self) -> None:
@@ -193,7 +193,7 @@ class _Guard(contextlib.AbstractContextManager[None]):
 
 
 def _plain(value: Any) -> str | None:
-    """A variable as JSON, where it is plain data; everything else may look different in every process."""
+    """A variable as JSON if it is plain data; anything else may look different in every process."""
     if not isinstance(value, str | int | float | bool | list | tuple | dict | None):
         return None
     try:

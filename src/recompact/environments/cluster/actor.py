@@ -1,8 +1,7 @@
 """The inside of an actor: on its node it is to its hosts what the harness is on one machine.
 
-Each environment has a process of its own there, sandboxed as it would be here, with the kill timer beside it. Calls
-for a model are answered to the driver as questions, so that they are journaled, limited and counted where all others
-are.
+Each environment has its own process there, sandboxed as it would be here, with the kill timer beside it. Calls for a
+model are returned to the driver as questions, so that they are journaled, limited and counted where all others are.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ HELD = 64  # frozen processes on a node, as on one machine; its actors share the
 
 @dataclass(frozen=True)
 class HostedThere:
-    """What an actor needs to know of a suite. A relative directory is seen from where the actor starts."""
+    """What an actor needs to know of a suite. A relative directory is resolved from where the actor starts."""
 
     settings: HostSettings
-    own_python: bool  # hosts run under the interpreter that the settings name, and not under the actor's
+    own_python: bool  # hosts run under the interpreter that the settings name, not the actor's
     grader: Mapping[str, Any] | None = None  # options of the suite that grades
-    share: float = 1.0  # of the node that this actor has, for its frozen processes
+    share: float = 1.0  # this actor's part of the node, for its frozen processes
 
     def suite(self) -> HostedSuite:
         here = vars(self.settings) | {"directory": Path.cwd() / self.settings.directory}
@@ -53,7 +52,7 @@ class HostedThere:
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """Where an actor came to live, and with what."""
+    """Where an actor lives, and with what."""
 
     node: str
     machine: str
@@ -75,7 +74,7 @@ class Outcome:
 
 
 class HostActor:
-    """Has environments, each under a number that the driver gives it. None holds up another: all of it is awaited."""
+    """Has environments, each under a number from the driver. None holds up another: everything is awaited."""
 
     def __init__(self, hosted: HostedThere, node: str) -> None:
         self._hosted = hosted
@@ -87,7 +86,7 @@ class HostActor:
         return self._hosted.suite()
 
     async def ready(self) -> Whereabouts:
-        """Where it is. Raises where hosts cannot be as the settings want them here."""
+        """Where it is. Raises if hosts cannot run here as the settings require."""
         protection = describe(self._suite.sandbox, self._suite.network)
         place = (self._node or _node_id(), socket.gethostname(), os.getpid())
         return Whereabouts(*place, __version__, sys.version.split()[0], protection)
@@ -107,7 +106,7 @@ class HostActor:
         return await self._guests[number].do(verb, *values)
 
     async def restore(self, number: int, snapshot: Snapshot, data: bytes | None = None) -> Outcome:
-        """Bring an environment back; the bytes of a large snapshot come apart from it."""
+        """Bring an environment back; the bytes of a large snapshot come separately."""
         snapshot = snapshot if data is None else replace(snapshot, data=data)
         return await self._guests[number].do("restore", snapshot)
 
@@ -124,11 +123,11 @@ class HostActor:
         for suite in (self._suite, self._suite.grader):
             if suite is not None:
                 suite.holders.close()
-        remove_unused()  # an actor is killed, and does nothing at its exit
+        remove_unused()  # an actor is killed, and does nothing on exit
 
 
 class _Guest:
-    """One environment, and the verb of it that is under way."""
+    """One environment, and its verb under way."""
 
     def __init__(self, suite: HostedSuite, task: Task, asks: bool) -> None:
         self._episode: Episode = suite.episode(task, self._ask if asks else None)
@@ -149,7 +148,7 @@ class _Guest:
         return await self._outcome()
 
     async def _outcome(self) -> Outcome:
-        """The end of the verb under way, or the question that it asks before."""
+        """The end of the verb under way, or the question that it asks first."""
         assert self._work is not None
         self._question = asyncio.get_running_loop().create_future()
         await asyncio.wait({self._work, self._question}, return_when=asyncio.FIRST_COMPLETED)

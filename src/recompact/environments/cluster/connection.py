@@ -1,7 +1,7 @@
-"""Ray itself, imported late: the connection to a cluster or one that is started here, its actors, nodes and objects.
+"""Ray itself, imported late: the connection to a cluster or to one started here, its actors, nodes and objects.
 
 Nothing that Ray prints reaches the terminal, and nothing is reported to its makers. A cluster that was started here
-ends with the connection, with its files; one that was there before goes on without us.
+ends with the connection, and so do its files; one that was there before goes on without us.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _ray() -> Any:
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the cluster that lives."""
+    """A living node of the cluster."""
 
     id: str
     machine: str
@@ -63,7 +63,7 @@ class Node:
 
 
 class RayActor:
-    """A handle on an actor, whose loss is told from failures of an environment in it."""
+    """A handle on an actor that separates its loss from failures of an environment in it."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
@@ -90,7 +90,7 @@ class RayActor:
 
 @dataclass
 class Connection:
-    """To one cluster; it is made by the first use."""
+    """To one cluster; it is made on first use."""
 
     settings: ClusterSettings
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Connection:
     _actors: Any = None  # the class, as Ray knows it
 
     def open(self) -> None:
-        """Connect, or start a cluster here. Raises InputError where there is none."""
+        """Connect, or start a cluster here. Raises InputError if there is none."""
         if problem := missing():
             raise InputError(problem)
         if self.settings.address is None and "ray" not in sys.modules and "RAY_AUTH_MODE" not in os.environ:
@@ -122,7 +122,7 @@ class Connection:
                 f'[cluster] address = "{address}": recompact runs on a machine of the cluster; give host:port or "auto"'
             )
         worker: Any = importlib.import_module("ray._private.worker")
-        worker._worker_logs_enabled = False  # or the trouble of a node would stand in the middle of our output
+        worker._worker_logs_enabled = False  # or a node's troubles would appear in the middle of our output
         quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
         try:
             if address is not None:
@@ -196,7 +196,7 @@ class Connection:
         return self._sent[name][0]
 
     def nodes(self) -> list[Node]:
-        """Those that live."""
+        """The living ones."""
         return [
             Node(
                 node["NodeID"],
@@ -236,7 +236,7 @@ class Connection:
 
 
 def _short_place() -> str | None:
-    """Where Ray's sockets can be: the name of one has 107 bytes at the most, of which Ray itself takes some 65."""
+    """Where Ray's sockets can be: the name of one has at most 107 bytes, of which Ray itself takes some 65."""
     return None if len(os.fsencode(tempfile.gettempdir())) <= 12 else "/tmp"
 
 

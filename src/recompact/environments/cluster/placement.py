@@ -1,4 +1,4 @@
-"""Where an environment goes: the policy of placement, and how the place of a forked process is known again."""
+"""Where an environment goes: the placement policy, and how the place of a forked process is found again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recompact.environments.snapshots.replay import Log
 
 @dataclass(frozen=True)
 class Room:
-    """An actor of the cluster that lives: on which node it is, and how many of its places are taken."""
+    """A living actor of the cluster: which node it is on, and how many of its places are taken."""
 
     id: int
     node: str
@@ -27,12 +27,12 @@ class Room:
 
 
 def choose(rooms: Sequence[Room], holding: Sequence[int] = (), placement: Placement = "spread") -> int | None:
-    """The actor in which an environment is to live, or None where all places are taken.
+    """The actor in which an environment is to live, or None if all places are taken.
 
-    `holding` are the actors that hold the frozen process which the environment goes on from, or one further back, the
-    best first. A forked process cannot travel, so the environment goes there if there is a place. Where that actor is
-    gone or full, it goes where every other one goes and its actions are done again: that takes less time than waiting
-    for an agent to end. State and directories travel, so nothing binds them to a node.
+    `holding` are the actors that hold the frozen process from which the environment continues, or an earlier one, best
+    first. A forked process cannot travel, so the environment goes there if there is a place. If that actor is gone or
+    full, it goes where any other would go and its actions are done again: that takes less time than waiting for an
+    agent to end. State and directories travel, so nothing binds them to a node.
 
     >>> rooms = [Room(1, "a", 2, 1), Room(2, "b", 2, 0)]
     >>> choose(rooms), choose(rooms, holding=[1]), choose(rooms, holding=[7]), choose(rooms, placement="pack")
@@ -51,7 +51,7 @@ def choose(rooms: Sequence[Room], holding: Sequence[int] = (), placement: Placem
 
 
 def marks(task: str, log: Log) -> list[str]:
-    """A mark of the episode after each of its actions, the last first: equal marks, equal beginnings.
+    """A mark of the episode after each of its actions, last first: equal marks mean equal beginnings.
 
     >>> from recompact.trajectory import Action
     >>> one, two = (Action("look"), "a key"), (Action("take"), "taken")

@@ -23,11 +23,11 @@ from recompact.errors import InputError, RecompactError
 
 _log = logging.getLogger(__name__)
 
-_TRIES = 5  # times in a row that actors fail to start on nodes that live, or hosts in them, before we give up
-_MOST_TRIES = 15  # of hosts where there are more nodes, each of which may be the one that does
-_PAUSE = 1.0  # seconds between two of them, in which the cluster learns that a node has died
-_REST = 60.0  # seconds that no actor starts on a node on which a host did not come up, while others have hosts
-_WARNING = 30.0  # seconds for an actor to start, before it is said that one waits
+_TRIES = 5  # times in a row that actors fail to start on living nodes, or hosts in them, before we give up
+_MOST_TRIES = 15  # for hosts where there are more nodes, any of which may be the one that works
+_PAUSE = 1.0  # seconds between two tries, in which the cluster learns that a node has died
+_REST = 60.0  # seconds without new actors on a node where a host did not come up, while others have hosts
+_WARNING = 30.0  # seconds for an actor to start before a warning is logged
 _FAREWELL = 10.0  # seconds for an actor to end its hosts
 
 
@@ -35,7 +35,7 @@ class Remote(Protocol):
     """A handle on an actor."""
 
     async def call(self, method: str, *values: Any, patience: float | None = None) -> Any:
-        """What a method gives. Raises `EpisodeLost` where the actor is gone or does not answer in time."""
+        """What a method returns. Raises `EpisodeLost` if the actor is gone or does not answer in time."""
         ...
 
     def kill(self) -> None: ...
@@ -43,7 +43,7 @@ class Remote(Protocol):
 
 @dataclass
 class Tenancy:
-    """An actor that lives, as the driver knows it."""
+    """A living actor, as the driver knows it."""
 
     id: int
     remote: Remote
@@ -66,14 +66,14 @@ class _Waiting:
 
 @dataclass
 class Pool:
-    """`start` asks the cluster for one more actor, away from these nodes; `actors` is how many there may be."""
+    """`start` asks the cluster for one more actor, away from the given nodes; `actors` is how many there may be."""
 
     start: Callable[[frozenset[str]], Awaitable[tuple[Remote, Whereabouts]]]
     actors: int
     places: int = 1
     placement: Placement = "spread"
     need: Callable[[], str] = lambda: ""  # what one actor needs and what the cluster has, in words
-    nodes: Callable[[], frozenset[str]] = frozenset  # those that live
+    nodes: Callable[[], frozenset[str]] = frozenset  # the living ones
     losses: int = 0  # episodes that were lost with their actors, and begin again
     _tenancies: dict[int, Tenancy] = field(default_factory=dict)
     _waiting: list[_Waiting] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Pool:
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
     _failures: int = 0
     _no_hosts: int = 0  # times in a row that hosts did not come up
-    _hostless: dict[str, float] = field(default_factory=dict)  # nodes on which they did not, and when that was
+    _hostless: dict[str, float] = field(default_factory=dict)  # nodes on which they did not, and when
     _proven: set[str] = field(default_factory=set)  # nodes on which one did
     _warned: bool = False
     _closed: bool = False
@@ -97,7 +97,7 @@ class Pool:
         return {where[node]: count for node, count in hosts.items()}
 
     async def take(self, holding: Sequence[str] = ()) -> Tenancy:
-        """A place. `holding` are marks of frozen processes that the environment may go on from, the best first."""
+        """A place. `holding` are marks of frozen processes that the environment may continue from, best first."""
         waiting = _Waiting(holding, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._serve()
@@ -124,8 +124,8 @@ class Pool:
         self._hostless.pop(tenancy.where.node, None)
 
     def note_no_host(self, tenancy: Tenancy, reason: str) -> None:
-        """A host did not come up in this actor. Its environment begins elsewhere and no other one goes there, or a node
-        that cannot have hosts would be the first to be free again, and break one environment after the other."""
+        """A host did not come up in this actor. Its environment begins elsewhere and no other goes there, or a node
+        that cannot have hosts would be the first to be free again, and break one environment after another."""
         self.losses += 1
         tenancy.shunned = True
         self._hostless[tenancy.where.node] = asyncio.get_running_loop().time()
@@ -137,7 +137,7 @@ class Pool:
             raise InputError(f"no host comes up on the cluster, {self._no_hosts} times in a row: {reason}")
 
     def note_holder(self, mark: str, tenancy: Tenancy) -> None:
-        """A frozen process of this mark lives in that actor; it may be dropped there, which does no harm."""
+        """A frozen process with this mark lives in that actor; it may be dropped there, which does no harm."""
         self._held[mark] = tenancy.id
 
     def lose(self, tenancy: Tenancy) -> None:
@@ -168,7 +168,7 @@ class Pool:
             waiting.place.set_result(self._tenancies[id])
 
     def _grow(self) -> None:
-        """Ask for as many actors as are waited for."""
+        """Ask for as many actors as those waiting need."""
         while not self._closed and (
             len(self._starting) * self.places < len(self._waiting)
             and len(self._tenancies) + len(self._starting) < self.actors
@@ -185,7 +185,7 @@ class Pool:
         self._grow()
 
     async def _add(self) -> None:
-        # Before the next try other nodes may show that hosts come up there.
+        # Before the next try, other nodes may show that hosts come up there.
         await asyncio.sleep(_PAUSE * min(self._no_hosts, _TRIES))
         nodes, failures = self.nodes(), self._failures
         patience = asyncio.get_running_loop().call_later(_WARNING, self._warn)
@@ -207,7 +207,7 @@ class Pool:
         self._tenancies[tenancy.id] = tenancy
 
     def _nodes_to_avoid(self, living: frozenset[str]) -> frozenset[str]:
-        """Nodes on which no actor is to start now. None, unless there is one that is known to do."""
+        """Nodes on which no actor is to start now. None, unless another one is known to work."""
         now = asyncio.get_running_loop().time()
         resting = {node for node, when in self._hostless.items() if now < when + _REST}
         return frozenset(resting & living) if (self._proven & living) - resting else frozenset()
@@ -218,7 +218,7 @@ class Pool:
             _log.warning("no environment has a place on the cluster yet: %s", self.need())
 
     def _refuse(self, error: BaseException) -> None:
-        """What kept an actor from starting would keep the others as well: whoever waits is told."""
+        """What kept an actor from starting would stop the others too: whoever waits is told."""
         waiting, self._waiting = self._waiting, []
         reason = error if isinstance(error, RecompactError) else InputError(f"{type(error).__name__}: {error}")
         for each in waiting:

@@ -1,4 +1,4 @@
-"""[cluster]: where hosts go when they are not on this machine, and how much of it each takes."""
+"""[cluster]: where hosts go when they are not on this machine, and how much each takes there."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class ClusterSettings:
     placement: Placement = "spread"
     per_actor: Annotated[int, Gt(0)] = 1  # environments that share one actor
     hosts: Annotated[int, Gt(0)] | None = None  # at once, at most; default: [run] concurrency
-    runtime_env: dict[str, Any] = field(default_factory=dict)  # what Ray sets up on each node, in its own words
+    runtime_env: dict[str, Any] = field(default_factory=dict)  # what Ray sets up on each node, in its own terms
 
 
 def runtime_env_of(settings: ClusterSettings, directory: Path, runs: str) -> dict[str, Any]:
-    """The runtime environment as Ray wants it. Paths are seen from the config; runs are not sent along.
+    """The runtime environment as Ray wants it. Paths are relative to the config; runs are not sent along.
 
     >>> runtime_env_of(ClusterSettings(runtime_env={"working_dir": "."}), Path("/study"), "runs")
     {'working_dir': '/study', 'excludes': ['/runs']}
@@ -49,7 +49,7 @@ def directory_there(settings: ClusterSettings, directory: Path) -> Path:
 
 
 def _sent_directory(env: Mapping[str, Any], directory: Path) -> Path | None:
-    """The directory that is sent to the nodes, if one is; an address of an archive is none."""
+    """The directory that is sent to the nodes, if any; the address of an archive is not one."""
     place = env.get("working_dir")
     if not isinstance(place, str) or "://" in place:
         return None

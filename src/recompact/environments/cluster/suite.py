@@ -1,4 +1,4 @@
-"""A suite whose environments live on a cluster. To a rollout they are episodes like any others."""
+"""A suite whose environments live on a cluster. To a rollout they are episodes like any other."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def open_cluster(hosted: HostedSuite, settings: ClusterSettings, *, own_python: 
 
 
 class Cluster(Protocol):
-    """Where actors live. `Connection` is one; whoever has another passes it to a `ClusterSuite`."""
+    """Where actors live. `Connection` is one; another can be passed to a `ClusterSuite`."""
 
     def open(self) -> None: ...
 
     async def start_actor(
         self, hosted: HostedThere, node: str | None = None, avoided: frozenset[str] = frozenset()
     ) -> tuple[Remote, Whereabouts]:
-        """One more actor, on this node or on any but those; it may wait for room."""
+        """One more actor, on `node`, or on any not in `avoided`; it may wait for room."""
         ...
 
     def send(self, data: bytes) -> Any:
@@ -70,7 +70,7 @@ class Cluster(Protocol):
 
 
 class ClusterSuite:
-    """Tasks are listed on this machine, by a host as ever; episodes are played on the cluster."""
+    """Tasks are listed on this machine, by a host as usual; episodes are played on the cluster."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class ClusterSuite:
         return notes, problems
 
     async def _try(self, node: Node, split: str, expected: Sequence[str]) -> Whereabouts:
-        """Load the suite on a node. Raises where it does not load there, or has other tasks."""
+        """Load the suite on a node. Raises if it does not load there, or has other tasks."""
         actor, where = await self.connection.start_actor(self.hosted, node.id)
         try:
             outcome: Outcome = await actor.call("tasks", split)
@@ -173,7 +173,7 @@ class ClusterSuite:
 
 
 class ClusterEpisode:
-    """One environment on a node. If that goes, `EpisodeLost` is raised, and its unit of work begins again elsewhere."""
+    """One environment on a node. If the node goes, `EpisodeLost` is raised and its unit of work restarts elsewhere."""
 
     def __init__(self, suite: ClusterSuite, task: Task, ask: AsyncAsk | None) -> None:
         self._suite = suite
@@ -186,7 +186,7 @@ class ClusterEpisode:
         self.changes: Counter[str] = Counter()
 
     def expect(self, snapshot: Snapshot) -> None:
-        """Where it begins depends on what it will be brought to: a frozen process stays on its node."""
+        """Where it begins depends on what it will be restored to: a frozen process stays on its node."""
         if snapshot.strategy == FORK:
             self._holding = marks(self._task.id, log_of(snapshot))
 
@@ -237,7 +237,7 @@ class ClusterEpisode:
             self._suite.pool.note_holder(marks(self._task.id, log_of(snapshot))[0], self._tenancy)
 
     async def _call(self, method: str, *values: Any, verbs: int = 1) -> Any:
-        """What a verb gives, after every question of the environment is answered."""
+        """What a verb returns, once every question of the environment is answered."""
         if self._tenancy is None:
             raise EnvironmentFailed(f"suite {self._suite.name}, task {self._task.id}: it is not started")
         outcome = await self._invoke(method, *values, verbs=verbs)

@@ -17,7 +17,7 @@ _TAGGED = re.compile(r"<action>(.*?)</action>", re.DOTALL)
 
 @dataclass(frozen=True)
 class Intent:
-    """`dotted`: the app stands in the action's name, as in excel.set_cell, which opens it."""
+    """`dotted`: the app is in the action's name, as in excel.set_cell, which opens it."""
 
     app: str
     action: str
@@ -26,7 +26,7 @@ class Intent:
 
 
 def intent_of(action: Action) -> Intent:
-    """Arguments may stand in `arguments` or beside app and action, as OfficeBench has them.
+    """Arguments may be in `arguments` or beside app and action, as OfficeBench has them.
 
     >>> intent_of(Action("act", {"app": "excel", "action": "read_file", "file_path": "data/a.xlsx"}))
     Intent(app='excel', action='read_file', arguments={'file_path': 'data/a.xlsx'}, dotted=False)

@@ -21,7 +21,7 @@ _CHANGING = re.compile(r">|\b(?:cp|mv|rm|mkdir|rmdir|touch|ln|tee|chmod|unzip|zi
 
 
 def behaviour_of(action: Action) -> Behaviour | None:
-    """Opening an app shows its actions, so it is documentation. A shell command goes by the programs that it names.
+    """Opening an app shows its actions, so it is documentation. A shell command is judged by the programs it names.
 
     >>> behaviour_of(Action("act", {"app": "excel", "action": "set_cell"}))
     'mutation'

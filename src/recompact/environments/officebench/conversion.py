@@ -1,7 +1,7 @@
 """From one kind of document to another: by LibreOffice where it is installed, otherwise as plain text.
 
-LibreOffice gets a directory of its own for each conversion, in the sandbox where there is one: what it opens may come
-from an agent.
+LibreOffice gets its own directory for each conversion, in the sandbox if there is one: what it opens may come from an
+agent.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 def office_of(shell: Shell) -> Shell | None:
-    """Where LibreOffice may run: it opens what an agent wrote, so as the shell does or not at all."""
+    """Where LibreOffice may run: as the shell does or not at all, since it opens what an agent wrote."""
     if shell.refused or shutil.which("soffice") is None:
         return None
     return replace(shell, limits=_OFFICE)
@@ -59,7 +59,7 @@ def to_pdf(data: bytes, suffix: str, office: Shell | None) -> bytes:
 
 
 def _by_office(data: bytes, suffix: str, office: Shell) -> bytes | None:
-    """None where LibreOffice does not work as it is installed: that is no fault of an agent's."""
+    """None if LibreOffice does not work as installed: that is not the agent's fault."""
     with tempfile.TemporaryDirectory(prefix="recompact-office-") as scratch:
         directory = Path(scratch, TESTBED)
         directory.mkdir()

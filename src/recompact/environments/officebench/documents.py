@@ -1,4 +1,4 @@
-"""What stands in a document, as text: the same reading for the apps and for the evaluator.
+"""The contents of a document as text, read the same way for the apps and for the evaluator.
 
 The bytes may come from an agent. An archive that unpacks to more than any honest document holds, XML with a document
 type, or a sheet whose ranges span more cells than it could list is refused before a library sees it.
@@ -50,7 +50,7 @@ def active_sheet(workbook: Workbook) -> Worksheet:
 
 
 def listing(sheet: Worksheet) -> str:
-    """A sheet as `(row, column): value`, tabs between cells and one line a row."""
+    """A sheet as `(row, column): value`, tabs between cells and one line per row."""
     check_area(sheet.max_row, sheet.max_column)
     lines = []
     for row in sheet.iter_rows():
@@ -78,7 +78,7 @@ def open_document(data: bytes) -> Document:
 
 
 def document_text(document: Document) -> str:
-    """Paragraphs and tables in their order, the cells of a row with bars between them."""
+    """Paragraphs and tables in order, with bars between the cells of a row."""
     from docx.oxml.ns import qn
     from docx.text.paragraph import Paragraph
 
@@ -117,7 +117,7 @@ class Mail:
 
 
 def read_mail(data: bytes) -> Mail:
-    """ValueError if its text cannot be read, as when it names no character set."""
+    """Raises ValueError if its text cannot be read, as when it names no character set."""
     message = email.message_from_bytes(data, policy=policy.default)
     assert isinstance(message, EmailMessage)
     return Mail(str(message["From"]), str(message["To"]), str(message["Subject"]), _content(message))
@@ -168,7 +168,7 @@ def check_archive(data: bytes, what: str) -> None:
 
 
 def _check_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, what: str) -> None:
-    """Look through a part as XML. A part that is something else, such as an image, fails at its first bytes."""
+    """Scan a part as XML. For anything else, such as an image, this stops at the first bytes."""
     guard = _XmlGuard(what)
     read = 0
     with archive.open(member) as stream:

@@ -1,6 +1,6 @@
-"""One episode: a testbed of its own, the app that is open, and the answer.
+"""One episode: its own testbed, the app that is open, and the answer.
 
-All state is files but the open app and how the episode ended, which go with the directory's snapshot as JSON.
+All state is in files except the open app and how the episode ended, which go with the directory's snapshot as JSON.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 ANSWER = "data/answer.txt"
 SHOWN = 50_000
-"""Characters of an observation that an agent is shown: about three times what the largest document of the data has."""
+"""Characters of an observation that an agent is shown: about three times the largest document in the data."""
 
 
 class OfficeBenchEnvironment:
@@ -131,7 +131,7 @@ class OfficeBenchEnvironment:
             return shorten(self._do(intent), SHOWN), False
         except ActionError as error:
             return shorten(f"Error: [{name}] {error}", SHOWN), True
-        except Exception as error:  # what a library makes of an agent's file: a mistake, and no end of the episode
+        except Exception as error:  # a library's trouble with an agent's file: a mistake, not the end of the episode
             _log.info("task %s/%s: %s", self._subtask.template, self._subtask.number, action, exc_info=True)
             return f"Error: [{name}] this failed ({type(error).__name__})", True
 

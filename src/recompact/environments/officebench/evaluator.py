@@ -1,7 +1,7 @@
 """The verdict on a finished episode: every item of a subtask's `evaluation` must hold.
 
-The rules are those that OfficeBench's repaired evaluator has, its leniency included (docs/officebench.md). An item that
-cannot be decided, because a file cannot be read for instance, counts as failed and is told apart as an error.
+The rules are those of OfficeBench's repaired evaluator, leniency included (docs/officebench.md). An item that cannot be
+decided, for instance because a file cannot be read, counts as failed and is marked as an error.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Case:
     template: Path  # the task's directory in the tree, with the untouched testbed and the reference files
 
     def original(self, path: str) -> bytes:
-        """A file that the agent never had in hand."""
+        """A file that the agent never touched."""
         for pattern, directory in ((_REFERENCE, "reference"), (_UNTOUCHED, "testbed")):
             if found := pattern.fullmatch(path):
                 return files_of_testbed(self.template / directory).read(found["path"])
@@ -57,14 +57,14 @@ class Case:
 
 
 def evaluate(items: Sequence[Mapping[str, Any]], case: Case) -> list[Verdict]:
-    """One verdict for each item, in their order."""
+    """One verdict for each item, in order."""
     return [_verdict(item, case) for item in items]
 
 
 def _verdict(item: Mapping[str, Any], case: Case) -> Verdict:
     try:
         return _FUNCTIONS[item["function"]](case, item["args"])
-    except Exception:  # whatever an agent's file made a library raise: this item is not fulfilled
+    except Exception:  # whatever a library raised on an agent's file: this item is not fulfilled
         return "error"
 
 
@@ -78,7 +78,7 @@ def _contain(case: Case, arguments: Arguments) -> bool:
     text = text.lower()
     for keyword in arguments["keywords"]:
         if _is_number(keyword):
-            text = text.replace(",", "")  # and it stays so for the keywords that follow
+            text = text.replace(",", "")  # and stays so for the keywords that follow
         if str(keyword).lower() not in text:
             return False
     return True

@@ -1,6 +1,6 @@
-"""Worked episodes as chat turns, without which a small model invents what its actions give.
+"""Worked episodes as chat turns, without which a small model invents what its actions return.
 
-They are played in the apps themselves, in testbeds of their own, so they cannot disagree with what the apps do.
+They are played in the apps themselves, in their own testbeds, so they cannot disagree with what the apps do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Deed = tuple[str, str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Worked:
-    """A task with what is there beforehand and what solves it."""
+    """A task, with what is there beforehand and what solves it."""
 
     text: str
     before: Sequence[Deed]

@@ -1,6 +1,6 @@
 """Pages of plain text as a PDF and as an image, for machines without LibreOffice.
 
-All text is there and can be read back; nothing of the layout is. The same text gives the same bytes.
+All text is there and can be read back; none of the layout is. The same text gives the same bytes.
 """
 
 from __future__ import annotations

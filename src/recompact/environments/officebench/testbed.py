@@ -1,4 +1,4 @@
-"""The testbed of one episode: where it lies, where the agent sees it, and what may be read of it."""
+"""The testbed of one episode: where it is, where the agent sees it, and what may be read of it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ MOUNT = "/testbed"
 """Where the shell sees the testbed, and some tasks name it."""
 
 TESTBED = "testbed"
-"""Where it lies in the directory of its episode."""
+"""Where it is in the directory of its episode."""
 
-MAIL_LIMIT = 128 * 1024  # what a malicious one of this size costs a parser is seconds, and grows with its square
+MAIL_LIMIT = 128 * 1024  # a malicious one of this size costs a parser seconds, growing with its square
 CALENDAR_LIMIT = 1024 * 1024
 
 
@@ -23,7 +23,7 @@ def files_of_testbed(root: Path) -> Files:
 
 
 def plain_name(name: str, what: str) -> str:
-    """A name that becomes part of a file's, such as a user's: never a path."""
+    """A name that becomes part of a file name, such as a user's: never a path."""
     if not name.strip() or name in (".", "..") or any(mark in name for mark in "/\\\0\r\n") or len(name) > 200:
         raise ActionError(f"{what} {name[:80]!r} cannot be used as the name of a file")
     return name

@@ -17,13 +17,13 @@ from recompact.errors import InputError
 VARIABLE = "RECOMPACT_OFFICEBENCH"
 SPLITS = ("train", "test")
 PARTS = ("data", "emails", "calendar")
-"""What every testbed has, if need be empty."""
+"""What every testbed has, even if empty."""
 _NAME = re.compile(r"(\d+)-\d+")
 
 
 @dataclass(frozen=True)
 class Subtask:
-    """One task as the tree has it. `items` are what its verdict is made of: they stay on this side."""
+    """One task as the tree has it. `items` are what its verdict is based on: they stay on this side."""
 
     template: str
     number: str
@@ -36,13 +36,13 @@ class Subtask:
 
     @property
     def apps(self) -> str:
-        """How many apps the task takes, which its name begins with."""
+        """How many apps the task takes: its name begins with that number."""
         found = _NAME.fullmatch(self.template)
         return found[1] if found else "unknown"
 
     @property
     def now(self) -> datetime:
-        """The moment at which the task plays. It is also the clock of the apps, so that a replay sees no other."""
+        """The moment at which the task is set. It is also the clock of the apps, so that a replay sees no other."""
         try:
             return datetime.strptime(f"{self.date} {self.time}", "%Y-%m-%d %I:%M %p")
         except ValueError:
@@ -55,7 +55,7 @@ class TaskTree:
 
     @staticmethod
     def at(tasks: str | Path | None) -> TaskTree:
-        """The tree that an option names, or else the environment variable."""
+        """The tree named by an option, or else by the environment variable."""
         named = tasks or os.environ.get(VARIABLE)
         if not named:
             raise InputError(
@@ -99,7 +99,7 @@ class TaskTree:
             raise InputError(f"{path} is no subtask: {type(error).__name__}: {error}") from None
 
     def lay_out(self, template: str, directory: Path) -> None:
-        """An untouched testbed of the template, as files of one's own: apps write in place."""
+        """An untouched testbed of the template, as separate files: apps write in place."""
         source = self.template(template) / "testbed"
         if source.is_dir():
             shutil.copytree(source, directory, copy_function=shutil.copyfile, dirs_exist_ok=True)

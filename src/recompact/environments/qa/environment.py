@@ -67,7 +67,7 @@ class Question:
 
 
 class QaEnvironment:
-    """An `Environment`. Searching changes nothing, so that all its state is whether and how it was answered."""
+    """An `Environment`. Searching changes nothing, so all its state is whether and how it was answered."""
 
     def __init__(self, questions: Sequence[Question], retriever: Retriever) -> None:
         self._questions = tuple(questions)
@@ -125,7 +125,7 @@ class QaEnvironment:
         return Observation("\n\n".join(_show_passage(n, passage) for n, passage in enumerate(passages, 1)))
 
     def _final_answer(self, answers: object) -> Observation:
-        if isinstance(answers, str):  # in ACON's harness it is one text
+        if isinstance(answers, str):  # in ACON's harness they are one text
             answers = answers.split(";")
         if not isinstance(answers, list | tuple):
             return Observation("Error: final_answer needs answers, a list of texts.", error=True)

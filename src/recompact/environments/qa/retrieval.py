@@ -1,4 +1,4 @@
-"""Where `search` looks: a BM25 index over a corpus of the user's, or a retriever behind HTTP as Search-R1 has it."""
+"""Where `search` looks: a BM25 index over the user's own corpus, or a retriever behind HTTP like Search-R1's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from recompact.errors import InputError, RecompactError
 
-_KEY = "corpus.json"  # in an index: of which corpus it is, and how it was made
+_KEY = "corpus.json"  # in an index: which corpus it is of, and how it was made
 _OFFSETS = "offsets.npy"
 _PAUSE = 0.5  # seconds before a retriever that did not answer is asked again; doubled each time
 
@@ -38,7 +38,7 @@ class Retriever(Protocol):
 
 
 class RetrieverFailed(RecompactError):
-    """The retriever does not answer, or not in the form that is expected of it."""
+    """The retriever does not answer, or not in the expected form."""
 
 
 def as_passage(row: Any) -> Passage:
@@ -96,7 +96,7 @@ class Bm25Retriever:
         return bm25s.BM25.load(str(self._place), mmap=True), numpy.load(self._place / _OFFSETS, mmap_mode="r")
 
     def _key(self) -> dict[str, Any]:
-        """What an index is of. A corpus may be many gigabytes, so that its size and time have to do."""
+        """What an index was made from. A corpus may be many gigabytes, so its size and time have to do."""
         import bm25s
 
         status = self._corpus.stat()
@@ -110,7 +110,7 @@ class Bm25Retriever:
             return None
 
     def _make(self) -> None:
-        """Index the corpus beside the place of the index, and put it there by renaming: others may look meanwhile."""
+        """Build the index beside its place, and move it there by renaming: others may be reading meanwhile."""
         import bm25s
         import numpy
 
@@ -191,7 +191,7 @@ def _rows(corpus: Path) -> Iterator[tuple[int, Passage]]:
 
 
 def _put(fresh: Path, place: Path) -> None:
-    """Rename a directory to its place, in which an old one of ours may be."""
+    """Rename a directory to its place, where there may be an old one of ours."""
     old = fresh.with_name(f"{fresh.name}-old")
     try:
         if place.exists():

@@ -1,4 +1,4 @@
-"""Exact match and F1 of an answer as SQuAD's evaluation defines them: the best over the answers that are accepted."""
+"""Exact match and F1 of an answer as SQuAD's evaluation defines them: the best over the accepted answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def exact_match(answer: str, accepted: Sequence[str]) -> float:
 
 
 def f1(answer: str, accepted: Sequence[str]) -> float:
-    """The harmonic mean of the shares of words that answer and accepted answer have in common.
+    """The harmonic mean of the shares of words that the answer and an accepted one have in common.
 
     >>> f1("the Blue Nile river", ["Nile", "Blue Nile"])
     0.8
@@ -43,7 +43,7 @@ def _best(score: Callable[[str], float], accepted: Sequence[str]) -> float:
 
 
 def _overlap(words: Sequence[str], gold: Sequence[str]) -> float:
-    if not words or not gold:  # as in SQuAD 2.0: nothing is right only where nothing is left of what is accepted
+    if not words or not gold:  # as in SQuAD 2.0: an empty answer is right only if nothing is left of the accepted one
         return float(words == gold)
     common = (Counter(words) & Counter(gold)).total()
     return 2 * common / (len(words) + len(gold))

@@ -1,4 +1,4 @@
-"""The suite: tasks of several questions from a JSONL file, and where their answers are looked for.
+"""The suite: tasks of several questions from a JSONL file, and where to look for their answers.
 
 Options are those of [suite.options] in a config; docs/qa.md says what they mean.
 """
@@ -67,7 +67,7 @@ class QaSuite:
         return tuple(dict.fromkeys(row.split for row in self._rows.values()))
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """What is accepted as an answer is no part of a task: tasks are recorded, and shown to models."""
+        """The accepted answers are not part of a task: tasks are recorded, and shown to models."""
         if split not in self.splits():
             raise InputError(f"suite 'qa' has no split {split!r}: choose one of {', '.join(self.splits())}")
         return [

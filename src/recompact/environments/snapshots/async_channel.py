@@ -1,4 +1,4 @@
-"""The harness's end of the channel to a host, and the pipe from whose end a host learns that the harness is gone."""
+"""The harness's end of the channel to a host, and the pipe by whose closing a host learns that the harness is gone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_VALUES = 8_000_000  # commas and brackets in a message: more would take gi
 
 
 class Garbled(Exception):
-    """What came from a host is no message of the protocol; the text says what it was."""
+    """What came from a host is not a message of the protocol; the text says what it was."""
 
 
 def _message(data: bytes) -> Message:
@@ -40,7 +40,7 @@ class AsyncChannel:
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
         self._socket = end
-        self._received = bytearray()  # of the next message, as far as it has come
+        self._received = bytearray()  # of the next message, as far as it has arrived
         _own.add(self)
 
     async def send(self, message: Mapping[str, Any], files: Sequence[int] = ()) -> None:
@@ -61,8 +61,8 @@ class AsyncChannel:
     async def receive(self, limit: int = MESSAGE_LIMIT) -> Message | None:
         """The next message, or None where the other side has gone or broke off in the middle.
 
-        Whoever stops waiting can ask again: what has come of the message is kept. Raises `Garbled` for anything that is
-        no message of at most `limit` bytes.
+        Whoever stops waiting can ask again: the part received so far is kept. Raises `Garbled` for anything that is not
+        a message of at most `limit` bytes.
         """
         try:
             if not await self._have(4):
@@ -87,12 +87,12 @@ class AsyncChannel:
         return tail
 
     async def _have(self, size: int) -> bool:
-        """Wait until so many bytes have come; False where the other side has gone before."""
+        """Wait until `size` bytes have arrived; False where the other side goes first."""
         while len(self._received) < size:
             part = await self._part()
             if not part:
                 return False
-            self._received += part  # it grows with what has come: a length alone is only a claim
+            self._received += part  # it grows with what has arrived: a length alone is only a claim
         return True
 
     async def _part(self) -> bytes:
@@ -125,7 +125,7 @@ def _wake(ready: asyncio.Future[None]) -> None:
 
 
 class Lifeline:
-    """A pipe on which nothing is ever sent: whoever has `theirs` learns from its end that the harness is gone."""
+    """A pipe on which nothing is ever sent: whoever has `theirs` learns from its closing that the harness is gone."""
 
     def __init__(self) -> None:
         self.theirs, ours = os.pipe()

@@ -1,4 +1,4 @@
-"""Checks that an environment comes back as it was, for everybody who connects one of their own.
+"""Checks that an environment comes back as it was, for anyone who connects their own.
 
 Each check passes or says what differed.
 """
@@ -59,7 +59,7 @@ async def conformance(
 ) -> Report:
     """Check that episodes of this task can be brought back to a state, whatever other episodes did meanwhile.
 
-    `actions` should make the environment use all that it has; snapshots are taken after `at` of them (default: half).
+    `actions` should make the environment use everything it has; snapshots are taken after `at` of them (default: half).
     `mask` is for environments that name none themselves. The observations compared are those after the snapshot.
     """
     at = len(actions) // 2 if at is None else at
@@ -171,7 +171,7 @@ async def _replay_equal(trial: _Trial) -> str:
 
 
 async def _undisturbed(trial: _Trial) -> str:
-    """Taking snapshots changes nothing in the episode that they are taken of."""
+    """Taking snapshots changes nothing in the episode they are taken from."""
     async with trial.fresh() as plain, trial.fresh() as watched:
         expected = await _play(plain, trial.actions)
         seen = []
@@ -184,7 +184,7 @@ async def _undisturbed(trial: _Trial) -> str:
 
 
 async def _restored(trial: _Trial) -> str:
-    """What follows in a restored episode is what followed in the original, also when the snapshot was stored."""
+    """What follows in a restored episode is what followed in the original, including from a stored snapshot."""
     async with trial.fresh() as original:
         await _steps(original, trial.actions[: trial.at])
         snapshot = await trial.snapshot(original)
@@ -205,7 +205,7 @@ async def _independent(trial: _Trial) -> str:
         await _steps(original, trial.actions[: trial.at])
         snapshot = await trial.snapshot(original)
         async with trial.restored(snapshot) as one, trial.restored(snapshot) as other:
-            # One that does something else. It may fail at it: only its effect on the others counts.
+            # One that does something else. It may fail: only its effect on the others counts.
             async with trial.restored(snapshot) as stranger:
                 with suppress(EnvironmentFailed):
                     await _steps(stranger, [*reversed(trial.rest[:-1]), *trial.rest[:-1]])

@@ -18,7 +18,7 @@ from pathlib import Path
 LIMIT = 64 * 1024 * 1024
 """Bytes of contents that one snapshot may hold, unless the environment's `directory_limit` says otherwise."""
 
-_ENTRY_COST = 1024  # what a name costs at least, so that a million empty files are no way around the limit
+_ENTRY_COST = 1024  # the least that a name costs, so that a million empty files are no way around the limit
 _BITS = 0o777  # no set-user-id: what an agent made must not gain rights by being restored
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -28,7 +28,7 @@ class SnapshotRefused(Exception):
 
 
 def archive(root: Path, limit: int = LIMIT) -> bytes:
-    """The tree below `root`. Hard links become files of their own; pipes, sockets and devices are refused."""
+    """The tree below `root`. Hard links become separate files; pipes, sockets and devices are refused."""
     buffer = io.BytesIO()
     size = 0
     with _open_root(root) as top, tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:

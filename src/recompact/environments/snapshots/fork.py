@@ -208,7 +208,7 @@ def _fork_branch(
 
 
 def _quiesce(environment: Environment) -> None:
-    """Let the environment stop its threads, since a fork takes only the one that calls it; see that it did."""
+    """Let the environment stop its threads, since a fork takes only the one that calls it; check that it did."""
     before: Callable[[], None] | None = getattr(environment, "before_fork", None)
     if before is not None:
         before()
@@ -302,7 +302,7 @@ def die_with_harness(lifeline: int) -> bool:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of all whose parent dies below this process, so that a daemon is still found when it ends."""
+    """Adopt every process below this one whose parent dies, so that a daemon is still found when it ends."""
     with contextlib.suppress(ImportError, OSError, AttributeError):
         import ctypes
 

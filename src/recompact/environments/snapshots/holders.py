@@ -1,7 +1,7 @@
 """The fork strategy in the harness: which holders exist, and how a live branch is started from one.
 
 A branch starts from the holder that is furthest along the log of a snapshot. Holders are bounded in number and memory;
-the one unused for longest goes first, and a replay takes its place.
+the least recently used goes first, and a replay takes its place.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Link(Protocol):
         ...
 
     def resolve(self, inner: int) -> int | None:
-        """The pid, as the harness sees it, of the process of it that calls itself `inner`."""
+        """The pid, as the harness sees it, of its process that calls itself `inner`."""
         ...
 
     async def exit_code(self) -> int | None:
@@ -82,7 +82,7 @@ class Lodging(Protocol):
     private: Path
 
     def enter(self) -> None:
-        """An episode goes on in it."""
+        """An episode runs in it now."""
         ...
 
     def leave(self) -> None:
@@ -94,11 +94,11 @@ class Lodging(Protocol):
     def drop_holder(self, pid: int) -> None: ...
 
     def below(self, pid: int) -> list[int]:
-        """A process and what it started, but for holders and what goes on from them."""
+        """A process and what it started, except holders and what continues from them."""
         ...
 
     def stop(self, pid: int) -> list[int]:
-        """Stop those, to be killed, so that they start no others meanwhile."""
+        """Stop those before they are killed, so that they start no others meanwhile."""
         ...
 
 
@@ -118,7 +118,7 @@ class Holder:
         self._closed = False
 
     async def branch(self, log: int, timeout: float) -> Branch:
-        """A live process that goes on from here and writes its errors to `log`."""
+        """A live process that continues from here and writes its errors to `log`."""
         if self._retired:
             raise HolderGone("it was dropped")
         channel, theirs = socket_pair()
@@ -159,7 +159,7 @@ class Holder:
         self._close_if_idle()
 
     def retire(self) -> None:
-        """Start no more branches. The process stays until the last of those that live has ended."""
+        """Start no more branches. The process stays until the last live one has ended."""
         self._retired = True
         self._close_if_idle()
 

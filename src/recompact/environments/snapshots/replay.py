@@ -20,14 +20,14 @@ Log = list[tuple[Action, str]]
 
 
 def record(log: Sequence[tuple[Action, str]], strategy: str = REPLAY, digest: str = "") -> Snapshot:
-    """A snapshot that holds what was done and, where the environment has one, the digest of what came of it."""
+    """A snapshot that holds what was done and, where the environment has one, the digest of the resulting state."""
     steps = [[action.to_json(), text] for action, text in log]
     data = {"log": steps, "digest": digest} if digest else steps
     return Snapshot(strategy, json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 def log_of(snapshot: Snapshot) -> Log:
-    """The log in a snapshot by `record`."""
+    """The log in a snapshot made by `record`."""
     data = _read(snapshot)
     return [(Action.from_json(action), text) for action, text in (data["log"] if isinstance(data, dict) else data)]
 
@@ -50,7 +50,7 @@ async def replay(
 ) -> None:
     """Bring a started episode, in which the first `done` actions are done, to the end of the log.
 
-    `agrees` compares a recorded text with the one seen now, looking past what the environment masks.
+    `agrees` compares a recorded text with the one seen now, ignoring what the environment masks.
     """
     for number, (action, expected) in enumerate(log[done:], done + 1):
         seen = (await step(action)).text

@@ -1,7 +1,7 @@
 """One conversation: the official orchestrator, whose agent says and does what our agent's actions say.
 
-An action is one message: a tool call, or text to the simulated customer. Both are followed up to the answer, so that
-between two actions it is always the agent's turn.
+An action is one message: a tool call, or text to the simulated customer. Both are followed through to the answer, so
+it is always the agent's turn between two actions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from recompact.trajectory import Action, Score
 
 
 class Tau2Environment:
-    """An `Environment` whose snapshots are what differs from the start."""
+    """An `Environment` whose snapshots hold what differs from the start."""
 
     snapshots = "state"
     ask: Ask | None = None  # set by the host: the customer and the judge are models of the harness
@@ -125,7 +125,7 @@ class Tau2Environment:
     # -- the conversation -----------------------------------------------------------------------------------------
 
     def _fresh(self) -> Any:
-        """An orchestrator at its beginning. Steps are counted by the harness, so its own limit is out of reach."""
+        """An orchestrator at the start. The harness counts steps, so its own limit is out of reach."""
         official = self._official
         customer = official.user.UserSimulator(llm="recompact", instructions=str(self._task.user_scenario))
         return official.orchestrator.Orchestrator(
@@ -139,7 +139,7 @@ class Tau2Environment:
         )
 
     def _hop(self) -> None:
-        """Hand one message over; the official rule for ending after too many errors."""
+        """Hand one message over, and end by the official rule after too many errors."""
         orchestrator = self._orchestrator
         orchestrator.step()
         to_environment = orchestrator.to_role == self._official.orchestrator.Role.ENV
@@ -160,7 +160,7 @@ class Tau2Environment:
         return tuple(ToolSpec(each["name"], each.get("description", ""), each["parameters"]) for each in schemas)
 
     def _simulation(self, reason: Any) -> Any:
-        """The record that is judged. Its messages are in the order of the conversation, whatever clocks said."""
+        """The record that is judged. Its messages are in the order of the conversation, whatever the clocks said."""
         messages = [message.model_copy() for message in self._orchestrator.trajectory]
         for number, message in enumerate(messages):
             message.turn_idx = number

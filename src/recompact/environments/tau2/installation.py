@@ -1,6 +1,6 @@
 """Where tau2-bench is installed, and what is missing if it is not.
 
-The benchmark is no package of a package index, and pins what recompact does not want: it has an interpreter of its own.
+The benchmark is not on a package index, and pins what recompact does not want, so it has its own interpreter.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ OTHER_PACKAGE = "the package named tau2 on PyPI is something else, a library for
 
 
 def host_needs(options: Mapping[str, Any], python: str | None, directory: Path) -> HostNeeds:
-    """The interpreter with the benchmark in it, and its data; paths are seen from the config's `directory`.
+    """The interpreter with the benchmark in it, and its data; paths are relative to the config's `directory`.
 
-    Links are resolved, for a host that is sandboxed sees places under their real names only.
+    Links are resolved, since a sandboxed host sees places only under their real names.
     """
     python = python or interpreter()
     package = _package(python)
@@ -45,7 +45,7 @@ def host_needs(options: Mapping[str, Any], python: str | None, directory: Path) 
 
 
 def interpreter() -> str:
-    """The one that a variable names, or else the one of `recompact setup`."""
+    """The one that a variable names, or else the one from `recompact setup`."""
     if python := interpreter_of(NAME, PYTHON_VARIABLE):
         return python
     raise InputError(f"suite {NAME!r}: tau2-bench is not installed ({OTHER_PACKAGE}): {WAY_OUT}")

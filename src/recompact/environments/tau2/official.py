@@ -1,8 +1,8 @@
-"""The parts of the installed tau2-bench that the adapter uses, imported late, with our models in the place of its own.
+"""The parts of the installed tau2-bench that the adapter uses, imported late, with our models in place of its own.
 
 Runs in the environment's host. The package asks models in two places, the simulated user and the judge of
-natural-language assertions; both take the function `generate` from their module, where ours is put instead. So its
-client library is never used: a stand-in keeps it from being loaded, which takes most of the time of an import.
+natural-language assertions; both take the function `generate` from their module, where it is replaced by ours. So its
+client library is never used: a stand-in keeps it from being loaded, which takes most of the import time.
 """
 
 from __future__ import annotations
@@ -75,16 +75,16 @@ class Official:
 
 
 def load(data: str | Path | None = None) -> Official:
-    """The installed package. Raises InputError with the way out where it is missing, or another one of that name."""
+    """The installed package. Raises InputError with the way out if it is missing or another one has that name."""
     if data is not None:
         os.environ["TAU2_DATA_DIR"] = str(data)
-    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or, where it is loaded, it would fetch a list of prices
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # otherwise it would fetch a list of prices when loaded
     with_stand_in = [name for name in _CLIENT if name not in sys.modules]
     for name in with_stand_in:
         sys.modules[name] = _StandIn(name)
     try:
         return _import_official()
-    except (ImportError, AttributeError, TypeError):  # a version that uses more of it: then the real one is loaded
+    except (ImportError, AttributeError, TypeError):  # this version uses more of it: load the real one
         for name in [name for name in sys.modules if name in with_stand_in or name.partition(".")[0] == "tau2"]:
             del sys.modules[name]
     try:
@@ -101,14 +101,14 @@ def _import_official() -> Official:
 
 
 def _quiet() -> None:
-    """The package logs every message, and its log is ours."""
+    """The package logs every message, and its log goes to ours."""
     logger = importlib.import_module("loguru").logger
     logger.remove()
     logger.add(sys.stderr, level="WARNING")
 
 
 class _StandIn(ModuleType):
-    """A package that has whatever is imported from it. Nothing of that does anything."""
+    """A package that has whatever is imported from it. None of it does anything."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -121,7 +121,7 @@ class _StandIn(ModuleType):
 
 
 def without_fence(text: str) -> str:
-    """JSON that a model has put into a code fence, without it.
+    """JSON that a model has put in a code fence, without the fence.
 
     >>> without_fence('```json\\n{"results": []}\\n```')
     '{"results": []}'

@@ -12,7 +12,7 @@ from recompact.environments.tau2.official import Official
 
 
 class Database:
-    """A database of the benchmark, beside a copy that stays as it was at the start."""
+    """A database of the benchmark, with a copy that stays as it was at the start."""
 
     def __init__(self, database: Any) -> None:
         self._database = database
@@ -39,7 +39,7 @@ class Database:
                 _put(now, id, before[id].model_copy(deep=True) if id in before else None)
 
     def put_back(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Bring the database to where `changes` was taken, whatever has happened since."""
+        """Return the database to where `changes` was taken, whatever has happened since."""
         self.reset()
         for table, entities in changes.items():
             now = getattr(self._database, table)

@@ -72,7 +72,7 @@ class Tau2RetailSuite:
         )
 
     def behaviour(self, action: Action) -> Behaviour | None:
-        """By the benchmark's own types of tools; talking to the customer and a calculation are neither."""
+        """By the benchmark's own tool types; talking to the customer and calculating are neither."""
         kinds: Mapping[str, Behaviour] = {"read": "read", "write": "mutation"}
         return kinds.get(self._kinds.get(action.name, ""))
 
@@ -104,7 +104,7 @@ class Tau2RetailSuite:
         return {name: toolkit.tool_type(name).value for name in toolkit.get_tools()}
 
     def _gold(self) -> Callable[[Any], bool]:
-        """Whether a task's reference actions leave the database as it was, so that doing nothing may pass."""
+        """Tells whether a task's reference actions leave the database unchanged, so doing nothing may pass."""
         environment = self._official.retail.get_environment()
         database = Database(environment.tools.db)
         call = self._official.messages.ToolCall

@@ -41,7 +41,7 @@ def judge(folder: TaskFolder, workspace: Path, answer: str, shell: Shell) -> Sco
 
 
 def _shell_of(folder: TaskFolder, shell: Shell, temporary: Path) -> Shell:
-    """The agent's shell, with the check in sight, and with its own time."""
+    """The agent's shell, with the check visible and the check's time limits."""
     limits = replace(folder.limits, seconds=folder.check.seconds, cpu=max(1, round(folder.check.seconds)))
     own = folder.path / CHECK
     shut_in = shell.bubblewrap is not None

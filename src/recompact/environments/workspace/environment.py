@@ -1,6 +1,6 @@
 """One episode of our own loop: a workspace, the tools that act in it, and the answer.
 
-All state is files but how the episode ended, which goes with the directory's snapshot as JSON.
+All state is in files except how the episode ended, which goes with the directory's snapshot as JSON.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ MOUNT = "/workspace"
 """Where an agent sees its workspace."""
 
 Verdict = Literal["exit", "json"]
-"""How a check tells its verdict: by its exit code, or by the JSON in the last line that it prints."""
+"""How a check gives its verdict: by its exit code, or by JSON in the last line it prints."""
 
 DEFAULT_LIMITS = Limits(seconds=60.0, cpu=60, memory=2 * 1024**3, processes=128, disk=256 * 1024**2)
 _ID = re.compile(r"[\w.+-]+(/[\w.+-]+)*")
@@ -64,7 +64,7 @@ class TaskFolder:
             copy_tree(source, directory)
 
     def put_back(self, directory: Path) -> None:
-        """Make the protected paths of a workspace what they were at the beginning, whatever stands there now."""
+        """Make the protected paths of a workspace what they were at the beginning, whatever is there now."""
         for name in self.check.protected:
             _put_back(self.path / FILES, directory, name)
 
@@ -77,13 +77,13 @@ def folders_below(root: Path) -> tuple[TaskFolder, ...]:
 
 
 def contents(options: Mapping[str, Any], split: str, directory: Path) -> dict[str, str]:
-    """A hash of all that lies in the folder of each task of a split, by the task."""
+    """A hash of everything in the folder of each task of a split, by task."""
     root = (directory / Path(options.get("tasks", TASKS)).expanduser()).resolve()
     return {f"task {folder.id}": _hash_of(folder.path) for folder in folders_below(root) if folder.split == split}
 
 
 def _hash_of(folder: Path) -> str:
-    """Names, kinds and bytes, but for what Python leaves behind where it runs."""
+    """Names, kinds and bytes, except for what Python leaves behind where it runs."""
     total = hashlib.sha256()
     for place, directories, names in os.walk(folder):
         directories[:] = sorted(name for name in directories if name != "__pycache__")
@@ -106,12 +106,12 @@ def _hash_of(folder: Path) -> str:
 def _folders(root: Path) -> Iterator[Path]:
     for place, directories, names in os.walk(root):
         if FILE in names and Path(place) != root:
-            directories.clear()  # what lies in a task is its own, whatever it is called
+            directories.clear()  # what is inside a task belongs to it, whatever it is called
             yield Path(place)
 
 
 def read_folder(path: Path, id: str) -> TaskFolder:
-    """The task in a folder; a mistake in its `task.toml` is named with the key."""
+    """The task in a folder; a mistake in its `task.toml` is reported with the key."""
     file = path / FILE
     if not _ID.fullmatch(id):
         raise InputError(f"{path}: a task is named by letters, digits and . _ - +, since its name becomes its id")
@@ -191,7 +191,7 @@ def _is_below(name: str) -> bool:
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """A copy with links as links, in which the owner may write everywhere."""
+    """Copy with links as links; the owner may write everywhere in the copy."""
     shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
     for place, directories, names in os.walk(target):
         for name in (*directories, *names):
@@ -201,7 +201,7 @@ def copy_tree(source: Path, target: Path) -> None:
 
 
 def _put_back(original: Path, workspace: Path, name: str) -> None:
-    """Nothing on the way may be a link: it would lead what is written somewhere else."""
+    """Nothing along the path may be a link: it would redirect what is written."""
     place = workspace
     *above, last = [part for part in name.split("/") if part not in ("", ".")]
     for part in above:

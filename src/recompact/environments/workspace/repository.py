@@ -32,8 +32,8 @@ def add_repository(
     groups: Mapping[str, str] | None = None,
     protected: Sequence[str] = (),
 ) -> TaskFolder:
-    """Write a new task below `root`. Paths that the check names are protected besides those that are given: the agent
-    may change them, and the check sees them as they were."""
+    """Write a new task below `root`. Paths that the check names are protected in addition to those given: the agent may
+    change them, and the check sees them as they were."""
     if not re.fullmatch(r"[\w.+-]+(/[\w.+-]+)*", id) or {".", ".."} & set(id.split("/")):
         raise InputError(f"{id!r} is no name for a task: use letters, digits, and . _ - +")
     target = root / id

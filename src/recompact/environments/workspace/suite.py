@@ -30,7 +30,7 @@ class WorkspaceSuite:
         places = [config_directory / Path(place).expanduser() for place in readable]
         if missing := [str(place) for place in places if not place.exists()]:
             raise InputError(f"suite 'workspace': readable names {missing[0]}, which is not there")
-        # Neither the tasks with their checks nor the harness is to be found by a command of an agent.
+        # An agent's command must find neither the tasks with their checks nor the harness.
         hidden = (self._root, Path(__file__).resolve().parents[2])
         shell = Shell.of_this_machine(unsafe_shell, MOUNT, DEFAULT_LIMITS, readable=places, hidden=hidden)
         if shell.refused:

@@ -13,7 +13,7 @@ from recompact.environments.shell import Shell
 from recompact.environments.workspace.folder import MOUNT
 
 SHOWN = 16_000
-"""Characters of one observation that the agent is shown; of more it sees both ends."""
+"""Characters of one observation that the agent is shown; of longer ones, both ends."""
 
 LINES = 400
 """Lines of a file that are shown at once, unless the agent asks for another number."""

@@ -1,4 +1,4 @@
-"""What an export consists of, and how it is put on disk without replacing anything of the user's."""
+"""What an export consists of, and how it is saved to disk without replacing anything the user has."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from recompact.errors import InputError
 from recompact.outputs import replaced_directory, write_file
 
 EXPORT = "export"
-"""What the manifest of such a directory says that it is."""
+"""What the manifest of such a directory calls it."""
 
 
 @dataclass(frozen=True)
 class ExportFile:
-    """A file of an export. One with a `place` works as it is once it stands there; others are snippets."""
+    """A file of an export. One with a `place` works unchanged once put there; others are snippets."""
 
     name: str
     text: str
@@ -30,7 +30,7 @@ class ExportFile:
 @dataclass(frozen=True)
 class Export:
     """What makes a harness use a template: files, what to do with them, how to see that they are in force, the traps of
-    this harness, and what of the template it cannot carry."""
+    this harness, and what it cannot carry of the template."""
 
     files: tuple[ExportFile, ...]
     steps: tuple[str, ...]
@@ -50,7 +50,7 @@ def write_export(export: Export, directory: Path) -> list[Path]:
 
 
 def install(export: Export, *, force: bool) -> list[tuple[Path, Path | None]]:
-    """Put the files that have a place there; each with the earlier file, where one was moved aside."""
+    """Put files that have a place there; return each with the earlier file, if one was moved aside."""
     placed = [(file, Path(file.place).expanduser()) for file in export.files if file.place]
     if not placed:
         raise InputError(

@@ -35,7 +35,7 @@ def json_text(text: str) -> str:
 
 
 def toml_text(text: str) -> str:
-    """A basic string of TOML, over several lines if the text has some."""
+    """A basic TOML string, over several lines if the text has several."""
     if "\n" not in text:
         return _quote(text, pairs=False)
     return '"""\n' + "\n".join(_escape(line, pairs=False) for line in text.split("\n")) + '"""'
@@ -70,7 +70,7 @@ def _quote(text: str, *, pairs: bool) -> str:
 
 
 def _escape(text: str, *, pairs: bool) -> str:
-    """With `pairs`, what is beyond 16 bits is escaped as two surrogates, as JSON wants it; else by its number."""
+    """With `pairs`, what is beyond 16 bits is escaped as two surrogates, as JSON requires; else by its number."""
 
     def escape(match: re.Match[str]) -> str:
         character = match[0]

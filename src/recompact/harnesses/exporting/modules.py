@@ -1,4 +1,4 @@
-"""Files of source code around exported prompts."""
+"""Source files around exported prompts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from recompact.template import Template
 
 
 def origin(template: Template) -> str:
-    """The line that says in an exported file where it comes from."""
+    """The line in an exported file that says where it comes from."""
     return f"Written by `recompact export` from the template {template.hash[:12]}."
 
 

@@ -1,7 +1,7 @@
-"""A template in the shape that a harness takes: as one prompt that serves for first and later summaries, or as the two.
+"""A template in the shape that a harness takes: as one prompt that serves for first and later summaries, or as two.
 
-A harness shows its summarizer the conversation above the prompt, below it, or at a placeholder in it; blocks that the
-template has for that are taken out or put there. Whatever gets lost on the way is noted.
+A harness shows its summarizer the conversation above the prompt, below it, or at a placeholder in it; the template's
+blocks for that are taken out or put there. Whatever gets lost on the way is noted.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def one_prompt(
 ) -> Prompt:
     """The template as one prompt.
 
-    `earlier` says, as the end of a sentence, where an earlier summary stands in the conversation. `conversation` says
+    `earlier` says, as the end of a sentence, where an earlier summary is in the conversation. `conversation` says
     where that is in relation to the prompt, or is the placeholder at which the harness puts it; `escape` is applied to
-    everything that is no placeholder, and `more` names further placeholders of the harness.
+    everything that is not a placeholder, and `more` names further placeholders of the harness.
     """
     placed = conversation not in ("above", "below")
     losses = list(_losses(template, budget))
@@ -79,7 +79,7 @@ def both_prompts(template: Template, budget: int, conversation: Conversation | N
     """The template as two prompts, with everything filled in that no harness has a value for.
 
     With `conversation` the harness shows the conversation itself, above or below the prompt, and only the previous
-    summary is left to be filled in; without, the plug-in fills in both.
+    summary is left to fill in; without it, the plug-in fills in both.
     """
     losses = list(_losses(template, budget))
     values = _values(budget)
@@ -147,7 +147,7 @@ def _section(first: Section, update: Section) -> str:
 def _remove_empty_blocks(text: str, where: str, *names: str) -> str:
     """The text without blocks that hold nothing but tags around the conversation or the previous summary.
 
-    What such a block stood above is told anew where the harness shows the conversation below.
+    If one was removed and the conversation is shown below, references to it say below, not above.
     """
     wanted = names or ("history", "previous_summary")
     rest = without_blocks(text, lambda block: _is_bare(block, wanted))

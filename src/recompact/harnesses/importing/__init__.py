@@ -1,1 +1,1 @@
-"""Finds the compaction prompts of harnesses in their installed files, or in the settings of a user."""
+"""Finds the compaction prompts of harnesses in their installed files, or in a user's settings."""

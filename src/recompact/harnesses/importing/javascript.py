@@ -1,6 +1,6 @@
 """Reads string and template literals from JavaScript bundles, minified or not, without running them.
 
-Texts that speak of summaries are unescaped as an engine would do it, and constants are put in where they can be
+Texts that speak of summaries are unescaped as an engine would do it, and constants are filled in where they can be
 resolved. It looks at expressions one at a time instead of tokenizing whole bundles: one regular expression mistaken for
 a division would turn everything after it inside out.
 """
@@ -85,7 +85,7 @@ def _bound_name(data: bytes, start: int) -> str:
 
 
 def _notes(data: bytes, name: str, end: int) -> tuple[str, ...]:
-    """Whether code close after a text extends it. Farther away a minified name means something else."""
+    """Whether code close after a text extends it. Farther away, a minified name means something else."""
     appended = rb"(?<![\w$.])" + re.escape(name.encode("ascii")) + rb"\s*+\+="
     match = re.compile(appended).search(data, end, end + NEAR) if name else None
     return (f"the code may append to `{name}` (byte {match.start()})",) if match else ()
@@ -162,7 +162,7 @@ def _template(data: bytes, start: int) -> tuple[Pieces, int] | None:
 
 
 def _plain(data: bytes, begin: int, close: int) -> tuple[str, ...] | None:
-    """What stands between two brackets, if it is nothing but literal text."""
+    """What is between two brackets, if it is nothing but literal text."""
     begin += len(data[begin:close]) - len(data[begin:close].lstrip())
     expression = _expression(data, begin)
     if expression is None or data[expression[1] : close].strip():
@@ -172,7 +172,7 @@ def _plain(data: bytes, begin: int, close: int) -> tuple[str, ...] | None:
 
 
 def _closing(data: bytes, start: int) -> int | None:
-    """Where the bracket closes that was opened just before `start`."""
+    """Where the bracket opened just before `start` closes."""
     depth, position = 0, start
     while match := _BRACKET.search(data, position, start + _HOLE_LIMIT):
         position = match.end()
@@ -205,7 +205,7 @@ def _hole(source: bytes) -> Hole:
 
 
 def _literal_value(raw: bytes) -> str | None:
-    """A literal's value; None where the bytes are not UTF-8, so that it is no literal of a bundle."""
+    """A literal's value; None if the bytes are not UTF-8, and so not a literal of a bundle."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:

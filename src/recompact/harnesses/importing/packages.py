@@ -1,4 +1,4 @@
-"""Finds the installed package of a harness and lists its source files; runs nothing of it."""
+"""Finds the installed package of a harness and lists its source files; runs none of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SKIPPED = {"node_modules", "__pycache__", "site-packages"}
 
 @dataclass(frozen=True)
 class Constant:
-    """A prompt that is known to be bound to a name in a file, the path of which ends so."""
+    """A prompt known to be bound to `name` in a file whose path ends with `file`."""
 
     part: str
     file: str
@@ -33,14 +33,14 @@ class Constant:
 
 @dataclass(frozen=True)
 class PromptPackage:
-    """What must be known of a harness's package to find its prompts; the prompts themselves are in its files."""
+    """What must be known about a harness's package to find its prompts; the prompts themselves are in its files."""
 
     name: str  # of the harness
-    packages: tuple[str, ...]  # as its registry has it today, and names that it had before
+    packages: tuple[str, ...]  # today's name in its registry, then earlier ones
     language: Literal["javascript", "python"]
     install: str
     parts: tuple[str, ...] = ("system", "first", "update")
-    constants: tuple[Constant, ...] = ()  # where empty, prompts are recognised by their build
+    constants: tuple[Constant, ...] = ()  # if empty, prompts are recognised by their structure
     # Texts for `str.format`: what the fields are called, and our placeholders for them. None: plain texts.
     fields: tuple[tuple[str, str], ...] | None = None
     # What its code calls the values that our placeholders stand for, where it builds the prompt around them.

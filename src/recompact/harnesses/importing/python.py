@@ -1,4 +1,4 @@
-"""Reads the texts that speak of summaries from Python source files by their syntax tree, without importing them.
+"""Reads the texts that speak of summaries from the syntax trees of Python source files, without importing them.
 
 Names are resolved where the file itself says what they are: constants of the module, and locals that are bound once.
 """
@@ -50,7 +50,7 @@ def texts(data: bytes) -> Iterator[SourceText]:
 
 @dataclass
 class _Scope:
-    """The names of a module, class or function, each with all that is bound to it; None for what is no expression."""
+    """The names of a module, class or function, each with everything bound to it; None if that is not an expression."""
 
     outer: _Scope | None = None
     is_class: bool = False
@@ -94,7 +94,7 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> None:
-        if not isinstance(node.ctx, ast.Load):  # a loop, a with, an unpacking, a del: no value to be known
+        if not isinstance(node.ctx, ast.Load):  # a loop, a with, an unpacking, a del: no known value
             self.scope.bind(node.id, None)
 
     def visit_arg(self, node: ast.arg) -> None:

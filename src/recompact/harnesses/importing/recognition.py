@@ -35,7 +35,7 @@ _PREVIOUS = re.compile(r"(?i)\b(previous|existing)[ -](\w+ )?summar")
 
 @dataclass(frozen=True)
 class Prompt:
-    """A compaction prompt as it stands in a package."""
+    """A compaction prompt as found in a package."""
 
     role: str
     file: str  # relative to the package
@@ -93,7 +93,7 @@ def _prompt_by_name(harness: PromptPackage, package: Package, constant: Constant
 
 
 def undo_format(text: str, fields: Mapping[str, str]) -> str:
-    """A text for `str.format` as one of ours: braces single, and our placeholders in place of its fields.
+    """A text for `str.format` as one of ours: single braces, and our placeholders in place of its fields.
 
     >>> undo_format("Sum {messages} up as {{}}.", {"messages": "history"})
     'Sum {{ history }} up as {}.'
@@ -102,13 +102,13 @@ def undo_format(text: str, fields: Mapping[str, str]) -> str:
     try:
         for literal, name, _, _ in Formatter().parse(text):
             pieces += (literal, "" if name is None else f"{{{{ {fields.get(name, name)} }}}}")
-    except ValueError:  # it is no such text after all
+    except ValueError:  # not such a text after all
         return text
     return "".join(pieces)
 
 
 def role_of(text: str, constant: str) -> tuple[str, bool] | None:
-    """The role of a prompt, and whether its name gave it; None if it is no compaction prompt."""
+    """The role of a prompt, and whether its name gave it; None if it is not a compaction prompt."""
     for role, pattern in _NAMES.items():
         if pattern.fullmatch(constant):
             return role, True
@@ -167,7 +167,7 @@ def _one_per_role(prompts: Sequence[Prompt], file: str) -> list[Prompt]:
 
 
 def _with_container_notes(prompt: Prompt, others: Sequence[Prompt]) -> Prompt:
-    """Note longer texts that contain the prompt: which of them is sent only the running code knows."""
+    """Note longer texts that contain the prompt: only the running code knows which of them is sent."""
     longer = [p for p in others if prompt.text in p.text and prompt.text != p.text]
     notes = tuple(f"the code also puts it into a longer text (byte {p.source.offset})" for p in longer)
     source = replace(prompt.source, notes=(*prompt.source.notes, *notes))

@@ -1,4 +1,4 @@
-"""Reads the prompt that a file of the user's puts in force: a key in the settings of a harness, or a prompt file."""
+"""Reads the prompt that a user's file puts in force: a key in the settings of a harness, or a prompt file."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from recompact.errors import InputError
 
 @dataclass(frozen=True)
 class PromptFile:
-    """A file in which a harness looks for its prompt. `read` gives the prompt, or None where there is none."""
+    """A file in which a harness looks for its prompt. `read` returns the prompt, or None if there is none."""
 
     key: str  # what the prompt is called in it; empty where the whole file is the prompt
     folder: str
     names: tuple[str, ...]
-    read: Callable[[str, Path], str | None]  # of the file's text, and of where it is
+    read: Callable[[str, Path], str | None]  # takes the file's text and its path
     variable: str = ""  # the environment variable that names another folder
 
 
 def prompt_in(source: PromptFile, path: Path | None) -> tuple[Path, str]:
-    """The file and the prompt in it. `path` is the file, or the folder where it is looked for instead."""
+    """The file and the prompt in it. `path` is the file, or the folder to look in instead."""
     folder = path if path is not None else _usual_folder(source)
     files = [folder / name for name in source.names] if path is None or path.is_dir() else [folder]
     file = next((file for file in files if file.is_file()), None)

@@ -1,4 +1,4 @@
-"""Makes a template from a harness's installed files, or from files of the user's, and writes it whole or not at all.
+"""Makes a template from a harness's installed files, or from the user's files, and writes it whole or not at all.
 
 The template holds the exact texts. Its provenance has no date and no path of this machine, so the same import gives the
 same bytes.
@@ -21,7 +21,7 @@ from recompact.template import PARTS, REQUIRED, Template, placeholders, read, re
 from recompact.template.files import write_parts
 
 IMPORT = "imported template"
-"""What the manifest of such a directory says that it is."""
+"""What the manifest of such a directory calls it."""
 
 # Goes around a prompt that has no place for the conversation. The tags are those that update prompts of harnesses refer
 # to; there are no words, so that nothing is said that the harness does not say.
@@ -46,7 +46,7 @@ MERGING_FRAME = FRAME.replace(
 
 @dataclass(frozen=True)
 class ImportedTemplate:
-    """A template, and by name the other prompts of the harness that are no part of a template."""
+    """A template, and by name the harness's other prompts, which are not part of a template."""
 
     template: Template
     extras: Mapping[str, str]
@@ -101,7 +101,7 @@ def from_files(first: Path, update: Path | None, system: Path | None) -> Importe
 
 
 def check_target(directory: Path, *, force: bool) -> None:
-    """Refuse a target that is not free; with force, an earlier import as it was written may be replaced."""
+    """Refuse a target that is not free; with force, an unmodified earlier import may be replaced."""
     check_directory(directory, IMPORT, "--to")
     if not force and is_ours(directory, IMPORT):
         raise InputError(f"{directory} is not empty: name another directory with --to, or replace it with --force.")

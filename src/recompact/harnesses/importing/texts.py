@@ -1,6 +1,6 @@
-"""Texts as source code writes them: literal pieces, and holes where the code puts in something else.
+"""Texts as source code writes them: literal pieces, and holes where the code inserts something else.
 
-The scanners of each language give these values; recognition turns them into prompt texts and says what it could not
+Each language's scanner yields these values; recognition turns them into prompt texts and says what it could not
 know.
 """
 

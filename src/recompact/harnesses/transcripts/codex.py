@@ -60,7 +60,7 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
             case "response_item":
                 kind = text(payload.get("type"))
                 if kind.endswith("_output") or kind == "message":
-                    batch += 1  # calls in a row are of one response
+                    batch += 1  # calls in a row belong to one response
                 yield from _item(line, kind, payload, cwd, f"b{batch}", tally)
             case "event_msg":
                 if payload.get("type") == "token_count":
@@ -71,7 +71,7 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
                 cwd = text(payload.get("cwd")) or cwd
                 yield Info(model=text(payload.get("model")))
             case "session_meta":
-                # A fork repeats the records of its parent, whose session it is not.
+                # A fork repeats its parent's records, which are of another session.
                 if not session:
                     session = text(payload.get("id"))
                     cwd = text(payload.get("cwd"))

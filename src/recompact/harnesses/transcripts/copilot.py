@@ -1,4 +1,4 @@
-"""Copilot CLI: an events file of JSON lines, in which the events of subagents stand between those of the main agent."""
+"""Copilot CLI: an events file of JSON lines, in which subagents' events are mixed with the main agent's."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
             case "session.compaction_complete" if data.get("success") is False:
                 tally.notes["compaction that failed"] += 1
             case "session.compaction_complete":
-                # It runs beside the agent. What stays is not recorded; what came after its start is taken to.
+                # It runs beside the agent. What stays is not recorded; what came after its start is assumed to.
                 yield CompactionEvent(
                     KeptFrom(started) if started else KeptNothing(),
                     text(data.get("summaryContent")) or None,

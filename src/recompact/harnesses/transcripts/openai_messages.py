@@ -1,6 +1,6 @@
 """Plain messages in OpenAI's form: one per line, or a list of them in a document or on each line.
 
-Such a file names no compaction. One is recognised by a message that begins as the summaries of known harnesses do, or
+Such a file marks no compaction. One is recognised by a message that begins like the summaries of known harnesses, or
 that says so itself: `"compaction": true` beside its role.
 """
 

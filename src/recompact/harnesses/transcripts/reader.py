@@ -26,13 +26,13 @@ class Reader:
     """How the transcripts of one harness are recognised, found and read."""
 
     harness: str
-    recognises: Callable[[list[Any], Path], bool]  # by the first records, and the path where those do not tell
+    recognises: Callable[[list[Any], Path], bool]  # by the first records, and the path where those are not enough
     read: Callable[[Iterable[Record], Tally], Iterator[Event]]
     places: tuple[Place, ...] = ()
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """A mapping, whatever came: what is none counts as empty."""
+    """The value if it is a mapping, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
@@ -64,7 +64,7 @@ def content_text(content: Any) -> str:
 
 
 def arguments(value: Any, name: str = "input") -> Mapping[str, Any]:
-    """The arguments of a call: a mapping, JSON of one in a string, or free text, which then stands under this name."""
+    """The arguments of a call: a mapping, JSON of one in a string, or free text, which then goes under this name."""
     if isinstance(value, dict):
         return value
     if isinstance(value, str) and value[:1] == "{":

@@ -1,4 +1,4 @@
-"""All transcript readers. A further harness is one file and one row here; nothing else knows its name."""
+"""All transcript readers. Another harness takes one file and one row here; nothing else knows its name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from recompact.harnesses.transcripts import (
 )
 from recompact.harnesses.transcripts.reader import Reader
 
-# In this order they are asked: the plain form at the end takes what no other knows.
+# Asked in this order: the plain form at the end takes what no other knows.
 READERS: tuple[Reader, ...] = (
     claude_code.READER,
     codex.READER,
@@ -46,7 +46,7 @@ def reader_of(sample: list[Any], path: Path) -> Reader | None:
 
 
 def usual_places(environment: Mapping[str, str] = os.environ) -> Iterator[tuple[str, Path]]:
-    """Where the harnesses keep their transcripts on this machine: those folders that are there."""
+    """Where the harnesses keep their transcripts on this machine: the folders that exist."""
     for reader in READERS:
         for place in reader.places:
             root = environment.get(place.variable) if place.variable else None

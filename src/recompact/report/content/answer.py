@@ -68,7 +68,7 @@ def adapted_arms(evaluation: Evaluation) -> list[tuple[ArmRuns, ArmRuns]]:
 def compare_pairs(
     evaluation: Evaluation, pairs: Sequence[tuple[ArmRuns, ArmRuns]], tabled: Sequence[Comparison]
 ) -> list[Comparison]:
-    """The pairs compared. Those that a table has already are taken from it, reversed if need be."""
+    """Compare the pairs. Those that a table already has are taken from it, reversed if need be."""
     have = {(c.first, c.second): c for c in tabled} | {(c.second, c.first): reverse(c) for c in tabled}
     missing = [pair for pair in pairs if (pair[0].label, pair[1].label) not in have]
     if missing and evaluation.shared.tasks:
@@ -126,7 +126,7 @@ def arm_contrast(comparison: Comparison) -> ArmContrast:
 
 
 def metric_name(key: str, runs: int) -> str:
-    """A metric as a reader without the glossary understands it."""
+    """A metric's name for a reader without the glossary."""
     names = {"acc": "Accuracy", "em": "Exact match", "steps": "Steps per task", "tokens": "Tokens per task"}
     return names.get(key) or (f"Tasks solved in all {runs} runs ({metric(key).title})" if runs > 1 else key)
 
@@ -158,12 +158,12 @@ def delta_text(d: Difference) -> str:
 
 
 def with_unit(key: str, value: float) -> str:
-    """A metric's value with what it is counted in."""
+    """A metric's value with its unit."""
     return metric_text(key, value) + {"points": " %", "thousand tokens": " thousand"}.get(metric(key).unit, "")
 
 
 def metric_text(key: str, value: float, signed: bool = False) -> str:
-    """A metric's value as people read it, with a real minus."""
+    """A metric's value as people read it, with a real minus sign."""
     return replace(number(key, value), signed=signed).text.replace("-", "−")
 
 
@@ -189,7 +189,7 @@ _STEPS = {"worse": "but it takes more steps", "better": "and it takes fewer step
 
 
 def cost_claim(contrast: ArmContrast, steps: bool = True) -> Claim:
-    """What compaction does to the agent; where success is unclear, with a word on steps if they are wanted."""
+    """What compaction does to the agent; where success is unclear, with a word on steps if wanted."""
     return _claim(contrast, _COST, steps)
 
 

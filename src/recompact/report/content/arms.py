@@ -26,7 +26,7 @@ def cautions(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def without_notes(table: Table, elsewhere: Collection[str]) -> Table:
-    """A table without the notes that stand elsewhere on the page."""
+    """A table without the notes that are elsewhere on the page."""
     return replace(table, notes=tuple(note for note in table.notes if note not in (*elsewhere, SIMULATED)))
 
 

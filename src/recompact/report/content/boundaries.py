@@ -65,14 +65,14 @@ def boundary_table(findings: Findings) -> Table:
 
 
 def brief_boundary_table(boundaries: Sequence[Finding]) -> Table:
-    """Boundaries in 80 columns, also those without draws, with a star at those retained."""
+    """Boundaries in 80 columns, including those without draws, with a star at those retained."""
     rows = (_row(finding, brief=True) for finding in boundaries)
     marked = ((f"{row[0]}{' *' * f.retained}", *row[1:]) for row, f in zip(rows, boundaries, strict=True))
     return Table("", BOUNDARY_COLUMNS, tuple(marked))
 
 
 def _row(finding: Finding, *, brief: bool = False) -> Row:
-    """A brief row has a digit less in its intervals."""
+    """A brief row has one digit less in its intervals."""
     effect, outcomes = finding.reported_effect, finding.outcomes
     if effect is None:
         draws = f"{len(outcomes.pre)}+{len(outcomes.post)}"

@@ -127,7 +127,7 @@ class Case:
 
     @property
     def need(self) -> str:
-        """What the needed facts are, before they are listed, or that there is none."""
+        """The words before the list of needed facts, or that there are none."""
         if self.needed:
             return "Needed and dropped (PRE continuations used it, and it stands nowhere in POST):"
         return "No PRE continuation used a literal that the summary dropped."
@@ -253,7 +253,7 @@ def _facts(finding: Finding) -> tuple[Fact, ...]:
 
 
 def _of_prompt(finding: Finding) -> tuple[Fact, ...]:
-    """The hazard with a fresh summary for each POST draw: of the prompt, and not of the one summary."""
+    """The hazard with a fresh summary for each POST draw: that of the prompt, not of the one summary."""
     if finding.resampled is None:
         return ()
     h = finding.resampled.hazard_estimate
@@ -277,7 +277,7 @@ def _notes(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _before(evidence: Evidence, limits: Limits) -> tuple[Block, ...]:
-    """What the compressor consumed: the lines and literals marked that occur nowhere in POST."""
+    """What the compressor consumed, with the lines and literals marked that occur nowhere in POST."""
     boundary, turns = evidence.boundary, consumed_turns(evidence.boundary)
     marks = dict.fromkeys(evidence.dropped.literals, "dropped") | dict.fromkeys(evidence.needed, "needed")
     gone, previous, first = evidence.dropped.lines, boundary.pre.summary, _first_step(boundary)

@@ -57,7 +57,7 @@ def with_effect(findings: Findings) -> list[Finding]:
 
 
 def is_harmful(findings: Findings, finding: Finding) -> bool:
-    """Whether a boundary counts as harmful: by the allocation, or by its estimate as long as draws are missing."""
+    """Whether a boundary counts as harmful: by the allocation, or by its estimate while draws are missing."""
     return finding.retained if findings.settled else finding.effect is not None and finding.effect.selected
 
 

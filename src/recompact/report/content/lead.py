@@ -26,12 +26,12 @@ from recompact.report.content.harm import harm_claim
 from recompact.report.content.runs import EvaluationReport, VerificationReport
 from recompact.texts import quantity
 
-NAMED = 4  # comparisons whose numbers stand below a claim
+NAMED = 4  # comparisons whose numbers are shown below a claim
 
 
 @dataclass(frozen=True)
 class KeyFigure:
-    """A number that a reader takes home."""
+    """A number for the reader to remember."""
 
     label: str
     value: str
@@ -53,7 +53,7 @@ def lead(evaluations: Sequence[EvaluationReport], verified: Sequence[Verificatio
 
 
 def answer(costs: Sequence[ArmContrast], gains: Sequence[ArmContrast]) -> tuple[Claim, ...]:
-    """What to say of one evaluation."""
+    """What to say about one evaluation."""
     return (
         *_claims([("", contrast) for contrast in costs], cost_claim),
         *_claims([("", contrast) for contrast in gains], gain_claim),
@@ -61,7 +61,7 @@ def answer(costs: Sequence[ArmContrast], gains: Sequence[ArmContrast]) -> tuple[
 
 
 def _claims(contrasts: Sequence[tuple[str, ArmContrast]], claim: Callable[[ArmContrast, bool], Claim]) -> list[Claim]:
-    """One claim for all comparisons that say the same, whatever they say of steps; each comes with its run."""
+    """One claim for all comparisons that say the same, whatever they say about steps; each comes with its run."""
     alike: dict[str, list[tuple[str, ArmContrast]]] = {}
     for run, contrast in contrasts:
         alike.setdefault(claim(contrast, False).text, []).append((run, contrast))
@@ -113,7 +113,7 @@ def _accuracy_figures(run: EvaluationReport, where: str) -> list[KeyFigure]:
 
 
 def _accuracy_figure(label: str, evaluation: Evaluation, arms: Sequence[ArmRuns], where: str) -> KeyFigure:
-    """Of one arm, or from the lowest to the highest of several."""
+    """The accuracy of one arm, or from the lowest to the highest of several."""
     ordered = sorted(arms, key=lambda arm: _accuracy(evaluation, arm))
     low, high = ordered[0], ordered[-1]
     value = with_unit("acc", _accuracy(evaluation, high))

@@ -11,7 +11,7 @@ from recompact.report.content.answer import ArmContrast, MetricVerdict
 from recompact.report.content.harm import Harm
 from recompact.texts import quantity
 
-ENOUGH = 100  # tasks from which on a size warning is no longer given
+ENOUGH = 100  # tasks at which a size warning is no longer given
 
 
 @dataclass(frozen=True)

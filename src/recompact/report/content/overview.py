@@ -19,7 +19,7 @@ def overview_table(runs: Sequence[Overview]) -> Table:
 
 
 def overview_notes(runs: Sequence[Overview]) -> tuple[str, ...]:
-    """What belongs below a table of runs: the mark of simulated ones, and what runs go on without."""
+    """What belongs below a table of runs: the mark of simulated ones, and what runs continue without."""
     notes = ["* simulated models"] if any(run.simulated for run in runs) else []
     for run in runs:
         notes += [f"{run.name} skips {', '.join(run.skipped)}"] if run.skipped else []

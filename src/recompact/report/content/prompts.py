@@ -21,7 +21,7 @@ def prompt_changes(
     evaluations: Sequence[tuple[Evaluation, Mapping[str, Template]]],
     adapted: Sequence[Adaptation],
 ) -> tuple[PromptChange, ...]:
-    """The changes between the templates that a person gave, or else between those of arms, or else between those of
+    """The changes between the templates that the user gave, or else between those of arms, or else between those of
     an adaptation. Evaluations come with their templates by hash."""
     clauses: dict[str, Sequence[Clause]] = {
         candidate.template.hash: candidate.clauses
@@ -63,7 +63,7 @@ def _selected_templates(adaptation: Adaptation) -> Iterator[tuple[NamedTemplate,
 
 
 def manifest_clauses(directory: Path) -> dict[str, tuple[Clause, ...]]:
-    """The clauses in the manifest beside a template, by its hash; nothing where there is no manifest of ours."""
+    """The clauses in the manifest beside a template, by its hash; empty where there is no manifest of ours."""
     try:
         manifest = json.loads((directory / "manifest.json").read_text(encoding="utf-8"))
         clauses = tuple(

@@ -26,9 +26,9 @@ class Provenance:
     name: str
     kind: str
     facts: tuple[tuple[str, str], ...]
-    commands: tuple[str, ...]  # which print numbers of the page
+    commands: tuple[str, ...]  # that print numbers of the page
     more: tuple[NextStep, ...] = ()  # what the page does not say
-    suite_changes: tuple[str, ...] = ()  # that the run went on with: a sentence each
+    suite_changes: tuple[str, ...] = ()  # that the run continued with: a sentence each
 
 
 def evaluation_provenance(store: Store, name: str, evaluation: Evaluation) -> Provenance:
@@ -76,7 +76,7 @@ def suite_changes(store: Store) -> tuple[str, ...]:
 
 
 def _common(store: Store) -> tuple[tuple[str, str], ...]:
-    """What every run of ours records about itself; missing facts are left out."""
+    """What each of our runs records about itself; missing facts are left out."""
     identity: Mapping[str, Any] = store.metadata.identity
     suite, run = identity.get("suite", {}), identity.get("run", {})
     template = str(identity.get("template", ""))[:16]

@@ -34,7 +34,7 @@ from recompact.store.store import Store
 from recompact.version import __version__
 
 TITLE = "What compaction does to this agent"
-MANY = 20  # intervals from which on some exclude zero by chance
+MANY = 20  # intervals beyond which some exclude zero by chance
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Report:
 
 @dataclass
 class _Runs:
-    """What was read so far, run by run."""
+    """What has been read so far, run by run."""
 
     names: Mapping[str, str]  # short ones, by path
     several: bool  # there is more than one evaluation, so each is named
@@ -82,7 +82,7 @@ def read_report(
     title: str = "",
     date: str = "",
 ) -> Report:
-    """Read all that a report needs. Runs that are named without a path are in `directory`."""
+    """Read everything that a report needs. Runs named without a path are in `directory`."""
     released = [run for run in dict.fromkeys(runs) if is_released(run)]
     paths: dict[Path, Path] = {}
     for path in (find_run(run, directory) for run in runs if run not in released):

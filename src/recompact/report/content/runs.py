@@ -59,7 +59,7 @@ class EvaluationReport:
     arms: Table
     differences: Table | None
     sweep: Table | None
-    estimates: Estimates | None  # where the table of budgets had to be resampled, so that figures need not again
+    estimates: Estimates | None  # where the table of budgets needed resampling, so that figures need not repeat it
     details: tuple[Table, ...]
     costs: tuple[ArmContrast, ...]
     gains: tuple[ArmContrast, ...]
@@ -85,7 +85,7 @@ class VerificationReport:
 
 
 def short_names(runs: Sequence[str]) -> dict[str, str]:
-    """How runs are called where there are several: by the file's name, or by the whole path where two share that.
+    """What runs are called where there are several: the file's name, or the whole path where two share that.
 
     >>> short_names(["a/x.db", "b/x.db", "b/y.db"])
     {'a/x.db': 'a/x.db', 'b/x.db': 'b/x.db', 'b/y.db': 'y'}
@@ -105,11 +105,11 @@ def released_run(path: str, name: str, several: bool) -> EvaluationReport:
 
 
 TaskChoice = Callable[[Evaluation], tuple[str, Sequence[str]]]
-"""Which tasks of an evaluation are compared, after the words that say so; empty words for all of them."""
+"""The words that say which tasks of an evaluation are compared, and those tasks; no words for all of them."""
 
 
 def evaluated_run(store: Store, name: str, several: bool, choose: TaskChoice | None = None) -> EvaluationReport:
-    """An evaluation of ours, over all its tasks or those that are chosen."""
+    """One of our evaluations, over all its tasks or those that are chosen."""
     path, suite = str(store.path), store.metadata.suite or "?"
     setting = Setting(name, read_arms(store), suite, models_of(store))
     compared = _side_by_side(path, suite, setting, several, choose)
@@ -159,7 +159,7 @@ def _evaluation_report(
 
 
 def _details(evaluation: Evaluation) -> tuple[Table, ...]:
-    """The tables that are folded, without empty ones (records that do not count tokens)."""
+    """The folded tables, without empty ones (records that do not count tokens)."""
     groups = (group_table(evaluation, key) for key in group_keys(evaluation.arms))
     return tuple(table for table in (*groups, *detail_tables(evaluation)) if table.rows)
 

@@ -11,7 +11,7 @@ from recompact.report.content.harm import is_harmful
 from recompact.tables import format_signed
 from recompact.texts import quantity
 
-TRACKS = 8  # trajectories at the most, so that the picture fits into the first screen
+TRACKS = 8  # trajectories at most, so that the picture fits on the first screen
 NAMES, LENGTH, ROW = 210, 470, 26  # units of the drawing: for names, for the longest trajectory, from row to row
 
 
@@ -27,7 +27,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Track:
-    """One trajectory: how it ended, and where on the drawing."""
+    """One trajectory: how it ended, and where it is on the drawing."""
 
     name: str
     title: str
@@ -51,7 +51,7 @@ class Timeline:
 
 
 def timeline(findings: Findings, anchors: Mapping[str, str]) -> Timeline | None:
-    """None where nothing was compacted. `anchors` say by boundary where it is shown."""
+    """None where nothing was compacted. `anchors` say where each boundary is shown."""
     by_unit: dict[str, list[Finding]] = {}
     for finding in findings.boundaries:
         by_unit.setdefault(finding.id.unit, []).append(finding)

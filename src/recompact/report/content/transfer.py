@@ -9,7 +9,7 @@ from recompact.errors import InputError
 from recompact.evaluation.transfer import Setting, Transfer, describe_models, transfer, transfer_table
 from recompact.tables import Table, cell_text
 
-SHARED = ("models", "adapted_with", "scope", "budget", "arm", "against", "tasks")  # columns that may be alike
+SHARED = ("models", "adapted_with", "scope", "budget", "arm", "against", "tasks")  # columns that may be the same
 
 
 def across_models(settings: Sequence[Setting]) -> Transfer | str:

@@ -52,7 +52,7 @@ def sweep_figure(sweep: Sweep, colors: Mapping[str, Look], simulated: bool = Fal
 
 
 def _shift(sweep: Sweep, line: Line) -> float:
-    """Arms at one budget stand side by side."""
+    """The shift that sets arms at one budget side by side."""
     return DODGE * (sweep.lines.index(line) - (len(sweep.lines) - 1) / 2)
 
 
@@ -96,7 +96,7 @@ def _budget_axis(axes: Any, sweep: Sweep) -> None:
     budgets = sorted({point.budget for line in sweep.lines for point in line.points})
     span = log2(budgets[-1] / budgets[0])
     named = [budgets[-1]]
-    for budget in budgets[-2::-1]:  # those that would run into the next one have a tick and no name
+    for budget in budgets[-2::-1]:  # those that would run into the next one get a tick but no name
         if log2(named[-1] / budget) > 0.26 * span:
             named.append(budget)
     axes.set_xticks([log2(b) for b in budgets], [f"{b:,}" if b in named else "" for b in budgets])

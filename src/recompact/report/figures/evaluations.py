@@ -28,7 +28,7 @@ from recompact.report.figures.style import (
 from recompact.tables import Column, Row, Table, columns
 from recompact.texts import quantity
 
-FEW = 8  # arms up to which intervals do not get into each other's way
+FEW = 8  # arms up to which intervals do not get in each other's way
 
 
 def size_words(evaluation: Evaluation) -> str:
@@ -40,7 +40,7 @@ def simulated_words(evaluation: Evaluation) -> str:
 
 
 def arm_looks(evaluation: Evaluation) -> dict[str, Look]:
-    """By an arm's name without its budget."""
+    """The look of each arm, by its name without the budget."""
     return looks(arm.base if arm.compresses else "none" for arm in evaluation.arms)
 
 
@@ -101,20 +101,20 @@ def _arms_caption(evaluation: Evaluation, estimates: Estimates, keys: Sequence[s
 
 
 def _best(arms: Sequence[ArmRuns], estimates: Estimates, key: str) -> list[ArmRuns]:
-    """The arms with the highest figure, as it is shown."""
+    """The arms with the highest figure, as shown."""
     values = {arm.label: round(100 * estimates[arm.label][key].value, 1) for arm in arms}
     return [arm for arm in arms if values[arm.label] == max(values.values())]
 
 
 def _and(arms: Sequence[ArmRuns]) -> str:
-    """Their names, three at the most."""
+    """Their names, three at most."""
     names = [short_label(arm.label) for arm in arms]
     names = names if len(names) <= 3 else [*names[:2], f"{len(names) - 2} others"]
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def figures_table(title: str, evaluation: Evaluation, estimates: Estimates, keys: Sequence[str]) -> Table:
-    """These figures of all arms, whole, with their intervals."""
+    """These figures of all arms, in full, with their intervals."""
     heads = (*columns("arm", "scope", "budget"), *(Column(key, metric(key).title) for key in keys))
     rows: list[Row] = []
     for arm in evaluation.arms:
@@ -169,7 +169,7 @@ def _point(estimates: Estimates, arm: ArmRuns, key: str) -> tuple[float, float]:
 
 def _name_points(axes: Any, named: Sequence[tuple[str, tuple[float, float], Look]]) -> None:
     """Names in a column beside the axes, in the order of their points and none on another, with a line to each. A point
-    of an arm under several budgets goes by its budget: the legend says which arm it is."""
+    of an arm under several budgets is named by its budget: the legend says which arm it is."""
     low, high = axes.get_ylim()
     gap, place = min(0.055, 1 / len(named)), 2.0
     for n, (text, point, look) in enumerate(sorted(named, key=lambda entry: -entry[1][1])):

@@ -27,6 +27,6 @@ def available() -> bool:
 
 
 def require_matplotlib() -> None:
-    """Refuse with the way to install matplotlib, where it is missing."""
+    """Raise an error that says how to install matplotlib if it is missing."""
     if not available():
         raise InputError("figures are drawn with matplotlib, which is not installed: pip install 'recompact[figures]'")

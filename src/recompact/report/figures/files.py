@@ -16,7 +16,7 @@ from recompact.tables import as_csv
 
 FORMATS = ("svg", "png", "csv")
 FIGURES = "figures"
-"""What the manifest of a directory with figures says that it is."""
+"""What the manifest of a directory of figures calls it."""
 
 
 def svg(figure: Figure, inline: bool = False) -> str:
@@ -26,7 +26,7 @@ def svg(figure: Figure, inline: bool = False) -> str:
     import matplotlib
 
     out = io.StringIO()
-    # The salt makes the names of markers and clip paths; without one they are drawn by chance.
+    # The salt makes the names of markers and clip paths; without one they are random.
     with drawing_style(), matplotlib.rc_context({"svg.hashsalt": figure.name}):
         paper = "none" if inline else "auto"
         figure.drawing.savefig(out, format="svg", facecolor=paper, metadata={"Date": None, "Creator": "Recompact"})
@@ -57,7 +57,7 @@ def save(figures: Iterable[Figure], directory: Path, formats: Sequence[str] = ("
 
 
 def slug(name: str) -> str:
-    """A name that can stand in a file name and in an id.
+    """A name that can be used in a file name and in an id.
 
     >>> slug("../a b/c.d")
     'a-b-c.d'

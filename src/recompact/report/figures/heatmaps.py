@@ -1,6 +1,6 @@
 """Maps of boundaries: which compaction of which trajectory did harm, as in the paper's third figure.
 
-A number stands in each cell that is not zero (where cells are narrow, a sign in those that matter), so that nothing
+There is a number in each cell that is not zero (where cells are narrow, a sign in those that matter), so that nothing
 depends on colour alone.
 """
 
@@ -19,7 +19,7 @@ from recompact.report.figures.style import FINE, INK, WIDE, drawing, short_label
 from recompact.tables import Table, columns
 from recompact.texts import quantity
 
-FAILED, SUCCESSFUL, BURDEN = 30, 10, 15  # trajectories at the most in each panel; the last two are the paper's
+FAILED, SUCCESSFUL, BURDEN = 30, 10, 15  # trajectories at most in each panel; the last two are the paper's
 ROW, LETTER = 0.165, 0.058  # inches
 NUMBERS = 0.2  # inches that a number needs; a sign needs half of that
 WIDEST = 0.36  # inches of a cell
@@ -36,7 +36,7 @@ class Panel:
     outcome: str  # of these trajectories; empty where it does not matter
     channel: Channel
     rows: tuple[tuple[str, Mapping[int, Finding]], ...]
-    of: int  # trajectories that there are, shown or not
+    of: int  # trajectories in all, shown or not
 
     @property
     def columns(self) -> int:
@@ -44,7 +44,7 @@ class Panel:
 
 
 def panels(findings: Findings) -> list[Panel]:
-    """What is shown: all failed trajectories up to a limit, and of the others those with the largest effects."""
+    """What is shown: all failed trajectories up to a limit, and, of the others, those with the largest effects."""
     units: dict[str, dict[int, Finding]] = {}
     for finding in findings.boundaries:
         units.setdefault(finding.id.unit, {})[finding.id.index] = finding
@@ -101,7 +101,7 @@ def heatmap_figure(findings: Findings) -> Figure | None:
 
 
 def _names(names: Sequence[str]) -> tuple[str, list[str]]:
-    """What the names begin with alike, once, and the rest of each."""
+    """The beginning that the names share, and the rest of each."""
     first, last = min(names), max(names)
     alike = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
     cut = max(first.rfind(mark, 0, alike) for mark in "-_/.") + 1
@@ -142,7 +142,7 @@ def _draw(axes: Any, panel: Panel, names: Sequence[str], limit: float, cell: flo
 
 
 def _text(value: float, limit: float, cell: float) -> str:
-    """What stands in a cell.
+    """The text of a cell.
 
     >>> [_text(value, 1.0, 0.3) for value in (0.0, 2 / 3, -1.0)], [_text(v, 10.0, 0.3) for v in (-0.02, 2.34, 12.2)]
     (['', '+.67', '−1'], ['', '+2.3', '+12'])

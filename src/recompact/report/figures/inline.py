@@ -14,7 +14,7 @@ from recompact.report.figures.style import INK
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-SCALE = 1.5  # pixels for a point of the drawing: its letters read well beside the page's
+SCALE = 1.5  # pixels per point of the drawing, so that its letters read well beside the page's
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "{http://www.w3.org/1999/xlink}"
 STRUCTURE = ("svg", "g", "defs", "symbol", "use", "title", "desc", "text", "tspan")
@@ -26,7 +26,7 @@ _REFERENCE = re.compile(r"url\(\s*['\"]?([^)'\"]*)['\"]?\s*\)")
 
 
 def inline_drawing(text: str, prefix: str, label: str) -> str:
-    """A drawing for a page: its ids begin with `prefix`, and `label` says to those who do not see it what it shows."""
+    """A drawing for a page: its ids begin with `prefix`, and `label` says what it shows to those who cannot see it."""
     from xml.etree import ElementTree
 
     root = ElementTree.fromstring(text)
@@ -42,7 +42,7 @@ def inline_drawing(text: str, prefix: str, label: str) -> str:
 
 
 def _clean(element: Element, prefix: str) -> None:
-    """Leave what is allowed of an element and of all within it."""
+    """Keep only what is allowed of an element and of everything in it."""
     styled = _presentation(element.attrib.pop("style", ""))  # attributes instead of styles, which a page may forbid
     given = {name.removeprefix(XLINK): value for name, value in element.attrib.items()} | styled
     kept = ((name, _attribute(name, value, prefix)) for name, value in given.items())
@@ -58,8 +58,8 @@ def _clean(element: Element, prefix: str) -> None:
 
 
 def _attribute(name: str, value: str, prefix: str) -> str | None:
-    """The attribute as it may stay, or None."""
-    if name.lower().startswith(("on", "{")):  # of no other namespace
+    """The value that may stay, or None."""
+    if name.lower().startswith(("on", "{")):  # "{": of another namespace
         return None
     if name == "id":
         return prefix + value
@@ -76,7 +76,7 @@ def _attribute(name: str, value: str, prefix: str) -> str | None:
 
 
 def _presentation(style: str) -> dict[str, str]:
-    """A style as attributes. The font's family is left to the page."""
+    """A style as attributes. The font family is left to the page."""
     attributes: dict[str, str] = {}
     for name, value in (entry.split(":", 1) for entry in style.split(";") if ":" in entry):
         key, setting = name.strip(), value.strip()

@@ -29,7 +29,7 @@ BLUE = "#1F7FC4"
 
 
 def equal_draws(findings: Findings) -> tuple[int, dict[BoundaryId, Outcomes]]:
-    """How many draws in each arm every boundary has, and these very draws; those that were left out do not count."""
+    """How many draws every boundary has in each arm, and those draws; boundaries that were left out do not count."""
     judged = [f for f in findings.boundaries if not f.left_out]
     most = min((min(len(f.outcomes.pre), len(f.outcomes.post)) for f in judged), default=0)
     outcomes = {}
@@ -131,7 +131,7 @@ def _thresholds_figure(points: Sequence[ThresholdPoint], thresholds: Thresholds,
 
 
 def _beside(before: float, here: float, after: float) -> Any:
-    """Where a number keeps off a line: on the side from which the line does not come."""
+    """Where a number keeps clear of a line: on the side that the line does not come from."""
     rising = after > here and before <= here
     up = -11 if before > here and after > here else 4
     at = {"xytext": (-4, up), "ha": "right"} if rising else {"xytext": (4, up), "ha": "left"}

@@ -38,7 +38,7 @@ def boundary_set(source: str, findings: Findings, simulated: bool) -> FigureSet:
 
 
 def transfer_set(source: str, transfer: Transfer | str) -> FigureSet:
-    """Of a transfer, or of the reason why there is none."""
+    """The set for a transfer, or for the reason why there is none."""
     if isinstance(transfer, str):
         return FigureSet(source, (), {"transfer": transfer})
     return _set(source, lambda: transfer_figures(transfer), {})
@@ -64,7 +64,7 @@ def evaluation_figures(evaluation: Evaluation, estimated: Estimates | None = Non
 
 
 def boundary_figures(findings: Findings, simulated: bool = False) -> list[Figure]:
-    """The figures of a verified run: maps of the boundaries, and how far the verdicts hang on draws and thresholds."""
+    """The figures of a verified run: maps of boundaries, and how far the verdicts depend on draws and thresholds."""
     require_matplotlib()
     maps = heatmap_figure(findings)
     figures = [*([maps] if maps else []), *sensitivity_figures(findings)]
@@ -78,7 +78,7 @@ def transfer_figures(transfer: Transfer) -> list[Figure]:
 
 
 def evaluation_gaps(evaluation: Evaluation) -> dict[str, str]:
-    """The figures of an evaluation that its data is not enough for: name -> why, and what to do."""
+    """The figures that an evaluation has too little data for: name -> why, and what to do."""
     if not evaluation.shared.tasks:
         return {"arms": "there is no task yet that every arm has finished"}
     gaps = {}
@@ -90,7 +90,7 @@ def evaluation_gaps(evaluation: Evaluation) -> dict[str, str]:
 
 
 def boundary_gaps(findings: Findings) -> dict[str, str]:
-    """The figures of boundaries that a run's draws are not enough for: name -> why, and what to do."""
+    """The figures of boundaries that a run has too few draws for: name -> why, and what to do."""
     if not findings.boundaries:
         return {"boundary-effects": "nothing was compacted, so there are no boundaries"}
     if not with_effect(findings):

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 INK = "#1b1b1c"
-"""Texts and lines that follow the page in an HTML report. No data has this colour, so that it can be told apart."""
-HARM = "#b2182b"  # also of what a default is: lines across a panel
+"""Texts and lines that follow the page in an HTML report. No data has this colour, so that it can be recognised."""
+HARM = "#b2182b"  # also for defaults: lines across a panel
 FINE = 6.5  # points: the smallest text
 WIDE = 7.2  # inches: two columns of a paper
 NAME = 26  # characters of a name in a legend
@@ -62,7 +62,7 @@ RC: Any = {
 
 @contextmanager
 def drawing_style() -> Iterator[None]:
-    """Draw in here: our settings, and afterwards matplotlib's own again."""
+    """Draw in here: with our settings, and afterwards matplotlib's own again."""
     require_matplotlib()
     import matplotlib
 
@@ -74,15 +74,15 @@ def drawing_style() -> Iterator[None]:
 
 @contextmanager
 def drawing(width: float, height: float, *, constrained: bool = True) -> Iterator[Any]:
-    """A drawing to fill, in inches, that belongs to nobody else."""
+    """A drawing to fill, shared with nobody else; sizes are in inches."""
     with drawing_style():
         from matplotlib.figure import Figure
 
-        # Many dots to the inch: in few of them letters are wider or narrower than they come out.
+        # Many dots per inch: with few of them, letters are measured wider or narrower than they come out.
         figure = Figure(figsize=(width, height), dpi=300, layout="constrained" if constrained else None)
         yield figure
         figure.draw_without_rendering()
-        # Everything is in its place for good now: laying it out again at each saving would move it a little.
+        # Everything is in its final place now: laying it out again at each save would move it a little.
         figure.set_layout_engine("none")
 
 
@@ -131,7 +131,7 @@ class Look:
         return Line2D([], [], **style, markersize=4, label=short_label(name, NAME))
 
 
-# After Okabe and Ito, whose colours people with any colour vision tell apart. Names stand in the colour of their arm,
+# After Okabe and Ito, whose colours people with any colour vision can distinguish. Names have the colour of their arm,
 # so each is dark enough to be read on white and light enough to be read on black.
 _KNOWN = {
     "none": INK,
@@ -160,7 +160,7 @@ def grid(axes: Axes, axis: str = "y") -> None:
 
 
 def columns(names: Sequence[str], width: float) -> int:
-    """In how many columns the names of a legend stand in this width (inches), in rows of much the same length."""
+    """How many columns the names of a legend take in this width (inches), in rows of much the same length."""
     fit = max(1, int(width / (0.55 + 0.065 * max(map(len, names)))))
     return -(-len(names) // -(-len(names) // fit))
 
@@ -171,7 +171,7 @@ def legend_height(names: Sequence[str], width: float) -> float:
 
 
 def legend(figure: Any, entries: Sequence[Any]) -> None:
-    """Below the panels."""
+    """Put a legend below the panels."""
     for entry in entries:
         if entry.get_label().startswith("_"):  # matplotlib would leave it out
             entry.set_label(f" {entry.get_label()}")

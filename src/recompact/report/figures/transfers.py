@@ -27,7 +27,7 @@ DASHES = (0, (3, 2))
 MARKERS = "os^vDP"
 
 Group = tuple[Transferred, list[Transferred]]
-"""The rows that differ in nothing but the arm, and one of them for what they have in common."""
+"""The rows that differ only in the arm, and one of them for what they have in common."""
 
 
 def transfer_figure(transfer: Transfer) -> Figure:
@@ -63,7 +63,7 @@ def _groups(rows: Sequence[Transferred]) -> list[Group]:
 
 
 def _title(group: Transferred, groups: Sequence[Group]) -> str:
-    """The models, or the run where those are not known or do not tell it apart; then scope and budget."""
+    """The models, or the run where they are not known or do not identify it; then scope and budget."""
     models = describe_models(group.models)
     alike = {other.setting for other, _ in groups if describe_models(other.models) == models}
     unclear = group.models is None or len(alike) > 1

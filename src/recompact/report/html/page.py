@@ -30,7 +30,7 @@ from recompact.texts import cut, quantity, visible
 
 QUOTE = 400  # characters of a quote, or of a cell, that are shown
 BRIEF = 30  # characters of a name in the contents and on the timeline
-WRAPPED = 28  # characters of a cell from which on it may be wrapped
+WRAPPED = 28  # characters of a cell beyond which it may be wrapped
 
 
 def render(report: Report) -> str:
@@ -88,8 +88,8 @@ def _transfer_table(report: Report) -> Table | None:
 
 @cache
 def page_environment(*packages: str) -> Environment:
-    """How pages are made from templates, with those of the report and, before them, those of other packages: every
-    value is made visible and escaped."""
+    """How pages are made from templates: those of other packages first, then those of the report. Every value is made
+    visible and escaped."""
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package, ".") for package in (*packages, "recompact.report.html")]),
         autoescape=True,
@@ -122,7 +122,7 @@ def _cell(cell: Cell) -> str:
 
 
 def _interval(cell: Cell) -> str:
-    """The interval of a number, which stands below it."""
+    """The interval of a number, which is shown below it."""
     if not isinstance(cell, Number) or cell.interval is None:
         return ""
     ends = (replace(cell, value=end, interval=None, spread=None).text for end in cell.interval)
@@ -130,7 +130,7 @@ def _interval(cell: Cell) -> str:
 
 
 def _cell_class(cell: Cell, texts: bool) -> str:
-    """Numbers stand to the right, bold where they are strong or best; long texts may be wrapped."""
+    """Numbers are right-aligned, bold where they are strong or best; long texts may be wrapped."""
     if texts:
         return "long" if isinstance(cell, str) and len(cell) > WRAPPED else ""
     return "num strong" if isinstance(cell, Number) and (cell.strong or cell.best) else "num"
@@ -146,11 +146,11 @@ def _tidy(text: str) -> str:
 
 
 def _brief(value: object) -> str:
-    """A name that has to fit into a column."""
+    """A name cut to fit into a column."""
     return short_label(str(value), BRIEF)
 
 
 def _short(value: object) -> str:
-    """What others wrote, as much of it as fits into a line or two."""
+    """As much of what others wrote as fits into a line or two."""
     kept, more = cut(str(value), QUOTE)
     return f"{kept} […{more:,} more characters]" if more else kept

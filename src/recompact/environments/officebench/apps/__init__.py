@@ -9,4 +9,4 @@ from recompact.environments.officebench.apps.shell import SHELL
 from recompact.environments.officebench.apps.word import WORD
 
 APPS = {app.name: app for app in (CALENDAR, EXCEL, WORD, PDF, EMAIL, SHELL, CALCULATOR)}
-"""All apps by name, but the system's own two actions, which are part of every episode."""
+"""All apps by name, except the system's own two actions, which are part of every episode."""

@@ -1,4 +1,4 @@
-"""The calendar: one iCalendar file a user."""
+"""The calendar: one iCalendar file per user."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _moment(arguments: Arguments, name: str) -> datetime:
 
 
 def _load(desk: Desk, user: str) -> Calendar:
-    """The user's calendar; a new one if there is none, which nobody sees before an event is in it."""
+    """The user's calendar; a new one if there is none, which nobody sees until an event is in it."""
     import icalendar
 
     if not desk.files.exists(_file(user)):

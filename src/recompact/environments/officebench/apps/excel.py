@@ -16,7 +16,7 @@ from recompact.environments.officebench.documents import active_sheet, check_are
 if TYPE_CHECKING:
     from openpyxl.workbook import Workbook
 
-_EXACT = 1e15  # whole numbers up to here are written and read back digit by digit
+_EXACT = 1e15  # whole numbers up to here are written and read back digit for digit
 
 
 def _read_file(desk: Desk, arguments: Arguments) -> str:
@@ -29,7 +29,7 @@ def _set_cell(desk: Desk, arguments: Arguments) -> str:
 
 
 def _delete_cell(desk: Desk, arguments: Arguments) -> str:
-    # Empty text and not nothing: the cell stays part of the sheet's area, as it does in OfficeBench.
+    # Empty text, not nothing: the cell stays part of the sheet's area, as it does in OfficeBench.
     return _change(desk, arguments, "")
 
 
@@ -75,7 +75,7 @@ def _save(desk: Desk, path: str, workbook: Workbook) -> None:
 
 
 class _TimelessArchive(zipfile.ZipFile):
-    """Whatever is written into it is of the first day of 1980."""
+    """Everything in it is dated 1 January 1980."""
 
     def writestr(self, zinfo_or_arcname: Any, data: Any, *_: Any, **__: Any) -> None:
         member = zipfile.ZipInfo(zinfo_or_arcname)
@@ -87,7 +87,7 @@ class _TimelessArchive(zipfile.ZipFile):
 
 
 def cell_value(given: Any) -> Any:
-    """What a cell gets for an argument: OfficeBench reads text that is a Python literal as what it stands for.
+    """What a cell gets for an argument: OfficeBench reads text that is a Python literal as its value.
 
     >>> [cell_value(text) for text in ("78", "80.05", "True", "8:00", "007", "$50")]
     [78, 80.05, True, '8:00', '007', '$50']

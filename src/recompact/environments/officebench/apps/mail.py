@@ -22,7 +22,7 @@ def _send_email(desk: Desk, arguments: Arguments) -> str:
         message["Subject"] = subject
         message.set_content(text(arguments, "content"))
         data = message.as_bytes()
-    except (ValueError, IndexError, AttributeError) as error:  # what the mail library says to a name that is none
+    except (ValueError, IndexError, AttributeError) as error:  # what the mail library raises for an invalid name
         raise ActionError(f"this cannot be written as an e-mail: {error}") from None
     for user in dict.fromkeys((sender, recipient)):
         desk.files.write(f"emails/{user}/{subject}.eml", data, MAIL_LIMIT)
