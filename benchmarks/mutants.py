@@ -5,10 +5,10 @@
     python benchmarks/mutants.py --package attribution --sample 40
 
 The operators are those of cosmic-ray. A mutant first meets the tests of its own package that run the changed line,
-shortest files first, then all others that run it. Everything happens in copies of the tree in a temporary directory.
-One process imports all tests and forks for each mutant, whose functions then get the changed code; what an import runs
-is changed on disk, for a pytest of its own. What a test has killed stays killed while its module is the same, so that a
-sample can be stopped and resumed; survivors are tried again.
+shortest files first, then others that run it, up to a limit of time. Everything happens in copies of the tree in a
+temporary directory. One process imports all tests and forks for each mutant, whose functions then get the changed code;
+what an import runs is changed on disk, for a pytest of its own. What a test has killed stays killed while its module is
+the same, so that a sample can be stopped and resumed; survivors are tried again.
 """
 
 from __future__ import annotations

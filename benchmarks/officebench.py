@@ -3,8 +3,9 @@
     python benchmarks/officebench.py --tasks TREE        # or RECOMPACT_OFFICEBENCH; a table, in milliseconds
     python benchmarks/officebench.py --tasks TREE --json
 
-Every template of the tree is laid out once; all its documents are read and changed, and every app is used. Conversions
-are shown but are not part of the median of all actions, which is expected to be below 10 ms.
+Every template of the tree is laid out once; all its documents are read, those that apps can change are changed, and
+every app is used. Conversions are shown but are not part of the median of all actions, which is expected to be below 10
+ms.
 """
 
 from __future__ import annotations

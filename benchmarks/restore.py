@@ -6,8 +6,8 @@
 
 The forked and the replayed environment are the pocket world in a host. A forked restore is timed from a new episode to
 a branch that has answered, so nothing is left out; a replay is timed without the start of its process, which is shown
-separately. OfficeBench is measured at the start of all templates of its tree, question answering with a made-up corpus.
-Expected: pocket < 1 ms; forked < 60 ms whatever the depth; replay linear in depth.
+separately. OfficeBench is measured after one action in all templates of its tree, question answering with a made-up
+corpus. Expected: pocket < 1 ms; forked < 60 ms whatever the depth; replay linear in depth.
 
 tau2-bench and AppWorld are timed where they are installed (docs/tau2.md, docs/appworld.md); `--only SUITE` times one.
 """

@@ -1,7 +1,7 @@
 """What an experiment takes before it begins: calls, tokens and money by role, asking no model and needing no key.
 
-What a trajectory takes is measured on the run files of the experiment where there are any, else assumed; the table says
-which.
+What a trajectory takes is measured on the run files of the experiment where there are enough, else assumed; the table
+says which.
 """
 
 from __future__ import annotations

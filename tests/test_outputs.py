@@ -212,6 +212,25 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new_result(tmp_path: Path) -
     assert contents(tmp_path / "r") == new
 
 
+def test_an_earlier_result_without_its_manifest_is_not_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever happens to the earlier result between the last look at it and its removal, nothing of a user's goes."""
+    place = tmp_path / "out"
+    with replaced_directory(place, "a test") as fresh:
+        (fresh / "a.txt").write_text("old")
+    swap = outputs._put_in_place
+
+    def swap_and_lose_the_manifest(fresh: Path, directory: Path) -> None:
+        swap(fresh, directory)
+        (fresh / outputs.MANIFEST).unlink()
+        (fresh / "mine.txt").write_text("mine")
+
+    monkeypatch.setattr(outputs, "_put_in_place", swap_and_lose_the_manifest)
+    with replaced_directory(place, "a test") as fresh:
+        (fresh / "a.txt").write_text("new")
+    assert (place / "a.txt").read_text() == "new"
+    assert [path.read_text() for path in tmp_path.glob(".out.*/mine.txt")] == ["mine"]
+
+
 def test_a_kill_while_files_are_added_does_not_lock_us_out(tmp_path: Path) -> None:
     def add() -> None:
         add_files(tmp_path / "f", "figures", {"a.svg": b"2", "b.svg": b"2"})

@@ -19,6 +19,8 @@ from recompact.config import ModelConfig
 from recompact.embedded.pocket import PocketSuite
 from recompact.environments.loading import SUITES, load_suite
 from recompact.errors import InputError, OptionError
+from recompact.harnesses.registry import transcript_readers
+from recompact.harnesses.transcripts.registry import reader_of
 from recompact.models.registry import MODELS, load_model
 from recompact.registry import Registry, build, from_file
 from recompact.study import Method
@@ -48,6 +50,27 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
     for name in set(sys.modules) - before:
         if name.startswith("box"):
             del sys.modules[name]
+
+
+# --- readers of transcripts
+
+
+def test_an_installed_harness_brings_its_reader(installed: Callable[..., None]) -> None:
+    installed(
+        "recompact.harnesses",
+        {"box": "box_harness:HARNESS"},
+        box_harness="""
+from recompact.harnesses.harness import Harness
+from recompact.harnesses.transcripts.reader import Reader
+READER = Reader("box", lambda sample, path: sample == ["box"], lambda records, tally: iter(()), ())
+HARNESS = Harness("box", "Box", lambda template, budget: None, reader=READER)
+""",
+    )
+    readers = transcript_readers()
+    assert [reader.harness for reader in readers][:2] == ["box", "claude-code"]
+    box = reader_of(["box"], Path("x.jsonl"), readers)
+    assert box is not None
+    assert box.harness == "box"
 
 
 # --- names

@@ -106,7 +106,7 @@ class EvidenceCounts:
 
     @property
     def statement(self) -> str:
-        """One sentence or two for a terminal and a report.
+        """A few sentences for a terminal and a report.
 
         >>> EvidenceCounts("compaction", 16, 14, abstained=1, failed=1).statement
         'Of 16 compactions, 14 were diagnosed, 1 was abstained on, 1 got no usable answer.'

@@ -435,7 +435,7 @@ def _phrase_error(error: Any, text: str) -> str:
 
 
 def _contradictions(config: Config, text: str) -> list[str]:
-    """What no single key can show."""
+    """What the types of the keys cannot show."""
     out = []
     if not re.fullmatch(ALLOCATION, config.verify.allocation):
         at = _line(text, ("verify", "allocation"))

@@ -60,7 +60,7 @@ _DENOMINATOR = 10**9
 def exact(number: float) -> Fraction:
     """The number that a float stands for: 1/3 and 0.1 are not binary fractions, yet a grader or a config means them.
 
-    Order is kept: the larger of two numbers never becomes the smaller. What differs by less than 1e-18 is the same.
+    Order is kept: the larger of two numbers never becomes the smaller. Numbers closer than 1e-9 may become one.
 
     >>> exact(1 / 3), exact(0.1), exact(5.0)
     (Fraction(1, 3), Fraction(1, 10), Fraction(5, 1))

@@ -78,6 +78,7 @@ def replaced_directory(directory: Path, kind: str, option: str = "--out") -> Ite
     """
     check_directory(directory, kind, option)
     fresh = directory.with_name(f".{directory.name}.{secrets.token_hex(4)}")
+    in_place = False
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         fresh.mkdir()
@@ -87,8 +88,9 @@ def replaced_directory(directory: Path, kind: str, option: str = "--out") -> Ite
             _write_manifest(fresh, kind, files)
             check_directory(directory, kind, option)  # writing may have taken a while
             _put_in_place(fresh, directory)
+            in_place = True
         finally:
-            _remove_ours(fresh)  # what was not finished, or the earlier result
+            _remove_ours(fresh, unfinished=not in_place)  # or else the earlier result
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{directory} cannot be written ({reason}): name another place with {option}") from None
@@ -268,12 +270,13 @@ def _exchange_in_turn(one: Path, other: Path) -> None:
     aside.rename(one)
 
 
-def _remove_ours(directory: Path) -> None:
-    """Remove a directory that only we had files in. Whatever was put there meanwhile stays, with the directory."""
+def _remove_ours(directory: Path, unfinished: bool) -> None:
+    """Remove a directory that only we had files in: one of our own, unfinished, or an earlier result, of which whatever
+    the manifest does not name stays, with the directory."""
     if not directory.is_dir():
         return
     manifest = _manifest(directory)
-    names = [*manifest["files"], MANIFEST] if manifest else _files_below(directory)
+    names = [*manifest["files"], MANIFEST] if manifest else _files_below(directory) if unfinished else []
     for name in names:
         (directory / name).unlink(missing_ok=True)
     for folder in sorted({directory, *(f for name in names for f in (directory / name).parents)}, reverse=True):

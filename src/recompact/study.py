@@ -291,8 +291,8 @@ async def open_clients(
     attempts: int | None = None,
     notices: Notices | None = None,
 ) -> AsyncIterator[dict[str, ChatModel]]:
-    """The models that a config uses, or only the `needed` ones, each behind its door, its limits and retries
-    (`attempts` instead of the config's).
+    """The models that a config uses, or only the `needed` ones, each behind its door; those of the config with
+    limits and retries (`attempts` instead of the config's).
 
     Long waits are reported to `notices`.
     """

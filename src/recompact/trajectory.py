@@ -66,8 +66,8 @@ class Boundary:
     post: Context
     snapshot: Snapshot | None
     actions: tuple[Action, ...]  # executed so far, in order: enough to replay
-    asked_again: bool = False  # the first summary was over budget
-    cut: bool = False  # the second one too, so it was cut at a line end
+    asked_again: bool = False  # the first summary was too long, or none
+    cut: bool = False  # it was still too long, and was shortened
 
 
 @dataclass(frozen=True)

@@ -261,6 +261,13 @@ def test_clauses_are_lines_that_are_new_with_the_first_reflection_that_had_them(
     assert made.clauses(TEMPLATE) == ()
 
 
+def test_a_line_that_is_new_in_one_part_only_is_a_clause_too() -> None:
+    made = search()
+    template = replace(TEMPLATE, update=revised("Keep ids.").update)
+    made.reflections = [Reflection({"c": "x"}, {"first": TEMPLATE.first, "update": template.update})]
+    assert made.clauses(template) == (Clause("Keep ids.", "Goal", ("c",)),)
+
+
 def test_both_parts_are_one_text() -> None:
     assert join_parts(Template("s", "one\n", "two\n")) == "<first>\none\n</first>\n<update>\ntwo\n</update>"
 

@@ -191,6 +191,20 @@ def test_a_number_of_ten_thousand_digits_is_a_broken_record(tmp_path: Path) -> N
     assert len(session.compactions) == 1
 
 
+@pytest.mark.parametrize(("padding", "read"), [(0, True), (3_000, True), (30_000, False)])
+def test_a_document_of_one_line_may_be_longer_than_a_record(
+    padding: int, read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LINE_LIMIT", 1000)
+    monkeypatch.setattr(files, "DOCUMENT_LIMIT", 20_000)
+    message = json.dumps({"role": "user", "content": "hello" + " " * padding})
+    (tmp_path / "s.json").write_text(f'{{"messages": [{message}, {{"role": "assistant", "content": "yes"}}]}}')
+    passed = audit_transcripts((tmp_path,), reader_of).passed
+    assert passed.foreign == []
+    assert all("JSONL" in why for _, why in passed.unreadable)
+    assert bool(passed.unreadable) is not read
+
+
 def test_a_document_over_the_limit_is_refused_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "DOCUMENT_LIMIT", 1000)
     (tmp_path / "s.json").write_text('{\n"messages": [' + " " * 2000 + "]}")

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from audit_planting import WRITERS, Compact, Script, claude_code, planted, shell
+from audit_planting import WRITERS, Compact, Said, Script, claude_code, planted, shell
 
 from recompact.audit.auditing import audit_transcripts
 from recompact.audit.findings import Compacted
@@ -69,6 +69,19 @@ def test_a_fact_that_survived_one_summary_and_not_the_next(tmp_path: Path) -> No
     assert set(needs) == {"build_the_one"}  # the other one was dropped by the first compaction, not by this one
     assert needs["build_the_one"].lost_late
     assert not needs["build_the_one"].covered
+
+
+@pytest.mark.parametrize("before_use", [True, False])
+def test_what_the_user_says_after_a_use_does_not_explain_it(before_use: bool, tmp_path: Path) -> None:
+    script: Script = [shell("./names.sh", "def fetch_the_parcel(argument): return None"), shell("ls", "a.py")]
+    script.append(Compact("Summary.", 0))
+    use, hint = shell("grep fetch_the_parcel src", "x"), Said("I meant fetch_the_parcel.")
+    script += [hint, use] if before_use else [use, hint]
+    script += [shell(f"echo {n}", f"plain {n}") for n in range(5)]
+    (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
+    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    named = {need.literal.form for need in session.compactions[0].needs}
+    assert ("fetch_the_parcel" in named) is not before_use
 
 
 def test_a_command_is_a_literal_that_a_summary_can_carry(tmp_path: Path) -> None:

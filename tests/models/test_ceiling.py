@@ -124,6 +124,30 @@ def test_it_stops_neither_early_nor_more_than_one_call_late(outputs: list[int], 
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("limit", [None, 300])
+async def test_the_first_answers_without_a_limit_come_one_at_a_time(limit: int | None) -> None:
+    """Nobody knows how long they will be: sent together, all of them would be beyond the ceiling."""
+
+    class Long:
+        name = "long"
+        at_once = most = 0
+
+        async def reply(self, request: Request) -> Reply:
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+            await asyncio.sleep(0.001)
+            self.at_once -= 1
+            return Reply(assistant("x"), Usage(10, 300, calls=1))
+
+    spending, model = Spending(tokens_ceiling=1000), Long()
+    metered = Metered("long", model, spending, Price(), COUNT)
+    request = Request((user("x"),), (), Decoding(max_output_tokens=limit))
+    ends = await asyncio.gather(*(metered.reply(request) for _ in range(20)), return_exceptions=True)
+    assert sum(isinstance(end, CeilingReached) for end in ends) == 16
+    assert spending.tokens == 4 * 310  # no more than one call beyond
+    assert model.most > 1, "once their length is known, as many are sent as fit"
+
+
 async def test_exactly_at_the_ceiling_is_the_end() -> None:
     spending = Spending(tokens_ceiling=45)
     model = Metered("m", Scripted(*["ok"] * 5), spending, Price())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import odd_replies
 import pytest
@@ -182,6 +182,26 @@ async def test_what_a_model_of_the_users_own_raises_is_a_failure_of_the_call(err
         await Shaped(Own()).reply(Request((user("hello"),)))
 
 
+async def test_a_failure_names_the_model_and_holds_no_key() -> None:
+    class Own:
+        name = "own"
+
+        def __init__(self, answer: object) -> None:
+            self.answer = answer
+
+        async def reply(self, request: Request) -> Reply:
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return cast(Reply, self.answer)
+
+    request = Request((user("hello"),))
+    with pytest.raises(BrokenModel) as broken:
+        await Shaped(Own(RuntimeError("401 for sk-proj-abcdefgh12345678"))).reply(request)
+    assert str(broken.value) == "the model own raised RuntimeError: 401 for [key]"
+    with pytest.raises(MalformedReply, match="the model own returned str, not a recompact Reply"):
+        await Shaped(Own("hello")).reply(request)
+
+
 async def test_cancelling_from_outside_stays_cancelling() -> None:
     class Slow:
         name = "slow"
@@ -212,6 +232,7 @@ def call(id: Any = "c", name: Any = "add", arguments: Any = "{}") -> Reply:
         (call(arguments="x" * (LONGEST_TEXT + 1)), "was cut to 1,000,000"),
         (Reply(assistant("", *[ToolCall(f"c{n}", "add", "{}") for n in range(MOST_CALLS + 1)])), "more than 128 calls"),
         (Reply(assistant("", ToolCall("c", "add", "{}"), ToolCall("c", "add", "{}"))), "the id of call 2"),
+        (Reply(assistant("x"), finish=cast(Any, "tired")), 'was taken to be "stop"'),
     ],
 )
 def test_what_was_changed_is_noted(reply: Reply, note: str) -> None:

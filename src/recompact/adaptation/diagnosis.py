@@ -227,7 +227,7 @@ def _cause(entry: Any, evidence: BoundaryEvidence) -> tuple[Cause, tuple[str, ..
 QUOTE = 400  # characters of a quoted line
 _LABEL = re.compile(r"(?<![\w.])([A-Za-z])(\d+(?:\.\d+)?)(?![\w.]*\d)")
 _RANGE = re.compile(r"(?<![\w.])([A-Za-z])(?:(\d+)\.)?(\d+)\s*(?:-|–|to)\s*(?:[A-Za-z](?:\d+\.)?)?(\d+)(?![\w.])")
-MOST = 40  # lines of one range
+MOST = 40  # lines of one range after its first
 
 
 def resolve_citations(citations: Any, lines: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

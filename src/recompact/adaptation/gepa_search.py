@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from recompact.adaptation.acon_texts import in_segments
 from recompact.adaptation.evidence import shared_prefix
@@ -43,6 +43,7 @@ from recompact.trajectory import Trajectory
 NAME = PHASE = "gepa"
 REFLECTION = "reflection"  # the kind of the records
 COMPONENT = "prompt"  # the one text that is searched for: both parts of a template
+_PARTS: tuple[Literal["first", "update"], ...] = ("first", "update")
 MINIBATCH = 3  # GEPA's own default
 
 RULES = """\
@@ -255,7 +256,7 @@ class Search:
         instances = instances_in((text for example in examples for text in example.values()), known)
 
         def check(text: str) -> dict[str, str]:
-            parts = {part: whole_part(_parts(text), part) for part in ("first", "update")}
+            parts: dict[str, str] = {part: whole_part(_parts(text), part) for part in _PARTS}
             revised = self._template({COMPONENT: _tag_parts(parts)})
             if join_parts(revised) == current:
                 raise ValueError("nothing was changed")
@@ -279,17 +280,19 @@ class Search:
 
     def clauses(self, template: Template) -> tuple[Clause, ...]:
         """The lines that a template has and the original lacks, each with the tasks in view when it first appeared."""
-        clauses = []
-        for before, after in zip(self.study.template.sections("first"), template.sections("first"), strict=True):
-            old = before.guidance.splitlines()
-            for line in after.guidance.splitlines():
-                if line.strip() and line not in old:
-                    clauses.append(Clause(line.strip().removeprefix("- "), after.title, self._origin(line)))
-        return tuple(clauses)
+        clauses: dict[tuple[str, str], Clause] = {}  # what both parts have is one clause
+        for part in _PARTS:
+            for before, after in zip(self.study.template.sections(part), template.sections(part), strict=True):
+                old = before.guidance.splitlines()
+                new = [line for line in after.guidance.splitlines() if line.strip() and line not in old]
+                for line in new:
+                    text = line.strip().removeprefix("- ")
+                    clauses.setdefault((after.title, text), Clause(text, after.title, self._origin(line)))
+        return tuple(clauses.values())
 
     def _origin(self, line: str) -> tuple[str, ...]:
         for reflection in self.reflections:
-            if reflection.parts and line in reflection.parts["first"].splitlines():
+            if reflection.parts and any(line in part.splitlines() for part in reflection.parts.values()):
                 return tuple(reflection.tasks)
         return ()
 
@@ -307,13 +310,13 @@ def join_parts(template: Template) -> str:
 
 
 def _tag_parts(parts: Mapping[str, str]) -> str:
-    return "\n".join(f"<{part}>\n{parts[part]}</{part}>" for part in ("first", "update"))
+    return "\n".join(f"<{part}>\n{parts[part]}</{part}>" for part in _PARTS)
 
 
 def _parts(text: str) -> dict[str, str]:
     """The parts of such a text."""
-    parts = {}
-    for part in ("first", "update"):
+    parts: dict[str, str] = {}
+    for part in _PARTS:
         match = re.search(rf"<{part}>\n(.*?)</{part}>", text, re.DOTALL)
         if match is None:
             raise ValueError(f"there is no <{part}> … </{part}>: give both parts")

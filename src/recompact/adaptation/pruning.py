@@ -1,7 +1,8 @@
 """Clauses that close nothing are dropped: each candidate is replayed at the boundaries that its clauses answer.
 
 A boundary is closed where the candidate's own summary, put in place of the harmful one, no longer does harm by the
-thresholds. A clause stays if one of its boundaries was closed, or if none of them could be judged.
+thresholds. A clause stays if one of its boundaries was closed, if none of them could be judged,
+or if it cannot be taken out.
 """
 
 from __future__ import annotations

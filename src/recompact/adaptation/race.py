@@ -1,7 +1,8 @@
 """Selection with power: clauses that close nothing are dropped, the others race, and the winner is measured afresh.
 
-A race spends as many runs as the paper's rule would. All templates still in it run on the same tasks; any that is
-clearly behind the leader leaves, and the runs that this saves go to those that stay.
+A race spends at most as many runs as the paper's rule would, and the last measurement comes on top. All templates still
+in it run on the same tasks; a candidate that is clearly behind the leader leaves, and the runs that this saves go to
+those that stay.
 """
 
 from __future__ import annotations

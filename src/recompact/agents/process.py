@@ -84,7 +84,7 @@ class Quarters:
 
 
 def sandbox_for(settings: AgentSettings) -> str | None:
-    """The program that shuts agents in; None where there is none and the user allows it."""
+    """The program that sandboxes agents; None where the user does without."""
     if settings.unsafe or settings.in_place is not None:
         return None
     program, problem = find_bubblewrap()

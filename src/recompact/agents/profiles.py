@@ -1,5 +1,6 @@
-"""Presets for known agents: their own compaction, retries, subagents, telemetry and updates are off, and what differs
-from run to run in what their tools return is steadied. docs/agents.md says which versions were tried."""
+"""Presets for known agents: their own compaction, retries, subagents, telemetry and updates are off where they can be,
+and what differs from run to run in what their tools return is steadied. docs/agents.md says which versions were
+tried."""
 
 from __future__ import annotations
 

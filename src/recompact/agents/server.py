@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ALIVE = 10.0  # seconds between two signs of life to whoever waits
 USAGE = Usage(1000, 10)
-"""What agents are told a call has used: so little that none of them compacts its history on its own."""
+"""What agents are told a call has used: so little that none that goes by it compacts its history on its own."""
 
 
 @dataclass(frozen=True)

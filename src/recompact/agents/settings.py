@@ -67,7 +67,7 @@ class Places:
 
 
 def variables_of(settings: AgentSettings, places: Places, task: str, temporary: str, path: str) -> dict[str, str]:
-    """All variables of an agent. None is ours but the locale: there may be keys among them."""
+    """All variables of an agent. None is ours except, outside a sandbox, `PATH`: there may be keys among them."""
     own = {
         **_steady_variables(places.home, temporary, path),
         **server_variables(places),

@@ -49,7 +49,7 @@ class Threads:
         return self._new(request.messages)
 
     def continues(self, thread: Thread, messages: Sequence[Message]) -> bool:
-        """Whether a request is the next of a thread: it holds the call that was delivered last, or continues the last
+        """Whether a request is the next of a thread: it answers the call that was delivered last, or continues the last
         request. The same request again belongs to it too."""
         if thread.call_id and any(message.call_id == thread.call_id for message in messages):
             return True

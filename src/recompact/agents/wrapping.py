@@ -50,11 +50,11 @@ def transcript(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
     for message in trajectory.context.prefix:
         yield _message(message)
     pending = list(trajectory.boundaries)
-    for number, turn in enumerate(trajectory.turns):
+    for number in range(len(trajectory.turns) + 1):  # the last compaction may come after the last turn
         while pending and pending[0].step <= number:
             summary = pending.pop(0).post.summary
             yield {"role": "user", "content": summary.text if summary else "", "compaction": True}
-        yield from (_message(message) for message in turn.messages)
+        yield from (_message(message) for turn in trajectory.turns[number : number + 1] for message in turn.messages)
 
 
 def _message(message: Message) -> dict[str, Any]:

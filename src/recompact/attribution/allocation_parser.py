@@ -82,7 +82,7 @@ def prior_seen_by(allocation: Allocation, prior: Prior, boundary: BoundaryId) ->
 
 
 def cap_of(allocation: Allocation) -> int | None:
-    """The most draws that a boundary can get if it is judged by its own outcomes; None if boundaries are compared."""
+    """The most draws that a boundary can get where its own outcomes decide how many; None elsewhere."""
     inner = allocation.inner if isinstance(allocation, Chained) else allocation
     return inner.rule.cap if isinstance(inner, Racing) else None
 

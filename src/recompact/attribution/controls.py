@@ -34,7 +34,7 @@ class Controls:
 
     statement: Statement
     identity: IdentityCheck | None
-    coupling: Estimate | None  # Spearman's correlation of H and B; the interval resamples tasks
+    coupling: Estimate | None  # Spearman's correlation of H and B; the interval resamples trajectories
     allocations: tuple[AllocationScore, ...]  # against what all draws say
     sensitivity: tuple[DrawsPoint, ...]
     savings: TokenReport

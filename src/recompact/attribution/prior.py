@@ -75,7 +75,7 @@ def published_prior() -> Prior:
 
 @dataclass(frozen=True)
 class Tilt:
-    """By how much an observation multiplies the odds of severe harm, apart from any draw: of H, and of B."""
+    """By how much an observation multiplies the odds, apart from any draw: that success changed, and of a severe B."""
 
     hazard: float = 1.0
     burden: float = 1.0

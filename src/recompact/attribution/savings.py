@@ -25,7 +25,7 @@ class TokenReport:
 
     @property
     def statement(self) -> str:
-        """What the verification took compared with three pairs for every boundary; it can take more."""
+        """What the verification took compared with as many pairs for every boundary; it can take more."""
         if not self.continuations:
             return "There are no continuations yet."
         rest = self.uniform_continuations - self.continuations

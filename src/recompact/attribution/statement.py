@@ -55,7 +55,7 @@ class TwoHazards:
 
 @dataclass(frozen=True)
 class Statement:
-    """The numbers behind the sentences. `by_chance` is there where the run has an A/A control."""
+    """The numbers behind the sentences. `control` is there where the run has an A/A control."""
 
     settings: VerifyConfig
     settled: bool

@@ -128,9 +128,9 @@ class _Telling:
 def _order(rows: Mapping[BoundaryId, BoundaryRow], allocation: Allocation) -> Order:
     """What takes longest first, so that little is left to wait for at the end.
 
-    Where boundaries are compared, first draws still come before second ones: until they are in, nobody knows
-    whose turn it is, and places stay empty. Where each is judged by itself, its draws follow each other: what has begun
-    continues before anything else begins.
+    First draws still come before second ones: where boundaries are compared, nobody knows whose turn it is until they
+    are in, and places stay empty. Where a boundary's own outcomes decide how many it gets, its draws follow each other:
+    what has begun continues before anything else begins.
     """
     cap = cap_of(allocation)
 
@@ -227,7 +227,7 @@ def outcomes_at(store: Store, id: BoundaryId) -> tuple[Outcomes, str]:
 
 
 def retry_left_out(store: Store) -> int:
-    """Let the boundaries that were left out take part again: draws that the environment broke will be made again.
+    """Let boundaries take part again that their environment kept out: draws that it broke will be made again.
 
     Returns the number of these boundaries.
     """

@@ -1,4 +1,4 @@
-"""Transcripts in, findings out: every file is read once, and what could not be used is counted."""
+"""Transcripts in, findings out: files are read as streams, and what could not be used is counted."""
 
 from __future__ import annotations
 

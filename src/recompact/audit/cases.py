@@ -79,15 +79,18 @@ def needs(
     event: CompactionEvent,
     earlier_summary: str,
 ) -> tuple[Need, ...]:
-    """The literals of the dropped part that the agent used, which neither the kept part nor the user gave it again."""
+    """The literals of the dropped part that the agent used, unless the kept part has them or somebody but the agent had
+    given them again by then."""
     summary = "\n".join(filter(None, (event.summary, event.restated)))
-    given_texts = [text.text for text in since if text.role in ("user", "attachment", "system")]
+    given = [text for text in since if text.role in ("user", "attachment", "system")]
     results = [text for text in since if text.role == "result"]
     older, kept_texts = searchable(text.text for text in dropped), searchable(text.text for text in kept)
     needs = []
     for step, literal in _first_uses(window):
         form = literal.form
-        if _among(form, kept_texts) or _among(form, given_texts) or not _among(form, older):
+        if _among(form, kept_texts) or not _among(form, older):
+            continue
+        if _among(form, (text.text for text in given if text.number < step.number)):
             continue
         covered = covers(summary, literal)
         again = not covered and _among(form, (text.text for text in results if text.number < step.number))

@@ -1,6 +1,6 @@
 """Transcript files, read without trust: a stream of JSON records, whatever the file contains.
 
-Lines, documents and archive members have limits, links that lead out of a folder are not followed, and nothing is
+Lines, documents and archive members have limits, links inside a folder are not followed, and nothing is
 ever written. What was passed over is counted.
 """
 
@@ -42,7 +42,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Transcript:
-    """One session's worth of records. Each call of `open` reads them from the start."""
+    """The records of one file, folder or member. Each call of `open` reads them from the start."""
 
     path: Path
     member: str
@@ -155,8 +155,8 @@ def _is_lines(path: Path) -> bool:
     """Whether the first line is a complete JSON value and not the start of a larger one."""
     with _open(path) as file:
         for line in _split(file):
-            if line is None:
-                return True  # too long to hold, and so no document that could be read either
+            if line is None:  # too long for a record; a document may be longer, and has nothing after it
+                return path.suffix != ".json" or bool(file.read(1))
             if line.strip():
                 try:
                     value = decode(line)

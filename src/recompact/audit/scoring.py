@@ -217,7 +217,7 @@ class _Control:
         for each in MEASURES:
             if each.scored and each.name in excess:
                 residuals = self._residuals[each.name]
-                # Rounded, so that a mean of thirds does not decide a tie.
+                # With a tolerance, so that a mean of thirds does not decide a tie.
                 as_large = len(residuals) - bisect_left(residuals, excess[each.name] - 1e-9)
                 total -= log10((1 + as_large) / (1 + len(residuals)))
         return total

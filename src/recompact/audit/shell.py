@@ -22,6 +22,7 @@ _PRINTED = re.compile(r"(\d+)(?:,(\d+|\$))?p")
 _NR = re.compile(r"NR\s*(?:>=|>|==)\s*(\d+)(?:.*?NR\s*<=?\s*(\d+))?")
 
 END = 10**9  # the last line of any file
+_FROM_THE_END = END // 2  # a first line beyond this one is counted from the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,20 +281,18 @@ def _ranges(name: str, words: list[str], cwd: str) -> Iterator[Range]:
 
 
 def _through(before: Part, part: Part, words: list[str]) -> Part:
-    """What a pipe does: a filter by line numbers narrows the range that was read, any other filter leaves a search."""
+    """What a pipe does: a filter by line numbers narrows the range that was read, and some others make it a search."""
     name = words[0].lower()
     if part.kind == "read" and name in ("sed", "head", "tail", "awk", "cat", "nl", "less", "more", "bat"):
-        spans = [(r.first, r.last) for r in _ranges(name, [*words[1:], "-"], "")] or [
-            (r.first, r.last) for r in _ranges(name, [*words[1:], "x"], "")
-        ]
+        spans = [(r.first, r.last) for r in _ranges(name, [*words[1:], "x"], "")]
         if before.kind != "read" or not spans:
             return before
-        return replace(before, reads=tuple(Range(r.path, a, b) for r in before.reads for a, b in spans))
+        return replace(before, reads=tuple(n for r in before.reads for span in spans for n in _narrow(r, *span)))
     if name == "select-object":
         numbers = {words[i].lower(): int(re.sub(r"\D", "", words[i + 1])[:9] or 0) for i in range(1, len(words) - 1)}
         first = numbers.get("-skip", 0) + 1
         last = first + numbers["-first"] - 1 if "-first" in numbers else END
-        return replace(before, reads=tuple(Range(r.path, first, last) for r in before.reads))
+        return replace(before, reads=tuple(n for r in before.reads for n in _narrow(r, first, last)))
     if part.kind in ("search", "list") or name in (
         "sort",
         "uniq",
@@ -306,6 +305,20 @@ def _through(before: Part, part: Part, words: list[str]) -> Part:
     ):
         return Part(before.kind if before.kind != "read" else "search")
     return part if part.kind in ("edit", "vcs-change", "test") else Part(before.kind)
+
+
+def _narrow(read: Range, first: int, last: int) -> Iterator[Range]:
+    """Those lines of a range that come through a filter, which counts them from its own first line.
+
+    >>> [*_narrow(Range("f", 100, 200), 1, 5), *_narrow(Range("f", 100, 200), 300, END)]
+    [Range(path='f', first=100, last=104)]
+    """
+    if last == END and first > _FROM_THE_END:  # the last lines of it
+        first, last = max(read.first, read.last - (END - first)), read.last
+    else:
+        first, last = read.first + first - 1, min(read.last, read.first + last - 1)
+    if first <= last:
+        yield Range(read.path, first, last)
 
 
 @lru_cache(maxsize=8192)

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,13 +139,15 @@ def _diagnose(
 def _audit(places: tuple[Path, ...]) -> Audit:
     """Transcripts and runs of Recompact together."""
     from recompact.audit.auditing import audit_transcripts
+    from recompact.harnesses.registry import transcript_readers
     from recompact.harnesses.transcripts.registry import reader_of
     from recompact.store.audited import audit_run
     from recompact.store.runs import SUFFIX
     from recompact.store.store import Store
 
     runs = [path for path in places if path.suffix == SUFFIX]
-    audit = audit_transcripts(tuple(path for path in places if path not in runs), reader_of)
+    transcripts = tuple(path for path in places if path not in runs)
+    audit = audit_transcripts(transcripts, partial(reader_of, readers=transcript_readers()))
     for path in runs:
         with Store.read(path) as store:
             audit += audit_run(store)
@@ -152,11 +155,13 @@ def _audit(places: tuple[Path, ...]) -> Audit:
 
 
 def _usual_places(quiet: bool) -> tuple[Path, ...]:
-    from recompact.harnesses.transcripts.registry import READERS, usual_places
+    from recompact.harnesses.registry import transcript_readers
+    from recompact.harnesses.transcripts.registry import usual_places
 
-    places = list(usual_places())
+    readers = transcript_readers()
+    places = list(usual_places(readers=readers))
     if not places:
-        known = ", ".join(reader.harness for reader in READERS if reader.places)
+        known = ", ".join(reader.harness for reader in readers if reader.places)
         raise InputError(f"no transcripts of {known} are in their usual places: name a file or a folder")
     if not quiet:
         for harness, folder in places:

@@ -1,4 +1,4 @@
-"""`recompact init`: a config to start from and, if asked for, a suite of your own beside it. Both run as they are."""
+"""`recompact init`: a config to start from and, if asked for, a suite of your own beside it."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Bar:
             self._warn = None  # once is enough
 
     def _forecast(self) -> float | None:
-        """The money of the whole stage, from its first units."""
+        """The run's money at the end of the stage, by what its units have cost so far; None before the first few."""
         done, spent = self._done - self._began[0], self._spending.money - self._began[1]
         if done < FIRST_UNITS or not self._total:
             return None

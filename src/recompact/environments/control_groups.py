@@ -76,7 +76,7 @@ class ControlGroup:
             raise
 
     def remove(self) -> None:
-        """End whatever is still in it, and remove it with the groups made inside it."""
+        """End whatever is still in it, and remove it with the groups of ours inside it."""
         if self.place is None:
             return
         end = time.monotonic() + _PATIENCE

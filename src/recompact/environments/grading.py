@@ -1,7 +1,7 @@
 """Verdicts that are made elsewhere: an episode of a grading suite judges the evidence that another episode left.
 
 For environments in whose process an agent's code runs, which could otherwise read the answers or forge its score. The
-grader starts once; every verdict is made in a fresh branch of it.
+grader is kept frozen once it has started, and later verdicts are made in fresh branches of it.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def interpreter_of(benchmark: str, variable: str) -> str | None:
 
 @cache
 def ask_interpreter(python: str, code: str, *arguments: str) -> Any:
-    """What a few lines print as JSON under another interpreter, which has none of our variables."""
+    """What a few lines print as JSON under another interpreter, which has few of our variables and no key."""
     variables = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     try:
         answer = subprocess.run(

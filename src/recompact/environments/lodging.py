@@ -139,7 +139,8 @@ class Lodging:
         return int(text) if re.fullmatch(rb"-?\d{1,3}\n", text) else None
 
     def kill_host(self, host_pid: int | None) -> None:
-        """End the host with everything it started; holders and what continues from them stay."""
+        """End the host with everything it started; holders and what continues from them stay. Without holders a sandbox
+        ends as a whole, when its last episode leaves."""
         if not self.enclosed:
             kill_all(self.stop(self.pid))
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -46,7 +46,7 @@ class Misshapen(Exception):
 
 
 def error_text(error: BaseException) -> str:
-    """An environment's exception in a line, even if its own text cannot be read."""
+    """An environment's exception as text, even if its own cannot be read."""
     try:
         text = _encodable(str.__str__(str(error)), "", [])
     except BaseException as another:  # it has a __str__ of its own

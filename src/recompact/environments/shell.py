@@ -143,7 +143,8 @@ def _watch(
 def _start(
     arguments: Sequence[str], directory: Path, variables: Mapping[str, str], limits: Limits, sandboxed: bool
 ) -> Iterator[tuple[subprocess.Popen[bytes], ControlGroup]]:
-    """The process while it is watched, and its group. Afterwards neither it nor anything that it started is alive."""
+    """The process while it is watched, and its group. Afterwards it is ended, with all that a sandbox, a group or its
+    tree of processes tells to be its own."""
     group = new_group(limits.processes)
     reader, writer = os.pipe()
     if sandboxed:
@@ -184,7 +185,7 @@ def _first_inside(reader: int) -> int | None:
 
 
 def _end(process: subprocess.Popen[bytes], first: int | None) -> None:
-    """Kill it and wait until all of it is gone. Outside a sandbox, that means what can be found below it."""
+    """Kill it and wait until it is gone: all of it in a sandbox, elsewhere what can be found below it."""
     if first is not None:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(first, signal.SIGKILL)

@@ -1,7 +1,7 @@
 """Arms of an evaluation: a name, and what compresses.
 
 An arm has a key made of everything that decides its trajectories, so that records are found by what they are and not by
-the name of an arm.
+the name of an arm; a ready compressor object has nothing else, and goes by the name.
 """
 
 from __future__ import annotations

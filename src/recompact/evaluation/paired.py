@@ -25,7 +25,7 @@ Values = Mapping[str, tuple[float, ...]]
 class Difference:
     """One metric of two arms, and the first minus the second with its interval. Units are those of `Metrics.means`.
 
-    `relative` is the difference as a share of the second arm's figure, for steps and tokens, if it was asked for.
+    `relative` is the difference as a share of the second arm's figure, for what is not in points, if it was asked for.
     """
 
     metric: str
@@ -94,7 +94,7 @@ def compare_many(
 ) -> list[Comparison]:
     """Several pairs over the same tasks, with the same resamples; `keys` limits the metrics.
 
-    With `relative`, differences in steps and tokens are also given as a share of the second arm's.
+    With `relative`, differences that are not in points are also given as a share of the second arm's.
     """
     arms = [arm for pair in pairs for arm in pair]
     if not shared.tasks:

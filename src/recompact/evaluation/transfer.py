@@ -125,7 +125,8 @@ def describe_models(models: Models | None) -> str:
 
 
 def transfer(settings: Sequence[Setting], arms: Sequence[str] = (), against: str = PROMPTING) -> Transfer:
-    """Set evaluations side by side. `arms` are named without scope and budget; default: all that every one has."""
+    """Set evaluations side by side. `arms` are named without scope and budget; default: the template arms that all
+    have."""
     if len(settings) < 2:
         raise InputError("transfer needs two evaluations or more, each made with other models")
     settings = _told_apart(settings)

@@ -1,7 +1,8 @@
 """Many units at once, with no barrier between them: as soon as one ends the next begins, and its value is recorded.
 
 A failure belongs to the unit that met it, and the others go on. Only a failure that every unit would meet (a wrong key,
-a model that is not there, a ceiling, a server that is gone) stops all of them.
+a model that is not there, a ceiling, a server that is gone) and an error of ours that is no failure of a model stop all
+of them.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ async def run_agenda(agenda: Agenda[T], executor: Executor, concurrency: int, pr
 
 
 async def _play(unit: Unit[T], executor: Executor) -> T:
-    """The value of a unit, recorded. What it raises besides our own errors would come again: it is set aside."""
+    """The value of a unit, recorded. A unit is set aside where what it raised would be raised again."""
     try:
         started = time.perf_counter()
         value = await executor.submit(unit)

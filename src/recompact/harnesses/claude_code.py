@@ -8,7 +8,6 @@ from recompact.harnesses.exporting.export import Export, ExportFile
 from recompact.harnesses.exporting.modules import FILL, javascript_module
 from recompact.harnesses.exporting.prompt import both_prompts
 from recompact.harnesses.harness import Harness
-from recompact.harnesses.transcripts.claude_code import READER
 from recompact.template import Template
 
 NAME = "recompact-compaction"
@@ -73,4 +72,4 @@ def export(template: Template, budget: int) -> Export:
     )
 
 
-HARNESS = Harness("claude-code", "Claude Code", export, reader=READER)
+HARNESS = Harness("claude-code", "Claude Code", export)

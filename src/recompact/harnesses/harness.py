@@ -1,4 +1,4 @@
-"""What is known about a harness: where its prompt is, how a template takes its place, who reads its transcripts."""
+"""What is known about a harness: where its prompt is, how a template takes its place, what reads its transcripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from recompact.template import Template
 @dataclass(frozen=True)
 class Harness:
     """One harness. `export` takes a template and the tokens that a summary may have; `prompts` says where the prompt in
-    force is found: in the installed package, or in one of the user's files."""
+    force is found: in the installed package, or in one of the user's files. `reader` is for one that is installed from
+    elsewhere; those of the built-in ones are in `transcripts/`, which knows more formats than harnesses."""
 
     name: str
     title: str

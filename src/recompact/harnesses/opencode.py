@@ -6,7 +6,6 @@ from recompact.harnesses.exporting.export import Export, ExportFile
 from recompact.harnesses.exporting.modules import FILL, javascript_module
 from recompact.harnesses.exporting.prompt import both_prompts
 from recompact.harnesses.harness import Harness
-from recompact.harnesses.transcripts.opencode import READER
 from recompact.template import Template
 
 FILE = "recompact-compaction.js"
@@ -57,4 +56,4 @@ def export(template: Template, budget: int) -> Export:
     )
 
 
-HARNESS = Harness("opencode", "OpenCode", export, reader=READER)
+HARNESS = Harness("opencode", "OpenCode", export)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from recompact.errors import InputError
 from recompact.harnesses.harness import Harness
+from recompact.harnesses.transcripts.reader import Reader
+from recompact.harnesses.transcripts.registry import READERS
 from recompact.registry import Registry
 
 HARNESSES = Registry(
@@ -44,3 +46,9 @@ def importable() -> dict[str, Harness]:
     """The harnesses whose prompt in force can be imported, by name."""
     harnesses = {name: load_harness(name) for name in HARNESSES.names()}
     return {name: harness for name, harness in harnesses.items() if harness.prompts is not None}
+
+
+def transcript_readers() -> tuple[Reader, ...]:
+    """The readers of installed harnesses, which are asked first, and the built-in ones."""
+    installed = (load_harness(name) for name in HARNESSES.names() if name not in HARNESSES.built_in)
+    return (*(harness.reader for harness in installed if harness.reader is not None), *READERS)

@@ -2,7 +2,7 @@
 
 A failure says whether trying again can help (`retryable`) and, where the server says, how long to wait; whether it is a
 sign of an outage; and whether every other call would meet it too (`ends_run`). All others belong to the unit of work
-that met them. Its text names the model and the way out; it never contains a key.
+that met them. Its text names the model and, where there is one, the way out; keys are taken out of it.
 """
 
 from __future__ import annotations

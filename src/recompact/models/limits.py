@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -169,7 +169,7 @@ class Spending:
 
     A call reserves what it may cost before it is sent. Where what is spent and reserved reaches the ceiling, a call
     waits for those under way; where what is spent alone does, it is refused. So the ceiling is overshot by at most
-    one call, however many run at once.
+    one call, however many run at once, as long as none uses more than it reserved.
     """
 
     tokens_ceiling: int | None = None
@@ -202,14 +202,18 @@ class Spending:
             )
 
     @asynccontextmanager
-    async def reserved(self, usage: Usage, price: Price) -> AsyncIterator[None]:
-        """Room for a call that may use this much, while it is under way."""
+    async def reserved(self, expect: Callable[[], Usage], price: Price) -> AsyncIterator[None]:
+        """Room for a call while it is under way. What it may use is asked for once there is room; if nobody knows how
+        long its answer may be, no other call begins meanwhile."""
         self.check()
         while self._under_way and self._full:
             self._settled.clear()
             await self._settled.wait()
             self.check()
+        usage = expect()
         tokens, money = usage.total, price.of(usage)
+        if not usage.output:
+            tokens, money = max(tokens, self.tokens_ceiling or 0), max(money, self.money_ceiling or 0.0)
         self._reserve(1, tokens, money)
         try:
             yield
@@ -247,8 +251,11 @@ class Metered:
             self._spending.add(reply.usage, self._price)
             return reply
         own = request_tokens(request, self._count or counter())
-        output = request.decoding.max_output_tokens or self._longest
-        async with self._spending.reserved(Usage(own + self._beyond, max(output, self._longest)), self._price):
+        limit = request.decoding.max_output_tokens or 0
+        async with self._spending.reserved(
+            lambda: Usage(own + self._beyond, max(limit, self._longest)),
+            self._price,
+        ):
             reply = await self._model.reply(request)
             self._beyond = max(self._beyond, reply.usage.input - own)
             self._longest = max(self._longest, reply.usage.output)

@@ -35,9 +35,9 @@ def _complete_body(body: dict[str, Any], request: Request, endpoint: Endpoint) -
 
 
 def _cache_key(messages: tuple[Message, ...]) -> str:
-    """The same for all calls about one task, different for each task: calls with the same key go to the same machine,
-    which has their beginning cached. Without a key they go by the first words alone, which all tasks of a suite share,
-    and are too many for one machine."""
+    """The same for all of an agent's calls about one task, different for each task: calls with the same key go to the
+    same machine, which has their beginning cached. Without a key they go by the first words alone, which all tasks of a
+    suite share, and are too many for one machine."""
     first = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
     return chain_digest("", messages[: first + 1])[:32]
 

@@ -29,6 +29,7 @@ from recompact.chat import (
 from recompact.errors import RecompactError
 from recompact.models.failures import BrokenModel, MalformedReply
 from recompact.models.protocol import ChatModel
+from recompact.models.secrets import scrubber
 from recompact.tokens import TokenCounter, counter
 
 LONGEST_TEXT = 1_000_000  # characters of a content, or of the arguments of one call
@@ -36,6 +37,9 @@ LONGEST_NAME = 256  # characters of an id or a name
 MOST_CALLS = 128  # in one message
 MOST_OUTPUT = 1_000_000  # tokens that a server can claim to have written in one call
 SERVER_TOKENS = 20_000  # what a server may add to a request: its own prompt, and the frames of messages and tools
+
+
+_scrub = scrubber()  # of what looks like a key: which ones a model has, only the model knows
 
 
 class Shaped:
@@ -50,7 +54,7 @@ class Shaped:
 
     async def reply(self, request: Request) -> Reply:
         try:
-            return shape_reply(await self._model.reply(request), request, self._count)
+            return shape_reply(await self._model.reply(request), request, self._count, self.name)
         except RecompactError:
             raise
         except asyncio.CancelledError:
@@ -59,17 +63,22 @@ class Shaped:
                 raise
             raise BrokenModel(f"the model {self.name} cancelled its own call") from None
         except Exception as error:
-            raise BrokenModel(f"the model {self.name} raised {type(error).__name__}: {_line(error)}") from error
+            raise BrokenModel(f"the model {self.name} raised {type(error).__name__}: {_scrub(_line(error))}") from error
 
 
-def shape_reply(reply: object, request: Request, count: TokenCounter | None = None) -> Reply:
+def shape_reply(reply: object, request: Request, count: TokenCounter | None = None, name: str = "") -> Reply:
     """The reply as it may be journaled. Missing or impossible usage is estimated with `count`."""
     if not isinstance(reply, Reply) or not isinstance(reply.message, Message):
         inner = "" if not isinstance(reply, Reply) else f" with a message of type {type(reply.message).__name__}"
-        raise MalformedReply(f"the model returned {type(reply).__name__}{inner}, which is no reply")
+        model = f"the model {name}" if name else "the model"
+        raise MalformedReply(f"{model} returned {type(reply).__name__}{inner}, not a recompact Reply with a Message")
     notes: list[str] = []
     message = _message(reply.message, len(request.messages), notes)
-    finish: Finish = reply.finish if _is_finish(reply.finish) else "stop"
+    finish: Finish = "stop"
+    if _is_finish(reply.finish):
+        finish = reply.finish
+    else:
+        notes.append('how it ended is not known, and was taken to be "stop"')
     usage = _usage(reply.usage, request, message, count)
     kept = tuple(note for note in reply.notes if isinstance(note, str)) if isinstance(reply.notes, tuple) else ()
     return Reply(message, usage, finish, _text(reply.model, LONGEST_NAME, "the model's name", []), (*kept, *notes))

@@ -29,7 +29,8 @@ Tools (a ? marks an optional argument):"""
 
 
 def plain(request: Request, *, force_schema: bool = False) -> Request:
-    """The same request for a model that knows only text. Without tools only the calls of the history are rewritten.
+    """The same request for a model that knows only text. Without tools only the history's calls and results are
+    rewritten.
 
     `force_schema` also asks the server to let nothing but a call through, unless the request has its own schema.
     """

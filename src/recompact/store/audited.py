@@ -14,7 +14,7 @@ from recompact.store.store import Store
 
 
 def audit_run(store: Store) -> Audit:
-    """Audit all trajectories of a run."""
+    """Audit the collected or evaluated trajectories of a run, without tasks that it skips."""
     return Audit(in_one_scheme(tuple(_sessions(store))), Passed(), store.path.stat().st_size)
 
 

@@ -28,7 +28,7 @@ BROKEN: Ending = "environment error"
 
 @dataclass(frozen=True)
 class Overview:
-    """One run at a glance. Rates are over finished trajectories; tokens are all that was paid for."""
+    """One run at a glance. Counts are of finished trajectories; tokens are all that was paid for."""
 
     name: str
     path: str

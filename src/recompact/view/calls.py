@@ -16,8 +16,8 @@ from recompact.store.store import Store
 from recompact.view.runs import RunLine
 
 REPLY = 1_500  # characters of a reply in a list
-NEW = 800  # characters of a message that a call adds, in a list
-ADDED = 4  # messages that a call adds, in a list
+NEW = 800  # characters of a message of a prompt, in a list
+ADDED = 4  # last messages of a prompt, in a list
 LISTED = 50  # calls on a page
 WHOLE = 200_000  # characters of one message on the page of its call
 ALL = 1_000_000  # characters of all messages there
@@ -106,7 +106,7 @@ def list_calls(store: Store, unit: str, start: int = 0, limit: int = LISTED) -> 
 
 
 def call_view(store: Store, row: CallRow) -> CallView:
-    """One call in brief: the messages that it adds to the one before it, and its reply."""
+    """One call in brief: the last messages of its prompt, and its reply."""
     asked, problem = _kept_request(store, row)
     last: tuple[MessageView, ...] = ()
     if asked:

@@ -31,7 +31,7 @@ def pack(files: Mapping[str, str]) -> str:
 
 
 def unpack(text: object) -> dict[str, str]:
-    """The files by name. Raises Unusable for everything that `pack` would not have written."""
+    """The files by name. Raises Unusable for what cannot be such files; it may come from an agent."""
     if not isinstance(text, str):
         raise Unusable("it is no text")
     unpacking = zlib.decompressobj()

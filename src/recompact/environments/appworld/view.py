@@ -1,6 +1,7 @@
 """The data without the ground truth: all that a process in which an agent's code runs may see.
 
-The view is next to the data and shares its files. It is made once, and again when the tasks have changed.
+The view is next to the data and shares its files. It is made once, and again when there are other tasks or
+difficulties; where only the contents of files were replaced, remove it.
 """
 
 from __future__ import annotations

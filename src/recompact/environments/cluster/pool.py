@@ -74,7 +74,7 @@ class Pool:
     placement: Placement = "spread"
     need: Callable[[], str] = lambda: ""  # what one actor needs and what the cluster has, in words
     nodes: Callable[[], frozenset[str]] = frozenset  # the living ones
-    losses: int = 0  # episodes that were lost with their actors, and begin again
+    losses: int = 0  # episodes that begin again: lost with their actors, or their hosts did not come up
     _tenancies: dict[int, Tenancy] = field(default_factory=dict)
     _waiting: list[_Waiting] = field(default_factory=list)
     _starting: set[asyncio.Task[None]] = field(default_factory=set)

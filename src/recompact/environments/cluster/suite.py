@@ -34,7 +34,7 @@ from recompact.errors import InputError
 from recompact.texts import quantity
 from recompact.trajectory import Action, Score, Snapshot
 
-_GRACE = 60.0  # seconds beyond the kill timer of a verb, which runs on the node, before the node is given up
+_GRACE = 60.0  # seconds beyond the kill timer of a verb, which runs on the node, before the actor is given up
 _NODES = 4  # that progress names one by one
 
 
@@ -121,7 +121,7 @@ class ClusterSuite:
         return ClusterEpisode(self, task, ask)
 
     def whereabouts(self) -> str:
-        """How many hosts each node has now, and how many were lost with theirs."""
+        """How many hosts each node has now, and how many episodes had to begin again."""
         return describe_hosts(self.pool.hosts, self.pool.losses)
 
     async def survey(self, split: str) -> tuple[list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""From one kind of document to another: by LibreOffice where it is installed, otherwise as plain text.
+"""From one kind of document to another: to PDF by LibreOffice where it is installed, otherwise as plain text.
 
 LibreOffice gets its own directory for each conversion, in the sandbox if there is one: what it opens may come from an
 agent.

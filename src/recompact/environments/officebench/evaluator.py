@@ -1,7 +1,8 @@
 """The verdict on a finished episode: every item of a subtask's `evaluation` must hold.
 
 The rules are those of OfficeBench's repaired evaluator, leniency included (docs/officebench.md). An item that cannot be
-decided, for instance because a file cannot be read, counts as failed and is marked as an error.
+decided, for instance because a file cannot be read, counts as failed and is marked as an error; a mailbox with a
+message that cannot be read has no text.
 """
 
 from __future__ import annotations

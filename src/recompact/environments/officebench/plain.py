@@ -1,6 +1,7 @@
-"""Pages of plain text as a PDF and as an image, for machines without LibreOffice.
+"""Pages of plain text as a PDF, where there is no LibreOffice, and as an image.
 
-All text is there and can be read back; none of the layout is. The same text gives the same bytes.
+Text that the fonts have, up to a limit, can be read back; none of the layout is kept. The same text gives the same
+bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import textwrap
 import zlib
 from collections.abc import Sequence
 
-_WIDTH = 95  # characters of ten-point Courier that fit between the margins
+_WIDTH = 95  # characters of nine-point Courier that fit between the margins
 _LINES = 60
 _LINE_LIMIT = 30_000
 

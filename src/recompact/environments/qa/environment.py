@@ -67,7 +67,7 @@ class Question:
 
 
 class QaEnvironment:
-    """An `Environment`. Searching changes nothing, so all its state is whether and how it was answered."""
+    """An `Environment`. Searching changes nothing but the count of searches, so its state is that and the answer."""
 
     def __init__(self, questions: Sequence[Question], retriever: Retriever) -> None:
         self._questions = tuple(questions)

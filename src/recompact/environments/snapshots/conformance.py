@@ -60,7 +60,7 @@ async def conformance(
     """Check that episodes of this task can be brought back to a state, whatever other episodes did meanwhile.
 
     `actions` should make the environment use everything it has; snapshots are taken after `at` of them (default: half).
-    `mask` is for environments that name none themselves. The observations compared are those after the snapshot.
+    `mask` is for environments that name none themselves.
     """
     at = len(actions) // 2 if at is None else at
     if not 0 < at < len(actions) - 1:

@@ -16,7 +16,7 @@ COMMITS = {  # by the oldest Python that it runs on, newest first
     (3, 11): "a969a0c0a29bc47ba8580107932f5298ee636045",
 }
 _PYTHONS = ("python3.13", "python3.12")
-_CAPPED = "litellm<1.82.7"  # the two releases after this one were published with malware; older commits have no cap
+_CAPPED = "litellm<1.82.7"  # 1.82.7 and 1.82.8 were published with malware; older commits have no cap
 
 
 def setup(order: Order, say: Say) -> None:

@@ -25,7 +25,7 @@ class CheckFailed(Exception):
 
 
 def judge(folder: TaskFolder, workspace: Path, answer: str, shell: Shell) -> Score:
-    """Run the task's check. What it prints is not kept: a score is recorded, and shown to models."""
+    """Run the task's check. Of what it prints only a verdict in JSON is kept: scores are shown to models."""
     scratch = Path(tempfile.mkdtemp(prefix="recompact-check-"))
     try:
         directory = scratch / _WORKSPACE

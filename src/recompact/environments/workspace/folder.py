@@ -193,6 +193,7 @@ def _is_below(name: str) -> bool:
 def copy_tree(source: Path, target: Path) -> None:
     """Copy with links as links; the owner may write everywhere in the copy."""
     shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+    target.chmod(target.stat().st_mode | 0o700)
     for place, directories, names in os.walk(target):
         for name in (*directories, *names):
             path = Path(place, name)

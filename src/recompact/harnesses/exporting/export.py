@@ -16,7 +16,7 @@ EXPORT = "export"
 
 @dataclass(frozen=True)
 class ExportFile:
-    """A file of an export. One with a `place` works unchanged once put there; others are snippets."""
+    """A file of an export. One with a `place` works unchanged once put there; where others go, the instructions say."""
 
     name: str
     text: str

@@ -36,7 +36,7 @@ class PromptPackage:
     """What must be known about a harness's package to find its prompts; the prompts themselves are in its files."""
 
     name: str  # of the harness
-    packages: tuple[str, ...]  # today's name in its registry, then earlier ones
+    packages: tuple[str, ...]  # today's name in its registry, then earlier ones, under which npm may have it
     language: Literal["javascript", "python"]
     install: str
     parts: tuple[str, ...] = ("system", "first", "update")
@@ -168,7 +168,7 @@ def _checkout(harness: PromptPackage, root: Path) -> Package | None:
 
 
 def _walk(root: Path, language: str) -> tuple[Path, ...]:
-    """The package's own files: not those of packages inside it, and nothing hidden."""
+    """The package's own files: not those of packages inside it or of hidden folders."""
     paths: list[Path] = []
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if name not in _SKIPPED and not name.startswith(".")]

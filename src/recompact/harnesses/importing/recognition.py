@@ -1,7 +1,8 @@
 """Tells which texts in a harness's files are its compaction prompts, and what each is for.
 
 A role is read off the constant's name where the bundle kept it, and otherwise off the structure: the headings that a
-summary is to have, and a few words. What is not certain is refused, never guessed.
+summary is to have, and a few words. What a file leaves open is refused, never guessed; where files
+differ, the others are named.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ def find_prompts(harness: PromptPackage, package: Package) -> dict[str, Prompt]:
         prompts = _one_per_role(_prompts(harness, name, data), name)
         if prompts:
             by_file[name], sizes[name] = prompts, len(data)
-    # Bundles repeat themselves. The file that holds most of what is needed speaks for the package, then the smallest
-    # that has the rest; all others are compared with them.
+    # Bundles repeat themselves. The text with the fewest gaps is taken, first from the file that holds most of what is
+    # needed, then from the smallest; all others are compared with it.
     complete = {name: sum(p.role in harness.parts for p in prompts) for name, prompts in by_file.items()}
     ranked = sorted(by_file, key=lambda name: (-complete[name], sizes[name], name))
     ranked[1:] = sorted(ranked[1:], key=lambda name: (sizes[name], name))

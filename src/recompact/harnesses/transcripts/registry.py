@@ -1,9 +1,9 @@
-"""All transcript readers. Another harness takes one file and one row here; nothing else knows its name."""
+"""The built-in transcript readers. Another takes one file and one row here; nothing else knows its name."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +40,16 @@ READERS: tuple[Reader, ...] = (
 )
 
 
-def reader_of(sample: list[Any], path: Path) -> Reader | None:
+def reader_of(sample: list[Any], path: Path, readers: Sequence[Reader] = READERS) -> Reader | None:
     """The reader of the format that these first records are in."""
-    return next((reader for reader in READERS if reader.recognises(sample, path)), None)
+    return next((reader for reader in readers if reader.recognises(sample, path)), None)
 
 
-def usual_places(environment: Mapping[str, str] = os.environ) -> Iterator[tuple[str, Path]]:
+def usual_places(
+    environment: Mapping[str, str] = os.environ, readers: Sequence[Reader] = READERS
+) -> Iterator[tuple[str, Path]]:
     """Where the harnesses keep their transcripts on this machine: the folders that exist."""
-    for reader in READERS:
+    for reader in readers:
         for place in reader.places:
             root = environment.get(place.variable) if place.variable else None
             folder = Path(root or place.default).expanduser() / place.folder

@@ -1,6 +1,6 @@
 """Two arms in words and numbers: what compaction costs, and what an adapted prompt changes.
 
-No sentence is stronger than the interval behind it, and nothing is computed here that no table shows.
+No sentence is stronger than the interval behind it, and its figures are computed as those of the tables.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from recompact.trajectory import Boundary, Trajectory
 
 @dataclass(frozen=True)
 class Limits:
-    """How many characters of each text are shown, and how many turns, steps, literals and lines; None shows all."""
+    """How many characters of each text are shown, how many turns, steps, literals and lines; 0 is none, None is all."""
 
     task: int | None = 600
     summary: int | None = 6000
@@ -333,7 +333,7 @@ def _continuation_view(continuation: Continuation, divergence: int | None, limit
         Step(
             number=n + 1,
             action=shorten(action, limits.action),
-            observation=shorten(observation, limits.observation) if limits.observation else (),
+            observation=() if limits.observation == 0 else shorten(observation, limits.observation),
             diverges=n == divergence,
             again=n in again,
         )

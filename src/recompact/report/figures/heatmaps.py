@@ -1,7 +1,7 @@
 """Maps of boundaries: which compaction of which trajectory did harm, as in the paper's third figure.
 
-There is a number in each cell that is not zero (where cells are narrow, a sign in those that matter), so that nothing
-depends on colour alone.
+There is a number in each cell that is not zero (where cells are narrow, a sign in those that matter), as far as it
+fits, so that little depends on colour alone.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def equal_draws(findings: Findings) -> tuple[int, dict[BoundaryId, Outcomes]]:
 
 
 def sensitivity_figures(findings: Findings) -> list[Figure]:
-    """Both figures, where every boundary has at least three draws in each arm."""
+    """One figure where every boundary has three draws in each arm, both where it has more."""
     most, outcomes = equal_draws(findings)
     if most < PAIRS:
         return []

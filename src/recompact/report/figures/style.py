@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 INK = "#1b1b1c"
-"""Texts and lines that follow the page in an HTML report. No data has this colour, so that it can be recognised."""
+"""Texts and lines that follow the page in an HTML report. Of the data only the arm `none` has this colour."""
 HARM = "#b2182b"  # also for defaults: lines across a panel
 FINE = 6.5  # points: the smallest text
 WIDE = 7.2  # inches: two columns of a paper

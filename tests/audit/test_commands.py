@@ -1,0 +1,48 @@
+"""What a command read, by its words alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from recompact.audit.shell import END, parts
+
+
+@pytest.mark.parametrize(
+    ("command", "ranges"),
+    [
+        ("sed -n 100,200p f", [(100, 200)]),
+        ("sed -n 100,200p f | head -5", [(100, 104)]),
+        ("sed -n 100,200p f | cat", [(100, 200)]),
+        ("sed -n 100,200p f | tail -5", [(195, 200)]),
+        ("sed -n 100,200p f | sed -n 3,4p", [(102, 103)]),
+        ("sed -n 100,200p f | sed -n '90,$p'", [(189, 200)]),
+        ("sed -n 100,200p f | sed -n 300,400p", []),
+        ("cat f | sed -n 3,4p", [(3, 4)]),
+        ("cat f | head -20 | tail -5", [(15, 20)]),
+        ("nl -ba f | sed -n 5,9p", [(5, 9)]),
+        ("tail -50 f", [(END - 50, END)]),
+        ("tail -50 f | head -10", [(END - 50, END - 41)]),
+        ("Get-Content f | Select-Object -Skip 10 -First 5", [(11, 15)]),
+    ],
+)
+def test_a_pipe_narrows_what_was_read(command: str, ranges: list[tuple[int, int]]) -> None:
+    (part,) = parts(command, "/home/me")
+    assert part.kind == "read"
+    assert [(read.first, read.last) for read in part.reads] == ranges
+    assert all(read.path == "/home/me/f" for read in part.reads)
+
+
+_FILTERS = st.one_of(
+    st.integers(1, 300).map(lambda n: f"head -{n}"),
+    st.integers(1, 300).map(lambda n: f"tail -{n}"),
+    st.tuples(st.integers(1, 300), st.integers(0, 300)).map(lambda p: f"sed -n {p[0]},{p[0] + p[1]}p"),
+    st.just("cat"),
+)
+
+
+@given(st.integers(1, 500), st.integers(0, 500), st.lists(_FILTERS, max_size=4))
+def test_no_filter_widens_what_was_read(first: int, more: int, filters: list[str]) -> None:
+    command = " | ".join([f"sed -n {first},{first + more}p f", *filters])
+    (part,) = parts(command, "")
+    assert all(first <= read.first <= read.last <= first + more for read in part.reads)
