@@ -223,7 +223,7 @@ def passed_over(assessment: Assessment) -> Iterator[str]:
         yield f"{quantity(sum(unknown.values()), 'record')} of unknown types: {listed}{more}."
     tallies = [session.tally for session in sessions]
     for number, what in (
-        (sum(tally.broken for tally in tallies), "record without JSON, or not of its type's shape"),
+        (sum(tally.broken for tally in tallies), "record that could not be read: not JSON, or not of its type's shape"),
         (sum(tally.long for tally in tallies), "line over the limit of 32 MB"),
         (sum(tally.cut for tally in tallies), "file whose last line is cut: normal for a session that was running"),
         (sum(tally.subagent for tally in tallies), "record of subagents inside a main agent's file, left out"),
