@@ -161,6 +161,25 @@ def test_a_template_directory_and_a_server_are_enough(tmp_path: Path, monkeypatc
     assert bodies[0]["messages"][1]["content"].endswith("## A\nfirst")
 
 
+def test_an_endpoint_may_speak_anthropics_api(tmp_path: Path) -> None:
+    from aiohttp import web
+
+    paths: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        paths.append(request.path)
+        content = [{"type": "text", "text": "all that counts"}]
+        usage = {"input_tokens": 1, "output_tokens": 1}
+        message = {"id": "1", "type": "message", "role": "assistant", "model": "m", "content": content}
+        return web.json_response({**message, "stop_reason": "end_turn", "usage": usage})
+
+    messages = [TASK, *openai_turn(1), *openai_turn(2)]
+    with served_app(answer) as url:
+        shorter = compacted(messages, Endpoint("m", base_url=url, api="anthropic"))
+    assert "all that counts" in shorter[1]["content"]
+    assert [path.rpartition("/")[2] for path in paths] == ["messages"]
+
+
 # -- any conversation -------------------------------------------------------------------------------------------------
 
 WORDS = st.text(alphabet="ab {}<>\n", max_size=60)

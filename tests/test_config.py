@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from recompact.config import ConfigError, config_hash, differences, load_config, parse_config, unknown_models
+from recompact.config import (
+    AgentConfig,
+    ConfigError,
+    config_hash,
+    differences,
+    load_config,
+    parse_config,
+    unknown_models,
+)
 from recompact.errors import InputError
 
 PATH = Path("c.toml")
@@ -89,6 +97,18 @@ def test_all_mistakes_are_told_at_once_and_the_error_names_the_first() -> None:
     assert len(problems(text)) == 2
     with pytest.raises(ConfigError, match=r"c\.toml: line 2: .*step_limit.* \(1 more: see recompact check c\.toml\)"):
         parse_config(text, PATH)
+
+
+@pytest.mark.parametrize(
+    ("program", "meant"),
+    [("codex", "codex"), ("{home}/agent", "{home}/agent"), ("/opt/agent", "/opt/agent"), ("./agent", "HERE/of/agent")],
+)
+def test_the_program_of_an_agent_is_relative_to_the_config(
+    program: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = AgentConfig(command=(program, "./x")).settings(Path("of"))
+    assert settings.command == (meant.replace("HERE", str(tmp_path)), "./x")
 
 
 def test_a_missing_file_is_said(tmp_path: Path) -> None:

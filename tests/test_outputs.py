@@ -56,9 +56,21 @@ def test_a_file_of_the_users_is_never_replaced_whatever_its_name(name: str, tmp_
     put(tmp_path / "r", "old")
     (tmp_path / "r" / name).parent.mkdir(exist_ok=True)
     (tmp_path / "r" / name).write_text("mine")
-    with pytest.raises(InputError, match=f"holds {name}, which Recompact did not write"):
+    with pytest.raises(
+        InputError, match=f"holds {name}, which Recompact did not write: nothing was written; name another"
+    ):
         put(tmp_path / "r", "new")
     assert (tmp_path / "r" / name).read_text() == "mine"
+
+
+def test_what_was_changed_stays_and_the_way_out_is_named(tmp_path: Path) -> None:
+    put(tmp_path / "r", "old")
+    (tmp_path / "r" / "one.md").write_text("changed")
+    with pytest.raises(
+        InputError, match=r"one\.md was changed .*: nothing was written; name another .*, or move it away"
+    ):
+        put(tmp_path / "r", "new")
+    assert (tmp_path / "r" / "one.md").read_text() == "changed"
 
 
 def thesis(directory: Path, what: str) -> Path:

@@ -13,6 +13,7 @@ import pytest
 from commands import recompact
 
 from recompact import registry
+from recompact.environments.fingerprint import fingerprint
 from recompact.registry import Registry
 
 PAGE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text(encoding="utf-8")
@@ -93,6 +94,15 @@ def test_all_four_from_an_installed_package(installed: Path) -> None:
         text = text.replace(old, new)
     (installed / "installed.toml").write_text(text)
     run_all(installed / "installed.toml", "acme-last")
+
+
+@pytest.mark.parametrize("name", ["acme-pages", "acme_agents:suite"])
+def test_the_fingerprint_of_an_installed_suite_has_its_module_and_version(installed: Path, name: str) -> None:
+    before = fingerprint(name, installed)
+    assert before["acme_agents (version)"] == "1.0"
+    (installed / "site" / "acme_agents.py").write_text(f"{CODE}\n# changed\n")
+    now = fingerprint(name, installed)
+    assert [key for key in before if now[key] != before[key]] == ["acme_agents"]
 
 
 def test_all_four_from_a_module(installed: Path) -> None:

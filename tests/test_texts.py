@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
+from recompact.errors import InputError
 from recompact.progress import SILENT, Notices
 from recompact.texts import (
     SLACK,
@@ -185,7 +186,7 @@ def test_four_characters_are_a_token(length: int, tokens: int) -> None:
 
 @pytest.mark.parametrize("name", ["", "bytes", "cl100", "o200k_base", "words"])
 def test_an_unknown_counter_is_refused_by_name(name: str) -> None:
-    with pytest.raises(ValueError, match=f"unknown token counter '{name}': choose one of o200k, cl100k, characters"):
+    with pytest.raises(InputError, match=f"unknown token counter '{name}': choose one of o200k, cl100k, characters"):
         counter(name)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from recompact.context import Context, Summary, Turn, summary_message
 from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint
 from recompact.models.limits import Retrying
-from recompact.models.openai import OpenAIModel
 from recompact.models.protocol import ChatModel
+from recompact.models.registry import load_model
 from recompact.models.shape import Shaped
 from recompact.template import Template, resolve
 from recompact.tokens import TokenCounter, counter
@@ -91,11 +91,12 @@ class Compactor:
         if not isinstance(self.model, Endpoint | str):
             yield Shaped(self.model, self.count)
             return
-        client = OpenAIModel(Endpoint(self.model) if isinstance(self.model, str) else self.model)
-        try:
+        endpoint = Endpoint(self.model) if isinstance(self.model, str) else self.model
+        client = load_model("openai", {}, endpoint, Path.cwd())
+        async with AsyncExitStack() as stack:
+            if (close := getattr(client, "aclose", None)) is not None:
+                stack.push_async_callback(close)
             yield Retrying(Shaped(client, self.count))
-        finally:
-            await client.aclose()
 
 
 @dataclass(frozen=True)

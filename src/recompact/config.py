@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 import tomllib
 from collections.abc import Collection, Mapping
@@ -117,11 +118,14 @@ class AgentConfig:
     def settings(self, directory: Path) -> AgentSettings:
         """How the program is to be started; its paths are relative to `directory`."""
         known = profile_named(self.profile) if self.profile else Profile(())
+        command = self.command or known.command
+        if command and "/" in command[0] and not command[0].startswith("{"):  # {home} and the like are filled in later
+            command = (str(_absolute(directory, command[0])), *command[1:])
         return AgentSettings(
-            command=self.command or known.command,
+            command=command,
             variables={**known.variables, **self.variables},
             files={**known.files, **self.files},
-            readable=tuple(directory / Path(place).expanduser() for place in self.readable),
+            readable=tuple(_absolute(directory, place) for place in self.readable),
             replace={**known.replace, **self.replace},
             ids=(*known.ids, *self.ids),
             mask=(*known.mask, *self.mask),
@@ -130,6 +134,12 @@ class AgentConfig:
             unsafe=self.sandbox == "off",
             limits=self.limits,
         )
+
+
+def _absolute(directory: Path, place: str) -> Path:
+    """A path of a config from the root on: a sandbox has another current directory. Links stay: a virtual environment
+    has some."""
+    return Path(os.path.abspath(directory / Path(place).expanduser()))
 
 
 _OF_PROGRAMS = ("profile", "command", "variables", "files", "replace", "ids", "mask", "ignore")
@@ -283,12 +293,15 @@ class Config:
     def used_models(self) -> set[str]:
         return self.deciding_models | {self.optimizer_model}
 
+    def line(self, *key: str) -> str:
+        """`line n: ` of a key, or of the table that it would stand in; empty where there is neither."""
+        while key and not (at := _line(self.text, key)):
+            key = key[:-1]
+        return at if key else ""
+
     def error(self, text: str, *key: str) -> ConfigError:
         """A mistake that only shows when something is built, with its place in the file."""
-        named = key
-        while named and not (at := _line(self.text, named)):
-            named = named[:-1]
-        place = f"{at if named else ''}[{'.'.join(key[:-1])}] {key[-1]}: " if key else ""
+        place = f"{self.line(*key)}[{'.'.join(key[:-1])}] {key[-1]}: " if key else ""
         return ConfigError(self.file or Path("config"), (f"{place}{text}",))
 
 

@@ -57,11 +57,9 @@ def check_directory(directory: Path, kind: str, option: str = "--out", *, whole:
     if whole:
         present = _files_below(directory)
     if whole and (others := [name for name in present if name not in ours and name != MANIFEST]):
-        raise InputError(f"{directory} holds {others[0]}, which Recompact did not write: move it, or {elsewhere}")
+        raise InputError(f"{directory} holds {others[0]}, which Recompact did not write: {elsewhere}, or move it away")
     if changed := [name for name in present if name in ours and not _is_as_written(directory / name, ours[name])]:
-        raise InputError(
-            f"{directory / changed[0]} was changed since Recompact wrote it: move it to keep it, or {elsewhere}"
-        )
+        raise InputError(f"{directory / changed[0]} was changed since Recompact wrote it: {elsewhere}, or move it away")
 
 
 def is_ours(directory: Path, kind: str) -> bool:

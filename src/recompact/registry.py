@@ -32,6 +32,18 @@ class Registry:
         """All names that need no colon."""
         return tuple(dict.fromkeys([*self.built_in, *_installed_plugins(self.group)]))
 
+    def target(self, name: str) -> str:
+        """Where a name leads, as `package.module:name`; one that is neither built in nor installed is its own target.
+
+        >>> Registry("suite", "no.such.group", {"pocket": "worlds:Pocket"}).target("pocket")
+        'worlds:Pocket'
+        """
+        declared = None if name in self.built_in else _installed_plugins(self.group).get(name)
+        if declared is None:
+            return self.built_in.get(name, name)
+        module, _, attribute = declared.value.partition("[")[0].partition(":")  # what is in brackets are extras
+        return f"{module.strip()}:{attribute.strip()}"
+
     def find(self, name: str, directory: Path = Path()) -> Any:
         """What a name stands for. Files are relative to `directory`."""
         target = self.built_in.get(name)

@@ -25,7 +25,7 @@ from recompact.environments.fingerprint import fingerprint
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import HOSTS, host_needs, load_suite
-from recompact.environments.protocol import AsyncAsk, Episodes, Opening, Suite, Task
+from recompact.environments.protocol import AsyncAsk, Episodes, Opening, Suite, SuiteFailed, Task
 from recompact.environments.workspace.suite import WorkspaceSuite
 from recompact.errors import InputError, OptionError
 from recompact.execution.executor import Executor, InProcess, Unit
@@ -106,7 +106,7 @@ class Study:
     async def chosen_tasks(self) -> tuple[Task, ...]:
         """The tasks that the config chooses."""
         chosen = self.config.suite
-        tasks = tuple(await self.episodes.tasks(chosen.split))
+        tasks = await list_tasks(self.config, self.episodes)
         if not tasks:
             raise InputError(f"suite {chosen.use!r} has no tasks in split {chosen.split!r}: check [suite] split")
         if twice := [id for id, count in Counter(task.id for task in tasks).items() if count > 1]:
@@ -225,7 +225,7 @@ async def open_study(
     if problems := unknown_models(config, tuple(models or ())):
         raise ConfigError(config.file or Path("config"), problems)
     template = template or resolve(config.compressor.template, config.directory)
-    built = compressor_in(config) if compressor is None else compressor_kind(compressor, {})
+    built = compressor_in(config) if compressor is None else compressor_kind(compressor, {}, "", config.directory)
     own = {
         role: _describe(thing) for role, thing in (("suite", suite), ("compressor", compressor)) if thing is not None
     }
@@ -327,10 +327,11 @@ def _client(config: Config, name: str, settings: ModelConfig) -> ChatModel:
 
 
 def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
-    """The suite that a config names, hosted or in process. `hidden` are places that no host may see."""
+    """The suite that a config names, hosted or in process. `hidden` are places that no host or agent may see."""
     suite = config.suite
+    unseen = (config.directory / config.run.directory, *hidden)
     if config.agent.external:
-        return _agent_suite(config)
+        return _agent_suite(config, unseen)
     try:
         needs = host_needs(suite.use, suite.options, suite.python, config.directory)
     except InputError as error:
@@ -350,7 +351,7 @@ def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
                 network=suite.network,
                 env=suite.env,
                 readable=suite.readable,
-                hidden=(config.directory / config.run.directory, *hidden),
+                hidden=unseen,
                 limits=suite.limits,
             )
             hosted = hosted.graded_by(needs.grader) if needs and needs.grader else hosted
@@ -364,6 +365,16 @@ def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
         raise config.error(str(error), "suite", "use") from None
 
 
+async def list_tasks(config: Config, episodes: Episodes) -> tuple[Task, ...]:
+    """All tasks of the config's split. An option that only a host could refuse is a mistake in the config."""
+    try:
+        return tuple(await episodes.tasks(config.suite.split))
+    except SuiteFailed as failure:
+        if failure.option is None:
+            raise
+        raise config.error(str(failure), "suite", "options", failure.option) from None
+
+
 def _elsewhere(config: Config, hosted: HostedSuite, own_python: bool) -> Episodes:
     """The same suite with its hosts where the config wants them."""
     try:
@@ -375,13 +386,13 @@ def _elsewhere(config: Config, hosted: HostedSuite, own_python: bool) -> Episode
         raise config.error(str(error), "suite", "host") from None
 
 
-def _agent_suite(config: Config) -> Episodes:
+def _agent_suite(config: Config, hidden: tuple[Path, ...]) -> Episodes:
     """The tasks of the workspace, played by the command that the config names."""
     suite = _load_suite(config)
     if not isinstance(suite, WorkspaceSuite):
         raise config.error("an agent of your own plays tasks that are folders: workspace", "suite", "use")
     try:
-        return AgentSuite(suite, config.agent.settings(config.directory))
+        return AgentSuite(suite, replace(config.agent.settings(config.directory), hidden=hidden))
     except InputError as error:
         raise config.error(str(error), "agent", "command" if config.agent.command else "profile") from None
 
@@ -441,13 +452,13 @@ def _describe(thing: Any) -> str:
 
 def _claim(store: Store, config: Config, template: Template, kind: str, own: Mapping[str, str], suite: str) -> None:
     """Write down what the run is, or check that it is the run that this config makes."""
-    identity = {**config.identity(), "template": template.hash, **({"objects": dict(own)} if own else {})}
+    check_identity(store, config, template, own)
     metadata = store.metadata
     if not metadata.identity:
         store.set_metadata(
             replace(
                 metadata,
-                identity=identity,
+                identity=_identity(config, template, own),
                 config_hash=config_hash(config),
                 command=kind,
                 suite=suite,
@@ -455,8 +466,16 @@ def _claim(store: Store, config: Config, template: Template, kind: str, own: Map
                 templates={template.hash: template.parts()},
             )
         )
-        return
-    if changed := differences(metadata.identity, identity):
+
+
+def _identity(config: Config, template: Template, own: Mapping[str, str]) -> dict[str, Any]:
+    return {**config.identity(), "template": template.hash, **({"objects": dict(own)} if own else {})}
+
+
+def check_identity(store: Store, config: Config, template: Template, own: Mapping[str, str] | None = None) -> None:
+    """Refuse a run that was begun with another config, before anything in it is touched."""
+    identity = store.metadata.identity
+    if identity and (changed := differences(identity, _identity(config, template, own or {}))):
         raise StoreError(
             f"{store.path} was begun with another config ({'; '.join(changed[:3])}):"
             " give the new one its own --run NAME, or undo the change"

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+from recompact.errors import InputError
+
 TokenCounter = Callable[[str], int]
 
 COUNTERS = ("o200k", "cl100k", "characters")
@@ -31,7 +33,7 @@ def counter(name: str = "o200k") -> TokenCounter:
         encoding = openai.o200k_base() if name == "o200k" else openai.cl100k_base()
         count: TokenCounter = encoding.count
         return lambda text: count(_encodable(text))
-    raise ValueError(f"unknown token counter {name!r}: choose one of {', '.join(COUNTERS)}")
+    raise InputError(f"unknown token counter {name!r}: choose one of {', '.join(COUNTERS)}")
 
 
 def _encodable(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -211,3 +212,40 @@ def test_the_allocation_can_be_given_on_the_command_line(home: Path) -> None:
     wrong = recompact("adapt", "mine.toml", "--allocation", "all", "--until", "verify", cwd=home)
     assert wrong.returncode == 2
     assert "is no allocation" in wrong.stderr
+
+
+@pytest.mark.parametrize(("begin", "stays"), [("collect", set()), ("verify", {"feedback", "replay"})])
+def test_what_rests_on_a_stage_is_forgotten_with_it_whoever_made_it(home: Path, begin: str, stays: set[str]) -> None:
+    """Else old fresh pairs count for new boundaries, and old diagnoses answer for them."""
+    made = ("control", "confirm", "resample", "replay", "diagnose", "revise/pair", "facts", "feedback")
+    with Store.open(home / "runs" / "mine.db") as store, store.transaction():
+        for name in made:
+            store.finish(f"{name}/old", "made up", "{}", 0.0)
+    ended = recompact("adapt", "mine.toml", "--method", "facts", "--from", begin, "--until", "collect", cwd=home)
+    assert ended.returncode == 0, ended
+    with Store.read(home / "runs" / "mine.db") as store:
+        assert {unit.removesuffix("/old") for unit in store.finished("made up")} == stays
+        assert not continuation_rows(store)
+        assert len(store.finished("trajectory")) == len(TASKS)
+
+
+def test_from_collect_with_another_config_is_refused_before_anything_is_forgotten(home: Path) -> None:
+    text = (home / "mine.toml").read_text()
+    (home / "other.toml").write_text(other := re.sub(r"budget = \d+", "budget = 999", text))
+    assert other != text
+    with Store.read(home / "runs" / "mine.db") as store:
+        before = store.finished()
+    refused = recompact("adapt", "other.toml", "--run", "mine", "--from", "collect", "--until", "collect", cwd=home)
+    assert refused.returncode == 2
+    assert "was begun with another config" in refused.stderr
+    with Store.read(home / "runs" / "mine.db") as store:
+        assert store.finished() == before != set()
+
+
+def test_from_revise_leaves_the_work_of_other_methods(home: Path) -> None:
+    with Store.open(home / "runs" / "mine.db") as store, store.transaction():
+        for name in ("confirm", "diagnose", "facts"):
+            store.finish(f"{name}/old", "made up", "{}", 0.0)
+    recompact("adapt", "mine.toml", "--method", "facts", "--from", "revise", "--until", "collect", cwd=home)
+    with Store.read(home / "runs" / "mine.db") as store:
+        assert store.finished("made up") == {"confirm/old", "diagnose/old"}

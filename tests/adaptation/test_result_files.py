@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,7 +17,7 @@ from recompact.adaptation.fit_table import CAVEAT, fit_table
 from recompact.adaptation.placement import with_clauses_in_place
 from recompact.adaptation.result import changes, manifest_of, write_result
 from recompact.candidate import ORIGINAL, Candidate, Clause, EvidenceCounts, Fit, Selection
-from recompact.config import Config, parse_config
+from recompact.config import Config, VerifyConfig, parse_config
 from recompact.store.store import Store
 from recompact.study import Method, Study
 from recompact.tables import Number
@@ -199,3 +199,16 @@ def test_the_winning_candidate_is_found_by_its_name() -> None:
     assert adaptation().winning == WINNER
     assert adaptation(winner="bad").winning == BAD
     assert adaptation(winner=ORIGINAL).winning is None
+
+
+@pytest.mark.parametrize("needs_effects", [True, False])
+def test_the_manifest_has_the_settings_that_the_run_was_verified_with(tmp_path: Path, needs_effects: bool) -> None:
+    """A method that learns from no effects goes by the config."""
+    own = VerifyConfig(allocation="uniform:1", hazard=0.25)
+    made = adaptation(method=replace(method(), needs_effects=needs_effects))
+    with Store.open(tmp_path / "run.db") as store:
+        of_run = cast(Study, SimpleNamespace(**{**vars(study()), "store": store}))
+        assert manifest_of(of_run, made, WINNER, "2026-01-02")["verify"] == asdict(VerifyConfig())
+        store.set_metadata(replace(store.metadata, verified=asdict(own)))
+        verify = manifest_of(of_run, made, WINNER, "2026-01-02")["verify"]
+    assert verify == asdict(own if needs_effects else VerifyConfig())

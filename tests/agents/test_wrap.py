@@ -46,6 +46,23 @@ def test_an_agent_is_wrapped_where_it_is(tmp_path: Path) -> None:
     assert recompact("wrap", "--out", out, config, "--", *agent, cwd=place).returncode == 2
 
 
+def test_a_built_in_template_and_a_program_are_named_from_where_one_is(tmp_path: Path) -> None:
+    place = tmp_path / "elsewhere"
+    write_notes(place / "tasks")
+    workspace = place / "tasks" / "notes" / "files"
+    (workspace / "agent").write_text(f"#!{PYTHON}\n{AGENT}")
+    (workspace / "agent").chmod(0o755)
+    prompts: list[str] = []
+    forgetful = Forgetful(lambda request: prompts.append(request.messages[-1].content))
+    with served({"clerk": Clerk(), "forgetful": forgetful}) as server:
+        config = write_config(tmp_path / "mine.toml", server.base_url)
+        wrapped = ("wrap", "--template", "structured", "--json", config, "--", "./agent", "chat", "plain", "Read them.")
+        ended = recompact(*wrapped, cwd=workspace)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert prompts
+    assert all("## Task Snapshot" in prompt for prompt in prompts)
+
+
 def test_check_says_whether_an_agent_replays(tmp_path: Path) -> None:
     write_notes(tmp_path / "tasks")
     with served({"clerk": Clerk(), "forgetful": Forgetful()}) as server:

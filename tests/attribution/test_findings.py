@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from made_up_runs import STEP_LIMIT, begin, collect, draw, further, pair, turn
@@ -13,8 +13,8 @@ from recompact.attribution.cases import evidence_of
 from recompact.attribution.determinism import copied_arms, without_copies
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import by_id, findings, priors_of
-from recompact.attribution.further_draws import PostOnly, fresh_summaries, further_draws, further_outcomes
-from recompact.attribution.statement import control_of
+from recompact.attribution.further_draws import PostOnly, Purpose, fresh_summaries, further_draws, further_outcomes
+from recompact.attribution.statement import control_of, two_hazards
 from recompact.attribution.verify import outcomes_in
 from recompact.config import VerifyConfig
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
@@ -207,6 +207,51 @@ def test_draws_that_did_the_same_to_the_same_end_are_one(greedy: Store) -> None:
     assert (len(finding.outcomes.pre), len(finding.outcomes.post)) == (1, 1)
     draw(greedy, "a", 1, "PRE", 1)
     assert copied_arms(greedy) == {(at("a"), "PRE"), (at("a"), "POST")}
+
+
+def test_copies_beside_the_verification_are_one_too(greedy: Store) -> None:
+    draw(greedy, "a", 1, "PRE", 0)
+    draw(greedy, "a", 1, "POST", 0)
+    for number in range(3):
+        further(greedy, "confirm", "a", 1, "PRE", number)
+        further(greedy, "confirm", "a", 1, "POST", number, 0.0, steps=5 + number)
+        further(greedy, "resample", "a", 1, "POST", number, summary="one")
+    assert not copied_arms(greedy)
+    assert copied_arms(greedy, "confirm") == {(at("a"), "PRE")}
+    assert copied_arms(greedy, "resample") == {(at("a"), "POST")}
+    (finding,) = findings(greedy).boundaries
+    assert finding.copies
+    assert finding.copied_summaries
+    assert finding.confirmed is not None
+    assert (finding.confirmed.pre, finding.confirmed.post) == (1, 3)
+    assert finding.resampled is not None
+    assert (finding.resampled.pre, finding.resampled.post) == (1, 1)
+    hazards = two_hazards([finding])
+    assert hazards is not None
+    assert hazards.same == 1  # there were several draws, all about one summary
+
+
+def test_the_same_actions_from_other_words_are_no_copies(greedy: Store) -> None:
+    draw(greedy, "a", 1, "PRE", 0)
+    further(greedy, "resample", "a", 1, "POST", 0, summary="one")
+    further(greedy, "resample", "a", 1, "POST", 1, summary="two")
+    assert not copied_arms(greedy, "resample")
+    (finding,) = findings(greedy).boundaries
+    assert not finding.copies
+    assert finding.resampled is not None
+    assert finding.resampled.post == 2
+
+
+@pytest.mark.parametrize("boundaries", [(), (5,)], ids=["no boundary is left", "one is left"])
+def test_draws_of_boundaries_that_are_no_more_belong_to_none(store: Store, boundaries: tuple[int, ...]) -> None:
+    collect(store, "a", boundaries)
+    for purpose in get_args(Purpose):
+        further(store, purpose, "a", 2, "PRE", 0)
+        further(store, purpose, "a", 2, "POST", 0)
+        assert further_outcomes(store, purpose) == {}
+    assert further_draws(store) == {"control": 0, "confirm": 0, "resample": 0}
+    assert fresh_summaries(store) == {}
+    assert len(findings(store).boundaries) == len(boundaries)
 
 
 def test_only_copies_in_pre_are_copies_too(greedy: Store) -> None:

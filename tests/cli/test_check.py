@@ -47,11 +47,11 @@ method = "par"
     assert code == 2
     for words in (
         "line 4: [suite] has no key 'splt'; did you mean 'split'?",
-        "[suite] split = 'tset' is not among the splits of pocket: train, dev, test",
+        "line 5: [suite] split = 'tset' is not among the splits of pocket: train, dev, test",
         "line 7: [run] step_limit must be a valid integer",
         "line 10: [models.m] base_url = 'localhost:8000/v1' must begin with http:// or https://",
         "line 12: [agent] model = 'nobody' is not among the models",
-        "[compressor] template: ",
+        "line 15: [compressor] template: ",
         "line 17: [verify] allocation = 'guess'",
         "line 19: [adapt] method: there is no method 'par'",
     ):
@@ -62,8 +62,20 @@ method = "par"
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[suite]\ntasks = ['pocket-train-1']", "there is no task 'pocket-train-1'; there are pocket-train-"),
-        ("[compressor]\nbudget = 8", "[compressor] budget = 8 is too small to be real: the headings"),
+        (
+            "[suite]\ntasks = ['pocket-train-1']",
+            "line 2: [suite] tasks: there is no task 'pocket-train-1'; there are pocket-train-",
+        ),
+        ("[compressor]\nbudget = 8", "line 2: [compressor] budget = 8 is too small to be real: the headings"),
+        (
+            "[models.m]\nid = 'm'\nkey_env = 'NO_SUCH_KEY_HERE'\n[agent]\nmodel = 'm'",
+            "line 3: [models.m] needs its key in the environment variable NO_SUCH_KEY_HERE: set it",
+        ),
+        (
+            f"[suite]\nuse = '{fakes.__file__}:pages_suite'\nhost = true\noptions = {{ sise = 3 }}\n"
+            "[agent]\nmodel='sim-agent'",
+            "line 4: [suite.options] sise: suite ",
+        ),
         (f"[suite]\nuse = '{fakes.__file__}:pages_suite_4'", "[agent] is missing: the simulated agent"),
         (f"[suite]\nuse = '{fakes.__file__}:pages_suite_4'\nsplit = 'x'\n[agent]\nmodel='sim-agent'", "the splits of"),
     ],
@@ -73,6 +85,70 @@ def test_what_would_only_show_later(text: str, words: str, tmp_path: Path) -> No
     assert code == 2
     assert len(problems) == 1
     assert words in problems[0]
+
+
+def test_a_mistake_in_a_model_is_named_whatever_else_is_wrong(tmp_path: Path) -> None:
+    reader = f"use = '{fakes.__file__}:Reader'"
+    code, problems, _ = check(
+        tmp_path,
+        f"""
+[run]
+step_limit = "many"
+[models.a]
+{reader}
+options = {{ pags = 3 }}
+[models.b]
+use = "opena"
+[models.c]
+use = "opena"
+price = {{ input = "much" }}
+[agent]
+model = "a"
+[compressor]
+model = "b"
+[optimizer]
+model = "c"
+""",
+    )
+    assert code == 2
+    for words in (
+        "line 3: [run] step_limit must be",
+        "[models.c.price] input must be",  # it was reported: its other mistake has to wait
+        "line 6: [models.a.options] pags: there is no option 'pags'",
+        "line 7: [models] b: there is no model 'opena'; did you mean 'openai'?",
+    ):
+        assert sum(problem.startswith(words) for problem in problems) == 1, (words, problems)
+    assert len(problems) == 4
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "use = 'sim-agent'",
+        f"use = '{fakes.__file__}:Reader'",
+        "id = 'm'",  # the variable says where the server is
+        "id = 'm'\nbase_url = 'http://127.0.0.2:8000/v1'",
+    ],
+)
+def test_only_a_client_that_needs_a_key_is_asked_for_one(
+    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:8000/v1")
+    code, problems, _ = check(tmp_path, f"[models.m]\n{table}\n[agent]\nmodel = 'm'")
+    assert (code, problems) == (0, [])
+
+
+def test_a_model_elsewhere_needs_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", " ")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    code, problems, _ = check(tmp_path, "[models.m]\nid = 'm'\n[agent]\nmodel = 'm'")
+    assert code == 2
+    assert problems == ["line 1: [models.m] needs its key in the environment variable OPENAI_API_KEY: set it"]
+    monkeypatch.setenv("OPENAI_API_KEY", "a-word-of-the-test")
+    code, problems, _ = check(tmp_path, "[models.m]\nid = 'm'\nbase_url = 'http://[::1'\n[agent]\nmodel = 'm'")
+    assert code == 2
+    assert problems == ["line 1: [models] m: base_url of model m must be like https://host:port/v1"]
 
 
 def test_what_is_in_force_is_said(tmp_path: Path) -> None:

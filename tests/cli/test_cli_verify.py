@@ -206,6 +206,7 @@ def test_a_suite_that_cannot_be_restored_says_so_with_the_way_out(tmp_path: Path
     done = recompact("verify", config)
     assert done.returncode == 2
     assert "could be verified: all were left out" in done.stdout
+    assert recompact("verify", config, "--control", "aa").returncode == 2
     assert "nothing was compacted" not in done.stdout.lower()
     assert f"recompact verify {tmp_path / 'runs' / 'books.db'} --retry" in done.stderr
 
@@ -226,6 +227,35 @@ def test_controls_confirmation_and_fresh_summaries(project: Path) -> None:
     assert "With both arms from PRE (A/A)" in words
     assert "recompact controls runs/books.db --without" in words
     assert "recompact verify runs/books.db --draws 9" in words
+
+
+def test_draws_beside_a_verification_go_by_its_own_settings(tmp_path: Path, server: Server) -> None:
+    config = fresh(tmp_path, server)  # which says halving
+    alone = recompact("verify", config, "--control", "aa", "--draws", 1, "--json")
+    assert alone.returncode == 0, alone.stderr  # an unverified run can have a control too
+    told = json.loads(alone.stdout)
+    assert told["continuations"] == 0
+    assert told["further"]["control"] == 2 * told["boundaries"]
+    first = json.loads(recompact("verify", config, "--draws", 1, "--json").stdout)
+    planned = json.loads(recompact("verify", config, "--confirm", 1, "--dry-run", "--json").stdout)
+    assert planned["at_most"]["continuations"] == 0
+    for more in (["--confirm", 1, "--resample", 1], ["--control", "aa"]):
+        later = json.loads(recompact("verify", config, *more, "--json").stdout)
+        for key in ("allocation", "continuations", "digest"):
+            assert later[key] == first[key], (more, key)
+        assert [row["boundary"] for row in later["retained"]] == [row["boundary"] for row in first["retained"]]
+        assert later["further"]["control"] == told["further"]["control"]
+    run = tmp_path / "runs" / "books.db"
+    statement = json.loads(recompact("controls", run, "--json").stdout)["statement"]
+    assert statement["control"]["boundaries"] == first["boundaries"]
+    read = list(csv.DictReader(io.StringIO(recompact("boundaries", run, "--csv").stdout)))
+    rows = json.loads(recompact("boundaries", run, "--json").stdout)["boundaries"]
+    assert any(row["confirmed"] for row in rows)
+    for cells, row in zip(read, rows, strict=True):
+        assert float(cells["H"]) == row["H"]  # of the verification, whatever fresh pairs say
+        assert cells["confirmed_H"] == (str(row["confirmed"]["hazard"]) if row["confirmed"] else "")
+        assert cells["confirmed_post_draws"] == ("1" if row["confirmed"] else "")
+    assert list(read[0])[-8:-6] == ["confirmed_H", "confirmed_H_low"]
 
 
 def test_the_papers_rollout_table_is_printed() -> None:

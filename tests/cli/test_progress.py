@@ -84,6 +84,30 @@ def test_lines_are_seldom_and_a_quiet_bar_says_nothing(capsys: pytest.CaptureFix
     assert capsys.readouterr().err == ""
 
 
+def test_a_quiet_bar_still_says_what_cannot_wait(capsys: pytest.CaptureFixture[str]) -> None:
+    spending = Spending()
+    with open_bar("collect", spending, quiet=True, warn=1.0) as bar:
+        bar.note("m waits 60 s")
+        bar.stage("collect", 100)
+        for _ in range(5):
+            spending.add(Usage(input=100_000), Price(input=1.0))
+            bar.done()
+    said = capsys.readouterr()
+    assert said.out == ""
+    waits, warns = said.err.splitlines()
+    assert waits == "m waits 60 s"
+    assert "about 10.00" in warns
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_quiet_bar_has_no_lines_of_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    with open_bar("collect", Spending(), quiet=True) as bar:
+        bar.stage("collect", 1)
+        bar.step()
+        bar.done()
+    assert capsys.readouterr().err == ""
+
+
 def test_silence_is_a_progress_too() -> None:
     nobody: Progress = SILENT
     nobody.stage("collect", 3)

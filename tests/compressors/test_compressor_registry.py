@@ -68,6 +68,20 @@ def test_a_class_is_built_for_each_episode_with_its_options() -> None:
     assert not kind.uses_template
 
 
+class Placed(Half):
+    def __init__(self, config_directory: Path) -> None:
+        super().__init__()
+        self.place = config_directory
+
+
+def test_a_class_may_ask_where_the_config_is(tmp_path: Path) -> None:
+    built = compressor_kind(Placed, {}, "mine", tmp_path).build(INPUTS)
+    assert isinstance(built, Placed)
+    assert built.place == tmp_path
+    with pytest.raises(OptionError, match="there is no option 'config_directory'"):
+        compressor_kind(Placed, {"config_directory": "elsewhere"}, "mine", tmp_path)
+
+
 def test_a_class_may_say_that_it_works_by_a_template() -> None:
     assert compressor_kind(Templated, {}).uses_template is True
 

@@ -165,6 +165,18 @@ def test_options_are_those_of_the_model(monkeypatch: pytest.MonkeyPatch, tmp_pat
         load_compressor("llmlingua2", {"rate": 0.3}, tmp_path)
 
 
+def test_a_directory_of_weights_is_relative_to_the_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    loaded: list[Any] = []
+    monkeypatch.setattr(llmlingua2, "find_spec", lambda name: name)
+    monkeypatch.setattr(llmlingua2, "load", lambda *arguments: loaded.append(arguments))
+    inputs: Any = CompressorInputs(model=None, template=default_template(), count=COUNT)  # type: ignore[arg-type]
+    (tmp_path / "weights").mkdir()
+    for model in ("weights", "acme/weights", str(tmp_path / "weights")):
+        load_compressor("llmlingua2", {"model": model}, tmp_path).build(inputs)
+    here = str(tmp_path / "weights")
+    assert [model for model, *_ in loaded] == [here, "acme/weights", here]
+
+
 def test_examples() -> None:
     assert doctest.testmod(llmlingua2).failed == 0
 

@@ -138,6 +138,21 @@ async def test_what_the_config_names_can_be_read(place: Path) -> None:
 
 
 @shut_in_only
+@pytest.mark.parametrize(("named", "seen"), [("data", ["true", "false"]), ("..", ["false", "false"])])
+async def test_an_option_that_names_the_home_directory_does_not_show_it(
+    place: Path, monkeypatch: pytest.MonkeyPatch, named: str, seen: list[str]
+) -> None:
+    (place.parent / "data").mkdir()
+    (place.parent / "data" / "x").write_text("x")
+    (place / "shell.py").write_text(SUITE.replace("class Suite:", "class Suite:\n    def __init__(self, tree): pass"))
+    monkeypatch.setenv("HOME", str(place.parent))
+    tree = str(place.parent / named) if named == "data" else named
+    suite = HostedSuite("shell.py:Suite", {"tree": tree}, place, timeout=20)
+    paths = (place.parent / "data" / "x", place.parent / "diary.txt")
+    assert await played(suite, *(f"out = os.path.exists({str(path)!r})" for path in paths)) == seen
+
+
+@shut_in_only
 async def test_the_network_is_there_only_if_it_is_asked_for(place: Path) -> None:
     code = "import socket; out = len(socket.if_nameindex())"
     (without,) = await played(hosted(place), code)
@@ -424,6 +439,23 @@ def test_a_directory_and_what_lies_in_it_can_both_be_hidden(tmp_path: Path) -> N
         shown = subprocess.run(enclose(PROGRAM, command, walls), capture_output=True, text=True, check=False)
         assert shown.stdout == "", shown.stderr
         assert "bwrap" not in shown.stderr
+
+
+@shut_in_only
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_is_named_within_a_hidden_directory_is_all_that_is_seen_of_it(tmp_path: Path, order: int) -> None:
+    study = tmp_path / "study"
+    for name in ("tasks/check", "tasks/tools/key", "tasks/tools/bin"):
+        (study / name).mkdir(parents=True)
+        (study / name / "x").write_text(name)
+    assert PROGRAM
+    readable = [(study, "/study"), (study / "tasks" / "tools", "/study/tasks/tools")]
+    hidden = [study / "tasks", study / "tasks" / "tools" / "key"]
+    walls = Walls("/", readable=readable, hidden=hidden[::order])
+    command = ["/bin/sh", "-c", "find /study -type f; touch /study/tasks/y"]
+    shown = subprocess.run(enclose(PROGRAM, command, walls), capture_output=True, text=True, check=False)
+    assert shown.stdout.split() == ["/study/tasks/tools/bin/x"], shown.stderr
+    assert "Read-only file system" in shown.stderr
 
 
 @shut_in_only

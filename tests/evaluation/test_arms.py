@@ -227,6 +227,36 @@ async def test_what_an_arm_does_not_say_is_the_configs(tmp_path: Path) -> None:
         assert appended.rendering == "appended"
 
 
+KEEP_LAST = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class KeepLast:
+    turns: int = 1
+    async def compress(self, context, budget): ...
+"""
+
+
+async def test_an_arm_of_the_configs_own_kind_has_its_options(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(KEEP_LAST)
+    text = '[compressor]\nkind = "mine.py:KeepLast"\noptions = { turns = 3 }\nbudget = 700\n'
+    async with opened(tmp_path, text) as study:
+
+        def built(arm: Arm) -> Any:
+            return arm.completed(study).study(study).compressor_kind.build(None)  # type: ignore[arg-type]
+
+        (arm,) = parse_arms(["last=mine.py:KeepLast"], study.config.compressor, OWN)
+        assert built(arm).turns == 3
+        assert arm.completed(study).key == replace(arm, options={"turns": 3}).key != arm.key
+        for own, turns in (({}, 1), ({"turns": 2}, 2)):
+            assert built(replace(arm, options=own)).turns == turns
+            assert replace(arm, options=own).completed(study).options == own
+        # Another kind has nothing to do with them, nor has a ready object.
+        assert isinstance(built(Arm("fifo", "fifo")), Fifo)
+        assert Arm("fifo", "fifo").completed(study).key == "fifo-700"
+        assert Arm("ready", "mine.py:KeepLast", compressor=Fifo()).completed(study).key == "ready-700"
+
+
 async def test_a_ready_compressor_has_the_configs_budget_too(tmp_path: Path) -> None:
     async with opened(tmp_path, PREFIX) as study:
         ready = Arm("mine", "none", compressor=Fifo())

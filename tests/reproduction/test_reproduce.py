@@ -37,6 +37,9 @@ def test_all_tables_from_nothing_to_the_end(config: Path) -> None:
     arms = [row["arm"] for row in tables["main"][0]["rows"]]
     assert arms[:3] == ["none", "fifo", "prompting"]
     assert arms[-1] == "pair"
+    for name in set(TABLES) - {"windows"}:  # of that one the paper prints no figures
+        assert any("pocket is not AppWorld" in note for note in tables[name][-1]["notes"]), name
+    assert "adapt-history" in first.stderr  # what it takes is said first, whatever the format
     again = recompact(*words, "--json")  # nothing is done twice, and the same comes out
     assert json.loads(again.stdout) == tables
     runs = sorted(path.stem for path in config.with_name("mine-reproduce").glob("*.db"))

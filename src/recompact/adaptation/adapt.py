@@ -66,7 +66,7 @@ def verifying(study: Study, allocation: str | None = None) -> Study:
     """The study with the settings that its boundaries are verified by: those of the run's own verification, if it has
     one, so that what was paid for is never overridden by a default."""
     config = study.config
-    settings = settings_of(study.store) if study.store.metadata.verified is not None else config.verify
+    settings = settings_of(study.store, config.verify)
     if allocation is not None:
         settings = replace(config.verify, allocation=allocation)
     return replace(study, config=replace(config, verify=settings))

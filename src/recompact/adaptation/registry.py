@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,15 @@ def load_method(name: str, options: Mapping[str, Any] | None = None, directory: 
     if not isinstance(method, Method):
         raise InputError(f"method {name!r} is no method: it must be, or give, a recompact.study.Method")
     return method
+
+
+def installed_methods() -> tuple[Method, ...]:
+    """All methods with a name of their own that can be used here without options."""
+    methods = []
+    for name in METHODS.names():
+        with suppress(InputError):  # its package is missing, or it needs options
+            methods.append(load_method(name))
+    return tuple(methods)
 
 
 def method_of(study: Study) -> Method:

@@ -12,6 +12,7 @@ from typing import Any
 
 from recompact.adaptation.adapt import Adaptation
 from recompact.adaptation.fit_table import fit_table
+from recompact.attribution.verify import settings_of
 from recompact.candidate import ORIGINAL, Candidate, Clause
 from recompact.config import config_hash
 from recompact.outputs import MANIFEST, replaced_directory
@@ -55,7 +56,7 @@ def manifest_of(study: Study, adaptation: Adaptation, winner: Candidate | None, 
         "config_hash": config_hash(config),
         "config": config.identity(),
         "adapt": asdict(config.adapt),
-        "verify": asdict(config.verify),
+        "verify": asdict(settings_of(study.store, config.verify) if adaptation.method.needs_effects else config.verify),
         "models": {
             "agent": config.agent.model,
             "compressor": config.compressor_model,

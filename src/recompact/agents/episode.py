@@ -15,7 +15,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from recompact.agents.manifest import Manifest, difference
 from recompact.agents.process import Quarters, mount_points, sandbox_for
 from recompact.agents.running import Command, Door, Launch, RunningAgent
 from recompact.agents.server import Exchange
-from recompact.agents.settings import HOME, SIDE_CALLS, WORKSPACE, AgentSettings
+from recompact.agents.settings import HOME, SIDE_CALLS, TEMPORARY, WORKSPACE, AgentSettings
 from recompact.agents.steadying import Steadying
 from recompact.agents.threads import Thread, Threads
 from recompact.chat import Message, Request, ToolCall, Usage, canonical
@@ -42,6 +42,7 @@ from recompact.environments.snapshots.mask import VOLATILE, excerpts, masker
 from recompact.environments.workspace.check import CheckFailed, judge
 from recompact.environments.workspace.folder import TaskFolder
 from recompact.environments.workspace.suite import WorkspaceSuite
+from recompact.errors import InputError
 from recompact.trajectory import Action, Score, Snapshot
 
 STRATEGY = "agent"
@@ -64,6 +65,8 @@ class AgentSuite:
     def __init__(self, suite: WorkspaceSuite, settings: AgentSettings, launch: Launch | None = None) -> None:
         if launch is None:
             sandbox_for(settings)  # which refuses what this machine cannot do
+        if missing := [place for place in settings.readable if not place.exists()]:
+            raise InputError(f"[agent] readable names {missing[0]}, which is not there")
         Steadying(settings.replace, settings.ids)
         self.suite, self.settings, self._launch = suite, settings, launch
 
@@ -77,7 +80,8 @@ class AgentSuite:
     def episode(self, task: Task, ask: AsyncAsk | None = None) -> AgentEpisode:
         folder = self.suite.folder(task)
         ground = FolderGround(folder, self.suite.shell(folder))
-        return AgentEpisode(self.settings, task, ground, ask, self._launch)
+        settings = replace(self.settings, hidden=(*self.settings.hidden, *self.suite.hidden))
+        return AgentEpisode(settings, task, ground, ask, self._launch)
 
     async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
         return None
@@ -248,7 +252,9 @@ class AgentEpisode:
         """Paths that an agent with its user's rights sees as they are, and that the model must not see change."""
         if not self._settings.unsafe:
             return {}
-        return {str(quarters.workspace): WORKSPACE, str(quarters.home): HOME}
+        # Not /tmp itself: programs use the machine's own as well. First, since the other two may lie below /tmp/agent.
+        own = {quarters.temporary: f"{TEMPORARY}/agent", quarters.workspace: WORKSPACE, quarters.home: HOME}
+        return {str(place): steady for place, steady in own.items()}
 
     async def _stop(self) -> None:
         agent, self._agent = self._agent, None

@@ -321,6 +321,7 @@ def _walls(settings: AgentSettings, program: str, quarters: Quarters, variables:
         directory=WORKSPACE,
         readable=readable,
         writable=[(quarters.temporary, TEMPORARY), (quarters.home, HOME), (quarters.workspace, WORKSPACE)],
+        hidden=(*settings.hidden, Path(tempfile.gettempdir())),  # where other episodes are
         variables=variables,
         hostname="agent",
     )

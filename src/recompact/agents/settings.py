@@ -34,6 +34,7 @@ class AgentSettings:
     variables: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)  # below its home: path -> content
     readable: tuple[Path, ...] = ()  # places besides the system's programs, such as where it is installed
+    hidden: tuple[Path, ...] = ()  # places kept out of sight though they lie within others, such as the tasks
     replace: Mapping[str, str] = field(default_factory=dict)  # patterns in what its tools return -> what replaces them
     ids: tuple[str, ...] = ()  # patterns whose group is a name that differs in each run
     mask: tuple[str, ...] = ()  # patterns of what may differ between two runs

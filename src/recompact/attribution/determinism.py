@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from recompact.attribution.divergence import actions_of
+from recompact.attribution.further_draws import Purpose, further_rows, summary_text
 from recompact.chat import canonical
 from recompact.config import Config
 from recompact.outcome import BoundaryId, Outcome, Outcomes
 from recompact.store.records import read_trajectory
-from recompact.store.runs import ContinuationRow, continuation_rows
+from recompact.store.runs import ContinuationRow, TrajectoryRow, continuation_rows
 from recompact.store.store import Store
 
 
@@ -23,21 +24,34 @@ def decoding_note(config: Config) -> str | None:
     )
 
 
-def copied_arms(store: Store) -> frozenset[tuple[BoundaryId, str]]:
-    """The boundaries and arms, at temperature 0, whose draws all took the same actions to the same end."""
+def copied_arms(store: Store, purpose: Purpose | None = None) -> frozenset[tuple[BoundaryId, str]]:
+    """The boundaries and arms, at temperature 0, whose draws all took the same actions to the same end, and where they
+    have fresh summaries, from the same words. The draws are those of the verification or, with a `purpose`, of that."""
     if store.metadata.identity.get("agent", {}).get("temperature") != 0:
         return frozenset()
-    arms: dict[tuple[BoundaryId, str], list[ContinuationRow]] = {}
-    for row in continuation_rows(store):
-        arms.setdefault((BoundaryId(row.unit, row.index), row.arm), []).append(row)
-    return frozenset(arm for arm, rows in arms.items() if len(rows) > 1 and _alike(store, rows))
+    arms: dict[tuple[BoundaryId, str], list[_Draw]] = {}
+    if purpose is None:
+        for row in continuation_rows(store):
+            arms.setdefault((BoundaryId(row.unit, row.index), row.arm), []).append(_draw(row.name, row))
+    else:
+        for draw, beside in further_rows(store, purpose):
+            arms.setdefault((draw.boundary, draw.arm), []).append(_draw(beside.unit, beside))
+    return frozenset(arm for arm, draws in arms.items() if len(draws) > 1 and _alike(store, draws))
 
 
-def _alike(store: Store, rows: Sequence[ContinuationRow]) -> bool:
-    if len({(row.value, row.steps, row.ending) for row in rows}) > 1:
+_Draw = tuple[str, tuple[float, int, str]]
+"""The name of a draw, and what came out of it."""
+
+
+def _draw(name: str, row: ContinuationRow | TrajectoryRow) -> _Draw:
+    return name, (row.value, row.steps, row.ending)
+
+
+def _alike(store: Store, draws: Sequence[_Draw]) -> bool:
+    if len({outcome for _, outcome in draws}) > 1:
         return False
-    actions = {canonical([a.to_json() for a in actions_of(read_trajectory(store, row.name))]) for row in rows}
-    return len(actions) == 1
+    continuations = (read_trajectory(store, name) for name, _ in draws)
+    return len({(summary_text(c), canonical([a.to_json() for a in actions_of(c)])) for c in continuations}) == 1
 
 
 def without_copies(

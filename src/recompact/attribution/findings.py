@@ -10,12 +10,12 @@ from typing import Any
 from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by, prior_seen_by
 from recompact.attribution.determinism import copied_arms, without_copies
 from recompact.attribution.effects import Effect, effect_of
-from recompact.attribution.further_draws import fresh_summaries, further_outcomes
+from recompact.attribution.further_draws import Purpose, fresh_summaries, further_outcomes
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import LearnedPriors, learn_priors
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.config import VerifyConfig
-from recompact.outcome import BoundaryId, Outcomes
+from recompact.outcome import ARMS, BoundaryId, Outcomes
 from recompact.store.runs import BoundaryRow, boundary_rows
 from recompact.store.store import Store
 
@@ -34,6 +34,7 @@ class Finding:
     resampled: Effect | None = None  # of the prompt: each POST draw has its own summary
     wordings: int = 0  # how many different summaries those draws have
     copies: bool = False  # the draws of an arm are copies of each other and count as one
+    copied_summaries: bool = False  # those with fresh summaries are: all had the same words
 
     @property
     def reported_effect(self) -> Effect | None:
@@ -101,7 +102,9 @@ def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
     copied = copied_arms(store)
     judged = without_copies(outcomes_seen_by(allocation, now.outcomes), copied)
     priors = learn_priors(judged)
-    fresh, summaries = further_outcomes(store, "confirm"), further_outcomes(store, "resample")
+    fresh, copied_pairs = _further_judged(store, "confirm")
+    summaries, copied_summaries = _further_judged(store, "resample")
+    all_copied = copied | copied_pairs | copied_summaries
     wordings = fresh_summaries(store)
     thresholds = Thresholds(settings.hazard, settings.burden)
     boundaries = []
@@ -122,10 +125,19 @@ def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
             confirmed=effect(confirming),
             resampled=effect(own_summaries),
             wordings=wordings.get(id, 0),
-            copies=(id, "PRE") in copied or (id, "POST") in copied,
+            copies=any((id, arm) in all_copied for arm in ARMS),
+            copied_summaries=(id, "POST") in copied_summaries,
         )
         boundaries.append(finding)
     return Findings(settings, settled, tuple(sorted(boundaries, key=_rank)))
+
+
+def _further_judged(
+    store: Store, purpose: Purpose
+) -> tuple[Mapping[BoundaryId, Outcomes], frozenset[tuple[BoundaryId, str]]]:
+    """The draws beside the verification that effects are estimated from, and the arms of which only one copy stays."""
+    copied = copied_arms(store, purpose)
+    return without_copies(further_outcomes(store, purpose), copied), copied
 
 
 def priors_of(store: Store, settings: VerifyConfig) -> LearnedPriors:

@@ -30,7 +30,7 @@ from recompact.models.journal import UnitCalls
 from recompact.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
 from recompact.store.plan import bound_stage
 from recompact.store.records import read_boundary, read_trajectory, write_trajectory
-from recompact.store.runs import boundary_rows, trajectories
+from recompact.store.runs import TrajectoryRow, boundary_rows, trajectories
 from recompact.store.store import Store
 from recompact.study import Study
 from recompact.trajectory import Boundary, Score, Trajectory
@@ -76,29 +76,42 @@ def further_outcomes(store: Store, purpose: Purpose) -> dict[BoundaryId, Outcome
     """The draws of this kind that a run has, by boundary."""
     assert purpose in get_args(Purpose)
     arms: dict[BoundaryId, dict[str, dict[int, Outcome]]] = {}
-    units = {row.task: row.unit for row in boundary_rows(store)}
+    for draw, row in further_rows(store, purpose):
+        tokens = sum(usage.total for usage in row.usage.values())
+        at = arms.setdefault(draw.boundary, {arm: {} for arm in ARMS})
+        at[draw.arm][draw.number] = Outcome(row.value, row.steps, tokens)
+    return {id: Outcomes(of["PRE"], of["POST"]) for id, of in arms.items()}
+
+
+def further_rows(store: Store, purpose: Purpose) -> list[tuple[Draw, TrajectoryRow]]:
+    """The draws of this kind with their records. Those of boundaries that the run no longer has, since their task was
+    collected again, belong to none."""
+    known = {(row.task, row.index): BoundaryId(row.unit, row.index) for row in boundary_rows(store)}
+    draws = []
     for row in trajectories(store, phase=purpose):
         _, index, arm, number = row.unit.rsplit("/", 3)
-        tokens = sum(usage.total for usage in row.usage.values())
-        at = arms.setdefault(BoundaryId(units[row.task], int(index)), {arm: {} for arm in ARMS})
-        at[arm][int(number)] = Outcome(row.value, row.steps, tokens)
-    return {id: Outcomes(of["PRE"], of["POST"]) for id, of in arms.items()}
+        if id := known.get((row.task, int(index))):
+            draws.append((Draw(id, "PRE" if arm == "PRE" else "POST", int(number)), row))
+    return draws
 
 
 def further_draws(store: Store) -> dict[str, int]:
     """How many draws of each kind a run has besides its verification."""
-    return {purpose: len(trajectories(store, phase=purpose)) for purpose in get_args(Purpose)}
+    return {purpose: len(further_rows(store, purpose)) for purpose in get_args(Purpose)}
 
 
 def fresh_summaries(store: Store) -> dict[BoundaryId, int]:
     """How many different summaries the draws with fresh ones have: a compressor may write the same one each time."""
     texts: dict[BoundaryId, set[str]] = {}
-    units = {row.task: row.unit for row in boundary_rows(store)}
-    for row in trajectories(store, phase="resample"):
-        id = BoundaryId(units[row.task], int(row.unit.rsplit("/", 3)[1]))
-        summary = read_trajectory(store, row.unit).boundaries[0].post.summary
-        texts.setdefault(id, set()).add(summary.text if summary else "")
+    for draw, row in further_rows(store, "resample"):
+        texts.setdefault(draw.boundary, set()).add(summary_text(read_trajectory(store, row.unit)))
     return {id: len(each) for id, each in texts.items()}
+
+
+def summary_text(draw: Trajectory) -> str:
+    """The words of the summary that a draw with a fresh one continued from; empty for other draws."""
+    summary = draw.boundaries[0].post.summary if draw.boundaries else None
+    return summary.text if summary else ""
 
 
 async def make_further_draws(

@@ -204,7 +204,7 @@ def two_hazards(findings: Sequence[Finding]) -> TwoHazards | None:
         summary=mean_of([recorded.hazard_estimate for _, recorded, _ in both]),
         prompt=mean_of([fresh.hazard_estimate for _, _, fresh in both]),
         confirmed=all(f.confirmed is not None for f, _, _ in both),
-        same=sum(f.wordings == 1 and fresh.post > 1 for f, _, fresh in both),
+        same=sum(f.wordings == 1 and (fresh.post > 1 or f.copied_summaries) for f, _, fresh in both),
     )
 
 

@@ -237,11 +237,11 @@ def retry_left_out(store: Store) -> int:
     return len({BoundaryId(row.unit, row.index) for row in broken})
 
 
-def settings_of(store: Store) -> VerifyConfig:
-    """How the run was last verified; the defaults where it has not been yet."""
+def settings_of(store: Store, otherwise: VerifyConfig | None = None) -> VerifyConfig:
+    """How the run was last verified; where it has not been yet, these settings, or the defaults."""
     verified = store.metadata.verified
     # Runs that do not say how they rounded are older than the choice: halves were rounded up.
-    return VerifyConfig(**{"half": "up", **verified}) if verified else VerifyConfig()
+    return VerifyConfig(**{"half": "up", **verified}) if verified else otherwise or VerifyConfig()
 
 
 def digest(store: Store) -> str:

@@ -61,6 +61,8 @@ def command(
     from recompact.config import load_config
     from recompact.outputs import check_directory
     from recompact.store.runs import open_run, run_path
+    from recompact.study import check_identity
+    from recompact.template import resolve
 
     loaded = load_config(config)
     if method:
@@ -75,7 +77,8 @@ def command(
     again = "recompact " + " ".join(sys.argv[1:])
     with open_run(path) as store:
         if begin:
-            store.forget_units(_phases(begin, chosen.phases))
+            check_identity(store, loaded, resolve(loaded.compressor.template, loaded.directory))
+            store.forget_units(_phases(begin, chosen))
             if begin in ("collect", "verify"):
                 store.set_metadata(replace(store.metadata, verified=None))
         if retry:
@@ -129,12 +132,17 @@ def _say_verification(store: Store, config: Config) -> None:
     )
 
 
-def _phases(begin: str, method: tuple[str, ...]) -> tuple[str, ...]:
+def _phases(begin: str, chosen: Method) -> tuple[str, ...]:
     """What the names of the units of a stage and those after it begin with."""
+    from recompact.adaptation.registry import installed_methods
+
+    methods = [chosen]
+    if begin in ("collect", "verify"):  # what other methods learned from the old boundaries or effects is out of date
+        methods += [method for method in installed_methods() if begin == "collect" or method.needs_effects]
     names = {
         "collect": ("collect/", "replay/"),  # a replay is of a boundary that was collected
-        "verify": ("continue/",),
-        "revise": method,
+        "verify": ("continue/", "control/", "confirm/", "resample/"),  # the last three were made for this verification
+        "revise": tuple(dict.fromkeys(phase for method in methods for phase in method.phases)),
         "select": ("select/",),
     }
     return tuple(name for stage in STAGES[STAGES.index(begin) :] for name in names[stage])

@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -46,7 +46,7 @@ def command(config: Path, connect: bool, play: bool, as_json: bool) -> None:
     except ConfigError as error:
         problems, loaded = list(error.problems), error.rest
     if loaded is not None:
-        problems += [problem for problem in _problems(loaded, notes, bool(problems)) if problem not in problems]
+        problems += [problem for problem in _problems(loaded, notes, tuple(problems)) if problem not in problems]
         if connect and not problems:
             problems = asyncio.run(_connect(loaded, notes)) + asyncio.run(_survey(loaded, notes))
         if play and not problems:
@@ -64,9 +64,9 @@ def command(config: Path, connect: bool, play: bool, as_json: bool) -> None:
         sys.exit(2)
 
 
-def _problems(config: Config, notes: list[str], incomplete: bool) -> list[str]:
-    """Everything that a command would stumble over before its first unit of work. A config that is `incomplete` lacks
-    the keys that are wrong."""
+def _problems(config: Config, notes: list[str], earlier: Sequence[str]) -> list[str]:
+    """Everything that a command would stumble over before its first unit of work. Where there are `earlier` problems,
+    the config lacks the keys that they are about."""
     from recompact.adaptation.registry import method_in
     from recompact.attribution.determinism import decoding_note
     from recompact.config import unknown_models
@@ -74,13 +74,13 @@ def _problems(config: Config, notes: list[str], incomplete: bool) -> list[str]:
     from recompact.study import compressor_in
 
     problems = list(unknown_models(config))
-    with _noting(problems, "[compressor] template: "):
+    with _noting(problems, f"{config.line('compressor', 'template')}[compressor] template: "):
         problems += _template_problems(config, notes)
-    with _noting(problems, "[suite] use: "):
+    with _noting(problems, f"{config.line('suite', 'use')}[suite] use: "):
         problems += asyncio.run(_suite_problems(config, notes))
         if config.suite.host is True:
             notes.append(describe(config.suite.sandbox, config.suite.network))
-    if not incomplete and config.suite.use != "pocket" and "agent" not in _tables(config):
+    if not earlier and config.suite.use != "pocket" and "agent" not in _tables(config):
         problems.append(
             f"[agent] is missing: the simulated agent, which is the default, plays nothing but pocket; name the model"
             f" that plays {config.suite.use}, as in [agent] model = ..."
@@ -91,14 +91,13 @@ def _problems(config: Config, notes: list[str], incomplete: bool) -> list[str]:
         method_in(config)
     keys = [name for name in sorted(config.used_models & config.models.keys()) if _lacks_key(config.models[name])]
     problems += [
-        f"[models.{name}] needs its key in the environment variable {config.models[name].key_env}: set it"
+        f"{config.line('models', name, 'key_env')}[models.{name}] needs its key in the environment variable"
+        f" {config.models[name].key_env}: set it"
         for name in keys
     ]
     if note := decoding_note(config):
         notes.append(f"warning: {note}")
-    if not problems and not incomplete:
-        with _noting(problems):
-            asyncio.run(_build_models(config))
+    problems += asyncio.run(_model_problems(config, [*earlier, *problems]))
     notes.append(_isolation(config))
     return problems
 
@@ -121,9 +120,10 @@ def _template_problems(config: Config, notes: list[str]) -> list[str]:
     count, budget = counter(config.run.counter), config.compressor.budget
     least = count("\n".join(headings(template.first)))
     if budget <= least:
+        at = config.line("compressor", "budget")
         return [
-            f"[compressor] budget = {budget} is too small to be real: the headings of a summary alone take {least:,}"
-            " tokens"
+            f"{at}[compressor] budget = {budget} is too small to be real: the headings of a summary alone take"
+            f" {least:,} tokens"
         ]
     if budget < (instructions := count(template.first)):
         notes.append(
@@ -145,19 +145,22 @@ async def _suite_problems(config: Config, notes: list[str]) -> list[str]:
     if isinstance(episodes, InProcessSuite):
         splits = tuple(load_suite(chosen.use, chosen.options, config.directory).splits())
         if chosen.split not in splits:
-            return [f"[suite] split = {chosen.split!r} is not among the splits of {chosen.use}: {', '.join(splits)}"]
-    tasks = await _tasks(episodes, chosen.split)
+            there_are = f"the splits of {chosen.use}: {', '.join(splits)}"
+            return [f"{config.line('suite', 'split')}[suite] split = {chosen.split!r} is not among {there_are}"]
+    tasks = await _tasks(config, episodes)
     notes.append(f"suite {episodes.name}, split {chosen.split}: {quantity(len(tasks), 'task')}")
     if not tasks:
-        return [f"[suite] split = {chosen.split!r} has no tasks"]
+        return [f"{config.line('suite', 'split')}[suite] split = {chosen.split!r} has no tasks"]
     problems = []
     if twice := [id for id, count in Counter(tasks).items() if count > 1]:
-        problems.append(f"[suite] use: several tasks have the same id ({', '.join(twice[:5])}): give each its own")
+        at = config.line("suite", "use")
+        problems.append(f"{at}[suite] use: several tasks have the same id ({', '.join(twice[:5])}): give each its own")
     for id in chosen.tasks:
         if id not in tasks:
             near = difflib.get_close_matches(id, tasks, 3, 0.5) or list(tasks[:3])
             more = ", …" if len(tasks) > len(near) else ""
-            problems.append(f"[suite] tasks: there is no task {id!r}; there are {', '.join(near)}{more}")
+            at = config.line("suite", "tasks")
+            problems.append(f"{at}[suite] tasks: there is no task {id!r}; there are {', '.join(near)}{more}")
     return problems
 
 
@@ -259,29 +262,39 @@ def _noting(problems: list[str], place: str = "") -> Iterator[None]:
         problems.append(f"{place}{error}")
 
 
-async def _tasks(episodes: Episodes, split: str) -> tuple[str, ...]:
+async def _tasks(config: Config, episodes: Episodes) -> tuple[str, ...]:
     from recompact.environments.protocol import EnvironmentFailed
     from recompact.errors import InputError
+    from recompact.study import list_tasks
 
     try:
-        return tuple(task.id for task in await episodes.tasks(split))
+        return tuple(task.id for task in await list_tasks(config, episodes))
     except EnvironmentFailed as failure:
         raise InputError(str(failure)) from None
 
 
-async def _build_models(config: Config) -> None:
+async def _model_problems(config: Config, reported: Sequence[str]) -> list[str]:
+    """What shows when the models are built, each by itself; those with problems that were reported are left out."""
+    from recompact.models.registry import MODELS
     from recompact.study import open_clients
 
-    async with open_clients(config):
-        pass
+    problems: list[str] = []
+    for name in sorted(config.used_models & {*config.models, *MODELS.names()}):
+        if any(f"[models.{name}{end}" in problem for problem in reported for end in "]."):
+            continue
+        with _noting(problems, f"model {name}: "):
+            async with open_clients(config, needed={name}):
+                pass
+    return problems
 
 
 def _lacks_key(model: ModelConfig) -> bool:
+    """Whether the client of a model will ask for a key that is not there; only those that are built in need one."""
     from recompact.models.secrets import names_variable
 
-    if ":" in model.use or not names_variable(model.key_env):  # the user's own; or a mistake that was reported already
+    if model.use not in ("openai", "anthropic") or not names_variable(model.key_env):  # the latter was reported
         return False
-    return not os.environ.get(model.key_env) and not _local(model.base_url)
+    return not os.environ.get(model.key_env, "").strip() and not model.loopback
 
 
 async def _connect(config: Config, notes: list[str]) -> list[str]:
@@ -317,9 +330,3 @@ async def _survey(config: Config, notes: list[str]) -> list[str]:
         return [f"[cluster] address: {error}"]
     finally:
         await episodes.aclose()  # type: ignore[attr-defined]
-
-
-def _local(base_url: str | None) -> bool:
-    from urllib.parse import urlsplit
-
-    return base_url is not None and urlsplit(base_url).hostname in ("127.0.0.1", "localhost", "::1")

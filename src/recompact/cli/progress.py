@@ -1,6 +1,7 @@
 """Progress with tokens, cost and time left, on standard error, for every command that takes a while.
 
-On a terminal it is a bar; anywhere else a plain line every ten seconds, so that a log shows that work continues.
+On a terminal it is a bar; anywhere else a plain line every ten seconds, so that a log shows that work continues. Where
+standard output is for a program it is quiet, except for what a waiting person wants to know.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ class Bar:
         floor: int = 0,
         warn: float | None = None,
         hosts: Callable[[], str] = lambda: "",
+        quiet: bool = False,
     ) -> None:
-        self._hosts = hosts
+        self._hosts, self._quiet = hosts, quiet
         self._title, self._spending, self._drawn, self._log, self._floor = title, spending, drawn, log, floor
         self._total = self._done = self._steps = 0
         self._warn = warn
@@ -90,7 +92,7 @@ class Bar:
 
     def beat(self) -> None:
         """In a log: a line, unless there was one a moment ago."""
-        if self._log and time.monotonic() - self._logged_at > EVERY:
+        if self._log and not self._quiet and time.monotonic() - self._logged_at > EVERY:
             self._logged_at = time.monotonic()
             done = f"{self._done} of {self._total}" if self._total else f"{self._done} done"
             self._log.print(f"{self._title}: {done}, {self._amounts()}".rstrip(", "))
@@ -115,10 +117,11 @@ def open_bar(
     hosts: Callable[[], str] = lambda: "",
 ) -> Iterator[Bar]:
     """A bar while the work goes on. `floor` is the least number of units expected; where more than `warn` money is
-    forecast to be spent, it says so; `hosts` tells where environments live, if there is more than one place."""
+    forecast to be spent, it says so; `hosts` tells where environments live, if there is more than one place. If it is
+    `quiet`, notes are all that it prints."""
     console = Console(stderr=True, highlight=False)
     if quiet:
-        yield Bar(title, spending, None, None, floor)
+        yield Bar(title, spending, None, console, floor, warn, quiet=True)
         return
     if not console.is_terminal:
         bar = Bar(title, spending, None, console, floor, warn, hosts)

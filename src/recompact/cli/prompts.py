@@ -161,7 +161,7 @@ def diff(a: str, b: str, as_json: bool) -> None:
 @click.option("--system", type=_path, help="A file with the system prompt.")
 @click.option("--package", type=_path, help="Where the harness's package is installed.")
 @click.option("--python", help="The Python that the harness is installed in.")
-@click.option("--force", is_flag=True, help="Replace a template that is already there.")
+@click.option("--force", is_flag=True, help="Replace an earlier import that nobody has changed.")
 @json_option
 def import_(target: Path, force: bool, as_json: bool, **sources: Any) -> None:
     """Make a template of SOURCE, a file, or of the prompt that a harness has in force.

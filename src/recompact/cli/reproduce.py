@@ -104,7 +104,7 @@ def _print_forecast(expected: Forecast, form: Format, only: bool) -> None:
 
     if only:
         print_tables([forecast_table(expected)], form)
-    elif form == "terminal":
+    else:
         click.echo(render(forecast_table(expected), "terminal"), err=True)
 
 

@@ -18,6 +18,7 @@ from recompact.texts import quantity
 if TYPE_CHECKING:
     from recompact.attribution.cached_input import CachedInput
     from recompact.attribution.forecast import Forecast
+    from recompact.attribution.statement import Statement
     from recompact.config import Config
     from recompact.execution.scheduler import UnfinishedUnit
     from recompact.outcome import BoundaryId, Outcomes
@@ -70,14 +71,16 @@ def command(
         raise click.UsageError("--draws N is --allocation uniform:N: give one of the two")
     path, file = locate_run(run, name, directory)
     config = load_config(file)
-    chosen = f"uniform:{draws}" if draws else allocation or config.verify.allocation
-    config = replace(config, verify=replace(config.verify, allocation=chosen))
+    chosen = f"uniform:{draws}" if draws else allocation
+    beside = bool(control or confirm or resample)
     if dry_run:
         with Store.read(path) as store:
+            config = _verifying(store, config, chosen, beside)
             _print_forecast(_forecast(store, config), config, as_json)
         return
     again = shlex.join(["recompact", *sys.argv[1:]])
     with open_run(path) as store:
+        config = _verifying(store, config, chosen, beside)
         with ending_early(path, again):
             if retry:
                 retry_left_out(store)
@@ -88,10 +91,10 @@ def command(
             else:
                 work = _verify(config, store, partial, further, skip, as_json)
             done, unfinished = finish(work)
-        verified = _report(store, bool(done), unfinished, config, again, as_json)
+        told = _report(store, bool(done), unfinished, config, again, as_json)
     if unfinished:
         sys.exit(1)
-    if not verified:
+    if told.boundaries and (told.left_out == told.boundaries if control else not told.examined):
         sys.exit(2)
 
 
@@ -107,6 +110,16 @@ def locate_run(run: str, name: str | None, directory: Path) -> tuple[Path, Path]
     path = find_run(run, directory)
     with Store.read(path) as store:
         return path, config_of(store)
+
+
+def _verifying(store: Store, config: Config, allocation: str | None, beside: bool) -> Config:
+    """The config with the settings that apply. Draws `beside` a verification go by those of the run's own, if it has
+    one, so that asking for them does not change what was verified."""
+    from recompact.attribution.verify import settings_of
+
+    if allocation:
+        return replace(config, verify=replace(config.verify, allocation=allocation))
+    return replace(config, verify=settings_of(store, config.verify)) if beside else config
 
 
 def _forecast(store: Store, config: Config) -> Forecast:
@@ -159,8 +172,8 @@ def _report(
     config: Config,
     again: str,
     as_json: bool,
-) -> bool:
-    """Say what came out. False where no boundary could be verified although there are some."""
+) -> Statement:
+    """Say what came out."""
     from recompact.attribution.cached_input import cached_input
     from recompact.attribution.findings import findings
     from recompact.attribution.further_draws import further_draws
@@ -209,7 +222,7 @@ def _report(
     report_unfinished(unfinished, "continuations", again)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)
-    return bool(statement.examined or not statement.boundaries or unfinished)
+    return statement
 
 
 def _summary(outcomes: Mapping[BoundaryId, Outcomes], config: Config) -> dict[str, Any]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("agent", nargs=-1, required=True)
 @click.option("--budget", type=click.IntRange(min=1), help="Tokens of history before a compaction.")
-@click.option("--template", help="A template directory, such as an adapted one.")
+@click.option("--template", help="A template directory, such as an adapted one, or a built-in template.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where the transcript goes (default: NAME.jsonl).")
 @json_option
 def command(
@@ -49,7 +49,7 @@ def command(
     compressor = replace(
         loaded.compressor,
         budget=budget or loaded.compressor.budget,
-        template=str(Path(template).resolve()) if template else loaded.compressor.template,
+        template=_template(template) if template else loaded.compressor.template,
     )
     dummies = {model.key_env: KEY for model in loaded.models.values()}  # the gateway has the keys, the agent has none
     settings = replace(loaded.agent, command=agent, profile=None, variables={**dummies, **loaded.agent.variables})
@@ -67,6 +67,13 @@ def command(
         raise SystemExit(1)
 
 
+def _template(name: str) -> str:
+    """A built-in template by its name, a directory by its path: it was named here, not in the config."""
+    from recompact.template.files import BUILT_IN
+
+    return name if name in BUILT_IN else str(Path(name).resolve())
+
+
 async def _run(config: Config, name: str, agent: tuple[str, ...]) -> Trajectory:
     from recompact.agents.wrapping import WrappedAgent
     from recompact.collection import trajectory_unit
@@ -75,7 +82,8 @@ async def _run(config: Config, name: str, agent: tuple[str, ...]) -> Trajectory:
     from recompact.study import open_study
 
     task = Task(name, shlex.join(agent))
-    settings = replace(config.agent.settings(config.directory), in_place=Path.cwd())
+    # The command was typed here: its program is not relative to the config.
+    settings = replace(config.agent.settings(config.directory), command=agent, in_place=Path.cwd())
     async with open_study(config, name, suite=WrappedAgent(settings, task)) as study:
         unit = trajectory_unit(study, f"wrap/{name}", task, phase="wrap", snapshots=False)
         await study.complete("wrap", "trajectory", [unit])

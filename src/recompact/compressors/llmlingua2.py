@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
 
@@ -54,9 +55,11 @@ class LLMLingua2:
         model: str = MODEL,
         device: str = "auto",
         force_tokens: Sequence[str] = ("\n",),
+        config_directory: Path = Path(),
     ) -> None:
         self._count = inputs.count
-        self._extractor = load(model, device, tuple(force_tokens))
+        place = config_directory / model  # a model of the hub has no directory there
+        self._extractor = load(str(place) if place.is_dir() else model, device, tuple(force_tokens))
 
     @staticmethod
     def missing() -> str | None:

@@ -24,12 +24,14 @@ COMPRESSORS = Registry(
 
 def load_compressor(name: str, options: Mapping[str, Any], directory: Path) -> CompressorKind:
     """A built-in or installed compressor, `file.py:name` or `package.module:name`."""
-    return compressor_kind(COMPRESSORS.find(name, directory), options, name)
+    return compressor_kind(COMPRESSORS.find(name, directory), options, name, directory)
 
 
-def compressor_kind(plugin: Any, options: Mapping[str, Any], name: str = "") -> CompressorKind:
+def compressor_kind(
+    plugin: Any, options: Mapping[str, Any], name: str = "", directory: Path = Path()
+) -> CompressorKind:
     """A plug-in as a `CompressorKind`: it may be one, a compressor, or anything that is called with the options (and
-    with `inputs`, if it has such a parameter) and returns a compressor."""
+    with `inputs` and `config_directory`, if it has such parameters) and returns a compressor."""
     if isinstance(plugin, CompressorKind) or (isinstance(plugin, Compressor) and not isinstance(plugin, type)):
         if options:
             raise OptionError(f"compressor {name!r} takes no options", next(iter(options)))
@@ -39,10 +41,10 @@ def compressor_kind(plugin: Any, options: Mapping[str, Any], name: str = "") -> 
 
     if (missing := getattr(plugin, "missing", None)) and (problem := missing()):
         raise InputError(f"compressor {name!r}: {problem}")
-    check_options(plugin, options, "inputs")  # now, and not in the middle of the first episode
+    check_options(plugin, options, "inputs", "config_directory")  # now, and not in the middle of the first episode
 
     def built(inputs: Any) -> Compressor | None:
-        compressor = build(plugin, options, inputs=inputs)
+        compressor = build(plugin, options, inputs=inputs, config_directory=directory)
         if compressor is not None and not isinstance(compressor, Compressor):
             raise InputError(f"compressor {name!r} gave {type(compressor).__name__}, which has no `compress`")
         return compressor

@@ -25,7 +25,7 @@ def fingerprint(
     the version; for one whose tasks are folders, the folders of the split. What cannot be found from here, as in a
     host's Python, is left out.
     """
-    place = SUITES.built_in.get(name, name).rpartition(":")[0]
+    place = SUITES.target(name).rpartition(":")[0]
     if place.endswith(".py"):
         return {str(path.relative_to(root)): _hash(path) for root, path in _sources(directory / place)}
     top = place.partition(".")[0]
@@ -35,7 +35,8 @@ def fingerprint(
     try:
         if (spec := importlib.util.find_spec(place) if place else None) and spec.origin and Path(spec.origin).is_file():
             marks[place] = _hash(Path(spec.origin))
-        marks[top] = importlib.metadata.version(top)
+        version = importlib.metadata.version(top)
+        marks[f"{top} (version)" if top in marks else top] = version  # beside the hash of a package that is one module
     except (ImportError, ValueError):  # not installed here, or not a package of its own
         pass
     return marks

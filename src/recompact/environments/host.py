@@ -42,6 +42,7 @@ from recompact.environments.snapshots.fork import adopt_orphans, die_with_harnes
 from recompact.environments.snapshots.mask import Mask, mask_of
 from recompact.environments.snapshots.strategy import FORK, put_back, strategy_of, take
 from recompact.environments.wire import request_to_json
+from recompact.errors import OptionError
 from recompact.trajectory import Action
 
 
@@ -231,7 +232,8 @@ def main() -> None:
     try:
         suite = load_suite(args.suite, json.loads(args.options), Path(args.directory))
     except BaseException as error:
-        channel.send({"error": error_text(error), "kind": "load"})
+        option = error.key if isinstance(error, OptionError) else None
+        channel.send({"error": error_text(error), "kind": "load", "option": option})
         return
     channel.send({"ok": "ready", "pid": os.getpid()})
     Host(suite, channel).serve()

@@ -86,6 +86,8 @@ class HostProcess:
     async def _start(self) -> _Spawned:
         try:
             return await self._come_up()
+        except HostFailed:
+            raise
         except EnvironmentFailed as failure:
             raise HostFailed(str(failure)) from failure
 
@@ -98,8 +100,8 @@ class HostProcess:
             raise
         ready = await self._receive(link, "start of the host")
         if "error" in ready:
-            text = shape_line(ready["error"])
-            raise EnvironmentFailed(f"{self._what}: the suite could not be loaded in its host: {text}")
+            text = f"{self._what}: the suite could not be loaded in its host: {shape_line(ready['error'])}"
+            raise HostFailed(text, shape_line(option) if (option := ready.get("option")) else None)
         if type(ready.get("pid")) is int:
             link.host_pid = link.resolve(ready["pid"])
         return link

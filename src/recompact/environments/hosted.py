@@ -79,7 +79,7 @@ class HostedSuite(HostSettings):
         except Misshapen as error:
             raise SuiteFailed(f"suite {self.name}: tasks returned the wrong thing: {error}") from None
         except EnvironmentFailed as failure:
-            raise SuiteFailed(str(failure)) from failure
+            raise SuiteFailed(str(failure), getattr(failure, "option", None)) from failure
         finally:
             await process.end()
 

@@ -260,9 +260,9 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _is_place(path: Path) -> bool:
-    """Whether a text in the options names something that exists; none is taken to mean the whole file system."""
+    """Whether a text in the options names something that exists; none is taken to mean a home directory or more."""
     try:
-        return path.exists() and path.resolve() != Path(path.anchor).resolve()
+        return path.exists() and not is_private(path)
     except (OSError, ValueError):  # too long for a name, or with a character that no name has
         return False
 

@@ -46,7 +46,8 @@ class HostLimits:
 class Walls:
     """What a command inside sees. Whatever is not named here does not exist for it, apart from the system's programs.
 
-    Later entries of `readable` and `writable` lie over earlier ones, and `hidden` ones over all of them.
+    Later entries of `readable` and `writable` lie over earlier ones, and `hidden` ones over all of them, except for
+    what `readable` names within a hidden one.
     """
 
     directory: str  # where it starts, as seen from inside
@@ -166,13 +167,7 @@ def _arguments(program: str, walls: Walls) -> Iterator[str]:
         yield from ("--bind", str(place_outside), inside)
     for place_outside, inside in walls.readable:
         yield from ("--ro-bind", str(place_outside), inside)
-    emptied: list[Path] = []  # nothing is left in them to be hidden, and nothing can be laid over it
-    for hidden in walls.hidden:
-        for place in _places_inside(hidden, walls):
-            if not _is_needed(place, walls) and not any(place.is_relative_to(other) for other in emptied):
-                emptied += [place] if hidden.is_dir() else []
-                empty = ("--tmpfs", str(place), "--remount-ro", str(place))
-                yield from empty if hidden.is_dir() else ("--ro-bind", "/dev/null", str(place))
+    yield from _hide_places(walls)
     yield from ("--remount-ro", "/", "--chdir", walls.directory, "--clearenv")
     for name, value in walls.variables.items():
         yield from ("--setenv", name, value)
@@ -184,27 +179,54 @@ def _show_place(place: Path, inside: str) -> tuple[str, ...]:
     return ("--ro-bind", str(place.resolve()), inside) if place.exists() else ()
 
 
-def _places_inside(hidden: Path, walls: Walls) -> Iterator[Path]:
+def _hide_places(walls: Walls) -> Iterator[str]:
+    """Empty what is hidden, the outermost first, and show again what is named within it."""
+    mounts = [
+        *((Path(place).resolve(), Path(place)) for place in _SYSTEM),
+        *((outside.resolve(), Path(inside)) for outside, inside in (*walls.writable, *walls.readable)),
+    ]
+    hidden = {place: each for each in walls.hidden for place in _places_inside(each, mounts)}
+    gone: list[Path] = []  # nothing is left in them to be hidden, and nothing can be laid over it
+    for place in sorted(hidden, key=lambda place: len(place.parts)):
+        if _is_needed(place, walls) or any(_is_gone_with(place, other, walls) for other in gone):
+            continue
+        if not hidden[place].is_dir():
+            yield from ("--ro-bind", "/dev/null", str(place))
+            continue
+        gone.append(place)
+        yield from ("--tmpfs", str(place))
+        for outside, inside in walls.readable:
+            if Path(inside).is_relative_to(place):
+                yield from ("--ro-bind", str(outside), inside)
+        yield from ("--remount-ro", str(place))
+
+
+def _places_inside(hidden: Path, mounts: Sequence[tuple[Path, Path]]) -> Iterator[Path]:
     """Where this place can be seen from inside; only there can something be laid over it.
 
     A mount point may bear the name of a directory outside that it has nothing to do with.
     """
     if not hidden.exists():
         return
-    mounts = [
-        *((Path(place).resolve(), Path(place)) for place in _SYSTEM),
-        *((outside.resolve(), Path(inside)) for outside, inside in (*walls.writable, *walls.readable)),
-    ]
+    hidden = hidden.resolve()
     for index, (outside, inside) in enumerate(mounts):
-        if hidden.resolve().is_relative_to(outside):
-            place = inside / hidden.resolve().relative_to(outside)
+        if hidden.is_relative_to(outside):
+            place = inside / hidden.relative_to(outside)
             if not any(place.is_relative_to(later) for _, later in mounts[index + 1 :]):
                 yield place
 
 
 def _is_needed(hidden: Path, walls: Walls) -> bool:
-    """Whether something to be seen lies below it; then only what is named besides can be hidden."""
-    return any(Path(inside).is_relative_to(hidden) for _, inside in (*walls.readable, *walls.writable))
+    """Whether it was named to be seen, or can be written somewhere within; then only what is named besides can be
+    hidden."""
+    named = any(Path(inside) == hidden for _, inside in walls.readable)
+    return named or any(Path(inside).is_relative_to(hidden) for _, inside in walls.writable)
+
+
+def _is_gone_with(hidden: Path, other: Path, walls: Walls) -> bool:
+    """Whether a place went with an outer one that was emptied: not if it is in something that was shown again there."""
+    shown = (Path(inside) for _, inside in walls.readable if Path(inside).is_relative_to(other))
+    return hidden.is_relative_to(other) and not any(hidden.is_relative_to(inside) for inside in shown)
 
 
 @cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,8 @@ _ARM = re.compile(r"(?P<name>[\w.+-]+)(@(?P<budget>[1-9]\d*))?(=(?P<place>.+))?"
 class Arm:
     """What compresses in one arm: a kind of compressor by name, or a ready one.
 
-    What is not given is the config's: the budget of an arm that compresses; scope, rendering and template of one that
-    uses a template.
+    What is not given is the config's: the budget of an arm that compresses; the options of one of the config's own
+    kind; scope, rendering and template of one that uses a template.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Arm:
     rendering: Rendering | None = None
     template: Template | None = None
     adapted_with: tuple[tuple[str, str], ...] = ()  # role and model, where a manifest beside the template says so
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] | None = None
     compressor: Compressor | CompressorKind | None = None
     directory: str = ""  # of its template, as given
 
@@ -83,7 +83,9 @@ class Arm:
             rendering=self.rendering or "quoted",
         )
         if self.compressor is not None:
-            other = replace(other, compressor_kind=compressor_kind(self.compressor, {}, self.name))
+            other = replace(
+                other, compressor_kind=compressor_kind(self.compressor, {}, self.name, study.config.directory)
+            )
         return replace(other, template=self.template or study.template)
 
     def completed(self, study: Study) -> Arm:
@@ -92,6 +94,8 @@ class Arm:
             return self
         settings = study.config.compressor
         arm = replace(self, budget=self.budget or settings.budget)
+        if self.options is None and self.compressor is None and self.kind == settings.kind and settings.options:
+            arm = replace(arm, options=settings.options)  # so that its key says what it was built with
         if not self.study(study).compressor_kind.uses_template:
             return arm
         scope = arm.scope or settings.scope

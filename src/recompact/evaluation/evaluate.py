@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.collection import trajectory_unit
-from recompact.config import CompressorConfig, Config, load_config
+from recompact.config import CompressorConfig, Config, ConfigError, load_config
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, note_arms
@@ -135,5 +135,7 @@ async def tasks_of(study: Study) -> tuple[Task, ...]:
     split = study.config.suite.split
     try:
         return await study.tasks()
+    except ConfigError:  # another split would not help
+        raise
     except (InputError, ValueError, EnvironmentFailed) as error:
         raise InputError(f"split {split!r}: {error} (--split chooses it, and the test split is the default)") from None

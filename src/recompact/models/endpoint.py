@@ -56,8 +56,8 @@ class Endpoint:
 
     @property
     def loopback(self) -> bool:
-        name = urlsplit(self.url).hostname or ""
         try:
+            name = urlsplit(self.url).hostname or ""
             return name == "localhost" or ipaddress.ip_address(name).is_loopback
         except ValueError:
             return False

@@ -99,10 +99,14 @@ def score_facts(value: float, details: Mapping[str, Any], limit: int | None) -> 
     ['0.5', '42', '{"paid": false}']
     """
     partial = (Fact("reward", f"{value:g}"),) if value not in (0, 1) else ()
-    return (*partial, *(Fact(name, _short(value, limit)) for name, value in details.items()))
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        for name, value in details.items()
+    }
+    return (*partial, *(Fact(name, shorten_plain(text, limit)) for name, text in texts.items()))
 
 
-def _short(value: Any, limit: int | None) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+def shorten_plain(text: str, limit: int | None) -> str:
+    """The beginning of a text that is shown as a value, with how much was cut."""
     kept, more = cut(text, limit)
-    return f"{kept}…" if more else kept
+    return f"{kept} […{more:,} more characters]" if more else kept

@@ -146,10 +146,16 @@ def paper_notes(setting: Setting, *, training: bool = False) -> tuple[str, ...]:
     if known is None:
         return (f"The paper has no figures for {suite}.",)
     tasks = "training tasks" if training else f"{known.test or ''} test tasks, three runs".lstrip()
-    lines = [f"paper: its figures for {known.title}, {tasks}, {AGENTS}."]
-    if suite in STANDS_BESIDE:
-        lines.append(
-            f"{suite} is not {known.title}, and its models are simulated: the columns of the paper are there to be"
-            " compared in shape, not in size."
-        )
-    return tuple(lines)
+    return (f"paper: its figures for {known.title}, {tasks}, {AGENTS}.", *beside_notes(setting))
+
+
+def beside_notes(setting: Setting) -> tuple[str, ...]:
+    """That the suite only stands beside a benchmark of the paper, if it does."""
+    suite = setting.config.suite.use
+    known = benchmark(suite)
+    if known is None or suite not in STANDS_BESIDE:
+        return ()
+    return (
+        f"{suite} is not {known.title}, and its models are simulated: the figures of the paper are there to be"
+        " compared in shape, not in size.",
+    )

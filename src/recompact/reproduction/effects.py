@@ -13,7 +13,7 @@ from recompact.attribution.sensitivity import sensitivity_to_draws, sensitivity_
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.compressors.protocol import Scope
 from recompact.outcome import BoundaryId, Outcomes
-from recompact.reproduction.arms import paper_notes
+from recompact.reproduction.arms import beside_notes, paper_notes
 from recompact.reproduction.experiments import DRAWS, Adaptations, Diagnostics, Setting
 from recompact.reproduction.paper import benchmark, printed_range
 from recompact.stats import Estimate
@@ -100,6 +100,7 @@ def draws_table(setting: Setting) -> Table:
     notes = (
         f"With all {DRAWS} draws; 1,000 subsamples, 2.5 to 97.5 percentiles. The paper gives ranges over its three"
         " benchmarks.",
+        *beside_notes(setting),
     )
     return Table("Sensitivity to the number of draws", heads, tuple(rows), notes)
 
@@ -117,7 +118,8 @@ def threshold_table(setting: Setting) -> Table:
     printed = [f"The paper: overlaps of {overlap[0]:.2f} to {overlap[1]:.2f}"] if overlap else []
     if known and (selected := known.of("thresholds", "selected")):
         printed.append(f"{selected} selected by its own thresholds on {known.title}")
-    notes = ("jaccard: overlap with what the default thresholds select.", "; ".join(printed) + ".")
+    overlaps = "jaccard: overlap with what the default thresholds select."
+    notes = (overlaps, "; ".join(printed) + ".", *beside_notes(setting))
     return Table("Sensitivity to the thresholds", columns("threshold", "value", "selected", "jaccard"), rows, notes)
 
 

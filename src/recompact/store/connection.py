@@ -6,6 +6,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from recompact.errors import InputError
 from recompact.store.schema import APPLICATION_ID, AS_NEWEST, MIGRATIONS, READABLE
 
 LOCK = ".lock"
+SAME = 60.0  # seconds by which the clocks of processes and of files may differ, or be set while a run goes on
 
 
 class StoreError(InputError):
@@ -38,15 +40,35 @@ def take_lock(path: Path) -> int:
 
 def writer_of(path: Path) -> int | None:
     """The process that writes to the run, as its lock says, if it still lives. The lock itself is left alone: even a
-    shared one could turn a writer away."""
+    shared one could turn a writer away. A process that began after the lock was written only has the same number."""
+    lock = Path(f"{path.resolve()}{LOCK}")
     try:
-        holder = int(Path(f"{path.resolve()}{LOCK}").read_text())
-        os.kill(holder, 0)
-    except PermissionError:
-        return holder
+        holder, since = int(lock.read_text()), lock.stat().st_mtime
+        with suppress(PermissionError):  # it lives, as somebody else's
+            os.kill(holder, 0)
     except (OSError, ValueError, OverflowError):
         return None
-    return holder
+    ended = _status_of(holder)[:1] in (["Z"], ["X"])  # whoever started it has not asked yet how it ended
+    began = start_of_process(holder)
+    return None if ended or (began is not None and began > since + SAME) else holder
+
+
+def start_of_process(process: int) -> float | None:
+    """When it began, in seconds since the epoch, to a second or so; None where the system does not say (no Linux)."""
+    try:
+        ticks = int(_status_of(process)[19])
+        boot = next(line.split()[1] for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime"))
+        return int(boot) + ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+
+
+def _status_of(process: int) -> list[str]:
+    """What Linux says of a process, after its name (which may contain anything); elsewhere nothing."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def connect_to_write(path: Path) -> sqlite3.Connection:
@@ -58,15 +80,32 @@ def connect_to_write(path: Path) -> sqlite3.Connection:
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """The file as it is if that can be read, or else in its newest form; nothing can be changed through this."""
-    connection = _connect(path) if _is_writable(path) else _connect_read_only(path)
+    connection = _connect_reader(path)
     version = _version_of(connection, path)
     if version < READABLE:
+        if _is_writable(path):
+            connection.close()
+            connection = _connect(path)
         _migrate(connection, path)
     elif version < len(MIGRATIONS):
         for statement in _statements(AS_NEWEST):
             connection.execute(statement)
     connection.execute("PRAGMA query_only=ON")
     return connection
+
+
+def _connect_reader(path: Path) -> sqlite3.Connection:
+    """In a way that leaves the file and its log as they are.
+
+    The last connection to close moves what is in the log into the file, so a log that a killed driver left is opened
+    read-only. Otherwise a read-only connection would do harm: it cannot clear away its own files, nor, where it is the
+    last, those of a driver that has ended meanwhile.
+    """
+    if not _is_writable(path):
+        return _connect_where_nothing_is_written(path)
+    if _has_log(path) and writer_of(path) is None:
+        return _connect_read_only(path, "mode=ro")
+    return _connect(path)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -85,15 +124,30 @@ def _is_writable(path: Path) -> bool:
     return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
 
-def _connect_read_only(path: Path) -> sqlite3.Connection:
-    """For a place where nothing may be written. Records that are still in the file beside it would be missed."""
-    wal = Path(f"{path}-wal")
-    if wal.is_file() and wal.stat().st_size:
-        raise StoreError(
-            f"{path} is not closed ({wal.name} has more) and may only be read: copy both to a place of yours"
-        )
+def _log_of(path: Path) -> Path:
+    """Where SQLite puts what is new: beside the file itself, whatever link it is opened by."""
+    return Path(f"{path.resolve()}-wal")
+
+
+def _has_log(path: Path) -> bool:
     try:
-        return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
+        return _log_of(path).stat().st_size > 0
+    except OSError:  # a driver that ends removes it at any moment
+        return False
+
+
+def _connect_where_nothing_is_written(path: Path) -> sqlite3.Connection:
+    """Records that are still in the file beside it would be missed."""
+    if _has_log(path):
+        raise StoreError(
+            f"{path} is not closed ({_log_of(path).name} has more) and may only be read: copy both to a place of yours"
+        )
+    return _connect_read_only(path, "mode=ro&immutable=1")
+
+
+def _connect_read_only(path: Path, how: str) -> sqlite3.Connection:
+    try:
+        return sqlite3.connect(f"{path.resolve().as_uri()}?{how}", uri=True, isolation_level=None, timeout=30)
     except sqlite3.DatabaseError as error:
         raise store_error(error, path) from error
 

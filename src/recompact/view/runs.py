@@ -13,14 +13,14 @@ from recompact.errors import InputError
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.models.limits import Price
 from recompact.report.content.runs import short_names
-from recompact.store.connection import writer_of
+from recompact.store.connection import start_of_process, writer_of
 from recompact.store.pages import RunCounts, count_reaching, run_counts
 from recompact.store.runs import SUFFIX, config_of, last_change, overview_of_models, stage_of
 from recompact.store.store import Store
 from recompact.view.time_left import Standing, standing_of
 
 JUDGED = 5_000  # boundaries up to which all of them are judged together, as `verify` does
-LIVE = 30.0  # seconds after its last change during which a run with a live writer counts as being written
+LIVE = 30.0  # seconds for which a change shows that the run is being written, where its lock alone cannot
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _line(store: Store, place: Place) -> RunLine:
     changed = last_change(place.path)
     counts = run_counts(store, phase_of(store))
     few = counts.boundaries <= JUDGED
-    live = writer_of(place.path) is not None and time.time() - changed < LIVE
+    live = is_being_written(place.path, changed)
     return RunLine(
         place=place,
         stage=stage_of(metadata),
@@ -133,6 +133,13 @@ def _line(store: Store, place: Place) -> RunLine:
         live=live,
         standing=standing_of(store, live),
     )
+
+
+def is_being_written(path: Path, changed: float) -> bool:
+    """A live writer is enough, however long its models take. Where the system does not say when a process began, the
+    number of a dead writer may be another's by now, so the run must have changed lately as well."""
+    writer = writer_of(path)
+    return writer is not None and (start_of_process(writer) is not None or time.time() - changed < LIVE)
 
 
 def cost_of(store: Store) -> float | None:

@@ -15,6 +15,7 @@ from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.environments.snapshots.conformance import conformance
+from recompact.errors import InputError
 from recompact.trajectory import Action
 
 SUPPORT = Path(__file__).parents[2] / "support"
@@ -160,5 +161,5 @@ async def test_a_fork_needs_a_host() -> None:
 
 
 async def test_too_few_actions_are_no_check() -> None:
-    with pytest.raises(ValueError, match="at least one action before a snapshot and two after it"):
+    with pytest.raises(InputError, match="at least one action before a snapshot and two after it"):
         await conformance(InProcessSuite(OneTask()), TASK, ROLLS[:2])

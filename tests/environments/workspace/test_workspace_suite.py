@@ -19,6 +19,7 @@ from recompact.environments.snapshots.conformance import conformance
 from recompact.environments.workspace.environment import WorkspaceEnvironment
 from recompact.environments.workspace.folder import folders_below
 from recompact.environments.workspace.repository import add_repository
+from recompact.environments.workspace.suite import WorkspaceSuite
 from recompact.errors import InputError
 from recompact.trajectory import Action
 
@@ -99,6 +100,22 @@ def test_neither_the_check_nor_the_network_nor_a_neighbour_is_in_reach(
     assert do(one, "read_file", path="link/check/check.py").error
     for environment in (one, other):
         environment.close()
+
+
+def test_what_commands_may_read_and_run_is_relative_to_the_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_task(tmp_path / "tasks")
+    (tmp_path / "tools" / "bin").mkdir(parents=True)
+    (tmp_path / "tools" / "bin" / "greet").write_text("#!/bin/sh\necho hello\n")
+    (tmp_path / "tools" / "bin" / "greet").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    suite = WorkspaceSuite(readable=["tools"], path=["tools/bin"])  # of a config that is named without its directory
+    environment = suite.environment(suite.tasks("train")[0])
+    environment.start()
+    assert "hello" in do(environment, "shell", command=f"ls -d {tmp_path}/tools && greet").text
+    assert do(environment, "shell", command="ls -d /tools").error
+    environment.close()
 
 
 def test_a_full_disk_ends_the_episode(tmp_path: Path) -> None:

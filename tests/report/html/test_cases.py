@@ -234,6 +234,14 @@ def test_long_continuations_keep_their_beginning_and_their_end(tmp_path: Path) -
     assert pair.post.last.number == 60
 
 
+def test_values_and_errors_that_are_cut_say_by_how_much(tmp_path: Path) -> None:
+    run = make_verified(tmp_path / "v.db", ["x" * 5000])
+    post = read_report([str(run)], tmp_path).verified[0].cases[0].pairs[0].post
+    assert post
+    assert post.score == (Fact("answer", f"answer {'x' * 193} […4,807 more characters]"),)
+    assert post.error == f"error task {'x' * 289} […4,711 more characters]"
+
+
 def test_without_harm_the_largest_effects_are_shown(tmp_path: Path) -> None:
     with Store.open(tmp_path / "fine.db") as store:
         claim(store, "verify")

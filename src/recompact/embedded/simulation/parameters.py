@@ -1,4 +1,4 @@
-"""Every number that the simulated models behave by, in one frozen place.
+"""The parameters that the simulated models behave by, in one frozen place; a few constants are beside their code.
 
 They were set from the paper's figures for no compaction, FIFO and the plain prompt alone, before any adaptation method
 was run on this world, and do not change afterwards (docs/pocket.md has the targets, the fit and what is off).

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Episode, Episodes, Observation, Task
 from recompact.environments.snapshots.mask import Mask, excerpts, masker
+from recompact.errors import InputError
 from recompact.texts import all_of
 from recompact.trajectory import Action, Score, Snapshot
 
@@ -64,7 +65,7 @@ async def conformance(
     """
     at = len(actions) // 2 if at is None else at
     if not 0 < at < len(actions) - 1:
-        raise ValueError(
+        raise InputError(
             f"conformance needs at least one action before a snapshot and two after it, not {at} of {len(actions)}"
         )
     trial = _Trial(episodes, task, tuple(actions), at, branches, masker(mask), ask)

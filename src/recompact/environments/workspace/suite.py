@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -12,6 +13,8 @@ from recompact.environments.shell import Shell
 from recompact.environments.workspace.environment import WorkspaceEnvironment
 from recompact.environments.workspace.folder import DEFAULT_LIMITS, MOUNT, TASKS, TaskFolder, folders_below
 from recompact.errors import InputError
+
+_HARNESS = Path(__file__).resolve().parents[2]
 
 
 class WorkspaceSuite:
@@ -27,16 +30,20 @@ class WorkspaceSuite:
         config_directory: Path = Path(),
     ) -> None:
         self._root = (config_directory / Path(tasks).expanduser()).resolve()
-        places = [config_directory / Path(place).expanduser() for place in readable]
+        # Not relative to the current directory: a sandbox has another one. Links stay: a virtual environment has some.
+        places, first = (
+            [Path(os.path.abspath(config_directory / Path(place).expanduser())) for place in named]
+            for named in (readable, path)
+        )
         if missing := [str(place) for place in places if not place.exists()]:
             raise InputError(f"suite 'workspace': readable names {missing[0]}, which is not there")
         # An agent's command must find neither the tasks with their checks nor the harness.
-        hidden = (self._root, Path(__file__).resolve().parents[2])
+        hidden = (self._root, _HARNESS)
         shell = Shell.of_this_machine(unsafe_shell, MOUNT, DEFAULT_LIMITS, readable=places, hidden=hidden)
         if shell.refused:
             raise InputError(f"suite 'workspace' needs a sandbox: {shell.refused}")
         system_path = "/usr/local/bin:/usr/bin:/bin"
-        variables = {"PATH": ":".join((*path, system_path))} if path else {}
+        variables = {"PATH": ":".join((*map(str, first), system_path))} if path else {}
         self._shell = replace(shell, variables=variables, shared_memory=True)
 
     @property
@@ -47,6 +54,12 @@ class WorkspaceSuite:
     def folders(self) -> dict[str, TaskFolder]:
         """The tasks by their ids."""
         return {folder.id: folder for folder in folders_below(self._root)}
+
+    @property
+    def hidden(self) -> tuple[Path, ...]:
+        """What no program that plays the tasks may see. Each task is named: the directory of tasks may be the
+        program's own, which has to be seen."""
+        return (self._root, *(folder.path for folder in self.folders.values()), _HARNESS)
 
     def splits(self) -> Sequence[str]:
         return tuple(sorted({folder.split for folder in self.folders.values()}))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from recompact.attribution.counts import counts
+from recompact.attribution.effects import Effect
 from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.posterior import Thresholds
 from recompact.report.content.harm import is_harmful, with_effect
@@ -96,7 +98,22 @@ def _interval(low: float, high: float, digits: int, brief: bool) -> str:
 
 
 def exact_boundary_table(findings: Findings) -> Table:
-    """Every boundary with all its numbers, for programs; there is at least one."""
-    rows = [{"boundary": str(f.id), **f.flat()} for f in findings.boundaries]
+    """Every boundary with all its numbers, for programs; there is at least one. H and B are those of the verification;
+    what fresh pairs say comes last."""
+    rows = [{"boundary": str(f.id), **f.flat(), **_confirmation(f.confirmed)} for f in findings.boundaries]
     cells = tuple(tuple(Number(v) if isinstance(v, float) else v for v in row.values()) for row in rows)
     return Table("boundary-effects", columns(*rows[0]), cells)
+
+
+def _confirmation(effect: Effect | None) -> dict[str, Any]:
+    """The effect of fresh pairs alone, for a row of numbers."""
+    return {
+        "confirmed_H": effect and effect.hazard,
+        "confirmed_H_low": effect and effect.hazard_estimate.low,
+        "confirmed_H_high": effect and effect.hazard_estimate.high,
+        "confirmed_B": effect and effect.burden,
+        "confirmed_B_low": effect and effect.burden_estimate.low,
+        "confirmed_B_high": effect and effect.burden_estimate.high,
+        "confirmed_pre_draws": effect and effect.pre,
+        "confirmed_post_draws": effect and effect.post,
+    }

@@ -15,10 +15,20 @@ from recompact.attribution.findings import Finding, Findings
 from recompact.outcome import BoundaryId, Outcome
 from recompact.report.content.harm import is_harmful, with_effect
 from recompact.report.content.overview import outcome
-from recompact.report.document import Block, Fact, Line, Piece, mark_changes, note_block, score_facts, shorten
+from recompact.report.document import (
+    Block,
+    Fact,
+    Line,
+    Piece,
+    mark_changes,
+    note_block,
+    score_facts,
+    shorten,
+    shorten_plain,
+)
 from recompact.store.store import Store
 from recompact.tables import format_signed
-from recompact.texts import action_line, cut, quantity
+from recompact.texts import action_line, quantity
 from recompact.trajectory import Boundary, Trajectory
 
 
@@ -348,7 +358,7 @@ def _continuation_view(continuation: Continuation, divergence: int | None, limit
         hidden=hidden,
         last=steps[-1] if hidden else None,
         score=score_facts(score.value, score.details, limits.details),
-        error=cut(continuation.row.error, limits.action)[0],
+        error=shorten_plain(continuation.row.error, limits.action),
     )
 
 

@@ -21,12 +21,13 @@ from recompact.report.content.arms import without_notes
 from recompact.report.content.harm import harm_details
 from recompact.report.content.report import Report
 from recompact.report.content.transfer import narrow_table
+from recompact.report.document import shorten_plain
 from recompact.report.figures.figure import available
 from recompact.report.figures.files import svg
 from recompact.report.figures.sets import FigureSet, boundary_set, evaluation_set, transfer_set
 from recompact.report.figures.style import short_label
 from recompact.tables import Cell, Number, Table, cell_text, text_columns
-from recompact.texts import cut, quantity, visible
+from recompact.texts import quantity, visible
 
 QUOTE = 400  # characters of a quote, or of a cell, that are shown
 BRIEF = 30  # characters of a name in the contents and on the timeline
@@ -152,5 +153,4 @@ def _brief(value: object) -> str:
 
 def _short(value: object) -> str:
     """As much of what others wrote as fits into a line or two."""
-    kept, more = cut(str(value), QUOTE)
-    return f"{kept} […{more:,} more characters]" if more else kept
+    return shorten_plain(str(value), QUOTE)

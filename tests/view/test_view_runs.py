@@ -1,0 +1,44 @@
+"""Whether the list of runs knows that one is being written."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from processes import linux_only
+from report_support import make_verified
+
+from recompact.store.store import Store
+from recompact.view.runs import LIVE, Place, RunLine, line_of
+
+QUIET = 10 * LIVE  # seconds for which a slow model may well leave a run
+
+
+def quiet_line(path: Path) -> RunLine:
+    """What the list shows of a run that has an open driver and has not changed for a while."""
+    make_verified(path)
+    with Store.open(path):
+        then = time.time() - QUIET
+        for file in (path, Path(f"{path}-wal")):
+            os.utime(file, (then, then))
+        return line_of(Place("mine", path))
+
+
+@linux_only
+def test_a_run_whose_models_are_slow_is_being_written(tmp_path: Path) -> None:
+    assert quiet_line(tmp_path / "mine.db").live
+
+
+def test_a_number_that_may_be_another_s_by_now_is_not_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recompact.store.connection._status_of", lambda process: [])
+    line = quiet_line(tmp_path / "mine.db")
+    assert not line.live
+    assert line.age == f"{int(QUIET // 60)} minutes ago"
+
+
+def test_a_run_that_nobody_writes_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "mine.db"
+    make_verified(path)
+    assert not line_of(Place("mine", path)).live
