@@ -82,7 +82,7 @@ def summary(plan: Plan, by_method: Mapping[str, Sequence[Trial]], quiet: bool) -
     matrices = {method: {trial.seed: list(trial.accuracy) for trial in own} for method, own in by_method.items()}
     gains = {method: paired_difference(matrices, method, ORIGINAL) for method in by_method if method != ORIGINAL}
     behind = {m: paired_difference(matrices, PAIR, m) for m in by_method if m != PAIR and matrices.get(PAIR)}
-    won_back = {method: recovery(matrices, method) for method in ADAPTING if method in by_method}
+    won_back = {method: recovered_share(matrices, method) for method in ADAPTING if method in by_method}
     if not quiet:
         print(render(arms_table(plan, by_method, gains), "markdown"))
         if behind:
@@ -111,7 +111,7 @@ def minus(one: Mapping[int, list[float]], other: Mapping[int, list[float]]) -> M
     return [[x - y for x, y in zip(one[seed], other[seed], strict=True)] for seed in seeds]
 
 
-def recovery(matrices: Mapping[str, Mapping[int, list[float]]], method: str) -> Recovery | None:
+def recovered_share(matrices: Mapping[str, Mapping[int, list[float]]], method: str) -> Recovery | None:
     """What a method won back of what compaction with the original prompt lost."""
     none, original, own = (matrices.get(name, {}) for name in ("none", ORIGINAL, method))
     seeds = none.keys() & original.keys() & own.keys()

@@ -255,7 +255,9 @@ def test_without_a_template_to_choose_there_is_no_selection(monkeypatch: pytest.
 def test_boundaries_are_verified_as_they_were_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     config = parse_config('[verify]\nallocation = "halving"\nburden = 7.0\n', Path("c.toml"))
     earlier = replace(config.verify, allocation="uniform:1", burden=3.0)
-    monkeypatch.setattr(adapting, "settings_of", lambda store: earlier)
+    monkeypatch.setattr(
+        adapting, "settings_of", lambda store, otherwise: otherwise if store.metadata.verified is None else earlier
+    )
 
     def settings(verified: Any, allocation: str | None = None) -> Any:
         store = SimpleNamespace(metadata=SimpleNamespace(verified=verified))

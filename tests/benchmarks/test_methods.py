@@ -9,7 +9,7 @@ import pytest
 
 import adaptations
 from adaptations import METHODS, Plan, Trial, all_clauses, trials
-from methods import arms_table, distance_table, paired_difference, recovery, summary
+from methods import arms_table, distance_table, paired_difference, recovered_share, summary
 from recompact.adaptation.fact_clauses import CLAUSES
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.registry import METHODS as REGISTERED
@@ -79,7 +79,7 @@ def test_differences_are_taken_within_an_adaptation(capsys: pytest.CaptureFixtur
     assert gain is not None
     assert gain.value == pytest.approx(2 / 3)
     assert paired_difference(matrices, "gepa", ORIGINAL) is None
-    back = recovery(matrices, "pair")
+    back = recovered_share(matrices, "pair")
     assert back is not None
     assert back.share == pytest.approx(1)
     data = summary(PLAN, by_method, quiet=False)

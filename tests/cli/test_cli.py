@@ -259,7 +259,12 @@ def test_check_finds_whatever_a_later_command_would_stumble_over(tmp_path: Path)
     done = recompact("check", path, "--json")
     assert done.returncode == 2
     told = json.loads(done.stdout)["problems"]
-    for place in ("line 4: [agent] model", "[compressor] template", "line 2: [suite] use", "line 6: [compressor] kind"):
+    for place in (
+        "line 4: [agent] model",
+        "line 7: [compressor] template",
+        "line 2: [suite] use",
+        "line 6: [compressor] kind",
+    ):
         assert sum(problem.startswith(place) for problem in told) == 1, told
     assert told[-1].startswith("line 9: [adapt] method: there is no method 'par'; did you mean 'pair'?")
     assert len(told) == 5

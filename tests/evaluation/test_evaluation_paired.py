@@ -152,11 +152,11 @@ def test_steps_are_relative_where_that_is_asked_for_and_points_never_are() -> No
 
 def test_a_comparison_without_tasks_names_the_arms_once_and_the_runs() -> None:
     a, b = arm("a", ["11"]), arm("b", ["11"])
-    said = "there is no task that a, b have all done in {} runs, so nothing can be compared: finish them with"
-    for runs in (2, 1, 0):
+    said = "there is no task that a, b have all done in {}, so nothing can be compared: finish them with"
+    for runs, words in ((2, "2 runs"), (1, "1 run"), (0, "1 run")):
         with pytest.raises(InputError) as caught:
             compare_many([(a, b), (b, a)], Common((), runs, 1))
-        assert str(caught.value).startswith(said.format(max(1, runs)))
+        assert str(caught.value).startswith(said.format(words))
 
 
 def test_the_peak_of_a_comparison_is_by_the_counter_that_is_asked_for() -> None:

@@ -295,7 +295,7 @@ def test_prompts_that_are_not_recognised_are_said_to_be_missing(tmp_path: Path) 
     package = node_package(tmp_path, {"dist/b.mjs": f"const SUMMARIZATION_PROMPT={template_literal(FIRST)};"})
     with pytest.raises(InputError) as refused:
         openclaw(package)
-    for words in ("system, update were not recognised", "openclaw 1.2.3", "1 files", "dist/b.mjs", "--first FILE"):
+    for words in ("system, update were not recognised", "openclaw 1.2.3", "1 file", "dist/b.mjs", "--first FILE"):
         assert words in str(refused.value)
 
 
