@@ -101,7 +101,6 @@ def amounts(experiment: Experiment, habits: Habits, runs: int) -> tuple[int, int
     whole, questions = train + fit, 0
     for method in plan.methods:
         whole += settings.candidates * fit
-        whole += train if method.startswith("acon") else 0
         if method == "gepa":  # by default, as many runs as verification makes continuations
             whole += int(experiment.options(method).get("metric_calls", per_boundary * boundaries))
         if method == "pair":
@@ -109,7 +108,7 @@ def amounts(experiment: Experiment, habits: Habits, runs: int) -> tuple[int, int
         elif load_method(method, experiment.options(method), experiment.config.directory).asks_optimizer:
             questions += train + settings.candidates
     whole += (len(plan.arms) + len(plan.later)) * len(plan.tasks) * runs
-    whole += train if plan.solvable else 0
+    whole += _trials(experiment)
     return whole, round(per_boundary * boundaries), questions
 
 
@@ -127,9 +126,13 @@ def draws(allocation: str) -> float:
 def _uncompressed_trajectories(experiment: Experiment, runs: int) -> int:
     """Trajectories without a compressor."""
     none = "none" in experiment.plan.arms
+    return none * len(experiment.plan.tasks) * runs + _trials(experiment)
+
+
+def _trials(experiment: Experiment) -> int:
+    """Training tasks without compaction: what all ACON methods compare with, and what shows whether any is solvable."""
     acon = any(method.startswith("acon") for method in experiment.plan.methods)
-    trials = acon + bool(experiment.plan.solvable)
-    return none * len(experiment.plan.tasks) * runs + trials * len(experiment.config.suite.tasks)
+    return (acon + bool(experiment.plan.solvable)) * len(experiment.config.suite.tasks)
 
 
 def measured_habits(experiment: Experiment) -> Habits | None:

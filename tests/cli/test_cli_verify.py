@@ -203,6 +203,8 @@ def test_a_suite_that_cannot_be_restored_says_so_with_the_way_out(tmp_path: Path
     text = config_text("drifting_4", server.base_url, concurrency=8)
     config.write_text(text.replace("[suite]", '[suite]\ntasks = ["book-001"]'))
     assert recompact("collect", config).returncode == 0
+    control = recompact("verify", config, "--control", "aa")
+    assert "--control: draws of book-001#1 were left out: " in control.stderr
     done = recompact("verify", config)
     assert done.returncode == 2
     assert "could be verified: all were left out" in done.stdout

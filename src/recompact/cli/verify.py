@@ -90,8 +90,9 @@ def command(
                 work = _control(config, store, as_json)
             else:
                 work = _verify(config, store, partial, further, skip, as_json)
-            done, unfinished = finish(work)
-        told = _report(store, bool(done), unfinished, config, again, as_json)
+            broken, unfinished = finish(work)
+        told = _report(store, broken is not None, unfinished, config, again, as_json)
+    _report_broken(broken or {})
     if unfinished:
         sys.exit(1)
     if told.boundaries and (told.left_out == told.boundaries if control else not told.examined):
@@ -129,9 +130,13 @@ def _forecast(store: Store, config: Config) -> Forecast:
     return forecast(store, allocation_of(store, config.verify))
 
 
+_Broken = dict[str, Mapping["BoundaryId", str]]
+"""The boundaries whose environment broke draws beside the verification, with the reasons, by the draws' purpose."""
+
+
 async def _verify(
     config: Config, store: Store, partial: bool, further: Mapping[str, int | None], skip: tuple[str, ...], quiet: bool
-) -> bool:
+) -> _Broken:
     from recompact.attribution.further_draws import PostOnly, make_further_draws
     from recompact.attribution.uniform import Uniform
     from recompact.attribution.verify import verify
@@ -142,15 +147,17 @@ async def _verify(
         expected = _forecast(store, config)
         floor = expected.made + expected.on_average.continuations
         with watch(study, "verify", quiet=quiet, floor=floor) as shown:
-            retained = (await verify(shown, partial=partial)).retained
+            retained, broken = (await verify(shown, partial=partial)).retained, {}
             if confirm := further["confirm"]:
-                await make_further_draws(shown, "confirm", Uniform(confirm), retained)
+                drawn = await make_further_draws(shown, "confirm", Uniform(confirm), retained)
+                broken["confirm"] = drawn.left_out
             if resample := further["resample"]:
-                await make_further_draws(shown, "resample", PostOnly(resample), retained)
-            return True
+                drawn = await make_further_draws(shown, "resample", PostOnly(resample), retained)
+                broken["resample"] = drawn.left_out
+            return broken
 
 
-async def _control(config: Config, store: Store, quiet: bool) -> bool:
+async def _control(config: Config, store: Store, quiet: bool) -> _Broken:
     """The A/A control: the same allocation, both arms from PRE."""
     from recompact.attribution.allocation_parser import allocation_of
     from recompact.attribution.further_draws import make_further_draws, without_chaining
@@ -161,8 +168,15 @@ async def _control(config: Config, store: Store, quiet: bool) -> bool:
     allocation = without_chaining(allocation_of(store, config.verify))
     async with open_study(config, store) as study:
         with watch(study, "control", quiet=quiet) as shown:
-            await make_further_draws(shown, "control", allocation, outcomes_in(store).outcomes)
-    return True
+            drawn = await make_further_draws(shown, "control", allocation, outcomes_in(store).outcomes)
+    return {"control": drawn.left_out}
+
+
+def _report_broken(broken: _Broken) -> None:
+    """Say which draws beside the verification are missing, and why."""
+    for purpose, boundaries in broken.items():
+        for id, reason in boundaries.items():
+            say(f"--{purpose}: draws of {id} were left out: {reason}", err=True)
 
 
 def _report(
