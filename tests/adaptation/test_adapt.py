@@ -218,13 +218,16 @@ def test_the_allocation_can_be_given_on_the_command_line(home: Path) -> None:
 def test_what_rests_on_a_stage_is_forgotten_with_it_whoever_made_it(home: Path, begin: str, stays: set[str]) -> None:
     """Else old fresh pairs count for new boundaries, and old diagnoses answer for them."""
     made = ("control", "confirm", "resample", "replay", "diagnose", "revise/pair", "facts", "feedback")
-    with Store.open(home / "runs" / "mine.db") as store, store.transaction():
-        for name in made:
-            store.finish(f"{name}/old", "made up", "{}", 0.0)
+    with Store.open(home / "runs" / "mine.db") as store:
+        with store.transaction():
+            for name in made:
+                store.finish(f"{name}/old", "made up", "{}", 0.0)
+        store.set_metadata(replace(store.metadata, adaptations={"pair": {}, "acon-ut": {}, "mine.py:own": {}}))
     ended = recompact("adapt", "mine.toml", "--method", "facts", "--from", begin, "--until", "collect", cwd=home)
     assert ended.returncode == 0, ended
     with Store.read(home / "runs" / "mine.db") as store:
         assert {unit.removesuffix("/old") for unit in store.finished("made up")} == stays
+        assert set(store.metadata.adaptations) == (set() if begin == "collect" else {"acon-ut", "mine.py:own"})
         assert not continuation_rows(store)
         assert len(store.finished("trajectory")) == len(TASKS)
 

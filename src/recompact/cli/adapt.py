@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,9 +79,7 @@ def command(
     with open_run(path) as store:
         if begin:
             check_identity(store, loaded, resolve(loaded.compressor.template, loaded.directory))
-            store.forget_units(_phases(begin, chosen))
-            if begin in ("collect", "verify"):
-                store.set_metadata(replace(store.metadata, verified=None))
+            _forget(store, begin, chosen)
         if retry:
             store.retry_set_aside()
         if chosen.needs_effects and allocation is None:
@@ -132,13 +131,22 @@ def _say_verification(store: Store, config: Config) -> None:
     )
 
 
-def _phases(begin: str, chosen: Method) -> tuple[str, ...]:
-    """What the names of the units of a stage and those after it begin with."""
+def _forget(store: Store, begin: str, chosen: Method) -> None:
+    """Drop what a stage and those after it recorded, and what methods made of it."""
     from recompact.adaptation.registry import installed_methods
 
-    methods = [chosen]
+    methods, metadata = [chosen], store.metadata
     if begin in ("collect", "verify"):  # what other methods learned from the old boundaries or effects is out of date
         methods += [method for method in installed_methods() if begin == "collect" or method.needs_effects]
+        metadata = replace(metadata, verified=None)
+    outdated = metadata.adaptations if begin == "collect" else {method.name for method in methods}
+    kept = {name: record for name, record in metadata.adaptations.items() if name not in outdated}
+    store.set_metadata(replace(metadata, adaptations=kept))
+    store.forget_units(_phases(begin, methods))
+
+
+def _phases(begin: str, methods: Sequence[Method]) -> tuple[str, ...]:
+    """What the names of the units of a stage and those after it begin with."""
     names = {
         "collect": ("collect/", "replay/"),  # a replay is of a boundary that was collected
         "verify": ("continue/", "control/", "confirm/", "resample/"),  # the last three were made for this verification
