@@ -139,3 +139,9 @@ def test_where_the_system_does_not_say_when_a_process_began_its_number_is_believ
     lock(path, os.getpid(), age=1e6)
     assert start_of_process(os.getpid()) is None
     assert writer_of(path) == os.getpid()
+
+
+@pytest.mark.parametrize("written", ["", "0", "-1", "9" * 40, "me", "\x00"])
+def test_a_lock_that_names_no_process_has_no_writer(written: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.db.lock").write_text(written)
+    assert writer_of(tmp_path / "mine.db") is None

@@ -61,12 +61,7 @@ class Finding:
             "step": self.row.step,
             "pre_tokens": self.row.pre_tokens,
             "post_tokens": self.row.post_tokens,
-            "H": effect and effect.hazard,
-            "H_low": effect and effect.hazard_estimate.low,
-            "H_high": effect and effect.hazard_estimate.high,
-            "B": effect and effect.burden,
-            "B_low": effect and effect.burden_estimate.low,
-            "B_high": effect and effect.burden_estimate.high,
+            **effect_numbers(effect),
             "probability": effect and effect.harmful,
             "score": effect and effect.score,
             "channel": effect and effect.channel,
@@ -74,6 +69,19 @@ class Finding:
             "post_draws": len(self.outcomes.post),
             "retained": self.retained,
         }
+
+
+def effect_numbers(effect: Effect | None, prefix: str = "") -> dict[str, Any]:
+    """H and B with their intervals, as cells of a row; None where there is no effect."""
+    values: dict[str, Any] = {
+        "H": effect and effect.hazard,
+        "H_low": effect and effect.hazard_estimate.low,
+        "H_high": effect and effect.hazard_estimate.high,
+        "B": effect and effect.burden,
+        "B_low": effect and effect.burden_estimate.low,
+        "B_high": effect and effect.burden_estimate.high,
+    }
+    return {f"{prefix}{name}": value for name, value in values.items()}
 
 
 @dataclass(frozen=True)

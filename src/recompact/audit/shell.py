@@ -316,7 +316,7 @@ def _narrow(read: Range, first: int, last: int) -> Iterator[Range]:
     if last == END and first > _FROM_THE_END:  # the last lines of it
         first, last = max(read.first, read.last - (END - first)), read.last
     else:
-        first, last = read.first + first - 1, min(read.last, read.first + last - 1)
+        first, last = read.first + max(first, 1) - 1, min(read.last, read.first + last - 1)
     if first <= last:
         yield Range(read.path, first, last)
 

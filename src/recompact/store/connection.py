@@ -44,6 +44,8 @@ def writer_of(path: Path) -> int | None:
     lock = Path(f"{path.resolve()}{LOCK}")
     try:
         holder, since = int(lock.read_text()), lock.stat().st_mtime
+        if holder <= 0:  # which to the system means a group of processes
+            return None
         with suppress(PermissionError):  # it lives, as somebody else's
             os.kill(holder, 0)
     except (OSError, ValueError, OverflowError):

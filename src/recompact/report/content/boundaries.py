@@ -7,7 +7,7 @@ from typing import Any
 
 from recompact.attribution.counts import counts
 from recompact.attribution.effects import Effect
-from recompact.attribution.findings import Finding, Findings
+from recompact.attribution.findings import Finding, Findings, effect_numbers
 from recompact.attribution.posterior import Thresholds
 from recompact.report.content.harm import is_harmful, with_effect
 from recompact.tables import Column, Number, Row, Table, columns, format_signed
@@ -108,12 +108,7 @@ def exact_boundary_table(findings: Findings) -> Table:
 def _confirmation(effect: Effect | None) -> dict[str, Any]:
     """The effect of fresh pairs alone, for a row of numbers."""
     return {
-        "confirmed_H": effect and effect.hazard,
-        "confirmed_H_low": effect and effect.hazard_estimate.low,
-        "confirmed_H_high": effect and effect.hazard_estimate.high,
-        "confirmed_B": effect and effect.burden,
-        "confirmed_B_low": effect and effect.burden_estimate.low,
-        "confirmed_B_high": effect and effect.burden_estimate.high,
+        **effect_numbers(effect, "confirmed_"),
         "confirmed_pre_draws": effect and effect.pre,
         "confirmed_post_draws": effect and effect.post,
     }
