@@ -26,9 +26,11 @@ from recompact import embedded
 from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.adaptation.fact_clauses import CLAUSES, with_clauses
 from recompact.adaptation.registry import load_method
+from recompact.assembly import open_study
 from recompact.candidate import ORIGINAL
 from recompact.chat import sha256
-from recompact.config import Config, parse_config
+from recompact.config import Config
+from recompact.config_parser import parse_config
 from recompact.embedded.pocket import PocketSuite
 from recompact.evaluation.arm_runs import find_arm, read_arms
 from recompact.evaluation.arms import parse_arms
@@ -36,7 +38,6 @@ from recompact.evaluation.evaluate import evaluate, open_evaluation
 from recompact.store.calls import tokens_by_phase
 from recompact.store.runs import boundary_rows, continuation_rows
 from recompact.store.store import Store
-from recompact.study import open_study
 from recompact.template import Template, default_template, load, save
 
 REFERENCES = ("none", "fifo")  # no prompt at all

@@ -24,6 +24,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from recompact.assembly import open_study
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.allocation_parser import audited_tilts, trajectory_facts
 from recompact.attribution.chained import Chained, Link, links_of, with_chained
@@ -43,7 +44,6 @@ from recompact.progress import Silent
 from recompact.stats import Estimate, pearson, percentile_estimate
 from recompact.store.runs import open_run
 from recompact.store.store import Store
-from recompact.study import open_study
 
 BUDGET = 2048
 SAMPLED = 16  # draws in each arm to sample from; the others are the truth

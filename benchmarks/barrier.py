@@ -27,19 +27,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from recompact.assembly import open_study
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.verify import outcomes_in, verify
 from recompact.chat import Reply, Request
 from recompact.collection import collect
-from recompact.config import Config, VerifyConfig, parse_config
+from recompact.config import Config, VerifyConfig
+from recompact.config_parser import parse_config
 from recompact.models.journal import seed_of
 from recompact.models.protocol import ChatModel
 from recompact.outcome import BoundaryId, Draw, Outcomes
 from recompact.store.calls import journaled_calls
 from recompact.store.runs import continuation_rows, phase_digest
 from recompact.store.store import Store
-from recompact.study import open_study
 
 PLACES = 64
 SHORTEST, MEDIAN, LONGEST, SPREAD = 0.2, 0.5, 2.0, 0.7

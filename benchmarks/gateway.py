@@ -22,9 +22,9 @@ from typing import Any
 
 import aiohttp
 
-from recompact.agents.episode import AgentSuite
 from recompact.agents.server import Exchange, Gateway
 from recompact.agents.settings import AgentSettings
+from recompact.agents.suite import AgentSuite
 from recompact.chat import ToolCall, assistant
 from recompact.config import AgentConfig
 from recompact.environments.workspace.suite import WorkspaceSuite

@@ -18,13 +18,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from recompact.assembly import open_study
 from recompact.cli.truth import truth_summary
 from recompact.collection import collect
-from recompact.config import parse_config
+from recompact.config_parser import parse_config
 from recompact.embedded.simulation.truth import run_truth
 from recompact.store.runs import trajectories
 from recompact.store.store import Store
-from recompact.study import open_study
 
 ARMS = {
     "no compaction": 'kind = "none"',

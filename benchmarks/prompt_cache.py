@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from recompact.assembly import open_study
 from recompact.attribution.agenda import DrawAgenda
 from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.cached_input import cached_input, share_text
@@ -40,13 +41,13 @@ from recompact.attribution.turns import draws_at_once
 from recompact.attribution.verify import outcomes_in, verify
 from recompact.chat import Reply, Request, Usage, canonical
 from recompact.collection import collect
-from recompact.config import Config, VerifyConfig, parse_config
+from recompact.config import Config, VerifyConfig
+from recompact.config_parser import parse_config
 from recompact.models.protocol import ChatModel
 from recompact.outcome import Draw
 from recompact.store.calls import Pace
 from recompact.store.runs import phase_digest
 from recompact.store.store import Store
-from recompact.study import open_study
 from recompact.tokens import counter
 
 READING, WRITING = 0.001, 0.02  # seconds a token

@@ -23,8 +23,10 @@ from pathlib import Path
 from statistics import fmean
 
 from recompact.adaptation.adapt import Adaptation, adapt
+from recompact.assembly import open_study
 from recompact.candidate import Fit
-from recompact.config import Config, parse_config
+from recompact.config import Config
+from recompact.config_parser import parse_config
 from recompact.evaluation.arm_runs import find_arm, read_arms
 from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.evaluate import evaluate, open_evaluation, with_split
@@ -32,7 +34,6 @@ from recompact.evaluation.summary import evaluation
 from recompact.stats import Estimate, bootstrap
 from recompact.store.calls import tokens_by_phase
 from recompact.store.store import Store
-from recompact.study import open_study
 from recompact.template import Template, save
 
 RULES = ("paper", "racing")

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from recompact.config import Config, load_config
+from recompact.config import Config
+from recompact.config_parser import load_config
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, parse_arms
 from recompact.evaluation.evaluate import with_split

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from experiment import Experiment
 from recompact.adaptation.registry import load_method
+from recompact.assembly import price_of
 from recompact.chat import Usage
 from recompact.models.limits import Price
 from recompact.store.runs import TrajectoryRow, trajectories
 from recompact.store.store import Store
-from recompact.study import price_of
 from recompact.tables import Number, Table, columns
 
 ENOUGH = 5  # trajectories with a compaction, before measured habits count

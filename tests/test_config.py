@@ -6,15 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recompact.config import (
-    AgentConfig,
-    ConfigError,
-    config_hash,
-    differences,
-    load_config,
-    parse_config,
-    unknown_models,
-)
+from recompact.config import AgentConfig, ConfigError, config_hash, differences
+from recompact.config_parser import load_config, parse_config, unknown_models
 from recompact.errors import InputError
 
 PATH = Path("c.toml")

@@ -12,11 +12,13 @@ from progress_support import Heard
 from run_files import select_rows
 
 from recompact.adaptation.registry import method_of
+from recompact.assembly import open_study
 from recompact.candidate import Candidate
 from recompact.chat import Reply, Request
 from recompact.collection import collect
 from recompact.compressors.fifo import Fifo
-from recompact.config import Config, ConfigError, parse_config
+from recompact.config import Config, ConfigError
+from recompact.config_parser import parse_config
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import open_evaluation
 from recompact.execution.executor import Unit
@@ -26,7 +28,7 @@ from recompact.models.journal import UnitCalls
 from recompact.models.protocol import ChatModel
 from recompact.store.adaptations import recorded_templates
 from recompact.store.store import Store, StoreError
-from recompact.study import Method, Study, open_study
+from recompact.study import Method, Study
 
 SUITE = pages_suite(5)
 READING = '[agent]\nmodel = "reader"\n[compressor]\nmodel = "noter"\nbudget = 500\n[optimizer]\nmodel = "reader"\n'

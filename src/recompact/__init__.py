@@ -13,6 +13,7 @@ from recompact.version import __version__ as __version__
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import adapt as adapt
     from recompact.agents.function import LoopEnded as LoopEnded, agent_suite as agent_suite
+    from recompact.assembly import open_study as open_study
     from recompact.attribution.findings import findings as findings
     from recompact.attribution.verify import verify as verify
     from recompact.candidate import Candidate as Candidate, Clause as Clause
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
         CompressorInputs as CompressorInputs,
         CompressorKind as CompressorKind,
     )
-    from recompact.config import Config as Config, load_config as load_config, parse_config as parse_config
+    from recompact.config import Config as Config
+    from recompact.config_parser import load_config as load_config, parse_config as parse_config
     from recompact.context import Context as Context, Summary as Summary, Turn as Turn
     from recompact.embedded.pocket.suite import PocketSuite as PocketSuite
     from recompact.embedded.simulation import simulated_models as simulated_models
@@ -69,7 +71,7 @@ if TYPE_CHECKING:
     from recompact.progress import Progress as Progress
     from recompact.rollout import Agent as Agent
     from recompact.store.runs import open_run as open_run
-    from recompact.study import Method as Method, Study as Study, open_study as open_study
+    from recompact.study import Method as Method, Study as Study
     from recompact.template import Template as Template, default_template as default_template
     from recompact.tokens import counter as counter
     from recompact.trajectory import Action as Action, Boundary as Boundary, Score as Score, Trajectory as Trajectory
@@ -139,11 +141,11 @@ _PUBLIC = {
     "findings": "attribution.findings",
     "function_suite": "environments.functions",
     "gateway": "loops",
-    "load_config": "config",
+    "load_config": "config_parser",
     "open_evaluation": "evaluation.evaluate",
     "open_run": "store.runs",
-    "open_study": "study",
-    "parse_config": "config",
+    "open_study": "assembly",
+    "parse_config": "config_parser",
     "read_arms": "evaluation.arm_runs",
     "run_episode": "execution.episodes",
     "simulated_models": "embedded.simulation",

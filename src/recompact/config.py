@@ -1,35 +1,30 @@
 """A config file as a value: what is run, with which models, under which budget. Defaults are those of the paper.
 
-Nothing is built or contacted here; mistakes are named with the file, the line, the key and what would be right.
+Nothing is read, built or contacted here: `recompact.config_parser` reads the file.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
-import tomllib
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt
 
-from recompact.agents.profiles import PROFILES, Profile, profile_named
+from recompact.agents.profiles import Profile, profile_named
 from recompact.agents.settings import IGNORED, AgentSettings
 from recompact.chat import canonical, sha256
 from recompact.compressors.protocol import Rendering, Scope
 from recompact.environments.cluster.settings import ClusterSettings
-from recompact.environments.loading import HOSTS
 from recompact.environments.sandbox import HostLimits, SandboxMode
 from recompact.errors import InputError
-from recompact.models.endpoint import NO_VARIABLE, Endpoint, Seconds
-from recompact.models.registry import MODELS
-from recompact.models.secrets import names_variable, redact
+from recompact.models.endpoint import Endpoint, Seconds
+from recompact.models.secrets import redact
 from recompact.rollout import OBSERVATION_TOKENS
-from recompact.tokens import COUNTERS
 
 Count = Annotated[int, Gt(0)]
 Threshold = Annotated[float, Gt(0)]
@@ -295,7 +290,7 @@ class Config:
 
     def line(self, *key: str) -> str:
         """`line n: ` of a key, or of the table that it would stand in; empty where there is neither."""
-        while key and not (at := _line(self.text, key)):
+        while key and not (at := line_of(self.text, key)):
             key = key[:-1]
         return at if key else ""
 
@@ -315,84 +310,6 @@ class ConfigError(InputError):
         super().__init__(f"{path}: {problems[0]}{more}")
 
 
-def load_config(path: Path) -> Config:
-    """Read and check a config file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"there is no config file {path}; docs/configuration.md shows a first one") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
-    return parse_config(text, path)
-
-
-def parse_config(text: str, path: Path) -> Config:
-    """A config from TOML text.
-
-    >>> parse_config("[run]\\nstep_limit = 30", Path("c.toml")).run.step_limit
-    30
-    >>> parse_config("[run]\\nstep_limt = 30", Path("c.toml"))
-    Traceback (most recent call last):
-    recompact.config.ConfigError: c.toml: line 2: [run] has no key 'step_limt'; did you mean 'step_limit'?
-    """
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(path, (f"is not valid TOML: {error}",)) from None
-    unknown = _unknown_keys(data, Config, (), text)
-    problems = [problem for _, problem in unknown]
-    _drop(data, [at for at, _ in unknown])
-    config, invalid = _validate(data)
-    problems += dict.fromkeys(_phrase_error(error, text) for error in invalid)
-    if config is None:  # one mistake must not hide another: go on without it
-        _drop(data, [tuple(map(str, error["loc"])) for error in invalid])
-        config, _ = _validate(data)
-    if config is not None:
-        config = replace(config, file=path, text=text)
-        problems += _contradictions(config, text)
-    if problems or config is None:
-        raise ConfigError(path, tuple(problems), config)
-    return config
-
-
-def _validate(data: Mapping[str, Any]) -> tuple[Config | None, list[Any]]:
-    """A config from the tables of a file, or what is wrong with them."""
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        # JSON mode: strict about types, yet a TOML array may fill a tuple.
-        return TypeAdapter(Config).validate_json(json.dumps(data, default=str), strict=True), []
-    except ValidationError as error:
-        return None, list(error.errors())
-
-
-def _drop(data: dict[str, Any], places: Collection[tuple[str, ...]]) -> None:
-    """Take keys out of tables; for a place inside a value that is not a table, the whole value."""
-    for place in places:
-        table = data
-        for part in place[:-1]:
-            if not isinstance(table.get(part), dict):
-                break
-            table, place = table[part], place[1:]
-        table.pop(place[0], None)
-
-
-def unknown_models(config: Config, others: Collection[str] = ()) -> tuple[str, ...]:
-    """Roles whose model is neither a table of the config, nor built in or installed, nor among `others`."""
-    problems = []
-    roles = [("agent", "model", config.agent.model), ("compressor", "model", config.compressor.model)]
-    roles += [("optimizer", "model", config.optimizer.model)]
-    roles += [("suite.models", role, name) for role, name in config.suite.models.items()]
-    known = [*config.models, *others, *MODELS.names()]
-    for table, key, name in roles:
-        if name is not None and name not in known:
-            near = difflib.get_close_matches(name, known, 1, 0.4)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            at = _line(config.text, (*table.split("."), key))
-            problems.append(f"{at}[{table}] {key} = {name!r} is not among the models ({', '.join(known)}){hint}")
-    return tuple(problems)
-
-
 def config_hash(config: Config) -> str:
     return sha256(canonical(config.identity()))
 
@@ -409,98 +326,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], at: str = "") ->
     return out
 
 
-def _unknown_keys(
-    data: Mapping[str, Any], kind: type, at: tuple[str, ...], text: str
-) -> list[tuple[tuple[str, ...], str]]:
-    """Keys that no dataclass has, each with the nearest known one."""
-    hints = get_type_hints(kind)
-    names = [f.name for f in fields(kind) if f.compare]
-    out: list[tuple[tuple[str, ...], str]] = []
-    for key, value in data.items():
-        here = (*at, key)
-        if key not in names:
-            near = difflib.get_close_matches(key, names, 1, 0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
-            out.append((here, f"{_line(text, here)}[{'.'.join(at) or 'top level'}] has no key {key!r}; {hint}"))
-            continue
-        inner = hints[key]
-        if is_dataclass(inner) and isinstance(inner, type) and isinstance(value, Mapping):
-            out.extend(_unknown_keys(value, inner, here, text))
-        elif key == "models" and not at and isinstance(value, Mapping):
-            for name, table in value.items():
-                if isinstance(table, Mapping):
-                    out.extend(_unknown_keys(table, get_args(inner)[1], (*here, name), text))
-    return out
-
-
-def _phrase_error(error: Any, text: str) -> str:
-    at = tuple(str(part) for part in error["loc"])
-    if at[:2] == ("suite", "host"):
-        kinds = " or ".join(json.dumps(name) for name in HOSTS.names())
-        return f"{_line(text, at[:2])}[suite] host must be true, false or {kinds}, not {json.dumps(error['input'])}"
-    table, key = ".".join(at[:-1]) or "top level", at[-1] if at else ""
-    if error["type"] == "missing":
-        return f"{_line(text, at[:-1])}[{table}] needs {key!r}"
-    message = error["msg"].replace("Input should be", "must be")
-    if at[:1] == ("models",) and {"key_env", "extra_body", "options", "base_url"} & set(at):
-        return f"{_line(text, at)}[{table}] {key} {message}"  # the value may be a key
-    return f"{_line(text, at)}[{table}] {key} {message}, not {json.dumps(error['input'], default=str)}"
-
-
-def _contradictions(config: Config, text: str) -> list[str]:
-    """What the types of the keys cannot show."""
-    out = []
-    if not re.fullmatch(ALLOCATION, config.verify.allocation):
-        at = _line(text, ("verify", "allocation"))
-        out.append(f"{at}[verify] allocation = {config.verify.allocation!r} must be {ALLOCATIONS}")
-    if config.verify.prior == "audit" and not config.verify.allocation.endswith("racing"):
-        at = _line(text, ("verify", "prior"))
-        out.append(f'{at}[verify] prior = "audit" is for racing: set allocation = "racing" or "chained:racing"')
-    if config.compressor.rendering == "appended" and config.compressor.scope != "prefix":
-        at = _line(text, ("compressor", "rendering"))
-        out.append(f'{at}[compressor] rendering = "appended" shows the prefix: set scope = "prefix"')
-    key = "command" if config.agent.command else "profile"
-    if config.agent.external and config.suite.use != "workspace":
-        at = _line(text, ("agent", key))
-        out.append(f'{at}[agent] {key} plays tasks that are folders: set [suite] use = "workspace"')
-    if config.agent.profile not in (None, *PROFILES):
-        at = _line(text, ("agent", "profile"))
-        out.append(f"{at}[agent] profile = {config.agent.profile!r} is none of {', '.join(PROFILES)}")
-    if config.agent.command and not any("{task}" in part for part in _filled_texts(config.agent)):
-        at = _line(text, ("agent", "command"))
-        out.append(f"{at}[agent] command never learns its task: {{task}} must stand in it, or in variables or files")
-    if config.suite.models and not config.suite.host:
-        out.append(f"{_line(text, ('suite', 'models'))}[suite] models are for hosted environments: set host = true")
-    if isinstance(config.suite.host, str) and ":" not in config.suite.host and config.suite.host not in HOSTS.names():
-        kinds = " or ".join(json.dumps(name) for name in HOSTS.names())
-        at = _line(text, ("suite", "host"))
-        out.append(f"{at}[suite] host must be true, false or {kinds}, not {json.dumps(config.suite.host)}")
-    if config.cluster != ClusterSettings() and not isinstance(config.suite.host, str):
-        name = json.dumps(HOSTS.names()[0])
-        out.append(f"{_line(text, ('cluster',))}[cluster] is for hosts that live on one: set [suite] host = {name}")
-    keys = {model.key_env for model in config.models.values() if model.key_env}
-    if secret := sorted(keys & set(config.suite.env)):
-        at = _line(text, ("suite", "env"))
-        out.append(f"{at}[suite] env = {secret[0]!r} is the key of a model, which no environment gets: leave it out")
-    for name, model in config.models.items():
-        if not names_variable(model.key_env):
-            out.append(f"{_line(text, ('models', name, 'key_env'))}[models.{name}] key_env: {NO_VARIABLE}")
-        if model.base_url is not None and not re.match(r"https?://[^/]", model.base_url):
-            at = _line(text, ("models", name, "base_url"))
-            out.append(f"{at}[models.{name}] base_url = {model.base_url!r} must begin with http:// or https://")
-        if name in MODELS.names():
-            out.append(
-                f"{_line(text, ('models', name))}[models.{name}] has the name of a built-in model: choose another"
-            )
-    assert config.run.counter in COUNTERS
-    return out
-
-
-def _filled_texts(agent: AgentConfig) -> tuple[str, ...]:
-    return (*agent.command, *agent.variables.values(), *agent.files.values())
-
-
-def _line(text: str, at: tuple[str, ...]) -> str:
+def line_of(text: str, at: tuple[str, ...]) -> str:
     """`line n: ` of a key, found in the text since the TOML reader keeps no positions; empty where it is not plain."""
     table: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):

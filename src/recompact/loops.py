@@ -26,6 +26,7 @@ from recompact.agents.episode import AgentEpisode
 from recompact.agents.settings import AgentSettings
 from recompact.agents.threads import beginning_name
 from recompact.agents.wrapping import HereGround
+from recompact.assembly import open_study
 from recompact.chat import Reply, Request, Usage
 from recompact.compressors.protocol import Compaction, Compressor, Scope
 from recompact.config import AgentConfig, CompressorConfig, Config, ModelConfig, RunConfig, SuiteConfig
@@ -39,7 +40,7 @@ from recompact.models.journal import UnitCalls
 from recompact.models.protocol import ChatModel
 from recompact.rollout import Agent
 from recompact.store.records import write_trajectory
-from recompact.study import Study, open_study
+from recompact.study import Study
 from recompact.template import Template, resolve
 from recompact.trajectory import Action, Trajectory
 

@@ -32,7 +32,8 @@ from recompact.audit.findings import Moment, Need, Scene
 from recompact.audit.literals import Literal
 from recompact.audit.scoring import Assessment, Ranked
 from recompact.candidate import Candidate, Clause
-from recompact.config import Config, parse_config
+from recompact.config import Config
+from recompact.config_parser import parse_config
 from recompact.outcome import BoundaryId
 from recompact.template import default_template, load
 

@@ -19,17 +19,19 @@ from recompact.adaptation.lock import broken_rules
 from recompact.adaptation.pair import PAIR
 from recompact.adaptation.result import write_result
 from recompact.adaptation.selection import fit_tasks
+from recompact.assembly import open_study
 from recompact.attribution.findings import findings
 from recompact.candidate import ORIGINAL, Clause
 from recompact.chat import Reply, Request
-from recompact.config import Config, parse_config
+from recompact.config import Config
+from recompact.config_parser import parse_config
 from recompact.embedded.pocket import PocketSuite
 from recompact.execution.scheduler import Unfinished
 from recompact.models.failures import Overloaded
 from recompact.store.adaptations import read_adaptations
 from recompact.store.runs import trajectories
 from recompact.store.store import Store
-from recompact.study import Study, open_study
+from recompact.study import Study
 from recompact.template import Template, default_template, load, render_sections
 from recompact.tokens import counter
 

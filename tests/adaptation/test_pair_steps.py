@@ -19,7 +19,8 @@ from recompact.adaptation.pair import PAIR, count_evidence, propose_from, reason
 from recompact.adaptation.pair_controls import PAIR_RANDOM, PAIR_SWAPPED, random_boundaries
 from recompact.adaptation.registry import load_method, method_in, method_of
 from recompact.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal
-from recompact.config import ConfigError, parse_config
+from recompact.config import ConfigError
+from recompact.config_parser import parse_config
 from recompact.errors import InputError, OptionError
 from recompact.outcome import BoundaryId
 from recompact.study import Method, Study

@@ -17,7 +17,8 @@ from recompact.adaptation.fit_table import CAVEAT, fit_table
 from recompact.adaptation.placement import with_clauses_in_place
 from recompact.adaptation.result import changes, manifest_of, write_result
 from recompact.candidate import ORIGINAL, Candidate, Clause, EvidenceCounts, Fit, Selection
-from recompact.config import Config, VerifyConfig, parse_config
+from recompact.config import Config, VerifyConfig
+from recompact.config_parser import parse_config
 from recompact.store.store import Store
 from recompact.study import Method, Study
 from recompact.tables import Number

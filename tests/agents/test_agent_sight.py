@@ -11,7 +11,8 @@ from test_wrap import PYTHON
 from workspace_support import needs_bubblewrap, write_task
 
 from recompact.chat import Message, Reply, Request, ToolCall, assistant
-from recompact.config import Config, parse_config
+from recompact.config import Config
+from recompact.config_parser import parse_config
 from recompact.errors import InputError
 
 pytestmark = needs_bubblewrap

@@ -12,6 +12,7 @@ import pytest
 from attribution_support import arm, arrive, outcomes, random_pool
 from hypothesis import given, settings, strategies as st
 
+from recompact.assembly import open_study
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.allocation_parser import trajectory_facts
 from recompact.attribution.chained import Chained, Segment, TrajectoryFacts, links_of, with_chained
@@ -25,7 +26,6 @@ from recompact.embedded.simulation.truth import boundary_truth
 from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
 from recompact.store.runs import boundary_rows, open_run
 from recompact.store.store import Store
-from recompact.study import open_study
 
 UNIT = "collect/a"
 FIRST, SECOND = BoundaryId(UNIT, 1), BoundaryId(UNIT, 2)

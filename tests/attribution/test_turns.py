@@ -22,7 +22,7 @@ from recompact.attribution.turns import Key, Turns, draws_at_once, standings
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import places
 from recompact.chat import Reply, assistant
-from recompact.config import parse_config
+from recompact.config_parser import parse_config
 from recompact.context import Context
 from recompact.execution.executor import Unit
 from recompact.execution.scheduler import run_agenda

@@ -13,7 +13,7 @@ from qa_support import written
 
 from recompact.cli.benchmark_configs import BENCHMARKS, benchmark_config, config_name
 from recompact.compressors.protocol import SCOPES, Scope
-from recompact.config import load_config
+from recompact.config_parser import load_config
 from recompact.environments import loading
 from recompact.environments.loading import SUITES
 from recompact.environments.officebench import suite as officebench

@@ -145,10 +145,15 @@ def test_a_model_elsewhere_needs_a_key(tmp_path: Path, monkeypatch: pytest.Monke
     code, problems, _ = check(tmp_path, "[models.m]\nid = 'm'\n[agent]\nmodel = 'm'")
     assert code == 2
     assert problems == ["line 1: [models.m] needs its key in the environment variable OPENAI_API_KEY: set it"]
-    monkeypatch.setenv("OPENAI_API_KEY", "a-word-of-the-test")
-    code, problems, _ = check(tmp_path, "[models.m]\nid = 'm'\nbase_url = 'http://[::1'\n[agent]\nmodel = 'm'")
+    broken = "[models.m]\nid = 'm'\nbase_url = 'http://[::1'\n[agent]\nmodel = 'm'"
+    wrong_address = "line 1: [models] m: base_url of model m must be like https://host:port/v1"
+    code, both, _ = check(tmp_path, broken)
     assert code == 2
-    assert problems == ["line 1: [models] m: base_url of model m must be like https://host:port/v1"]
+    assert both == [*problems, wrong_address]
+    monkeypatch.setenv("OPENAI_API_KEY", "a-word-of-the-test")
+    code, problems, _ = check(tmp_path, broken)
+    assert code == 2
+    assert problems == [wrong_address]
 
 
 def test_what_is_in_force_is_said(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import pytest
 from fakes import calling
 from hostile_suite import GOOD, HOSTED, IN_PROCESS, ONLY_SHUT_IN, SHAPED, UNHARMED, HostileSuite
 
+from recompact.assembly import open_study
 from recompact.chat import Reply, Request
 from recompact.collection import collect
 from recompact.config import AgentConfig, CompressorConfig, Config, RunConfig
@@ -28,7 +29,6 @@ from recompact.environments.protocol import Episodes, Suite
 from recompact.environments.sandbox import HostLimits, find_bubblewrap
 from recompact.store.records import read_trajectory
 from recompact.store.store import Store
-from recompact.study import open_study
 from recompact.trajectory import Trajectory
 
 SUPPORT = Path(hostile_suite.__file__).parent

@@ -9,7 +9,7 @@ import pytest
 from fakes import Scripted, calling
 from hypothesis import given, settings, strategies as st
 
-from recompact.config import parse_config
+from recompact.config_parser import parse_config
 from recompact.environments.functions import function_suite
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.execution.episodes import run_episode

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 from processes import gone, linux_only
 
-from recompact.config import ConfigError, parse_config
+from recompact.assembly import open_suite
+from recompact.config import ConfigError
+from recompact.config_parser import parse_config
 from recompact.environments import protection
 from recompact.environments.hosted import HostedEpisode, HostedSuite
 from recompact.environments.protection import describe
@@ -21,7 +23,6 @@ from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.environments.sandbox import HostLimits, Walls, enclose, find_bubblewrap
 from recompact.environments.shell import Shell
 from recompact.errors import InputError
-from recompact.study import open_suite
 from recompact.trajectory import Action
 
 pytestmark = linux_only

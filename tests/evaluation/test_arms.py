@@ -12,7 +12,8 @@ import pytest
 
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.protocol import CompressorKind
-from recompact.config import CompressorConfig, parse_config
+from recompact.config import CompressorConfig
+from recompact.config_parser import parse_config
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, built_in_arms, label, note_arms, parse_arms
 from recompact.evaluation.evaluate import open_evaluation

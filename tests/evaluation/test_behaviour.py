@@ -14,7 +14,7 @@ import pytest
 from progress_support import Heard
 
 from recompact.chat import Message, ToolCall
-from recompact.config import parse_config
+from recompact.config_parser import parse_config
 from recompact.context import Context, Summary, Turn
 from recompact.embedded.pocket import CATALOGUE, PocketSuite
 from recompact.environments.functions import function_suite

@@ -13,7 +13,8 @@ from progress_support import Heard
 from run_files import select_rows
 
 from recompact.chat import Reply, Request
-from recompact.config import Config, parse_config
+from recompact.config import Config
+from recompact.config_parser import parse_config
 from recompact.context import Context
 from recompact.environments.protocol import Task
 from recompact.errors import InputError

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recompact.config import Config, parse_config
+from recompact.config import Config
+from recompact.config_parser import parse_config
 from recompact.reproduction.experiments import Adaptations, Diagnostics, Evaluation, Experiment, Setting, Windows
 from recompact.reproduction.forecast import forecast, forecast_table
 from recompact.reproduction.paper import benchmark

@@ -9,7 +9,7 @@ import pytest
 from commands import recompact
 
 from recompact.compressors.protocol import SCOPES
-from recompact.config import load_config
+from recompact.config_parser import load_config
 from recompact.errors import InputError
 from recompact.reproduction.experiments import Adaptations, Evaluation, Setting, join_experiments
 from recompact.reproduction.tables import TABLES, chosen_tables

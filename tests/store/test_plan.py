@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from recompact.assembly import open_study
 from recompact.attribution.verify import verify
 from recompact.collection import collect
-from recompact.config import parse_config
+from recompact.config_parser import parse_config
 from recompact.progress import SILENT
 from recompact.store.plan import Plan, RecordedProgress, count_units, plan_of
 from recompact.store.store import Store
-from recompact.study import open_study
 
 CONFIG = '[suite]\nuse = "pocket"\nlimit = 4\n[compressor]\nbudget = 1024\n[verify]\nallocation = "{allocation}"\n'
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from recompact.adaptation.adapt import Adaptation, adapt
+from recompact.assembly import open_study
 from recompact.chat import Reply, Request, Usage, assistant
-from recompact.config import parse_config
+from recompact.config_parser import parse_config
 from recompact.models.protocol import ChatModel
 from recompact.store.calls import journaled_calls
 from recompact.store.store import Store
-from recompact.study import Study, open_study
+from recompact.study import Study
 
 T = TypeVar("T")
 Models = Mapping[str, ChatModel]

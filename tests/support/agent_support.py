@@ -13,13 +13,14 @@ from typing import Any
 
 from workspace_support import write_task
 
+from recompact.assembly import open_study
 from recompact.attribution.verify import Verification, digest, verify
 from recompact.chat import Message, Reply, Request, ToolCall, ToolSpec, Usage, assistant
 from recompact.collection import collect
-from recompact.config import Config, parse_config
+from recompact.config import Config
+from recompact.config_parser import parse_config
 from recompact.models.protocol import ChatModel
 from recompact.store.records import read_trajectory
-from recompact.study import open_study
 from recompact.trajectory import Trajectory
 
 NOTES = 7

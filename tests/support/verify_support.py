@@ -14,7 +14,8 @@ from typing import Any
 
 from recompact.chat import Message, Reply, Request, ToolCall, Usage, assistant
 from recompact.compressors.registry import load_compressor
-from recompact.config import Config, parse_config
+from recompact.config import Config
+from recompact.config_parser import parse_config
 from recompact.environments.functions import FunctionEnvironment, FunctionSuite, function_suite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import Environment, Observation, Suite, Task

@@ -30,6 +30,7 @@ from recompact.adaptation.instances import instances_in
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.result import clause_json, section_changes
 from recompact.adaptation.revision import revise
+from recompact.assembly import open_clients, price_of
 from recompact.audit import words
 from recompact.audit.findings import Moment
 from recompact.audit.masking import safe, safe_line
@@ -41,7 +42,6 @@ from recompact.models.limits import Metered, Spending
 from recompact.models.secrets import scrubber
 from recompact.outcome import BoundaryId
 from recompact.outputs import MANIFEST, replaced_directory
-from recompact.study import open_clients, price_of
 from recompact.template import Template
 from recompact.template.files import write_parts
 from recompact.texts import markdown_text, quantity

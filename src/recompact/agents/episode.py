@@ -15,12 +15,12 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from recompact.agents.manifest import Manifest, difference
-from recompact.agents.process import Quarters, mount_points, sandbox_for
+from recompact.agents.process import Quarters, mount_points
 from recompact.agents.running import Command, Door, Launch, RunningAgent
 from recompact.agents.server import Exchange
 from recompact.agents.settings import HOME, SIDE_CALLS, TEMPORARY, WORKSPACE, AgentSettings
@@ -29,20 +29,14 @@ from recompact.agents.threads import Thread, Threads
 from recompact.chat import Message, Request, ToolCall, Usage, canonical
 from recompact.environments.protocol import (
     AsyncAsk,
-    Behaviour,
     EnvironmentFailed,
-    Literals,
     Observation,
     Opening,
     Task,
 )
 from recompact.environments.sandbox import remove_mount_points
-from recompact.environments.shell import Shell
 from recompact.environments.snapshots.mask import VOLATILE, excerpts, masker
-from recompact.environments.workspace.check import CheckFailed, judge
-from recompact.environments.workspace.folder import TaskFolder
-from recompact.environments.workspace.suite import WorkspaceSuite
-from recompact.errors import InputError
+from recompact.environments.workspace.check import CheckFailed
 from recompact.trajectory import Action, Score, Snapshot
 
 STRATEGY = "agent"
@@ -59,57 +53,12 @@ _REVIVALS = 2  # times that an agent that was killed is brought back
 _log = logging.getLogger(__name__)
 
 
-class AgentSuite:
-    """The tasks of a workspace suite, played by an agent that is a command, or that is launched in another way."""
-
-    def __init__(self, suite: WorkspaceSuite, settings: AgentSettings, launch: Launch | None = None) -> None:
-        if launch is None:
-            sandbox_for(settings)  # which refuses what this machine cannot do
-        if missing := [place for place in settings.readable if not place.exists()]:
-            raise InputError(f"[agent] readable names {missing[0]}, which is not there")
-        Steadying(settings.replace, settings.ids)
-        self.suite, self.settings, self._launch = suite, settings, launch
-
-    @property
-    def name(self) -> str:
-        return self.suite.name
-
-    async def tasks(self, split: str) -> Sequence[Task]:
-        return self.suite.tasks(split)
-
-    def episode(self, task: Task, ask: AsyncAsk | None = None) -> AgentEpisode:
-        folder = self.suite.folder(task)
-        ground = FolderGround(folder, self.suite.shell(folder))
-        settings = replace(self.settings, hidden=(*self.settings.hidden, *self.suite.hidden))
-        return AgentEpisode(settings, task, ground, ask, self._launch)
-
-    async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
-        return None
-
-    async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
-        return None
-
-
 class Ground(Protocol):
     """What an agent works on, and how the outcome is judged."""
 
     def lay_out(self, workspace: Path) -> None: ...
 
     def judge(self, workspace: Path, answer: str) -> Score: ...
-
-
-@dataclass(frozen=True)
-class FolderGround:
-    """A task that is a folder."""
-
-    folder: TaskFolder
-    shell: Shell
-
-    def lay_out(self, workspace: Path) -> None:
-        self.folder.lay_out(workspace)
-
-    def judge(self, workspace: Path, answer: str) -> Score:
-        return judge(self.folder, workspace, answer, self.shell)
 
 
 @dataclass(frozen=True)

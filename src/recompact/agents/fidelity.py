@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recompact.agents.episode import AgentSuite
+from recompact.agents.suite import AgentSuite
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Task
 from recompact.texts import quantity
 from recompact.trajectory import Action

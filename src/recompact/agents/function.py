@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from recompact.agents.client import InProcessClient
-from recompact.agents.episode import AgentSuite
 from recompact.agents.process import Quarters, disk_excess
 from recompact.agents.running import Door
 from recompact.agents.server import USAGE, Exchange
 from recompact.agents.settings import IGNORED, AgentSettings
+from recompact.agents.suite import AgentSuite
 from recompact.chat import Reply, Request
 from recompact.environments.sandbox import HostLimits
 from recompact.environments.workspace.suite import WorkspaceSuite

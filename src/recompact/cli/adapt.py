@@ -58,11 +58,11 @@ def command(
     """
     from recompact.adaptation.registry import method_in
     from recompact.adaptation.result import RESULT, write_result
+    from recompact.assembly import check_identity
     from recompact.cli.running import ending_early, finish
-    from recompact.config import load_config
+    from recompact.config_parser import load_config
     from recompact.outputs import check_directory
     from recompact.store.runs import open_run, run_path
-    from recompact.study import check_identity
     from recompact.template import resolve
 
     loaded = load_config(config)
@@ -109,8 +109,8 @@ async def _adapt(
     quiet: bool,
 ) -> tuple[Study, Adaptation]:
     from recompact.adaptation.adapt import adapt
+    from recompact.assembly import open_study
     from recompact.cli.progress import watch
-    from recompact.study import open_study
 
     async with open_study(config, store, method=method, skip=skip) as study:
         with watch(study, "adapt", quiet=quiet) as shown:

@@ -67,7 +67,7 @@ def command(
     from recompact.audit.masking import safe_line
     from recompact.audit.plain import plain
     from recompact.audit.scoring import assess
-    from recompact.config import load_config
+    from recompact.config_parser import load_config
     from recompact.outputs import check_directory, check_page, write_page
 
     if not no_page:

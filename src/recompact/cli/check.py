@@ -36,7 +36,8 @@ def command(config: Path, connect: bool, play: bool, as_json: bool) -> None:
     Checks keys and values, the suite and its tasks, the template, the compressor, the method, and the models, and says
     everything at once.
     """
-    from recompact.config import ConfigError, load_config
+    from recompact.config import ConfigError
+    from recompact.config_parser import load_config
 
     notes: list[str] = []
     problems: list[str] = []
@@ -68,10 +69,10 @@ def _problems(config: Config, notes: list[str], earlier: Sequence[str]) -> list[
     """Everything that a command would stumble over before its first unit of work. Where there are `earlier` problems,
     the config lacks the keys that they are about."""
     from recompact.adaptation.registry import method_in
+    from recompact.assembly import compressor_in
     from recompact.attribution.determinism import decoding_note
-    from recompact.config import unknown_models
+    from recompact.config_parser import unknown_models
     from recompact.environments.protection import describe
-    from recompact.study import compressor_in
 
     problems = list(unknown_models(config))
     with _noting(problems, f"{config.line('compressor', 'template')}[compressor] template: "):
@@ -89,15 +90,9 @@ def _problems(config: Config, notes: list[str], earlier: Sequence[str]) -> list[
         compressor_in(config)
     with _noting(problems):
         method_in(config)
-    keys = [name for name in sorted(config.used_models & config.models.keys()) if _lacks_key(config.models[name])]
-    problems += [
-        f"{config.line('models', name, 'key_env')}[models.{name}] needs its key in the environment variable"
-        f" {config.models[name].key_env}: set it"
-        for name in keys
-    ]
+    problems += asyncio.run(_model_problems(config, [*earlier, *problems]))
     if note := decoding_note(config):
         notes.append(f"warning: {note}")
-    problems += asyncio.run(_model_problems(config, [*earlier, *problems]))
     notes.append(_isolation(config))
     return problems
 
@@ -135,9 +130,9 @@ def _template_problems(config: Config, notes: list[str]) -> list[str]:
 
 async def _suite_problems(config: Config, notes: list[str]) -> list[str]:
     """Whether the suite has the split and the tasks that are asked for; those that it has are named."""
+    from recompact.assembly import open_suite
     from recompact.environments.inprocess import InProcessSuite
     from recompact.environments.loading import load_suite
-    from recompact.study import open_suite
     from recompact.texts import quantity
 
     chosen = config.suite
@@ -181,14 +176,14 @@ def _isolation(config: Config) -> str:
 
 async def _play(config: Config, notes: list[str]) -> list[str]:
     """Play the first task in a run that is thrown away, then check that its environment can be brought back."""
-    from recompact.agents.episode import AgentSuite
     from recompact.agents.fidelity import fidelity
+    from recompact.agents.suite import AgentSuite
+    from recompact.assembly import open_study
     from recompact.collection import collect, unit_of
     from recompact.environments.snapshots.conformance import conformance
     from recompact.execution.scheduler import Unfinished
     from recompact.store.records import read_trajectory
     from recompact.store.runs import BROKEN
-    from recompact.study import open_study
     from recompact.texts import quantity
 
     one = replace(config, suite=replace(config.suite, tasks=config.suite.tasks[:1], limit=1))
@@ -274,15 +269,24 @@ async def _tasks(config: Config, episodes: Episodes) -> tuple[str, ...]:
 
 
 async def _model_problems(config: Config, reported: Sequence[str]) -> list[str]:
-    """What shows when the models are built, each by itself; those with problems that were reported are left out."""
+    """What shows when the models are built, each by itself. Of those with problems that were reported, only the key is
+    looked at: they lack what the problems are about."""
+    from recompact.assembly import open_clients
     from recompact.models.registry import MODELS
-    from recompact.study import open_clients
 
     problems: list[str] = []
     for name in sorted(config.used_models & {*config.models, *MODELS.names()}):
+        model = config.models.get(name)
+        lacks_key = model is not None and _lacks_key(model)
+        if model is not None and lacks_key:
+            at = config.line("models", name, "key_env")
+            problems.append(f"{at}[models.{name}] needs its key in the environment variable {model.key_env}: set it")
         if any(f"[models.{name}{end}" in problem for problem in reported for end in "]."):
             continue
-        with _noting(problems, f"model {name}: "):
+        with _noting(problems, f"{config.line('models', name)}[models] {name}: "):
+            if model is not None and lacks_key:  # it cannot be built, but its address can be looked at
+                model.check()
+                continue
             async with open_clients(config, needed={name}):
                 pass
     return problems
@@ -298,9 +302,9 @@ def _lacks_key(model: ModelConfig) -> bool:
 
 
 async def _connect(config: Config, notes: list[str]) -> list[str]:
+    from recompact.assembly import open_clients
     from recompact.chat import Decoding, Request, user
     from recompact.models.failures import ModelFailure
-    from recompact.study import open_clients
 
     problems = []
     async with open_clients(config, attempts=1) as clients:
@@ -315,8 +319,8 @@ async def _connect(config: Config, notes: list[str]) -> list[str]:
 
 async def _survey(config: Config, notes: list[str]) -> list[str]:
     """What the cluster has and whether the suite loads there, where hosts live on one."""
+    from recompact.assembly import open_suite
     from recompact.errors import InputError
-    from recompact.study import open_suite
 
     episodes = open_suite(config)
     survey = getattr(episodes, "survey", None)

@@ -36,7 +36,7 @@ def command(
     """
     from recompact.cli.running import ending_early, finish
     from recompact.collection import PHASE
-    from recompact.config import load_config
+    from recompact.config_parser import load_config
     from recompact.store.runs import broken_trajectories, open_run, run_path
 
     loaded = load_config(config)
@@ -58,10 +58,10 @@ def command(
 async def _collect(
     config: Config, store: Store, skip: tuple[str, ...], *, retry: bool, accept_changes: bool, quiet: bool
 ) -> None:
+    from recompact.assembly import open_study
     from recompact.cli.progress import watch
     from recompact.collection import PHASE, collect
     from recompact.store.runs import retry_broken
-    from recompact.study import open_study
 
     async with open_study(config, store, skip=skip, accept_changes=accept_changes) as study:
         if retry:

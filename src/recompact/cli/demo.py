@@ -56,7 +56,7 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     from recompact.attribution.statement import statement_of
     from recompact.cli.report import write_report
     from recompact.cli.running import ending_early
-    from recompact.config import parse_config
+    from recompact.config_parser import parse_config
     from recompact.outputs import add_files
     from recompact.store.runs import open_run, run_path
 
@@ -97,8 +97,8 @@ def _config(train: int) -> str:
 
 async def _adapt(config: Config, store: Any, quiet: bool) -> tuple[Any, Adaptation]:
     from recompact.adaptation.adapt import adapt
+    from recompact.assembly import open_study
     from recompact.cli.progress import watch
-    from recompact.study import open_study
 
     async with open_study(config, store) as study:
         with watch(study, "collect", quiet=quiet) as shown:

@@ -83,7 +83,7 @@ def command(
     --runs or a higher --limit reuse the trajectories that are there and make only the missing ones.
     """
     from recompact.cli.running import ending_early
-    from recompact.config import load_config
+    from recompact.config_parser import load_config
     from recompact.evaluation.arms import parse_arms
     from recompact.evaluation.evaluate import with_split
     from recompact.store.runs import open_run, run_path
@@ -151,11 +151,11 @@ async def _evaluate(
     accept_changes: bool,
     quiet: bool,
 ) -> tuple[Plan, tuple[UnfinishedUnit, ...]]:
+    from recompact.assembly import skip_tasks
     from recompact.cli.progress import watch
     from recompact.evaluation.evaluate import PHASE, evaluate, open_evaluation, plan_evaluation
     from recompact.execution.scheduler import Unfinished
     from recompact.store.runs import retry_broken
-    from recompact.study import skip_tasks
 
     async with open_evaluation(config, store, accept_changes=accept_changes) as study:
         if skip:

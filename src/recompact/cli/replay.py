@@ -50,7 +50,7 @@ def command(
     from recompact.attribution.verify import boundary_named
     from recompact.cli.running import ending_early
     from recompact.cli.verify import locate_run
-    from recompact.config import load_config
+    from recompact.config_parser import load_config
     from recompact.evaluation.replay import refuse_evaluation
     from recompact.store.runs import open_run
 
@@ -88,9 +88,9 @@ def _templates(texts: tuple[str, ...]) -> dict[str, Template]:
 async def _replay(
     config: Config, store: Store, id: BoundaryId, templates: dict[str, Template], draws: int, *, quiet: bool
 ) -> tuple[Replay, tuple[UnfinishedUnit, ...]]:
+    from recompact.assembly import open_study
     from recompact.cli.progress import watch
     from recompact.evaluation.replay import UnfinishedReplay, replay
-    from recompact.study import open_study
 
     async with open_study(config, store) as study:
         with watch(study, "replay", quiet=quiet) as shown:

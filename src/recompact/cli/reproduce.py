@@ -57,7 +57,7 @@ def command(
     """
     from recompact.cli.evaluate import parse_scopes
     from recompact.compressors.protocol import SCOPES
-    from recompact.config import load_config
+    from recompact.config_parser import load_config
     from recompact.reproduction.experiments import Setting, join_experiments
     from recompact.reproduction.tables import TABLES, chosen_tables
 
@@ -89,8 +89,8 @@ def command(
 
 async def _forecast(setting: Setting, experiments: Sequence[Experiment]) -> Forecast:
     """Counts the tasks of the suite; no model is built, so no key is needed."""
+    from recompact.assembly import open_suite
     from recompact.reproduction.forecast import forecast
-    from recompact.study import open_suite
 
     episodes = open_suite(setting.config)
     train, test = [len(await episodes.tasks(split)) for split in ("train", setting.test_split)]

@@ -10,7 +10,7 @@ import click
 
 from recompact.cli.console import json_option, print_json, run_option, say
 from recompact.cli.progress import open_bar
-from recompact.config import load_config
+from recompact.config_parser import load_config
 from recompact.embedded.simulation.truth import BoundaryTruth, check_target, run_truth, write_truth
 from recompact.errors import InputError
 from recompact.models.limits import Spending

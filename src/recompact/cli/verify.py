@@ -63,7 +63,7 @@ def command(
     """
     from recompact.attribution.verify import retry_left_out
     from recompact.cli.running import ending_early, finish
-    from recompact.config import load_config
+    from recompact.config_parser import load_config
     from recompact.store.runs import open_run
     from recompact.store.store import Store
 
@@ -101,7 +101,7 @@ def command(
 
 def locate_run(run: str, name: str | None, directory: Path) -> tuple[Path, Path]:
     """The run's file and its config, from either of the two."""
-    from recompact.config import load_config
+    from recompact.config_parser import load_config
     from recompact.store.runs import config_of, find_run
     from recompact.store.store import Store
 
@@ -137,11 +137,11 @@ _Broken = dict[str, Mapping["BoundaryId", str]]
 async def _verify(
     config: Config, store: Store, partial: bool, further: Mapping[str, int | None], skip: tuple[str, ...], quiet: bool
 ) -> _Broken:
+    from recompact.assembly import open_study
     from recompact.attribution.further_draws import PostOnly, make_further_draws
     from recompact.attribution.uniform import Uniform
     from recompact.attribution.verify import verify
     from recompact.cli.progress import watch
-    from recompact.study import open_study
 
     async with open_study(config, store, skip=skip) as study:
         expected = _forecast(store, config)
@@ -159,11 +159,11 @@ async def _verify(
 
 async def _control(config: Config, store: Store, quiet: bool) -> _Broken:
     """The A/A control: the same allocation, both arms from PRE."""
+    from recompact.assembly import open_study
     from recompact.attribution.allocation_parser import allocation_of
     from recompact.attribution.further_draws import make_further_draws, without_chaining
     from recompact.attribution.verify import outcomes_in
     from recompact.cli.progress import watch
-    from recompact.study import open_study
 
     allocation = without_chaining(allocation_of(store, config.verify))
     async with open_study(config, store) as study:

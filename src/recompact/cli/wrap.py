@@ -35,7 +35,7 @@ def command(
     must ask its model at OPENAI_BASE_URL or ANTHROPIC_BASE_URL; {url} in its arguments is the gateway's address.
     """
     from recompact.agents.settings import KEY
-    from recompact.config import load_config
+    from recompact.config_parser import load_config
     from recompact.errors import InputError
 
     agent = agent[1:] if agent[0] == "--" else agent
@@ -76,10 +76,10 @@ def _template(name: str) -> str:
 
 async def _run(config: Config, name: str, agent: tuple[str, ...]) -> Trajectory:
     from recompact.agents.wrapping import WrappedAgent
+    from recompact.assembly import open_study
     from recompact.collection import trajectory_unit
     from recompact.environments.protocol import Task
     from recompact.store.records import read_trajectory
-    from recompact.study import open_study
 
     task = Task(name, shlex.join(agent))
     # The command was typed here: its program is not relative to the config.

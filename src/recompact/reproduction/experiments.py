@@ -14,6 +14,7 @@ from pathlib import Path
 
 from recompact.adaptation.adapt import adapt
 from recompact.adaptation.result import write_result
+from recompact.assembly import open_study
 from recompact.attribution.verify import verify
 from recompact.collection import collect
 from recompact.compressors.protocol import SCOPES, Scope
@@ -24,7 +25,7 @@ from recompact.evaluation.arms import NONE, PROMPTED, PROMPTING, Arm
 from recompact.evaluation.evaluate import evaluate, open_evaluation, with_split
 from recompact.reproduction.paper import test_split
 from recompact.store.runs import open_run
-from recompact.study import Study, open_study
+from recompact.study import Study
 from recompact.template import load
 
 METHODS = ("acon-ut", "acon-utco", "pair")

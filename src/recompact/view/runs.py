@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from recompact.config import VerifyConfig, load_config
+from recompact.config import VerifyConfig
+from recompact.config_parser import load_config
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.models.limits import Price

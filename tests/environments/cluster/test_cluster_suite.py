@@ -14,15 +14,15 @@ from cluster_support import NearCluster
 from processes import linux_only
 
 from recompact.adaptation.adapt import adapt
+from recompact.assembly import open_study
 from recompact.chat import Reply, Request, Usage, assistant
-from recompact.config import parse_config
+from recompact.config_parser import parse_config
 from recompact.environments.cluster import pool
 from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.cluster.suite import ClusterSuite
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import EnvironmentFailed, EpisodeLost, Strategy
 from recompact.errors import InputError
-from recompact.study import open_study
 from recompact.trajectory import Action, Snapshot
 
 SPEC = f"{Path(cluster_suites.__file__)}:Safes"

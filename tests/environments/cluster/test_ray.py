@@ -19,14 +19,14 @@ from cluster_support import RayNodes, cluster_of_nodes
 from processes import linux_only
 
 from recompact.adaptation.adapt import adapt
+from recompact.assembly import open_study
 from recompact.chat import Reply, Request
-from recompact.config import parse_config
+from recompact.config_parser import parse_config
 from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.cluster.suite import ClusterEpisode, ClusterSuite
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.own_directory import own_directory
 from recompact.models.protocol import ChatModel
-from recompact.study import open_study
 from recompact.trajectory import Action, Snapshot
 
 pytest.importorskip("ray", reason="Ray is not installed: make test-ray")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from processes import linux_only
 
-from recompact.config import parse_config
+from recompact.config_parser import parse_config
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import load_suite
