@@ -331,7 +331,7 @@ def test_a_low_limit_of_open_files_is_raised_where_that_is_allowed() -> None:
     code = (
         "import resource; hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1];"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard));"
-        "from recompact.environments.lodging import open_files_limit; print(open_files_limit(), hard)"
+        "from recompact.environments.host_usage import open_files_limit; print(open_files_limit(), hard)"
     )
     limit, hard = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -31,7 +31,8 @@ from recompact.agents.settings import (
 )
 from recompact.environments.control_groups import ControlGroup
 from recompact.environments.files import empty, size_of
-from recompact.environments.lodging import excess, interpreter_places
+from recompact.environments.host_usage import excess
+from recompact.environments.lodging import interpreter_places
 from recompact.environments.own_directory import own_directory, remove_tree
 from recompact.environments.process_tree import descendants, kill_all, stop_tree, wait_readable
 from recompact.environments.protection import limit_inside, new_group

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recompact.chat import ToolSpec, system, user
+from recompact.environments.json_shape import Changes, shape_json
 from recompact.environments.protocol import Behaviour, Literals, Observation, Opening, Task
 from recompact.environments.schemas import enums_of, tool_spec
-from recompact.environments.shaping import Changes, shape_json
 from recompact.errors import InputError
 from recompact.trajectory import Action, Score
 

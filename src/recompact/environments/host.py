@@ -24,10 +24,10 @@ if __name__ == "__main__":  # started as a file by a foreign interpreter: make o
 
 from recompact.chat import Reply, Request
 from recompact.environments.hooks import behaviours_of, literals_of
+from recompact.environments.json_shape import Changes
 from recompact.environments.loading import load_suite
 from recompact.environments.protocol import Environment, Strategy, Suite, Task
 from recompact.environments.shaping import (
-    Changes,
     Misshapen,
     error_text,
     shape_observation,

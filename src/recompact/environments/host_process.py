@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recompact.chat import Reply, Usage
-from recompact.environments.lodging import PLACES, HostLog, HostSettings, Lodging, excess, lodge, overfull
+from recompact.environments.host_log import HostLog
+from recompact.environments.host_usage import PLACES, excess, overfull
+from recompact.environments.lodging import HostSettings, Lodging, lodge
 from recompact.environments.process_tree import seen_from_outside
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, HostFailed
 from recompact.environments.shaping import Misshapen, shape_line, shape_name, shape_request

@@ -14,6 +14,7 @@ from recompact.chat import Message, ToolCall, ToolSpec, Usage
 from recompact.environments.grading import grade
 from recompact.environments.hooks import BEHAVIOURS, as_literals
 from recompact.environments.host_process import HostProcess
+from recompact.environments.json_shape import Changes
 from recompact.environments.lodging import HostSettings, bubblewrap_for
 from recompact.environments.protocol import (
     AsyncAsk,
@@ -28,7 +29,6 @@ from recompact.environments.protocol import (
     Task,
 )
 from recompact.environments.shaping import (
-    Changes,
     Misshapen,
     fields_of,
     shape_line,

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from recompact.chat import Usage
 from recompact.environments.hooks import behaviours_of, literals_of
+from recompact.environments.json_shape import Changes
 from recompact.environments.protocol import (
     AsyncAsk,
     Behaviour,
@@ -26,7 +27,6 @@ from recompact.environments.protocol import (
     Task,
 )
 from recompact.environments.shaping import (
-    Changes,
     Misshapen,
     error_text,
     shape_name,

@@ -1,4 +1,4 @@
-"""Where a host lives: its process in a sandbox or without one, its private directories, its variables and its log.
+"""Where a host lives: its process in a sandbox or without one, its private directories and its variables.
 
 A lodging outlives its host as long as frozen copies of the host are kept or episodes continue from them. After that
 everything still running in it is killed and its directories are removed.
@@ -6,7 +6,6 @@ everything still running in it is killed and its directories are removed.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import logging
@@ -31,8 +30,6 @@ from recompact.environments.process_tree import (
     children_of,
     descendants,
     kill_all,
-    proportional,
-    resident,
     stop_tree,
     wait_readable,
 )
@@ -43,11 +40,7 @@ from recompact.errors import InputError
 _log = logging.getLogger(__name__)
 
 _END_PATIENCE = 10.0  # seconds for the kernel to end what was killed
-_TAIL = 4000  # bytes of the log that are kept
-_BURST = 1 << 20  # bytes of the log that are read at once; whoever prints more waits
-_PAUSE = 0.05  # seconds between two bursts
 _FILES = 1024  # open files of one process in a host
-_FILES_EACH = 6  # open files of the harness for one host, at most
 _HOME = "/home/episode"
 
 
@@ -327,127 +320,3 @@ def _handles(pids: Sequence[int]) -> list[int]:
         with contextlib.suppress(OSError):
             handles.append(os.pidfd_open(pid))
     return handles
-
-
-def excess(pids: Sequence[int], limits: HostLimits) -> str:
-    """What these processes use too much of, or nothing."""
-    if len(pids) > limits.processes:
-        return f"it had more than {limits.processes} processes ([suite.limits] processes)"
-    if sum(map(resident, pids)) > limits.memory and sum(map(proportional, pids)) > limits.memory:
-        return f"it used more than {limits.memory:,} bytes of memory ([suite.limits] memory)"
-    return ""
-
-
-def overfull(private: Path, limits: HostLimits) -> str:
-    """A message if a host has overfilled its own directories, or nothing. With many files this takes a while."""
-    if _holds_more_than(private, limits.disk):
-        return f"it wrote more than {limits.disk:,} bytes to its directories ([suite.limits] disk)"
-    return ""
-
-
-def _holds_more_than(place: Path, limit: int) -> bool:
-    """Whether the files below a place take more than `limit` bytes of disk; an entry counts as at least a block."""
-    total, waiting = 0, [str(place)]
-    while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
-                    total += max(status.st_blocks * 512, 4096)
-                    if total > limit:
-                        return True
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-    return False
-
-
-class HostLog:
-    """The end of what a host prints. It is read slowly, so that a flood holds up nobody but the host itself."""
-
-    def __init__(self) -> None:
-        self._reading, self.writing = os.pipe()
-        os.set_blocking(self._reading, False)
-        self._tail = b""
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._burst = 0
-
-    def follow(self) -> None:
-        """Read it from now on, in the running loop."""
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-            self._loop.add_reader(self._reading, self._read)
-
-    def _read(self) -> None:
-        part = self._part()
-        self._burst += len(part)
-        assert self._loop is not None
-        if self._burst > _BURST or not part:
-            self._loop.remove_reader(self._reading)
-            self._burst = 0
-            self._loop.call_later(_PAUSE, self._go_on)
-
-    def _go_on(self) -> None:
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.add_reader(self._reading, self._read)
-
-    def _part(self) -> bytes:
-        try:
-            part = os.read(self._reading, 1 << 16)
-        except BlockingIOError:
-            return b""
-        self._tail = (self._tail + part)[-_TAIL:]
-        return part
-
-    def last_line(self) -> str:
-        read = 0
-        while read < _BURST and (part := self._part()):
-            read += len(part)
-        lines = self._tail.decode(errors="replace").strip().splitlines()
-        return lines[-1][:300] if lines else ""
-
-    def close(self) -> None:
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.remove_reader(self._reading)
-        self._loop = None
-        os.close(self._reading)
-        os.close(self.writing)
-
-
-class _Places:
-    """How many hosts there may be at once, given how many files this process may open."""
-
-    def __init__(self) -> None:
-        self._used = 0
-        self._warned = False
-
-    async def take(self) -> None:
-        while self._used >= (most := self._most()):
-            if not self._warned:
-                self._warned = True
-                _log.warning("only %d hosts at once: more would need a higher limit of open files (ulimit -n)", most)
-            await asyncio.sleep(0.05)
-        self._used += 1
-
-    def give_back(self) -> None:
-        self._used -= 1
-
-    def _most(self) -> int:
-        limit = open_files_limit()
-        return max(2, (limit - min(128, limit // 2)) // _FILES_EACH)
-
-
-PLACES = _Places()
-
-
-@cache
-def open_files_limit() -> int:
-    """How many files this process may open, after asking for as many as it can get."""
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
-    if wanted > soft:
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            soft = wanted
-    return soft

@@ -6,25 +6,27 @@ expected. Nothing of a value's own code is trusted: it may raise, lie about its 
 
 from __future__ import annotations
 
-import datetime
 import decimal
-import enum
 import fractions
 import itertools
 import math
-import pathlib
-import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, get_args
 
-from recompact.chat import Message, Request, Role, ToolCall, ToolSpec, canonical
+from recompact.chat import Message, Request, Role, ToolCall, ToolSpec
+from recompact.environments.json_shape import (
+    VALUE_LIMIT,
+    Changes,
+    from_numpy,
+    is_plain,
+    kind_of,
+    make_encodable,
+    shape_json,
+)
 from recompact.environments.protocol import Observation, Opening, Strategy, Task
 from recompact.trajectory import Score
-
-Changes = list[str]
-"""What was changed in a value, a few words for each kind of change."""
 
 TEXT_LIMIT: Final = 64 * 1024 * 1024
 """Characters in one text. What an agent sees of it is bounded by [run] observation_tokens."""
@@ -33,10 +35,6 @@ _TASK_LIMIT = 200_000
 _MESSAGE_LIMIT = 10_000
 _TOOL_LIMIT = 2_000
 _ID_LENGTH = 400
-_DEPTH = 40  # levels of nesting that JSON values keep
-_VALUES = 20_000  # values inside one JSON value
-_CHARACTERS = 4_000_000  # of all texts inside one JSON value
-_BITS = 1024  # of an integer
 
 _ROLES = get_args(Role)
 
@@ -48,10 +46,10 @@ class Misshapen(Exception):
 def error_text(error: BaseException) -> str:
     """An environment's exception as text, even if its own cannot be read."""
     try:
-        text = _encodable(str.__str__(str(error)), "", [])
+        text = make_encodable(str.__str__(str(error)), "", [])
     except BaseException as another:  # it has a __str__ of its own
-        text = f"(its text raised {_kind(another)})"
-    return f"{_kind(error)}: {text[:2000]}{'…' if len(text) > 2000 else ''}"
+        text = f"(its text raised {kind_of(another)})"
+    return f"{kind_of(error)}: {text[:2000]}{'…' if len(text) > 2000 else ''}"
 
 
 def fields_of(value: Any, count: int) -> list[Any]:
@@ -65,7 +63,7 @@ def shape_line(value: Any) -> str:
     """A message from a host, for people: a str without what cannot be encoded, and not too long."""
     if not isinstance(value, str):
         return f"({_show_value(value)})"
-    return _encodable(value[:4000], "", [])
+    return make_encodable(value[:4000], "", [])
 
 
 def shape_opening(value: Any, changes: Changes) -> Opening:
@@ -149,20 +147,12 @@ def shape_request(value: Request) -> Request:
     )
 
 
-def shape_json(value: Any, what: str, changes: Changes) -> Any:
-    """Any value as JSON."""
-    shaper = _JsonShaper(what, changes)
-    shaped = shaper.shape(value, 0)
-    changes.extend(shaper.report())
-    return shaped
-
-
 def shape_name(value: Any, what: str = "its name") -> str:
     """A name that is shown and looked up: of a suite, a split, a group."""
     if not isinstance(value, str):
         raise _misshapen("a str", value, f"for {what}")
     text = str.__str__(value)
-    if not text or len(text) > _ID_LENGTH or not _plain(text):
+    if not text or len(text) > _ID_LENGTH or not is_plain(text):
         kind = f"a str of 1 to {_ID_LENGTH} characters, none of them a control character,"
         raise Misshapen(f"{kind} was expected for {what}, not {_show_value(text)}")
     return text
@@ -227,27 +217,15 @@ def _text(value: Any, what: str, changes: Changes) -> str:
     text = str.__str__(value)
     if len(text) > TEXT_LIMIT:
         raise Misshapen(f"a str of at most {TEXT_LIMIT:,} characters was expected for {what}, not {len(text):,}")
-    return _encodable(text, what, changes)
-
-
-def _encodable(text: str, what: str, changes: Changes) -> str:
-    """Half a character has no encoding, so nobody could send or store it."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        changes.append(f"half characters in {what}")
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return make_encodable(text, what, changes)
 
 
 def _flag(value: Any, what: str, changes: Changes) -> bool:
     if isinstance(value, bool):
         return value
-    plain = _of_numpy(value)
+    plain = from_numpy(value)
     if isinstance(plain, bool) or (type(plain) is int and plain in (0, 1)):
-        changes.append(f"{_kind(value)} in place of a bool for {what}")
+        changes.append(f"{kind_of(value)} in place of a bool for {what}")
         return bool(plain)
     raise _misshapen("a bool", value, f"for {what}")
 
@@ -257,12 +235,12 @@ def _number(value: Any, changes: Changes) -> float:
         return value
     if isinstance(value, bool | int | float):
         return _as_float(value)
-    plain = _of_numpy(value)
+    plain = from_numpy(value)
     if isinstance(plain, bool | int | float):
-        changes.append(f"{_kind(value)} in place of a number for its value")
+        changes.append(f"{kind_of(value)} in place of a number for its value")
         return _as_float(plain)
     if isinstance(value, decimal.Decimal | fractions.Fraction):
-        changes.append(f"{_kind(value)} in place of a number for its value")
+        changes.append(f"{kind_of(value)} in place of a number for its value")
         return _as_float(value)
     raise _misshapen("a number from 0 to 1", value, "for its value")
 
@@ -283,125 +261,9 @@ def _mapping(value: Any, what: str, changes: Changes) -> dict[str, Any]:
 def _pairs(value: Mapping[Any, Any], what: str) -> dict[Any, Any]:
     """A custom mapping as a dict."""
     try:
-        return dict(itertools.islice(((key, value[key]) for key in value), _VALUES))
+        return dict(itertools.islice(((key, value[key]) for key in value), VALUE_LIMIT))
     except Exception as error:
-        raise Misshapen(f"a mapping was expected for {what}, but reading it raised {_kind(error)}") from None
-
-
-@dataclass
-class _JsonShaper:
-    """Makes JSON of anything, bounded in depth and size. What JSON cannot express becomes a text."""
-
-    what: str
-    changes: Changes
-    values: int = 0
-    characters: int = 0
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def report(self) -> list[str]:
-        times = {what: f" ({count} times)" if count > 1 else "" for what, count in self.counts.items()}
-        return [f"{what} in {self.what}{count}" for what, count in times.items()]
-
-    def shape(self, value: Any, depth: int) -> Any:
-        self.values += 1
-        if value is None or isinstance(value, bool):
-            return value
-        if isinstance(value, enum.Enum):
-            return self.shape(value._value_, depth + 1) if depth < _DEPTH else self._odd("deep nesting", "…")
-        if isinstance(value, str):
-            return self._string(str.__str__(value))
-        if isinstance(value, int):
-            whole = int.__index__(value)
-            return whole if whole.bit_length() <= _BITS else self._odd("a huge integer", f"⟨{whole.bit_length()} bits⟩")
-        if isinstance(value, float):
-            number = float.__float__(value)
-            return number if math.isfinite(number) else self._odd(f"{number!r}", f"{number!r}")
-        if isinstance(value, dict | list | tuple | set | frozenset):
-            return self._shape_nested(value, depth)
-        return self._foreign(value, depth)
-
-    def _shape_nested(self, value: Any, depth: int) -> Any:
-        if depth >= _DEPTH:
-            return self._odd("deep nesting", "…")
-        if isinstance(value, dict):
-            return {self._key(key): self.shape(each, depth + 1) for key, each in self._bound(dict.items(value))}
-        if isinstance(value, list | tuple):
-            items = list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)
-            return [self.shape(each, depth + 1) for each in self._bound(items)]
-        self._odd("a set")
-        kind_of_set = set if isinstance(value, set) else frozenset
-        members = [self.shape(each, depth + 1) for each in self._bound(kind_of_set.__iter__(value))]
-        return sorted(members, key=canonical)
-
-    def _bound(self, items: Iterable[Any]) -> Iterable[Any]:
-        for item in items:
-            if self.values >= _VALUES:
-                self._odd(f"more than {_VALUES:,} values")
-                return
-            yield item
-
-    def _key(self, key: Any) -> str:
-        if isinstance(key, str):
-            return self._string(str.__str__(key))
-        shaped = self.shape(key, _DEPTH)
-        self._odd("a key that is no str")
-        return shaped if isinstance(shaped, str) else canonical(shaped)
-
-    def _string(self, text: str) -> str:
-        room = max(0, _CHARACTERS - self.characters)
-        if len(text) > room:
-            self._odd(f"more than {_CHARACTERS:,} characters")
-            text = text[:room] + "…"
-        self.characters += len(text)
-        encodable = _encodable(text, "", [])
-        if encodable != text:
-            self._odd("half characters")
-        return encodable
-
-    def _foreign(self, value: Any, depth: int) -> Any:
-        """Values that JSON cannot express. Only types whose text is known to be their own are asked for it."""
-        kind = _kind(value)
-        for known, text in _WORDS.items():
-            if isinstance(value, known):
-                self._odd(kind)
-                try:
-                    return self._string(text(value))
-                except Exception:
-                    return f"⟨{kind}⟩"
-        plain = _of_numpy(value)
-        if plain is not value and depth < _DEPTH:
-            self._odd(kind)
-            return self.shape(plain, depth + 1)
-        return self._odd(kind, f"⟨{kind}⟩")
-
-    def _odd(self, what: str, instead: Any = None) -> Any:
-        self.counts[what] = self.counts.get(what, 0) + 1
-        return instead
-
-
-_WORDS: dict[type, Callable[[Any], str]] = {
-    decimal.Decimal: decimal.Decimal.__str__,
-    datetime.datetime: datetime.datetime.isoformat,
-    datetime.date: datetime.date.isoformat,
-    datetime.time: datetime.time.isoformat,
-    datetime.timedelta: datetime.timedelta.__str__,
-    pathlib.PurePath: pathlib.PurePath.__str__,
-    fractions.Fraction: fractions.Fraction.__str__,
-    uuid.UUID: uuid.UUID.__str__,
-    complex: complex.__repr__,
-    bytes: lambda value: bytes.decode(value, "utf-8", "replace"),
-    bytearray: lambda value: bytearray.decode(value, "utf-8", "replace"),
-}  # a datetime is a date, so it comes first
-
-
-def _of_numpy(value: Any) -> Any:
-    """The plain value of a numpy one, recognised by its type's module so that nothing has to be imported."""
-    if (type(value).__module__ or "").split(".")[0] != "numpy":
-        return value
-    try:
-        return value.tolist() if value.size <= _VALUES else f"⟨{_kind(value)} of {int(value.size):,} values⟩"
-    except Exception:
-        return value
+        raise Misshapen(f"a mapping was expected for {what}, but reading it raised {kind_of(error)}") from None
 
 
 def _list_items(value: Any, what: str, kind: str, limit: int) -> Sequence[Any]:
@@ -411,7 +273,9 @@ def _list_items(value: Any, what: str, kind: str, limit: int) -> Sequence[Any]:
     try:
         items = tuple(itertools.islice(value, limit + 1))
     except Exception as error:
-        raise Misshapen(f"a sequence of {kind} was expected for {what}, but reading it raised {_kind(error)}") from None
+        raise Misshapen(
+            f"a sequence of {kind} was expected for {what}, but reading it raised {kind_of(error)}"
+        ) from None
     if len(items) > limit:
         raise Misshapen(f"at most {limit:,} {kind} were expected for {what}")
     return items
@@ -421,15 +285,11 @@ def _first_repeated(names: Sequence[str]) -> str | None:
     return next((name for number, name in enumerate(names) if name in names[:number]), None)
 
 
-def _plain(text: str) -> bool:
-    return all(character.isprintable() for character in text)
-
-
 def _misshapen(wanted: str, value: Any, where: str = "") -> Misshapen:
     place = f" {where}" if where.startswith("for") else ""
     came = f"{where} {_show_value(value)}" if where and not place else _show_value(value)
-    hint = ": is it an async function?" if _kind(value) == "coroutine" else ""
-    if _kind(value) == "coroutine":
+    hint = ": is it an async function?" if kind_of(value) == "coroutine" else ""
+    if kind_of(value) == "coroutine":
         value.close()
     return Misshapen(f"{wanted} was expected{place}, not {came}{hint}")
 
@@ -440,9 +300,4 @@ def _show_value(value: Any) -> str:
         return repr(value)
     if type(value) is str:
         return repr(value[:60]) + ("…" if len(value) > 60 else "")
-    return f"{'an' if _kind(value)[:1].lower() in 'aeiou' else 'a'} {_kind(value)}"
-
-
-def _kind(value: Any) -> str:
-    name = type.__getattribute__(type(value), "__name__")
-    return name if isinstance(name, str) and len(name) <= 80 and _plain(name) else "value of an unnameable type"
+    return f"{'an' if kind_of(value)[:1].lower() in 'aeiou' else 'a'} {kind_of(value)}"

@@ -1,0 +1,90 @@
+"""What hosts use of this machine, and how much of it they may: processes, memory, disk, and how many there can be."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from recompact.environments.process_tree import proportional, resident
+from recompact.environments.sandbox import HostLimits
+
+_FILES_EACH = 6  # open files of the harness for one host, at most
+
+_log = logging.getLogger(__name__)
+
+
+def excess(pids: Sequence[int], limits: HostLimits) -> str:
+    """What these processes use too much of, or nothing."""
+    if len(pids) > limits.processes:
+        return f"it had more than {limits.processes} processes ([suite.limits] processes)"
+    if sum(map(resident, pids)) > limits.memory and sum(map(proportional, pids)) > limits.memory:
+        return f"it used more than {limits.memory:,} bytes of memory ([suite.limits] memory)"
+    return ""
+
+
+def overfull(private: Path, limits: HostLimits) -> str:
+    """A message if a host has overfilled its own directories, or nothing. With many files this takes a while."""
+    if _holds_more_than(private, limits.disk):
+        return f"it wrote more than {limits.disk:,} bytes to its directories ([suite.limits] disk)"
+    return ""
+
+
+def _holds_more_than(place: Path, limit: int) -> bool:
+    """Whether the files below a place take more than `limit` bytes of disk; an entry counts as at least a block."""
+    total, waiting = 0, [str(place)]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    total += max(status.st_blocks * 512, 4096)
+                    if total > limit:
+                        return True
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+    return False
+
+
+class _Places:
+    """How many hosts there may be at once, given how many files this process may open."""
+
+    def __init__(self) -> None:
+        self._used = 0
+        self._warned = False
+
+    async def take(self) -> None:
+        while self._used >= (most := self._most()):
+            if not self._warned:
+                self._warned = True
+                _log.warning("only %d hosts at once: more would need a higher limit of open files (ulimit -n)", most)
+            await asyncio.sleep(0.05)
+        self._used += 1
+
+    def give_back(self) -> None:
+        self._used -= 1
+
+    def _most(self) -> int:
+        limit = open_files_limit()
+        return max(2, (limit - min(128, limit // 2)) // _FILES_EACH)
+
+
+PLACES = _Places()
+
+
+@cache
+def open_files_limit() -> int:
+    """How many files this process may open, after asking for as many as it can get."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
+    if wanted > soft:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return soft
