@@ -49,11 +49,11 @@ def _head(experiment: Experiment) -> Iterator[str]:
     yield f"Made from the run files by `python experiments/results.py {experiment.arguments} --write`. What is"
     yield "compared, and what would count as a success, stands in [protocol.md](protocol.md)."
     yield ""
-    collected = adapted = 0
+    collected, records = 0, []
     if experiment.adaptations.is_file():
         with Store.read(experiment.adaptations) as store:
-            collected = len(trajectories(store))
-            adapted = sum(record.selection is not None or bool(record.statement) for record in read_adaptations(store))
+            collected, records = len(trajectories(store)), list(read_adaptations(store))
+    adapted = sum(record.selection is not None or bool(record.statement) for record in records)
     if experiment.plan.solvable:
         trial, ended = _trial(experiment)
         yield f"- {trial}"
@@ -62,10 +62,16 @@ def _head(experiment: Experiment) -> Iterator[str]:
     arms = _arms(experiment)
     distinct = {arm.settings["key"]: arm for arm in arms}
     evaluated = sum(len(arm.rows) for arm in distinct.values())
-    planned = experiment.planned - (len(arms) - len(distinct)) * len(experiment.plan.tasks) * experiment.plan.runs
+    empty = [record.method for record in records if record.selection is None and record.statement]
+    spared = len(arms) - len(distinct) + len(empty)
+    planned = experiment.planned - spared * len(experiment.plan.tasks) * experiment.plan.runs
     yield f"- Training tasks collected: {collected} of {len(experiment.config.suite.tasks)}."
     yield f"- Methods that have come to an end: {adapted} of {len(experiment.plan.methods)}."
-    yield f"- Trajectories on unseen tasks: {evaluated} of {planned}; a method that keeps the original needs none."
+    beside = f", nor does one that ended without a candidate ({', '.join(empty)})" if empty else ""
+    yield (
+        f"- Trajectories on unseen tasks: {evaluated} of {planned};"
+        f" a method that keeps the original needs none{beside}."
+    )
     if evaluated < planned or adapted < len(experiment.plan.methods):
         yield f"- To go on: `python experiments/run.py {experiment.arguments}`."
 
