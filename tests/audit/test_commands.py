@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, strategies as st
 
-from recompact.audit.shell import END, parts
+from recompact.audit.deeds import deed
+from recompact.audit.session import Call
+from recompact.audit.shell import END, parts, without_heredocs
 
 
 @pytest.mark.parametrize(
@@ -46,3 +50,18 @@ def test_no_filter_widens_what_was_read(first: int, more: int, filters: list[str
     command = " | ".join([f"sed -n {first},{first + more}p f", *filters])
     (part,) = parts(command, "")
     assert all(first <= read.first <= read.last <= first + more for read in part.reads)
+
+
+@pytest.mark.parametrize("text", ["cat" + " <<EOF x" * 6_000, "ls\n" + "<<EOF " * 8_000, "x <<E\n" + "open(" * 10_000])
+def test_a_long_command_takes_no_longer_than_its_beginning(text: str) -> None:
+    started = time.process_time()
+    deed(Call("1", "bash", {"command": text}))
+    assert time.process_time() - started < 2
+    started = time.process_time()
+    without_heredocs(text[:20_000])
+    assert time.process_time() - started < 0.2
+
+
+def test_long_commands_that_differ_at_their_ends_are_two() -> None:
+    one, other, same = (deed(Call("1", "bash", {"command": "x" * 30_000 + end})) for end in ("1", "2", "1"))
+    assert one.key == same.key != other.key

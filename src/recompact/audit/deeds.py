@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from recompact.audit.session import Call
-from recompact.audit.shell import END, Range, join_path, parts, simplify, without_heredocs
+from recompact.audit.shell import COMMAND_LIMIT, END, Range, join_path, parts, simplify, without_heredocs
 
 # Strongest first: a command with several parts has the kind of its strongest part.
 KINDS = (
@@ -202,12 +202,13 @@ def _dispatched_call(call: Call) -> Call:
 
 @lru_cache(maxsize=4096)
 def _shell(command: str, cwd: str) -> Deed:
-    found = list(parts(command, cwd))
+    head, rest = command[:COMMAND_LIMIT], command[COMMAND_LIMIT:]  # the rest only tells one command from another
+    found = list(parts(head, cwd))
     kind = min((part.kind for part in found), key=KINDS.index, default="other")
-    bare, _ = without_heredocs(command)
+    bare, _ = without_heredocs(head)
     return Deed(
         kind,
-        hash(f"$ {cwd} {simplify(command)}"),
+        hash(f"$ {cwd} {simplify(head)}{rest}"),
         tuple(each for part in found for each in part.reads),
         tuple(each for part in found for each in part.changes),
         simplify(bare)[:QUERY],  # the folder that a command starts in is known to every agent

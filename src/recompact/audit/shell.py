@@ -12,12 +12,12 @@ from functools import lru_cache
 
 COMMAND_LIMIT = 20_000  # characters of a command that are looked at
 
-_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n.*?(?:\n[ \t]*\2[ \t]*(?=\n|$)|\Z)", re.DOTALL)
+_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)(\w++)\1([^\n]*+)\n.*?(?:\n[ \t]*\2[ \t]*(?=\n|$)|\Z)", re.DOTALL)
 _QUIET = re.compile(r"[0-9&]?>{1,2}[ \t]*(?:/dev/null|&[0-9-]|\$null)|<[ \t]*/dev/null")
 _PIECE = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|&&|\|\||\||;|\n|>{1,2}|(?<!\d)#[^\n]*(?<=\s#)", re.DOTALL)
 _WORD = re.compile(r"(?:[^\s'\"\\]|\\.|'[^']*'|\"(?:\\.|[^\"\\])*\")+", re.DOTALL)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_WRITES = re.compile(r"write_text\(|writeFile(?:Sync)?\(|\bopen\([^)]*['\"][wa]b?\+?['\"]|\.write\(|WriteAllText")
+_WRITES = re.compile(r"write_text\(|writeFile(?:Sync)?\(|\bopen\([^)]{0,300}['\"][wa]b?\+?['\"]|\.write\(|WriteAllText")
 _PRINTED = re.compile(r"(\d+)(?:,(\d+|\$))?p")
 _NR = re.compile(r"NR\s*(?:>=|>|==)\s*(\d+)(?:.*?NR\s*<=?\s*(\d+))?")
 
