@@ -22,6 +22,7 @@ from recompact.audit.auditing import audit_transcripts
 from recompact.audit.html import render
 from recompact.audit.plain import plain
 from recompact.audit.scoring import assess
+from recompact.audit.session import Tally
 from recompact.harnesses.transcripts.registry import READERS, reader_of
 
 SECRETS = (
@@ -121,6 +122,37 @@ def test_broken_lines_are_counted_and_a_cut_last_one_is_normal(tmp_path: Path) -
     assert session.tally.cut == 1
     assert session.tally.unknown["not-known"] == 1
     assert len(session.compactions) == 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("kind", ["lines", "document", "archive"])
+def test_a_byte_order_mark_costs_no_record(encoding: str, kind: str, tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "ä €"}, {"role": "user", "content": "<summary>s</summary>"}]
+    text = json.dumps({"messages": messages}, ensure_ascii=False, indent=1)
+    if kind == "lines":
+        text = "\n".join(json.dumps(message, ensure_ascii=False) for message in messages)
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    path = tmp_path / ("s.jsonl" if kind == "lines" else "s.json")
+    path.write_text(mark + text, encoding=encoding)
+    if kind == "archive":
+        with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
+            archive.write(path, path.name)
+        path.unlink()
+    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    (found,) = session.compactions
+    assert (found.scene.asked, found.scene.summary) == ("ä €", "<summary>s</summary>")
+    assert (session.tally.broken, session.tally.cut) == (0, 0)
+
+
+def test_a_long_file_in_utf_16_is_read_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "BLOCK", 7)  # odd: characters are cut in two
+    lines = [json.dumps({"role": "user", "content": f"€ 🙂 {n}"}, ensure_ascii=False) for n in range(40)]
+    path = tmp_path / "s.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-16")
+    (transcript,) = files.find((path,), files.Passed())
+    tally = Tally()
+    assert [value["content"] for _, value in transcript.open(tally)] == [f"€ 🙂 {n}" for n in range(40)]
+    assert tally.broken == 0
 
 
 def test_a_file_that_begins_inside_a_record_is_still_lines(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ ever written. What was passed over is counted.
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import os
 import stat
@@ -14,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from recompact.audit.session import Tally
 
@@ -146,9 +148,46 @@ def _of_file(path: Path, passed: Passed) -> Iterator[Transcript]:
         passed.unreadable.append((path, str(getattr(error, "strerror", None) or error)))
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: Path) -> IO[bytes]:
     # O_NONBLOCK: a pipe that has replaced a file since it was checked must not hold up the audit.
-    return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb", BLOCK)
+    return in_utf8(os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb", BLOCK))
+
+
+def in_utf8(file: IO[bytes]) -> IO[bytes]:
+    """The file as UTF-8 without a byte order mark. PowerShell writes one, and UTF-16 if it is not told otherwise.
+
+    >>> in_utf8(io.BytesIO("[1]".encode("utf-16"))).read(), in_utf8(io.BytesIO("[1]".encode("utf-8-sig"))).read()
+    (b'[1]', b'[1]')
+    """
+    start = file.read(len(codecs.BOM_UTF8))
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return io.BufferedReader(_FromUtf16(file, start), BLOCK)
+    if start != codecs.BOM_UTF8:
+        file.seek(0)
+    return file
+
+
+class _FromUtf16(io.RawIOBase):
+    """A file in UTF-16, whose mark has been read, turned into UTF-8 block by block."""
+
+    def __init__(self, file: IO[bytes], start: bytes) -> None:
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        self._ready = self._decoder.decode(start).encode()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready and (block := self._file.read(BLOCK)):
+            self._ready = self._decoder.decode(block).encode("utf-8", "replace")
+        size = min(len(buffer), len(self._ready))
+        buffer[:size], self._ready = self._ready[:size], self._ready[size:]
+        return size
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def _is_lines(path: Path) -> bool:
@@ -166,7 +205,7 @@ def _is_lines(path: Path) -> bool:
     return True
 
 
-def _split(file: BinaryIO) -> Iterator[bytes | None]:
+def _split(file: IO[bytes]) -> Iterator[bytes | None]:
     """Lines, or None for one over the limit; no more than the limit is ever held."""
     while line := file.readline(LINE_LIMIT + 1):
         if len(line) <= LINE_LIMIT or line.endswith(b"\n"):
@@ -259,7 +298,7 @@ def _member(path: Path, name: str) -> Callable[[Tally], Iterator[Record]]:
     def read(tally: Tally) -> Iterator[Record]:
         with zipfile.ZipFile(path) as archive:
             try:
-                with archive.open(name) as file:
+                with in_utf8(archive.open(name)) as file:
                     # The size that the archive declares is not trusted: at most this much is unpacked.
                     data = file.read(DOCUMENT_LIMIT + 1)
             except (NotImplementedError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
