@@ -12,6 +12,8 @@ import pytest
 from recompact.audit.auditing import audit_transcripts
 from recompact.audit.findings import Session
 from recompact.audit.scoring import assess
+from recompact.audit.session import Passage, Tally
+from recompact.harnesses.transcripts import claude_code, codex, copilot, gemini, pi
 from recompact.harnesses.transcripts.registry import READERS, reader_of, usual_places
 
 REAL = Path(__file__).parents[2] / ".." / "shared" / "data" / "transcripts"
@@ -270,6 +272,42 @@ def test_inspect_keeps_what_the_next_input_holds(tmp_path: Path) -> None:
     (session,) = audited(path)
     (found,) = session.compactions
     assert (found.dropped_calls, found.kept_calls, found.scene.summary) == (1, 1, "What happened so far.")
+
+
+def asked_in(records: Iterable[Any], read: Any) -> list[str]:
+    """What counts as said by the user."""
+    events = read(enumerate(records, 1), Tally())
+    return [event.text for event in events if isinstance(event, Passage) and event.role == "user"]
+
+
+def test_what_a_harness_says_in_the_users_name_was_not_asked() -> None:
+    def item(text: str) -> dict[str, Any]:
+        payload = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+        return {"type": "response_item", "payload": payload}
+
+    notices = ("<subagent_notification> {}", "<turn_aborted>\n", "<user_shell_command>", "<environment_context>")
+    assert asked_in(map(item, ("Go on.", *notices)), codex.read) == ["Go on."]
+    stops = ("[Request interrupted by user]", "[Request interrupted by user for tool use]", "<system-reminder>x")
+    said = [claude(f"u{n}", None, "user", text) for n, text in enumerate(("Go on.", *stops))]
+    assert asked_in(said, claude_code.read) == ["Go on."]
+    lines = ("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\n", "[OpenClaw heartbeat poll]", "Go on.")
+    entries = [{"type": "message", "id": text, "message": {"role": "user", "content": text}} for text in lines]
+    assert asked_in(entries, pi.read) == ["Go on."]
+    contents = [{"role": "user", "parts": [{"text": text}]} for text in ("<session_context>\nToday", "Go on.")]
+    assert asked_in([contents], gemini.read) == ["Go on."]
+
+
+def test_copilot_tells_its_own_and_its_agents_messages_from_the_users() -> None:
+    def message(content: str, agent: str = "", **data: Any) -> dict[str, Any]:
+        return {"type": "user.message", "id": content, "agentId": agent, "data": {"content": content, **data}}
+
+    records = [
+        message("Go on.", parentAgentTaskId="t"),
+        message("", source="system"),
+        message("<system_reminder>", source="system"),
+        message("Review it.", agent="a", source="agent-1", parentAgentTaskId="t"),
+    ]
+    assert asked_in(records, copilot.read) == ["Go on."]
 
 
 @real

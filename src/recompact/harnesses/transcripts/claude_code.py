@@ -22,7 +22,7 @@ from recompact.audit.session import (
     Size,
     Tally,
 )
-from recompact.harnesses.transcripts.reader import Place, Reader, content_text, items, mapping, number, text
+from recompact.harnesses.transcripts.reader import Place, Reader, content_text, items, mapping, number, speaker, text
 
 _ASIDE = frozenset(
     [
@@ -65,7 +65,16 @@ _SYSTEM = frozenset(
         "snapshot",
     ]
 )
-_COMMANDS = ("<command-name>", "<local-command", "<command-message>", "Caveat:", "<bash-", "<task-notification>")
+_MARKS = (  # of what Claude Code itself says in the user's name
+    "<command-name>",
+    "<local-command",
+    "<command-message>",
+    "Caveat:",
+    "<bash-",
+    "<task-notification>",
+    "<system-reminder>",
+    "[Request interrupted by user",
+)
 
 
 def recognises(sample: list[Any], path: Path) -> bool:
@@ -168,9 +177,8 @@ class _Session:
         match block.get("type"):
             case "text":
                 said = text(block.get("text"))
-                aside = kind == "user" and (record.get("isMeta") is True or said.lstrip().startswith(_COMMANDS))
-                role = "assistant" if kind == "assistant" else "system" if aside else "user"
-                yield Passage(role, said, uuid, line)  # type: ignore[arg-type]
+                role = speaker(said, _MARKS) if record.get("isMeta") is not True else "system"
+                yield Passage("assistant" if kind == "assistant" else role, said, uuid, line)
             case "tool_use" | "server_tool_use":
                 yield Call(
                     text(block.get("id")),

@@ -18,6 +18,7 @@ from recompact.harnesses.transcripts.reader import (
     items,
     mapping,
     number,
+    speaker,
     text,
 )
 
@@ -34,6 +35,15 @@ _TYPES = frozenset(
 )
 _ITEMS = frozenset(
     ["reasoning", "web_search_call", "agent_message", "compaction", "ghost_snapshot", "image_generation_call"]
+)
+_MARKS = (  # of what Codex itself says in the user's name
+    "<environment_context>",
+    "<user_instructions>",
+    "# AGENTS.md",
+    "<subagent_notification>",
+    "<turn_aborted>",
+    "<user_shell_command>",
+    "<skill>",
 )
 _HEADER = re.compile(
     r"\A(?:[A-Z][\w ]{2,30}: [^\n]*\n|Process exited with code -?\d+\n|Process running[^\n]*\n){1,8}Output:\n"
@@ -103,11 +113,8 @@ def _item(line: int, kind: str, payload: Mapping[str, Any], cwd: str, batch: str
         case "message":
             role = payload.get("role")
             said = content_text(payload.get("content"))
-            if role == "user" and said.lstrip().startswith(
-                ("<environment_context>", "<user_instructions>", "# AGENTS.md")
-            ):
-                role = "system"
-            yield Passage(role if role in ("user", "assistant") else "system", said, line=line)
+            spoken = speaker(said, _MARKS) if role == "user" else "assistant" if role == "assistant" else "system"
+            yield Passage(spoken, said, line=line)
         case "function_call":
             yield Call(call, text(payload.get("name")), arguments(payload.get("arguments")), cwd, batch, line=line)
         case "custom_tool_call":

@@ -36,7 +36,8 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
             tally.broken += 1
             continue
         data = mapping(record.get("data"))
-        if record.get("agentId") or data.get("parentToolCallId") or data.get("parentAgentTaskId"):
+        # The user's own messages name a parent task as well, so that tells nothing.
+        if record.get("agentId") or data.get("parentToolCallId") or text(data.get("source")).startswith("agent-"):
             tally.subagent += 1
             continue
         key = text(record.get("id"))
@@ -46,7 +47,8 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
                 cwd = text(context.get("cwd")) or cwd
                 yield Info(text(data.get("sessionId")), text(data.get("copilotVersion")), cwd, standing="main")
             case "user.message":
-                yield Passage("user", text(data.get("content")), key, line)
+                said = text(data.get("content"))
+                yield Passage("system" if data.get("source") == "system" else "user", said, key, line)
             case "assistant.message":
                 yield Info(model=text(data.get("model")))
                 yield Passage("assistant", text(data.get("content")), key, line)

@@ -8,9 +8,10 @@ from typing import Any
 
 from recompact.audit.files import Record
 from recompact.audit.session import Call, CompactionEvent, Event, Info, KeptNothing, Passage, Result, Size, Tally
-from recompact.harnesses.transcripts.reader import Place, Reader, content_text, items, mapping, number, text
+from recompact.harnesses.transcripts.reader import Place, Reader, content_text, items, mapping, number, speaker, text
 
 SNAPSHOT = "<state_snapshot>"
+_MARKS = ("<session_context>", "This is the Gemini CLI. We are setting up the context")
 
 
 def recognises(sample: list[Any], path: Path) -> bool:
@@ -63,7 +64,7 @@ def _speech_events(role: str, said: str, key: str, place: int) -> Iterator[Event
     if role == "user" and said.lstrip().startswith(SNAPSHOT):
         yield CompactionEvent(KeptNothing(), said, identity=key, key=key, line=place)
     else:
-        yield Passage("user" if role == "user" else "assistant", said, key, place)
+        yield Passage(speaker(said, _MARKS) if role == "user" else "assistant", said, key, place)
 
 
 def _response(answer: Mapping[str, Any]) -> tuple[str, bool | None]:

@@ -21,8 +21,9 @@ from recompact.audit.session import (
     Size,
     Tally,
 )
-from recompact.harnesses.transcripts.reader import Place, Reader, content_text, items, mapping, number, text
+from recompact.harnesses.transcripts.reader import Place, Reader, content_text, items, mapping, number, speaker, text
 
+_MARKS = ("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>", "[OpenClaw heartbeat poll]")  # OpenClaw's, in the user's name
 _ASIDE = frozenset(["model_change", "thinking_level_change", "custom", "label", "session_info", "leaf"])
 
 
@@ -82,7 +83,8 @@ def _message(line: int, key: str, message: Mapping[str, Any], cwd: str, tally: T
     content = message.get("content")
     match message.get("role"):
         case "user":
-            yield Passage("user", content_text(content), key, line)
+            said = content_text(content)
+            yield Passage(speaker(said, _MARKS), said, key, line)
         case "assistant":
             yield Passage("assistant", "", key, line)
             for block in [{"type": "text", "text": content}] if isinstance(content, str) else items(content):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.audit.files import Record
-from recompact.audit.session import Event, Tally
+from recompact.audit.session import Event, Role, Tally
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,15 @@ class Reader:
     recognises: Callable[[list[Any], Path], bool]  # by the first records, and the path where those are not enough
     read: Callable[[Iterable[Record], Tally], Iterator[Event]]
     places: tuple[Place, ...] = ()
+
+
+def speaker(said: str, marks: tuple[str, ...]) -> Role:
+    """Who a message in the user's name is from: the harness, if it begins with one of its marks.
+
+    >>> speaker("<notice> done", ("<notice>",)), speaker("Go on.", ("<notice>",))
+    ('system', 'user')
+    """
+    return "system" if said.lstrip().startswith(marks) else "user"
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
