@@ -96,7 +96,7 @@ class Compacted:
     dropped_calls: int
     kept_calls: int
     following: int  # calls after it, up to the next compaction or the end
-    starts_turn: bool
+    starts_turn: bool | None  # whether the user had spoken before the first call after it; None without one
     since_edit: int  # calls since the last edit
     reading_phase: bool
     points: Mapping[str, Point]  # by scheme; those with too few calls after them are left out

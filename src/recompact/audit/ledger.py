@@ -254,7 +254,6 @@ class Ledger:
         self._lines.compacted(boundary.before)
         self._forget(boundary, kept)
         self._stretch = _Stretch(list(self._known.values()))
-        self._user_spoke = False
 
     def _boundary(self, event: CompactionEvent) -> Horizon:
         """What was visible right before a compaction, and right after it."""
@@ -299,12 +298,12 @@ class Ledger:
         boundary, event = pending.boundary, pending.event
         window = steps[: WIDE.window]
         points = {}
-        starts_turn = bool(steps) and steps[0].starts_turn
+        starts_turn = steps[0].starts_turn if steps else None
         for scheme in self._schemes:
             counted = [step for step in steps[: scheme.window] if step.deed.kind not in ASIDE]
             if len(counted) >= scheme.least and pending.dropped_calls:
                 values = measure(steps[: scheme.window], boundary)
-                points[scheme.name] = Point(values, pending.dropped_calls, starts_turn, len(counted))
+                points[scheme.name] = Point(values, pending.dropped_calls, bool(starts_turn), len(counted))
         since = [text for text in self._texts if text.number >= boundary.number]
         estimated = not pending.before
         size_before, size_after = pending.before, pending.after or None

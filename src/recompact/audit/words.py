@@ -158,10 +158,12 @@ def gist(each: Ranked) -> str:
 def details(each: Ranked) -> Iterator[str]:
     """What else is known about a compaction."""
     compaction = each.compaction
-    phase = "at the start of a user turn" if compaction.starts_turn else "in the middle of a turn"
+    phase = "" if compaction.starts_turn is None else "in the middle of a turn, "
+    if compaction.starts_turn:
+        phase = "at the start of a user turn, "
     reading = "; the calls before it were mostly reading" if compaction.reading_phase else ""
     yield (
-        f"It fell {phase}, {quantity(compaction.since_edit, 'call')} after the last edit{reading}. It dropped "
+        f"It fell {phase}{quantity(compaction.since_edit, 'call')} after the last edit{reading}. It dropped "
         f"{quantity(compaction.dropped_calls, 'call')} and kept {compaction.kept_calls}."
     )
     if each.control:

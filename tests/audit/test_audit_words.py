@@ -1,0 +1,48 @@
+"""What an audit says about a compaction is so: the turn it fell in, the calls around it, why it has no score."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from audit_planting import Compact, Deed, Said, Script, claude_code, shell
+
+from recompact.audit import words
+from recompact.audit.auditing import audit_transcripts
+from recompact.audit.plain import plain
+from recompact.audit.scoring import Assessment, Ranked, assess
+from recompact.harnesses.transcripts.registry import reader_of
+
+
+def assessed(script: Script, tmp_path: Path) -> Assessment:
+    (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
+    return assess(audit_transcripts((tmp_path,), reader_of))
+
+
+def ranked(script: Script, tmp_path: Path) -> list[Ranked]:
+    """The compactions of a session, in its order."""
+    return sorted(assessed(script, tmp_path).ranked, key=lambda each: each.compaction.line)
+
+
+def shells(count: int) -> Script:
+    return [shell(f"echo {n}", f"plain {n}") for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "starts", "said"),
+    [
+        ([Said("Now the second.")], shells(6), True, "at the start of a user turn"),
+        ([], [Said("Go on."), *shells(6)], True, "at the start of a user turn"),
+        ([Said("Now the second."), *shells(1)], shells(6), False, "in the middle of a turn"),
+        ([Said("Now the second.")], [], None, ""),
+    ],
+)
+def test_the_turn_that_a_compaction_fell_in(
+    before: Script, after: Script, starts: bool | None, said: str, tmp_path: Path
+) -> None:
+    (each,) = ranked([Said("Go."), *shells(3), *before, Compact("Summary.", 0), *after], tmp_path)
+    assert each.compaction.starts_turn is starts
+    assert each.point is None or each.point.starts_turn is starts
+    first = next(iter(words.details(each)))
+    assert said in first
+    assert ("turn" in first) is bool(said)
