@@ -46,3 +46,12 @@ def test_the_turn_that_a_compaction_fell_in(
     first = next(iter(words.details(each)))
     assert said in first
     assert ("turn" in first) is bool(said)
+
+
+@pytest.mark.parametrize(("edits", "since", "said"), [(0, None, "no edit before it"), (1, 4, "4 calls after the last")])
+def test_calls_since_the_last_edit(edits: int, since: int | None, said: str, tmp_path: Path) -> None:
+    edit = [Deed("edit", {"path": "a.py", "oldText": "a", "newText": "b"}, "Edited")]
+    script: Script = [*shells(3), *edit * edits, *shells(4), Compact("Summary.", 0), *shells(2)]
+    (each,) = ranked(script, tmp_path)
+    assert each.compaction.since_edit == since
+    assert said in next(iter(words.details(each)))

@@ -97,7 +97,7 @@ class Compacted:
     kept_calls: int
     following: int  # calls after it, up to the next compaction or the end
     starts_turn: bool | None  # whether the user had spoken before the first call after it; None without one
-    since_edit: int  # calls since the last edit
+    since_edit: int | None  # calls since the last edit; None where none is before it
     reading_phase: bool
     points: Mapping[str, Point]  # by scheme; those with too few calls after them are left out
     refetches: tuple[Refetch, ...]

@@ -53,7 +53,7 @@ class _Pending:
     chars_after: int
     dropped_calls: int
     kept_calls: int
-    since_edit: int
+    since_edit: int | None
     reading_phase: bool
     dropped: list[Text]
     kept: list[Text]
@@ -94,7 +94,8 @@ class Ledger:
         self._found: list[Compacted] = []
         self._points: dict[str, list[Point]] = {scheme.name: [] for scheme in schemes}
         self._kept_calls: list[int] = []
-        self._calls = self._edits = self._since_edit = self._rewinds = 0
+        self._calls = self._edits = self._rewinds = 0
+        self._last_edit: int | None = None  # its place among the calls
         self._recent: deque[str] = deque(maxlen=PHASE)
         self._user_spoke = False
         self._asked = ""
@@ -196,9 +197,7 @@ class Ledger:
         step.unchanged = edits == self._edits
         if done.kind == "edit" and event.failed is not True:
             self._edits += 1
-            self._since_edit = 0
-        else:
-            self._since_edit += 1
+            self._last_edit = max(step.index, self._last_edit or 0)
         self._last[done.key] = (number, self._edits)
         self._known[number] = step
 
@@ -239,7 +238,7 @@ class Ledger:
             after,
             len(known) - kept_calls,
             kept_calls,
-            self._since_edit,
+            None if self._last_edit is None else self._calls - 1 - self._last_edit,
             "edit" not in self._recent
             and sum(kind in READING for kind in self._recent) * 2 > max(len(self._recent), PHASE // 2),
             [text for text in dropped if boundary.before.holds(text.number)],

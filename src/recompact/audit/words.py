@@ -161,10 +161,13 @@ def details(each: Ranked) -> Iterator[str]:
     phase = "" if compaction.starts_turn is None else "in the middle of a turn, "
     if compaction.starts_turn:
         phase = "at the start of a user turn, "
+    edit = "with no edit before it in the file"
+    if compaction.since_edit is not None:
+        edit = f"{quantity(compaction.since_edit, 'call')} after the last edit"
     reading = "; the calls before it were mostly reading" if compaction.reading_phase else ""
     yield (
-        f"It fell {phase}{quantity(compaction.since_edit, 'call')} after the last edit{reading}. It dropped "
-        f"{quantity(compaction.dropped_calls, 'call')} and kept {compaction.kept_calls}."
+        f"It fell {phase}{edit}{reading}. It dropped {quantity(compaction.dropped_calls, 'call')} and kept "
+        f"{compaction.kept_calls}."
     )
     if each.control:
         whose = {"own": "of this session", "harness": "of this harness's sessions", "pooled": "of all sessions"}
