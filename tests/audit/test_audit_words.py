@@ -55,3 +55,42 @@ def test_calls_since_the_last_edit(edits: int, since: int | None, said: str, tmp
     (each,) = ranked(script, tmp_path)
     assert each.compaction.since_edit == since
     assert said in next(iter(words.details(each)))
+
+
+PLAN = Deed("plan", {"todos": []}, "ok")
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ([Compact("One.", 0), *shells(6)], ["no call before it is in the file"]),
+        ([*shells(3), Compact("One.", 0)], ["no call after it"]),
+        ([*shells(3), Compact("One.", 0), *shells(2)], ["only 2 calls after it"]),
+        ([*shells(3), Compact("One.", 0), PLAN], ["the only call after it read, ran or changed nothing"]),
+        ([*shells(3), Compact("One.", 0), *[PLAN] * 7], ["none of the 7 calls after it read, ran or changed anything"]),
+        (
+            [*shells(3), Compact("One.", 0), *shells(2), *[PLAN] * 18, *shells(20)],
+            ["only 2 of the first 10 calls after it read, ran or changed anything"],
+        ),
+        (
+            [PLAN, PLAN, Compact("One.", 0), *shells(6)],
+            ["it dropped 2 calls, none that read, ran or changed anything"],
+        ),
+        (
+            [*shells(12), Compact("One.", 0), Compact("Two.", 0), *shells(6)],
+            ["no call after it", "no call since the last compaction"],
+        ),
+        ([*shells(3), Compact("One.", 0), *shells(6)], ["no placebo points to compare it with"]),
+    ],
+)
+def test_why_a_compaction_has_no_score(script: Script, why: list[str], tmp_path: Path) -> None:
+    assert [words.reason_unscored(each) for each in ranked(script, tmp_path)] == why
+
+
+def test_all_calls_are_counted_where_they_are_shown(tmp_path: Path) -> None:
+    script: Script = [*shells(3), PLAN, PLAN, Compact("One.", 0), *shells(6)]
+    told = plain(assessed(script, tmp_path))["compactions"][0]
+    assert (told["dropped_calls"], told["kept_calls"]) == (5, 0)
+    (each,) = ranked(script, tmp_path)
+    assert "It dropped 5 calls and kept 0." in next(iter(words.details(each)))
+    assert each.compaction.dropped_calls == 3

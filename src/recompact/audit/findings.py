@@ -93,7 +93,7 @@ class Compacted:
     after: int | None
     estimated: bool
     summary_chars: int | None
-    dropped_calls: int
+    dropped_calls: int  # that the measures count: with a result, and of a kind that works or reads
     kept_calls: int
     following: int  # calls after it, up to the next compaction or the end
     starts_turn: bool | None  # whether the user had spoken before the first call after it; None without one
@@ -106,6 +106,9 @@ class Compacted:
     needs: tuple[Need, ...]
     scene: Scene
     readable: bool
+    dropped_in_all: int  # calls of any kind
+    kept_in_all: int
+    measured: Mapping[str, int]  # by scheme: calls in its window that the measures count
 
     @property
     def coverage(self) -> float | None:

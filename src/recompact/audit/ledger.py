@@ -61,6 +61,7 @@ class _Pending:
     earlier_summary: str
     tail: list[Step]
     asked: str
+    in_all: tuple[int, int]  # calls of any kind that were dropped and kept
 
 
 @dataclass
@@ -87,6 +88,7 @@ class Ledger:
         self._last: dict[int, tuple[int, int]] = {}  # call key -> its last result, and how many edits there had been
         self._open: dict[str, Step] = {}  # calls waiting for their results
         self._known: dict[int, Step] = {}  # visible results
+        self._in_view: list[Step] = []  # calls of any kind that are visible, with their results
         self._texts: deque[Text] = deque()
         self._text_chars = 0
         self._stretch = _Stretch()
@@ -171,6 +173,7 @@ class Ledger:
         self._calls += 1
         self._batch, self._user_spoke = batch, False
         self._stretch.steps.append(step)
+        self._in_view.append(step)
         self._open[event.id] = step
         self._hold(Text(number, "call", done.query, _weight(event)))
         if done.kind not in ASIDE:
@@ -247,6 +250,7 @@ class Ledger:
             self._summary,
             sorted(known.values(), key=lambda step: step.number)[-PHASE:],
             self._asked,
+            self._count_calls(boundary),
         )
         self._size = None
         self._summary = event.summary or ""
@@ -274,6 +278,12 @@ class Ledger:
         self._show(after.onwards(number))
         return Horizon(number, before, self._visible)
 
+    def _count_calls(self, boundary: Horizon) -> tuple[int, int]:
+        """How many calls of any kind a compaction dropped and kept; those that it dropped are forgotten."""
+        seen = [step for step in self._in_view if boundary.before.holds_call(step.number, step.result)]
+        self._in_view = [step for step in seen if boundary.after.holds_call(step.number, step.result)]
+        return len(seen) - len(self._in_view), len(self._in_view)
+
     def _span(self, key: str) -> range:
         first, last = self._keys.get(key, (0, -1))
         return range(first, last + 1)
@@ -296,10 +306,11 @@ class Ledger:
         self._pending = None
         boundary, event = pending.boundary, pending.event
         window = steps[: WIDE.window]
-        points = {}
+        points, measured = {}, {}
         starts_turn = steps[0].starts_turn if steps else None
         for scheme in self._schemes:
             counted = [step for step in steps[: scheme.window] if step.deed.kind not in ASIDE]
+            measured[scheme.name] = len(counted)
             if len(counted) >= scheme.least and pending.dropped_calls:
                 values = measure(steps[: scheme.window], boundary)
                 points[scheme.name] = Point(values, pending.dropped_calls, bool(starts_turn), len(counted))
@@ -333,6 +344,8 @@ class Ledger:
                 needs(window, pending.dropped, pending.kept, since, event, pending.earlier_summary),
                 scene(pending.tail, event, window, boundary, pending.asked),
                 event.summary is not None,
+                *pending.in_all,
+                measured,
             )
         )
 

@@ -20,6 +20,10 @@ class Visible:
         place = bisect_right(self.starts, number) - 1
         return place >= 0 and number < self.ends[place]
 
+    def holds_call(self, number: int, result: int) -> bool:
+        """Whether a call is visible, with its result if it has one (which is -1 if not)."""
+        return self.holds(number) and (result < 0 or self.holds(result))
+
     def until(self, end: int) -> Visible:
         """Only what comes before this number."""
         return intervals((a, min(b, end)) for a, b in zip(self.starts, self.ends, strict=True))

@@ -10,6 +10,7 @@ from recompact.audit.files import Passed
 from recompact.audit.findings import Compacted, Need, Reread, Session
 from recompact.audit.intervals import LEAST, SessionMean
 from recompact.audit.masking import safe_line
+from recompact.audit.measures import RUN_SCHEMES
 from recompact.audit.scoring import Assessment, Contrast, Ranked
 from recompact.audit.shell import END
 from recompact.texts import quantity
@@ -130,13 +131,31 @@ def name(session: Session) -> str:
 
 def reason_unscored(each: Ranked) -> str:
     """Why a compaction has no score."""
-    if each.compaction.kind == "clearing":
+    compaction = each.compaction
+    if compaction.kind == "clearing":
         return "old results were cleared, no summary was written"
-    if not each.compaction.dropped_calls:
-        return "no call before it is in the file"
+    if compaction.dropped_in_all and not compaction.dropped_calls:
+        return f"it dropped {quantity(compaction.dropped_in_all, 'call')}, none that read, ran or changed anything"
+    if compaction.kept_in_all and not compaction.dropped_calls:
+        return "it dropped no call"
+    if not compaction.dropped_calls:
+        return "no call since the last compaction" if compaction.ordinal > 1 else "no call before it is in the file"
     if each.point is None:
-        return f"only {quantity(each.compaction.following, 'call')} after it"
+        return _reason_unmeasured(each)
     return "no placebo points to compare it with"
+
+
+def _reason_unmeasured(each: Ranked) -> str:
+    """Why too little came after a compaction: too few calls, or too few that the measures count."""
+    following, measured = each.compaction.following, each.compaction.measured[each.session.scheme]
+    if following <= measured:
+        return f"only {quantity(following, 'call')} after it" if following else "no call after it"
+    if following == 1:
+        return "the only call after it read, ran or changed nothing"
+    scheme = next(scheme for scheme in RUN_SCHEMES if scheme.name == each.session.scheme)
+    whole = following <= scheme.window
+    calls = f"the {quantity(following, 'call')}" if whole else f"the first {quantity(scheme.window, 'call')}"
+    return f"{f'only {measured}' if measured else 'none'} of {calls} after it read, ran or changed anything"
 
 
 def gist(each: Ranked) -> str:
@@ -166,8 +185,8 @@ def details(each: Ranked) -> Iterator[str]:
         edit = f"{quantity(compaction.since_edit, 'call')} after the last edit"
     reading = "; the calls before it were mostly reading" if compaction.reading_phase else ""
     yield (
-        f"It fell {phase}{edit}{reading}. It dropped {quantity(compaction.dropped_calls, 'call')} and kept "
-        f"{compaction.kept_calls}."
+        f"It fell {phase}{edit}{reading}. It dropped {quantity(compaction.dropped_in_all, 'call')} and kept "
+        f"{compaction.kept_in_all}."
     )
     if each.control:
         whose = {"own": "of this session", "harness": "of this harness's sessions", "pooled": "of all sessions"}
