@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit_planting import Compact, Deed, Said, Script, claude_code, shell
+from audit_planting import Compact, Deed, Said, Script, claude_code, codex, shell
 
 from recompact.audit import words
 from recompact.audit.auditing import audit_transcripts
@@ -94,3 +94,19 @@ def test_all_calls_are_counted_where_they_are_shown(tmp_path: Path) -> None:
     (each,) = ranked(script, tmp_path)
     assert "It dropped 5 calls and kept 0." in next(iter(words.details(each)))
     assert each.compaction.dropped_calls == 3
+
+
+@pytest.mark.parametrize("summary", ["We looked.", ""])
+def test_what_a_summary_lacks_is_known_only_if_it_can_be_read(summary: str, tmp_path: Path) -> None:
+    read = shell("./names.sh", "def fetch_the_parcel(argument): return None")
+    script: Script = [read, Compact(summary, 0), shell("grep fetch_the_parcel src", "x"), *shells(5)]
+    (tmp_path / "s.jsonl").write_text("\n".join(codex(script)[0]))  # without a message, Codex's summary is encrypted
+    (told,) = plain(assess(audit_transcripts((tmp_path,), reader_of)))["compactions"]
+    assert told["literals_needed"] == 1
+    if summary:
+        assert (told["literals_covered"], [each["literal"] for each in told["literals_missing"]]) == (
+            0,
+            ["fetch_the_parcel"],
+        )
+    else:
+        assert (told["literals_covered"], told["literals_missing"], told["summary"]) == (None, None, None)

@@ -92,19 +92,24 @@ def _plain_ranked(each: Ranked) -> dict[str, Any]:
         **_again(compaction),
         "literals_needed": len(compaction.needs),
         "literals_covered": sum(need.covered for need in compaction.needs) if compaction.readable else None,
-        "literals_missing": [
-            {
-                "literal": safe_line(need.literal.text),
-                "kind": need.literal.kind,
-                "line": need.line,
-                "found_again": need.found_again,
-                "in_an_earlier_summary": need.lost_late,
-            }
-            for need in compaction.needs
-            if not need.covered
-        ],
+        "literals_missing": _missing(compaction) if compaction.readable else None,
         "summary": safe(compaction.scene.summary, EXCERPT) if compaction.readable else None,
     }
+
+
+def _missing(compaction: Compacted) -> list[dict[str, Any]]:
+    """The literals that were used afterwards and that the summary lacks, which only a readable one tells."""
+    return [
+        {
+            "literal": safe_line(need.literal.text),
+            "kind": need.literal.kind,
+            "line": need.line,
+            "found_again": need.found_again,
+            "in_an_earlier_summary": need.lost_late,
+        }
+        for need in compaction.needs
+        if not need.covered
+    ]
 
 
 def _again(compaction: Compacted) -> dict[str, Any]:
