@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from audit_planting import WRITERS, planted
+from audit_planting import WRITERS, Compact, Script, claude_code, planted, shell
 from commands import recompact
 
 VOID = {"meta", "link", "br", "img"}
@@ -119,3 +120,19 @@ def test_a_session_without_compactions_is_no_error(tmp_path: Path) -> None:
     done = recompact("audit", tmp_path, "--no-page")
     assert done.returncode == 0
     assert "No compaction was found" in done.stdout
+
+
+def test_where_nothing_can_be_scored_the_amounts_are_shown(tmp_path: Path) -> None:
+    text = "\n".join(f"a line of the file, number {n}, which is long enough" for n in range(30))
+    script: Script = [*(shell(f"cat {n}.py", f"{text} in {n}") for n in range(6)), Compact("Summary.", 0)]
+    script += [shell(f"cat {n}.py", f"{text} in {n}") for n in range(6)]
+    (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
+    done = recompact("audit", tmp_path, "--out", tmp_path / "audit.html", columns=200)
+    page = (tmp_path / "audit.html").read_text(encoding="utf-8")
+    amounts = re.search(r"[\d,]+ characters fetched again in 6 calls", done.stdout)
+    assert amounts
+    assert page.count(amounts[0]) == 2  # its case, and the table of all
+    for shown in (done.stdout, page):
+        assert "no score: no placebo points to compare it with" in shown
+        assert "The worst compactions" not in shown
+    assert "1 is one in ten" not in done.stdout + page

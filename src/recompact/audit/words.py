@@ -171,7 +171,20 @@ def gist(each: Ranked) -> str:
     lost = [need for need in compaction.needs if not need.covered]
     if compaction.readable and lost:
         parts.append(f"{quantity(len(lost), 'literal')} used that the summary lacks")
-    return "; ".join(parts) or "nothing was fetched again"
+    if not parts and compaction.following and compaction.dropped_calls:
+        parts.append("nothing was fetched again")
+    return "; ".join(parts) or reason_unscored(each)  # where nothing can be known about it
+
+
+def outline(each: Ranked) -> str:
+    """A compaction in one line of a list: what is worst about it, and why it has no score."""
+    worst, reason = gist(each), "" if each.score is not None else reason_unscored(each)
+    return f"no score: {reason}" if reason == worst else f"{worst}; no score: {reason}" if reason else worst
+
+
+def ranking(assessment: Assessment) -> str:
+    """What the list of compactions, the worst first, may be called."""
+    return "The worst compactions" if assessment.scored else "The compactions, most text fetched again first"
 
 
 def details(each: Ranked) -> Iterator[str]:
