@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from recompact.audit import files
 from recompact.audit.auditing import audit_transcripts
 from recompact.audit.html import render
+from recompact.audit.masking import mask_secrets
 from recompact.audit.plain import plain
 from recompact.audit.scoring import assess
 from recompact.audit.session import Tally
@@ -72,6 +73,26 @@ def test_everything_shown_is_masked_escaped_and_visible(tmp_path: Path) -> None:
     assert "<img" not in page
     assert "default-src 'none'" in unescape(page)
     assert json.loads(told.stdout)["compactions"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_masked"),
+    [
+        ('"PWD": "~/dev/posh"', False),
+        ("PWD=/home/me/posh", False),
+        (r"PWD=C:\Users\me", False),
+        ("OLDPWD=/home/me/posh", False),
+        ("PWD=hunter2hunter2", True),
+        ("PWD=~hunter2", True),
+        ("UID=sa;PWD=/hunter2", True),
+        ("UID=sa; PWD=/hunter2", True),
+        ("DB_PWD=/hunter2", True),
+        ("pwd=/hunter2", True),
+        ('"pwd": "hunter2"', True),
+    ],
+)
+def test_the_working_folder_is_no_password(text: str, is_masked: bool) -> None:
+    assert ("[masked]" in mask_secrets(text)) is is_masked
 
 
 @pytest.mark.parametrize("secret", SECRETS)

@@ -31,15 +31,17 @@ _SHAPES = re.compile(
 _BEARER = re.compile(r"\b((?:Bearer|Basic|Token)\s+)[A-Za-z0-9._~+/=-]{12,}", re.IGNORECASE)
 _URL = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@'\"]{0,100}:)[^\s/@'\"]{1,200}(@)", re.IGNORECASE)
 _NAMES = ("pass", "pwd", "secret", "key", "token", "credential", "cookie")
+# The shell's variable with a path, as in PWD=/home/me. After a semicolon it is a connection string's password.
+_WORKING_FOLDER = r"""(?-i:(?<![;\w-])(?<!;\s)PWD)["']?\s*[=:]\s*["']?(?:(?:~|\.{0,2})[/\\]|[A-Za-z]:[/\\])"""
 _NAMED = re.compile(
     r"""
     ( (?<![A-Za-z]) [A-Za-z0-9_.-]{0,40}
       (?:password|passwd|passphrase|secret|api[_-]?key|apikey|access[_-]?key|auth[_-]?token|private[_-]?key|credential|
-         client[_-]?secret|session[_-]?key|cookie|(?<![a-z])pwd|[_-]token|(?<![a-z])token)
+         client[_-]?secret|session[_-]?key|cookie|(?<![a-z])(?!WORKING_FOLDER)pwd|[_-]token|(?<![a-z])token)
       [A-Za-z0-9_.-]{0,20}
       ["']? \s* (?:=|:=|=>|:) \s* )
     (?: "[^"\n]{4,}" | '[^'\n]{4,}' | [^\s"'`,;&|<>(){}\[\]$]{6,} )
-    """,
+    """.replace("WORKING_FOLDER", _WORKING_FOLDER),
     re.VERBOSE | re.IGNORECASE,
 )
 _FLAG = re.compile(
@@ -56,6 +58,8 @@ def mask_secrets(text: str) -> str:
     'export OPENAI_API_KEY=[masked]; git show 3f2a9c1'
     >>> mask_secrets("postgres://me:hunter2@db/x")
     'postgres://me:[masked]@db/x'
+    >>> mask_secrets('"PWD": "~/dev/posh", PWD=/home/me/x UID=sa;PWD=hunter2! pwd=hunter2!')
+    '"PWD": "~/dev/posh", PWD=/home/me/x UID=sa;PWD=[masked] pwd=[masked]'
     """
     text = _SHAPES.sub(MASK, text)
     text = _BEARER.sub(rf"\1{MASK}", text)
