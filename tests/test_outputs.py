@@ -322,7 +322,7 @@ def test_a_page_is_written_over_an_earlier_one_of_ours(name: str, tmp_path: Path
     assert path.read_text(encoding="utf-8") == page + "!"
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     path.write_text("x" * 4096 + page)  # it does not say so at its beginning
-    with pytest.raises(InputError, match="already exists and is not a page of ours of Recompact's"):
+    with pytest.raises(InputError, match="already exists and is not a page of Recompact's"):
         outputs.write_page(path, page)
 
 

@@ -151,14 +151,14 @@ def check_page(path: Path) -> None:
     """Refuse a name that is not that of a page, and an existing page that is not one of ours."""
     if path.suffix not in (".html", ".htm"):
         raise InputError(f"{path} is not the name of a page: give --out a name that ends with .html")
-    check_file(path, "a page of ours", _is_page)
+    check_file(path, "a page", _is_page)
 
 
 def write_page(path: Path, html: str) -> int:
     """Write a page, whole or not at all, and return its size in bytes."""
     check_page(path)
     data = html.encode("utf-8")
-    write_file(path, data, "a page of ours", _is_page)
+    write_file(path, data, "a page", _is_page)
     return len(data)
 
 
