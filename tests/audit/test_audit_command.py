@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -136,3 +137,22 @@ def test_where_nothing_can_be_scored_the_amounts_are_shown(tmp_path: Path) -> No
         assert "no score: no placebo points to compare it with" in shown
         assert "The worst compactions" not in shown
     assert "1 is one in ten" not in done.stdout + page
+
+
+def test_what_was_passed_over_is_named_where_nothing_is_found(tmp_path: Path) -> None:
+    (tmp_path / "real.jsonl").write_text("{}")
+    for name in ("folder", "blank", "words"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "folder" / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
+    os.mkfifo(tmp_path / "folder" / "pipe.jsonl")
+    (tmp_path / "blank" / "blank.jsonl").write_text("\n \n")
+    (tmp_path / "words" / "words.jsonl").write_text("no JSON\nat all")
+    for path, says in (
+        ("folder", "1 link inside the folders not followed; 1 special file passed over"),
+        ("real.jsonl", "1 JSON file of no known transcript format: real.jsonl"),
+        ("blank", "1 empty file: blank.jsonl"),
+        ("words", "words.jsonl: no line of it is JSON"),
+    ):
+        done = recompact("audit", path, "--no-page", cwd=tmp_path)
+        assert done.returncode == 2
+        assert f"no transcript was found ({says})" in done.stderr.replace("words/words", "words")

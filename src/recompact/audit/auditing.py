@@ -54,9 +54,10 @@ def audit_transcripts(
         if progress is not None:
             progress(transcript)
         try:
-            reader = reader_of(sample(transcript), transcript.path)
+            values = sample(transcript)
+            reader = reader_of(values, transcript.path)
             if reader is None:
-                passed.foreign.append(transcript.path)
+                (passed.foreign if values else passed.empty).append(transcript.path)
                 continue
             sessions += _audit(transcript, reader)
             size += transcript.size

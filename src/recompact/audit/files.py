@@ -60,6 +60,7 @@ class Passed:
     special: int = 0  # pipes, devices, sockets
     unreadable: list[tuple[Path, str]] = field(default_factory=list)
     foreign: list[Path] = field(default_factory=list)  # JSON in no known format
+    empty: list[Path] = field(default_factory=list)  # without a single record
 
 
 def decode(data: bytes) -> Any:
@@ -316,10 +317,13 @@ def _member(path: Path, name: str) -> Callable[[Tally], Iterator[Record]]:
 
 
 def sample(transcript: Transcript) -> list[Any]:
-    """The first records, by which a reader recognises its format."""
+    """The first records, by which a reader recognises its format; none of an empty file."""
     values: list[Any] = []
-    for _, value in transcript.open(Tally()):
+    tally = Tally()
+    for _, value in transcript.open(tally):
         values.append(value)
         if len(values) >= SAMPLE:
             break
+    if not values and (tally.broken or tally.cut or tally.long):
+        raise Unreadable("no line of it is JSON" if not tally.long else "no line of it can be read as JSON")
     return values

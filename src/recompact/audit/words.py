@@ -234,9 +234,8 @@ def fate(need: Need) -> str:
     return f"{text}; an earlier summary had it" if need.lost_late else text
 
 
-def passed_over(assessment: Assessment) -> Iterator[str]:
-    """What was not read, or not understood, and why."""
-    passed: Passed = assessment.findings.passed
+def unread(passed: Passed, most: int = 20) -> Iterator[str]:
+    """Which files were not read, and why; at most so many are named one by one."""
     if passed.links:
         yield f"{quantity(passed.links, 'link')} inside the folders not followed."
     if passed.special:
@@ -244,10 +243,17 @@ def passed_over(assessment: Assessment) -> Iterator[str]:
     if passed.foreign:
         foreign = quantity(len(passed.foreign), "JSON file")
         yield f"{foreign} of no known transcript format: {_list_paths(passed.foreign)}."
-    for path, why in passed.unreadable[:20]:
+    if passed.empty:
+        yield f"{quantity(len(passed.empty), 'empty file')}: {_list_paths(passed.empty)}."
+    for path, why in passed.unreadable[:most]:
         yield f"{safe_line(str(path))}: {safe_line(why)}."
-    if len(passed.unreadable) > 20:
-        yield f"{quantity(len(passed.unreadable) - 20, 'more file')} could not be read."
+    if len(passed.unreadable) > most:
+        yield f"{quantity(len(passed.unreadable) - most, 'more file')} could not be read."
+
+
+def passed_over(assessment: Assessment) -> Iterator[str]:
+    """What was not read, or not understood, and why."""
+    yield from unread(assessment.findings.passed)
     sessions = assessment.findings.sessions
     unknown: Counter[str] = Counter()
     notes: Counter[str] = Counter()

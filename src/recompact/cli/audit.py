@@ -63,8 +63,8 @@ def command(
     written but the page, and without --diagnose nothing is sent anywhere.
     """
     from recompact.adaptation.observation import RESULT
+    from recompact.audit import words
     from recompact.audit.html import render
-    from recompact.audit.masking import safe_line
     from recompact.audit.plain import plain
     from recompact.audit.scoring import assess
     from recompact.config_parser import load_config
@@ -81,9 +81,7 @@ def command(
         findings = _audit(places)
         assessment = assess(findings)
     if not findings.sessions:
-        why = safe_line("; ".join(f"{path}: {reason}" for path, reason in findings.passed.unreadable[:3]), 600)
-        foreign = len(findings.passed.foreign)
-        why = why or (f"{foreign} JSON files of no known format" if foreign else "")
+        why = "; ".join(text.removesuffix(".") for text in words.unread(findings.passed, 3))
         raise InputError(f"no transcript was found{f' ({why})' if why else ''}: name files or folders that hold some")
     date = datetime.now(UTC).date().isoformat()
     if not no_page:
