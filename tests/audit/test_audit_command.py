@@ -156,3 +156,17 @@ def test_what_was_passed_over_is_named_where_nothing_is_found(tmp_path: Path) ->
         done = recompact("audit", path, "--no-page", cwd=tmp_path)
         assert done.returncode == 2
         assert f"no transcript was found ({says})" in done.stderr.replace("words/words", "words")
+
+
+def test_the_page_shows_the_summary_of_the_latest_compaction(home: Path, tmp_path: Path) -> None:
+    fresh = [shell(f"echo {n}", f"plain {n}") for n in range(3)]
+    lines, _ = claude_code([*fresh, Compact("An early summary.", 0), *fresh, Compact("A fresh summary.", 0)])
+    path = home / ".claude/projects/-work-app/fresh.jsonl"
+    path.write_text("\n".join(lines).replace('"uuid": "', '"uuid": "fresh'))
+    for when in (1, 4_000_000_000):  # the oldest file of all, and the newest
+        os.utime(path, (when, when))
+        assert recompact("audit", home, "--out", tmp_path / "audit.html", "--top", "2").returncode == 0
+        page = (tmp_path / "audit.html").read_text(encoding="utf-8")
+        assert ("A fresh summary." in page) is (when > 1)
+        assert "An early summary." not in page
+    assert "The latest compaction" in page

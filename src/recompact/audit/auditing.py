@@ -97,13 +97,14 @@ def in_one_scheme(sessions: Sequence[Session]) -> tuple[Session, ...]:
 def _audit(transcript: Transcript, reader: TranscriptReader) -> Iterator[Session]:
     tally = Tally()
     ledger = Ledger(tally)
+    modified = transcript.path.stat().st_mtime
     for event in reader.read(transcript.open(tally), tally):
         if isinstance(event, NewSession):
-            yield ledger.close(transcript.path, transcript.member, reader.harness)
+            yield replace(ledger.close(transcript.path, transcript.member, reader.harness), modified=modified)
             ledger = Ledger(Tally())
         else:
             ledger.take(event)
-    yield ledger.close(transcript.path, transcript.member, reader.harness)
+    yield replace(ledger.close(transcript.path, transcript.member, reader.harness), modified=modified)
 
 
 def _without_copies(sessions: list[Session]) -> Iterator[Session]:

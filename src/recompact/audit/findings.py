@@ -138,3 +138,4 @@ class Session:
     scheme: str
     tally: Tally = field(default_factory=Tally)
     copies: int = 0  # compactions that are copies of another file's
+    modified: float = 0.0  # when the file was changed last, in seconds; 0 where that says nothing

@@ -88,6 +88,12 @@ class Assessment:
         return next((each for each in self.contrasts if each.measure.name == name), None)
 
     @property
+    def latest(self) -> Ranked | None:
+        """The last compaction in the file that was changed last."""
+        with_time = (each for each in self.ranked if each.session.modified)
+        return max(with_time, key=lambda each: (each.session.modified, each.compaction.ordinal), default=None)
+
+    @property
     def scored(self) -> tuple[Ranked, ...]:
         return tuple(each for each in self.ranked if each.score is not None)
 

@@ -57,7 +57,7 @@ def export(template: Template, budget: int) -> Export:
         checks=(
             "type /compact: the newest JSONL below ~/.claude/projects then has a user line with isCompactSummary and"
             " the headings of your template",
-            "`recompact audit ~/.claude/projects` shows the summary",
+            "`recompact audit ~/.claude/projects` writes audit.html, which shows the summary of the latest compaction",
         ),
         traps=(
             "CLAUDE.md and PreCompact only add to the built-in prompt; the mod replaces it",

@@ -43,7 +43,7 @@ def export(template: Template, budget: int) -> Export:
         checks=(
             "run /compact: the newest rollout-*.jsonl below ~/.codex/sessions then has a `compacted` record with a"
             " readable message; an empty message means that the server compacted and the prompt was ignored",
-            "`recompact audit ~/.codex/sessions` shows the summary",
+            "`recompact audit ~/.codex/sessions` writes audit.html, which shows the summary of the latest compaction",
         ),
         traps=(
             "on the built-in OpenAI provider the prompt is ignored without a word",

@@ -25,12 +25,14 @@ def render(assessment: Assessment, *, top: int = 10, date: str = "") -> str:
     """The page as text."""
     style = (files("recompact.report.html") / "page.css").read_text(encoding="utf-8")
     worst = assessment.scored[:top] or assessment.ranked[:top]
+    latest = assessment.latest
     return (
         _environment()
         .get_template("audit.html.jinja")
         .render(
             assessment=assessment,
             worst=worst,
+            latest=None if any(each is latest for each in worst) else latest,
             worth=sentences(recorded_worth()),
             listed=assessment.ranked[:LISTED],
             unlisted=max(len(assessment.ranked) - LISTED, 0),
