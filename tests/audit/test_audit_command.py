@@ -90,6 +90,8 @@ def test_the_page_is_whole(home: Path, tmp_path: Path) -> None:
     assert len(set(tags.ids)) == len(tags.ids)
     assert {link[1:] for link in tags.links if link.startswith("#")} <= set(tags.ids)
     assert not [link for link in tags.links if link.startswith("http")]
+    assert text.index("</header>") < text.index("<nav") < text.index("<main>")  # beside the text in a wide window
+    assert set(re.findall(r'href="#(case-\d+)"', text)) == {f"case-{number}" for number in range(1, 6)}
     for words in ("Observational", "placebo", "recompact verify", "Before: the last calls", "The summary"):
         assert words in text
 

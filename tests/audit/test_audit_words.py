@@ -9,6 +9,7 @@ from audit_planting import Compact, Deed, Said, Script, claude_code, codex, shel
 
 from recompact.audit import words
 from recompact.audit.auditing import audit_transcripts
+from recompact.audit.html import render
 from recompact.audit.plain import plain
 from recompact.audit.scoring import Assessment, Ranked, assess
 from recompact.harnesses.transcripts.registry import reader_of
@@ -110,3 +111,11 @@ def test_what_a_summary_lacks_is_known_only_if_it_can_be_read(summary: str, tmp_
         )
     else:
         assert (told["literals_covered"], told["literals_missing"], told["summary"]) == (None, None, None)
+
+
+def test_a_refetch_is_as_many_calls_before_the_compaction_as_the_file_shows(tmp_path: Path) -> None:
+    text = "\n".join(f"a line of the file, number {n}, which is long enough" for n in range(30))
+    script: Script = [shell("cat a.py", text), *shells(2), PLAN, PLAN, Compact("One.", 0), shell("cat a.py", text)]
+    (each,) = ranked(script, tmp_path)
+    assert [refetch.age for refetch in each.compaction.refetches] == [4]
+    assert "5 calls before the compaction" in render(assessed(script, tmp_path))

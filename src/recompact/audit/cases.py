@@ -28,7 +28,7 @@ class Text(NamedTuple):
 
 def refetches(window: Sequence[Step], boundary: Horizon, known: Mapping[int, Step]) -> tuple[Refetch, ...]:
     """The calls that fetched again what the boundary had dropped, largest first."""
-    last = max((step.index for step in known.values()), default=0)
+    last = window[0].index - 1 if window else 0  # of all calls before the boundary
     found = []
     for position, step in enumerate(window, 1):
         chars = refetched_of(step, boundary)

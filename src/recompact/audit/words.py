@@ -37,10 +37,11 @@ NEXT = (
 def amount(value: float) -> str:
     """A figure, as short as is readable.
 
-    >>> amount(8371.4), amount(1.234), amount(0.0)
-    ('8,371', '1.23', '0')
+    >>> amount(8371.4), amount(1.234), amount(0.0), amount(-152.3)
+    ('8,371', '1.23', '0', '−152')
     """
-    return f"{value:,.0f}" if abs(value) >= 100 or value == 0 else f"{value:.3g}"
+    said = f"{value:,.0f}" if abs(value) >= 100 or value == 0 else f"{value:.3g}"
+    return said.replace("-", "−")
 
 
 def interval(estimate: SessionMean) -> str:
@@ -49,7 +50,7 @@ def interval(estimate: SessionMean) -> str:
     ('+2 [+1, +3]', '+2')
     """
     ends = (estimate.value,) if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
-    said = [("+" if value > 0 else "") + amount(value).replace("-", "−") for value in (estimate.value, *ends)]
+    said = [("+" if value > 0 else "") + amount(value) for value in (estimate.value, *ends)]
     return said[0] if estimate.low is None else f"{said[0]} [{said[1]}, {said[2]}]"
 
 
@@ -58,10 +59,11 @@ def scope(assessment: Assessment) -> str:
     sessions = assessment.findings.sessions
     harnesses = Counter(session.harness for session in sessions)
     listed = ", ".join(f"{name} {number}" for name, number in harnesses.most_common())
-    size = assessment.findings.size / 1e6
+    read = assessment.findings.size
+    size = f"{read / 1e6:,.{0 if read >= 1e7 else 1}f} MB" if read >= 1e5 else f"{read / 1e3:,.1f} KB"
     return (
         f"{quantity(len(assessment.ranked), 'compaction')} in {quantity(len(sessions), 'session')} "
-        f"({listed or 'none'}), {size:,.{0 if size >= 10 else 1}f} MB read."
+        f"({listed or 'none'}), {size} read."
     )
 
 

@@ -237,13 +237,13 @@ def _worst(assessment: Assessment, top: int) -> Table:
     table = Table(title=words.ranking(assessment), title_justify="left", box=None, pad_edge=False, title_style="bold")
     for name in ("score", "tokens", "excess"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("file:line, what", overflow="fold")
+    table.add_column("where, what", overflow="fold")
     for each in (assessment.scored or assessment.ranked)[:top]:
         table.add_row(
             f"{each.score:.2f}" if each.score is not None else "–",
             _short_size(each.compaction.before, each.compaction.after, each.compaction.estimated),
             words.amount(each.excess_chars) if each.excess_chars is not None else "–",
-            Text(f"{words.place(each.session, each.compaction)}\n{words.outline(each)}"),
+            Text(f"{words.name(each.session)}, line {each.compaction.line}\n{words.outline(each)}"),
         )
     if assessment.scored:
         table.caption = "score: rarity at placebo points, 1 is one in ten; excess: characters, beyond placebo"
