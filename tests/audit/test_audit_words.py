@@ -119,3 +119,10 @@ def test_a_refetch_is_as_many_calls_before_the_compaction_as_the_file_shows(tmp_
     (each,) = ranked(script, tmp_path)
     assert [refetch.age for refetch in each.compaction.refetches] == [4]
     assert "5 calls before the compaction" in render(assessed(script, tmp_path))
+
+
+def test_a_cut_claims_no_number_of_characters(tmp_path: Path) -> None:
+    long = "a word " * 9_000
+    script: Script = [Said(long), shell(f"echo {long}", long), Compact(long, 0), shell("ls", "x")]
+    result = assessed(script, tmp_path)
+    assert "more characters" not in render(result) + str(plain(result))

@@ -87,12 +87,13 @@ def _dense(match: re.Match[str]) -> str:
 def safe(text: str, limit: int = 400) -> str:
     """As much of a text as fits, masked, and with a visible mark for every character that cannot be seen.
 
-    >>> safe("a\\x1b[31mb\\u202e")
-    'a␛[31mb⟨U+202E⟩'
+    The mark of a cut has no number: most texts of an audit are excerpts already.
+
+    >>> safe("a\\x1b[31mb\\u202e"), safe("a" * 99, 5)
+    ('a␛[31mb⟨U+202E⟩', 'aaaaa […]')
     """
     kept, more = cut(mask_secrets(text[: limit + MARGIN]), limit)
-    more += max(len(text) - limit - MARGIN, 0)
-    return visible(kept) + (f" […{more:,} more characters]" if more else "")
+    return visible(kept) + (" […]" if more or len(text) > limit + MARGIN else "")
 
 
 def safe_line(text: str, limit: int = 200) -> str:
