@@ -14,6 +14,9 @@ from recompact.audit.plain import plain
 from recompact.audit.scoring import Assessment, Ranked, assess
 from recompact.harnesses.transcripts.registry import reader_of
 
+PLAN = Deed("plan", {"todos": []}, "ok")
+EDIT = Deed("edit", {"path": "a.py", "oldText": "a", "newText": "b"}, "Edited")
+
 
 def assessed(script: Script, tmp_path: Path) -> Assessment:
     (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
@@ -49,16 +52,18 @@ def test_the_turn_that_a_compaction_fell_in(
     assert ("turn" in first) is bool(said)
 
 
-@pytest.mark.parametrize(("edits", "since", "said"), [(0, None, "no edit before it"), (1, 4, "4 calls after the last")])
-def test_calls_since_the_last_edit(edits: int, since: int | None, said: str, tmp_path: Path) -> None:
-    edit = [Deed("edit", {"path": "a.py", "oldText": "a", "newText": "b"}, "Edited")]
-    script: Script = [*shells(3), *edit * edits, *shells(4), Compact("Summary.", 0), *shells(2)]
-    (each,) = ranked(script, tmp_path)
+@pytest.mark.parametrize(
+    ("calls", "since", "said"),
+    [
+        (shells(7), None, "It fell in the middle of a turn, with no edit before it in the file."),
+        ([*shells(3), EDIT, *shells(4)], 4, "It fell in the middle of a turn, 4 calls after the last edit."),
+        ([*shells(3), EDIT], 0, "It fell in the middle of a turn, right after an edit."),
+    ],
+)
+def test_calls_since_the_last_edit(calls: Script, since: int | None, said: str, tmp_path: Path) -> None:
+    (each,) = ranked([*calls, Compact("Summary.", 0), *shells(2)], tmp_path)
     assert each.compaction.since_edit == since
     assert said in next(iter(words.details(each)))
-
-
-PLAN = Deed("plan", {"todos": []}, "ok")
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,11 @@ def details(each: Ranked) -> Iterator[str]:
         phase = "at the start of a user turn, "
     edit = "with no edit before it in the file"
     if compaction.since_edit is not None:
-        edit = f"{quantity(compaction.since_edit, 'call')} after the last edit"
+        edit = (
+            f"{quantity(compaction.since_edit, 'call')} after the last edit"
+            if compaction.since_edit
+            else "right after an edit"
+        )
     reading = "; the calls before it were mostly reading" if compaction.reading_phase else ""
     yield (
         f"It fell {phase}{edit}{reading}. It dropped {quantity(compaction.dropped_in_all, 'call')} and kept "
