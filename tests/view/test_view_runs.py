@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from commands import recompact
 from processes import linux_only
 from report_support import make_verified
 
@@ -42,3 +43,10 @@ def test_a_run_that_nobody_writes_is_not(tmp_path: Path) -> None:
     path = tmp_path / "mine.db"
     make_verified(path)
     assert not line_of(Place("mine", path)).live
+
+
+def test_a_named_folder_without_runs_is_the_one_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    done = recompact("view", "mine", "--no-open", "--for", "0", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "There are no runs in mine yet" in done.stderr

@@ -39,7 +39,7 @@ async def _serve(
     from recompact.view.server import serve
 
     if not (places := places_of(runs, directory)):
-        say(f"There are no runs in {directory} yet; they will show up as they are made.", err=True)
+        say(f"There are no runs in {', '.join(runs) or directory} yet; they will show up as they are made.", err=True)
     if missing := [str(place.path) for place in places if not place.path.is_file()]:
         from recompact.errors import InputError
 

@@ -153,7 +153,8 @@ def _page(viewer: Viewer, view: View | None) -> Handler:
 def _page_text(viewer: Viewer, view: View | None, name: str | None, parameters: Parameters) -> str:
     places = viewer.places()
     if view is None or name is None:
-        return _render(viewer, "runs.html.jinja", lines=list_of_runs(places.values()), directory=str(viewer.directory))
+        where = ", ".join(viewer.runs) or str(viewer.directory)
+        return _render(viewer, "runs.html.jinja", lines=list_of_runs(places.values()), directory=where)
     if name not in places:
         raise InputError(f"there is no run {name!r} any more")
     line = line_of(places[name])
