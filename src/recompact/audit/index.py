@@ -7,7 +7,7 @@ kept, or has been seen since. So one pass over a session serves all boundaries, 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -46,6 +46,7 @@ _ERROR = re.compile(
     re.IGNORECASE,
 )
 _DIGITS = re.compile(r"\d+")
+_WORDS = re.compile(r"[^\W\d_]+")
 
 
 def lines(text: str) -> list[str]:
@@ -141,7 +142,7 @@ def _overlap(wanted: Range, first: int, last: int) -> bool:
 class Failed(NamedTuple):
     """A command hit an error that it had hit before."""
 
-    last: int  # the latest result that reported this error
+    last: int  # the latest result or summary that told of this error
     error: str
     line: int  # of the file, where this command first hit it
 
@@ -150,9 +151,11 @@ class FailureIndex:
     """Which errors were hit, and by which command."""
 
     LIMIT = 300_000
+    SUMMARIES = 2  # one that a compaction wrote, and the one that it replaced
 
     def __init__(self) -> None:
         self._last: dict[int, int] = {}
+        self._summaries: deque[tuple[int, str]] = deque(maxlen=self.SUMMARIES)
         self._by: dict[tuple[int, int], tuple[int, int]] = {}  # (line of the first time, edits by the last time)
 
     def add(self, deed: Deed, text: str, failed: bool | None, number: int, line: int, edits: int) -> Failed | None:
@@ -170,9 +173,29 @@ class FailureIndex:
             self._last[mark] = number
             first, edits_then = self._by.get((key, mark), (-1, -1))
             self._by[key, mark] = (first if first >= 0 else line, edits)
-            if first >= 0 and (deed.kind != "test" or edits_then == edits) and (again is None or last > again.last):
-                again = Failed(last, error, first)
+            if first >= 0 and (deed.kind != "test" or edits_then == edits):
+                last = max(last, self._told(error))
+                if again is None or last > again.last:
+                    again = Failed(last, error, first)
         if len(self._by) > self.LIMIT:
             self._by.clear()
             self._last.clear()
         return again
+
+    def take_summary(self, text: str, number: int) -> None:
+        """Take in a summary: an agent that reads an error there has been told of it."""
+        self._summaries.append((number, _wording(text)))
+
+    def _told(self, error: str) -> int:
+        """The latest summary that quotes an error; -1 if none does."""
+        wording = _wording(error)
+        return max((number for number, text in self._summaries if wording.strip() and wording in text), default=-1)
+
+
+def _wording(text: str) -> str:
+    """The words of a text, so that numbers, quotation marks and line breaks do not matter.
+
+    >>> _wording("`ValueError`: 12 is\\nodd")
+    ' valueerror is odd '
+    """
+    return f" {' '.join(_WORDS.findall(text.lower()))} "

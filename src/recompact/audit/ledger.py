@@ -101,6 +101,7 @@ class Ledger:
         self._batch = ""
         self._size: int | None = None
         self._summary = ""
+        self._summary_number = -1  # of the compaction that wrote it
         self.tally = tally
 
     def take(self, event: Event) -> None:
@@ -250,7 +251,9 @@ class Ledger:
             self._asked,
         )
         self._size = None
-        self._summary = event.summary or ""
+        if event.kind == "summary":
+            self._summary, self._summary_number = _told(event), boundary.number
+            self._failures.take_summary(self._summary, boundary.number)
         self._lines.compacted(boundary.before)
         self._forget(boundary, kept)
         self._stretch = _Stretch(list(self._known.values()))
@@ -273,6 +276,8 @@ class Ledger:
                 after = intervals(())
         # A result whose call is gone is gone as well: no harness can send one without the other.
         after = after.without(n for n, step in self._known.items() if not after.holds(step.number))
+        if event.kind == "summary":
+            after = after.without([self._summary_number])  # one summary replaces the other
         self._show(after.onwards(number))
         return Horizon(number, before, self._visible)
 
@@ -389,3 +394,8 @@ class Ledger:
 def _weight(event: Call) -> int:
     """About how many characters a call takes up in the context."""
     return sum(len(value) if isinstance(value, str) else 20 for value in event.arguments.values()) + 20
+
+
+def _told(event: CompactionEvent) -> str:
+    """What a compaction tells in place of the dropped part."""
+    return "\n".join(filter(None, (event.summary, event.restated)))

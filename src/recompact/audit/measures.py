@@ -54,10 +54,6 @@ class Horizon:
     def dropped(self, number: int) -> bool:
         return number < self.number and self.before.holds(number) and not self.after.holds(number)
 
-    def invisible(self, number: int) -> bool:
-        """Dropped here or earlier."""
-        return number < self.number and not self.after.holds(number)
-
 
 def refetched_of(step: Step, boundary: Horizon) -> int:
     """Characters of a result's lines that the boundary dropped and that were neither kept nor seen since."""
@@ -66,8 +62,8 @@ def refetched_of(step: Step, boundary: Horizon) -> int:
 
 
 def failed_again(step: Step, boundary: Horizon) -> bool:
-    """Whether a command hit an error that it had hit before, with nothing of it in sight any more."""
-    return step.failure is not None and boundary.invisible(step.failure.last)
+    """Whether a command hit an error that it had hit before, where this boundary dropped what last told of it."""
+    return step.failure is not None and boundary.dropped(step.failure.last)
 
 
 @dataclass(frozen=True, slots=True)
