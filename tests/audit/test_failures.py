@@ -43,3 +43,18 @@ def test_a_later_compaction_is_charged_only_if_the_summary_that_it_dropped_told_
 ) -> None:
     script = [*quiet(), fails(), Compact(first, 0), *quiet(), Compact("Going on.", 0), fails(), *quiet()]
     assert hits(tmp_path, script) == [0, charged]
+
+
+@pytest.mark.parametrize("command", ["./check.sh all", "pytest -q", "python check.py"])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_command_that_fails_again_after_an_edit_is_work_in_progress(
+    command: str, before: bool, tmp_path: Path
+) -> None:
+    compact = Compact("Going on.", 0)
+    between: Script = [EDIT, compact] if before else [compact, EDIT]
+    assert hits(tmp_path, [*quiet(), fails(command), *between, fails(command), *quiet()]) == [0]
+
+
+def test_a_failure_that_the_summary_quotes_was_not_forgotten(tmp_path: Path) -> None:
+    summary = "We run ./check.sh, which says “AssertionError: expected the sum of\nthe columns to be 7”."
+    assert hits(tmp_path, [*quiet(), fails(), Compact(summary, 0), fails(), *quiet()]) == [0]

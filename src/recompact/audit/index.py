@@ -161,7 +161,7 @@ class FailureIndex:
     def add(self, deed: Deed, text: str, failed: bool | None, number: int, line: int, edits: int) -> Failed | None:
         """Take in a result; the latest of its errors counts: while any of them is in sight, the agent has been told.
 
-        A test that fails again after an edit is work in progress, not a failure that was forgotten.
+        A command that fails again after an edit is work in progress, not a failure that was forgotten.
         """
         if deed.kind in READING or deed.kind in ASIDE or deed.kind == "edit":
             return None
@@ -173,7 +173,7 @@ class FailureIndex:
             self._last[mark] = number
             first, edits_then = self._by.get((key, mark), (-1, -1))
             self._by[key, mark] = (first if first >= 0 else line, edits)
-            if first >= 0 and (deed.kind != "test" or edits_then == edits):
+            if first >= 0 and edits_then == edits:
                 last = max(last, self._told(error))
                 if again is None or last > again.last:
                     again = Failed(last, error, first)
