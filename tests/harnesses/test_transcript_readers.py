@@ -172,6 +172,35 @@ def test_a_resumed_session_repeats_a_compaction_which_counts_once(tmp_path: Path
     assert sum(session.copies for session in sessions) == 1
 
 
+@pytest.mark.parametrize(("other", "copies"), [("other", 0), ("one", 1)])
+def test_codex_sessions_with_the_same_request_are_told_apart_by_what_is_encrypted(
+    other: str, copies: int, tmp_path: Path
+) -> None:
+    request = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Make all tests pass."}]}
+    for name, secret in (("a", "one"), ("b", other)):
+        history = [request, {"type": "compaction", "encrypted_content": secret}]
+        records = [
+            {"type": "session_meta", "payload": {"id": name, "cwd": "/w"}},
+            {"type": "response_item", "payload": request},
+            {"type": "compacted", "payload": {"message": "", "replacement_history": history}},
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, records)))
+    assert sum(session.copies for session in audited(tmp_path)) == copies
+
+
+@pytest.mark.parametrize(("session", "copies"), [({}, 0), ({"session_id": "s"}, 1)])
+def test_atif_files_without_a_session_are_no_copies(session: dict[str, str], copies: int, tmp_path: Path) -> None:
+    reference = {"subagent_trajectory_ref": [{"session_id": "s-summarization-1"}]}
+    steps = [
+        {"source": "user", "message": "go"},
+        {"source": "system", "message": "", "observation": {"results": [reference]}},
+        {"source": "user", "message": "What happened so far."},
+    ]
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"schema_version": "ATIF-v1.5", **session, "steps": steps}))
+    assert sum(found.copies for found in audited(tmp_path)) == copies
+
+
 def test_a_clearing_is_listed_and_not_scored(tmp_path: Path) -> None:
     cleared = {"trigger": "auto", "preTokens": 60364, "tokensSaved": 21294, "compactedToolIds": ["t1"]}
     boundary = {"type": "system", "subtype": "microcompact_boundary", "uuid": "z", "sessionId": "s", "parentUuid": "c"}

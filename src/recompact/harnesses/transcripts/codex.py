@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -136,8 +137,9 @@ def _compaction(line: int, payload: Mapping[str, Any]) -> CompactionEvent:
     history = items(payload.get("replacement_history"))
     restated = "\n".join(content_text(mapping(item).get("content")) for item in history)
     summary = text(payload.get("message")) or None
-    whole = restated + (summary or "")
-    mark = hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest() if whole else ""
+    # The readable part alone is the same in every session that began with the same request.
+    whole = json.dumps([summary, history], sort_keys=True)
+    mark = hashlib.sha256(whole.encode()).hexdigest() if summary or history else ""
     return CompactionEvent(KeptNothing(), summary, restated, identity=text(payload.get("window_id")) or mark, line=line)
 
 
