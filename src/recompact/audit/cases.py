@@ -55,10 +55,10 @@ def refetches(window: Sequence[Step], boundary: Horizon, known: Mapping[int, Ste
 def rereads(window: Sequence[Step], boundary: Horizon, known: Mapping[int, Step]) -> tuple[Reread, ...]:
     """The file ranges that were read again."""
     return tuple(
-        Reread(wanted, step.line, known[place].line if place in known else 0)
+        Reread(again.range, step.line, again.earlier, known[again.place].line if again.place in known else 0)
         for step in window
-        for wanted, place in step.again
-        if boundary.dropped(place)
+        for again in step.again
+        if boundary.dropped(again.place)
     )
 
 

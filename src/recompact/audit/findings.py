@@ -33,6 +33,7 @@ class Reread:
 
     range: Range
     line: int
+    earlier: Range  # the lines that were read before
     earlier_line: int
 
 

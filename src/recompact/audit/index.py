@@ -113,24 +113,37 @@ class LineIndex:
         return tuple(sorted(origins.items())), total
 
 
+class Again(NamedTuple):
+    """A range that was read again: what is read now, the result that showed it last, and what that one had read."""
+
+    range: Range
+    place: int
+    earlier: Range
+
+
 class ReadIndex:
     """Which lines of which file were last read where."""
 
     def __init__(self) -> None:
         self._reads: dict[str, list[tuple[int, int, int]]] = {}
 
-    def add(self, reads: tuple[Range, ...], number: int) -> tuple[tuple[Range, int], ...]:
+    def add(self, reads: tuple[Range, ...], number: int) -> tuple[Again, ...]:
         """Take in what a call read: each range that was read before, with the latest result that overlaps it."""
         again = []
         for wanted in reads:
             places = self._reads.setdefault(wanted.path, [])
             for place, first, last in reversed(places):
                 if place != number and _overlap(wanted, first, last):
-                    again.append((wanted, place))
+                    again.append(Again(wanted, place, Range(wanted.path, first, last)))
                     break
             places.append((number, wanted.first, wanted.last))
             del places[:-PLACES]
         return tuple(again)
+
+    def forget(self, paths: tuple[str, ...]) -> None:
+        """These files were changed: what was read of them is no longer what they hold."""
+        for path in paths:
+            self._reads.pop(path, None)
 
 
 def _overlap(wanted: Range, first: int, last: int) -> bool:

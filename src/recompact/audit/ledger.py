@@ -197,6 +197,7 @@ class Ledger:
         step.unchanged = edits == self._edits
         if done.kind == "edit" and event.failed is not True:
             self._edits += 1
+            self._reads.forget(done.changes)
             self._since_edit = 0
         else:
             self._since_edit += 1

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from recompact.audit.deeds import ASIDE, READING, Deed
-from recompact.audit.index import Failed
-from recompact.audit.shell import Range
+from recompact.audit.index import Again, Failed
 from recompact.audit.visibility import Visible
 
 PER = 10  # rates are per this many calls
@@ -31,7 +30,7 @@ class Step:
     failed: bool | None = None
     chars: int = 0
     origins: tuple[tuple[int, int], ...] = ()
-    again: tuple[tuple[Range, int], ...] = ()
+    again: tuple[Again, ...] = ()
     failure: Failed | None = None
     repeat: int = -1  # the last result of exactly the same call
     unchanged: bool = False  # nothing was edited since that one
@@ -94,7 +93,7 @@ def _share(view: View) -> float | None:
 
 def _read_again(view: View) -> float:
     dropped = view.boundary.dropped
-    return view.rate(sum(any(dropped(place) for _, place in step.again) for step in view.window))
+    return view.rate(sum(any(dropped(again.place) for again in step.again) for step in view.window))
 
 
 def _failures(view: View) -> float:
