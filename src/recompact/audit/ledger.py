@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 
-from recompact.audit.cases import Text, failures, needs, refetches, rereads, scene
+from recompact.audit.cases import Text
 from recompact.audit.deeds import ASIDE, READING, deed
 from recompact.audit.findings import Compacted, Session
 from recompact.audit.index import FailureIndex, LineIndex, ReadIndex
-from recompact.audit.measures import SCHEMES, WIDE, Horizon, Point, Scheme, Step, measure
+from recompact.audit.measures import SCHEMES, WIDE, Horizon, Point, Scheme, Step
+from recompact.audit.pending import Pending, settle
 from recompact.audit.placebo import far_enough, placebos
 from recompact.audit.session import (
     Call,
@@ -36,31 +37,8 @@ from recompact.audit.visibility import Visible, intervals, visible_numbers
 TEXT_LIMIT = 32_000_000  # characters of visible text that are held: more than any context window
 EXCERPT = 400  # characters of a result that a case shows
 SETTLING = 8  # calls after a window by which its parallel calls' results are in
+_OWN = frozenset({"assistant", "call", "result", "summary"})  # roles of texts that only a session under way has
 PHASE = 10  # calls before a boundary that tell its phase
-CHARACTERS_PER_TOKEN = 4
-
-
-@dataclass
-class _Pending:
-    """A compaction whose window is still open."""
-
-    event: CompactionEvent
-    boundary: Horizon
-    ordinal: int
-    before: int | None
-    after: int | None
-    chars_before: int
-    chars_after: int
-    dropped_calls: int
-    kept_calls: int
-    since_edit: int
-    reading_phase: bool
-    dropped: list[Text]
-    kept: list[Text]
-    known: dict[int, Step]
-    earlier_summary: str
-    tail: list[Step]
-    asked: str
 
 
 @dataclass
@@ -90,7 +68,7 @@ class Ledger:
         self._texts: deque[Text] = deque()
         self._text_chars = 0
         self._stretch = _Stretch()
-        self._pending: _Pending | None = None
+        self._pending: Pending | None = None
         self._found: list[Compacted] = []
         self._points: dict[str, list[Point]] = {scheme.name: [] for scheme in schemes}
         self._kept_calls: list[int] = []
@@ -230,14 +208,14 @@ class Ledger:
         dropped: list[Text] = []
         for text in self._texts:
             (kept if boundary.after.holds(text.number) else dropped).append(text)
-        after = sum(text.chars for text in kept) + len(event.summary or "") + len(event.restated)
-        self._pending = _Pending(
+        after = sum(text.chars for text in kept) + len(_told(event))
+        self._pending = Pending(
             event,
             boundary,
             len(self._found) + 1,
             event.tokens_before if event.tokens_before is not None else self._size,
             event.tokens_after,
-            self._text_chars,
+            self._text_chars if any(text.role in _OWN for text in self._texts) else 0,
             after,
             len(known) - kept_calls,
             kept_calls,
@@ -257,6 +235,8 @@ class Ledger:
             self._failures.take_summary(self._summary, boundary.number)
         self._lines.compacted(boundary.before)
         self._forget(boundary, kept)
+        if told := _told(event):
+            self._hold(Text(boundary.number, "summary", told, len(told)))
         self._stretch = _Stretch(list(self._known.values()))
         self._user_spoke = False
 
@@ -298,51 +278,10 @@ class Ledger:
 
     def _settle(self) -> None:
         """Measure a real boundary, now that its window is complete."""
-        pending, steps = self._pending, self._stretch.steps
-        if pending is None:
-            return
-        self._pending = None
-        boundary, event = pending.boundary, pending.event
-        window = steps[: WIDE.window]
-        points = {}
-        starts_turn = bool(steps) and steps[0].starts_turn
-        for scheme in self._schemes:
-            counted = [step for step in steps[: scheme.window] if step.deed.kind not in ASIDE]
-            if len(counted) >= scheme.least and pending.dropped_calls:
-                values = measure(steps[: scheme.window], boundary)
-                points[scheme.name] = Point(values, pending.dropped_calls, starts_turn, len(counted))
-        since = [text for text in self._texts if text.number >= boundary.number]
-        estimated = not pending.before
-        size_before, size_after = pending.before, pending.after or None
-        if estimated:
-            size_before = pending.chars_before // CHARACTERS_PER_TOKEN
-            size_after = pending.chars_after // CHARACTERS_PER_TOKEN
-        self._found.append(
-            Compacted(
-                pending.ordinal,
-                event.line,
-                event.kind,
-                event.trigger,
-                event.identity,
-                size_before,
-                size_after,
-                estimated,
-                len(event.summary) if event.summary is not None else None,
-                pending.dropped_calls,
-                pending.kept_calls,
-                len(steps),
-                starts_turn,
-                pending.since_edit,
-                pending.reading_phase,
-                points,
-                refetches(window, boundary, pending.known),
-                rereads(window, boundary, pending.known),
-                failures(window, boundary),
-                needs(window, pending.dropped, pending.kept, since, event, pending.earlier_summary),
-                scene(pending.tail, event, window, boundary, pending.asked),
-                event.summary is not None,
-            )
-        )
+        if self._pending is not None:
+            since = [text for text in self._texts if text.number >= self._pending.boundary.number]
+            self._found.append(settle(self._pending, self._stretch.steps, since, self._schemes))
+            self._pending = None
 
     def _close_stretch(self, kept_calls: int | None, *, compacted: bool) -> None:
         """Measure the placebo points since the last compaction."""
