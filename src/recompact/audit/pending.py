@@ -37,9 +37,7 @@ class Pending:
     asked: str
 
 
-def settle(
-    pending: Pending, steps: Sequence[Step], since: Sequence[Text], schemes: Sequence[Scheme]
-) -> Compacted:
+def settle(pending: Pending, steps: Sequence[Step], since: Sequence[Text], schemes: Sequence[Scheme]) -> Compacted:
     """What a compaction and the calls after it show; `since` are the texts after it."""
     boundary, event = pending.boundary, pending.event
     window = steps[: WIDE.window]
