@@ -10,6 +10,7 @@ from recompact.audit.findings import Failure, Moment, Need, Refetch, Reread, Sce
 from recompact.audit.literals import Literal, contains, covers, literals
 from recompact.audit.measures import Horizon, Step, failed_again, refetched_of
 from recompact.audit.session import CompactionEvent
+from recompact.audit.shell import join_path
 
 SUMMARY = 24_000  # characters of a summary that a case shows
 NEEDS = 400  # literals of one window that are looked up
@@ -78,22 +79,22 @@ def needs(
     since: Sequence[Text],
     event: CompactionEvent,
     earlier_summary: str,
+    folder: str,
 ) -> tuple[Need, ...]:
     """The literals of the dropped part that the agent used, unless the kept part has them or somebody but the agent had
-    given them again by then."""
+    given them again by then. The folder that the session runs in is known to every agent."""
     summary = "\n".join(filter(None, (event.summary, event.restated)))
     given = [text for text in since if text.role in ("user", "attachment", "system")]
     results = [text for text in since if text.role == "result"]
     older, kept_texts = searchable(text.text for text in dropped), searchable(text.text for text in kept)
     needs = []
     for step, literal in _first_uses(window):
-        form = literal.form
-        if _among(form, kept_texts) or not _among(form, older):
+        if _leads_to(literal, folder) or _covered(literal, kept_texts) or not _among(literal.form, older):
             continue
-        if _among(form, (text.text for text in given if text.number < step.number)):
+        if _covered(literal, (text.text for text in given if text.number < step.number)):
             continue
         covered = covers(summary, literal)
-        again = not covered and _among(form, (text.text for text in results if text.number < step.number))
+        again = not covered and _covered(literal, (text.text for text in results if text.number < step.number))
         late = not covered and bool(earlier_summary) and covers(earlier_summary, literal)
         needs.append(Need(literal, step.deed.line, step.line, covered, again, late))
     return tuple(needs)
@@ -125,6 +126,16 @@ def searchable(texts: Iterable[str]) -> list[str]:
     for each in texts:
         (narrow if each.isascii() else wide).append(each)
     return ["\n".join(narrow), *wide]
+
+
+def _leads_to(literal: Literal, folder: str) -> bool:
+    """Whether a path is this folder, or one that it lies in."""
+    return literal.kind == "path" and f"{join_path('', folder)}/".startswith(f"{join_path('', literal.text)}/")
+
+
+def _covered(literal: Literal, texts: Iterable[str]) -> bool:
+    """Whether one of the texts has it, with the same benefit of the doubt as a summary gets."""
+    return any(covers(text, literal) for text in texts)
 
 
 def _among(form: str, texts: Iterable[str]) -> bool:

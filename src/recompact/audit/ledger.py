@@ -228,6 +228,7 @@ class Ledger:
             self._summary,
             sorted(known.values(), key=lambda step: step.number)[-PHASE:],
             self._asked,
+            self._info.project,
         )
         self._size = None
         if event.kind == "summary":
@@ -255,6 +256,9 @@ class Ledger:
                 after = before.without(n for key in keys for n in self._span(key))
             case _:
                 after = intervals(())
+        if event.system_stays:
+            system = (text.number for text in self._texts if text.role == "system")
+            after = after.including(number for number in system if before.holds(number))
         # A result whose call is gone is gone as well: no harness can send one without the other.
         after = after.without(n for n, step in self._known.items() if not after.holds(step.number))
         if event.kind == "summary":

@@ -35,6 +35,7 @@ class Pending:
     earlier_summary: str
     tail: list[Step]
     asked: str
+    folder: str  # that the session runs in
 
 
 def settle(pending: Pending, steps: Sequence[Step], since: Sequence[Text], schemes: Sequence[Scheme]) -> Compacted:
@@ -69,7 +70,7 @@ def settle(pending: Pending, steps: Sequence[Step], since: Sequence[Text], schem
         refetches(window, boundary, pending.known),
         rereads(window, boundary, pending.known),
         failures(window, boundary),
-        needs(window, pending.dropped, pending.kept, since, event, pending.earlier_summary),
+        needs(window, pending.dropped, pending.kept, since, event, pending.earlier_summary, pending.folder),
         scene(pending.tail, event, window, boundary, pending.asked),
         event.summary is not None,
     )

@@ -41,7 +41,8 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
 
 def _compaction(session: str, place: int, summary: str | None) -> CompactionEvent:
     """A compaction. In a file that names no session nothing tells it from those of others."""
-    return CompactionEvent(KeptNothing(), summary, identity=f"{session}#{place}" if session else "", line=place)
+    identity = f"{session}#{place}" if session else ""
+    return CompactionEvent(KeptNothing(), summary, identity=identity, line=place, system_stays=True)
 
 
 def _summarizes(step: Mapping[str, Any]) -> bool:

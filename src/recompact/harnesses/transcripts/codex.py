@@ -140,7 +140,9 @@ def _compaction(line: int, payload: Mapping[str, Any]) -> CompactionEvent:
     # The readable part alone is the same in every session that began with the same request.
     whole = json.dumps([summary, history], sort_keys=True)
     mark = hashlib.sha256(whole.encode()).hexdigest() if summary or history else ""
-    return CompactionEvent(KeptNothing(), summary, restated, identity=text(payload.get("window_id")) or mark, line=line)
+    identity = text(payload.get("window_id")) or mark
+    # Instructions and the environment are put before every history anew.
+    return CompactionEvent(KeptNothing(), summary, restated, identity=identity, line=line, system_stays=True)
 
 
 READER = Reader(

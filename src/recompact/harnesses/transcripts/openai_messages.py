@@ -100,6 +100,7 @@ def _compaction(message: Mapping[str, Any], said: str, key: str, place: int) -> 
         tokens_after=number(message.get("tokens_after")),
         key=key,
         line=place,
+        system_stays=not isinstance(kept, list),
     )
 
 
