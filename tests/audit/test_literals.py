@@ -11,6 +11,7 @@ from audit_planting import CWD, Compact, Script, claude_code, shell
 
 from recompact.audit.auditing import audit_transcripts
 from recompact.audit.findings import Need
+from recompact.audit.literals import literals
 from recompact.harnesses.transcripts.registry import reader_of
 
 PATH = ".claude/skills/review/references/analyze.md"
@@ -67,3 +68,39 @@ def test_a_system_message_never_leaves_the_context(role: str, known: bool, tmp_p
 @pytest.mark.parametrize(("path", "known"), [(CWD, True), ("/home/dev", True), (f"{CWD}/src/deep", False)])
 def test_the_folder_of_the_session_is_known(path: str, known: bool, tmp_path: Path) -> None:
     assert (path in used(tmp_path, f"in {path} there is", f"ls {path}")) is not known
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("console.log(Object.keys(map)); rows.map(f)", []),
+        ("editorContainer.clear()", [("name", "editorContainer")]),
+        ("self.db process.env event.key", []),
+        ("app.py notes.test.ts server.log Cargo.lock", ["app.py", "notes.test.ts", "server.log", "Cargo.lock"]),
+        (r"type C:\app\src\new.py", [r"C:\app\src\new.py"]),
+        ("scp host:/srv/data/x.bin .", ["/srv/data/x.bin"]),
+    ],
+)
+def test_which_words_are_literals(text: str, found: list[Any]) -> None:
+    assert [
+        (each.kind, each.text) if found and isinstance(found[0], tuple) else each.text for each in literals(text)
+    ] == found
+
+
+def test_the_drive_of_a_path_is_shown_and_not_compared() -> None:
+    (literal,) = literals(r"type C:\app\new.py")
+    assert literal.form == "app/new.py"
+
+
+def test_a_part_of_a_longer_literal_counts_with_it(tmp_path: Path) -> None:
+    command = "tox -e py311 tests/parser/test_numbers.py"
+    assert set(used(tmp_path, f"We ran: {command}", command)) == {command}
+    shown = "tests/parser/test_numbers.py was added"  # the command is new, so only the path is from there
+    assert set(used(tmp_path, shown, command)) == {"tests/parser/test_numbers.py"}
+
+
+def test_a_short_hash_is_carried_by_the_full_one(tmp_path: Path) -> None:
+    full = "3f2a9c1d7e8b9a0c1d2e3f4a5b6c7d8e9f0a1b2c"
+    shown = f"commit {full}"
+    assert used(tmp_path, shown, "git show 3f2a9c1", f"The fix is {full}.")["3f2a9c1"].covered
+    assert not used(tmp_path, shown, "git show 3f2a9c1")["3f2a9c1"].covered

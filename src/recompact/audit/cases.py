@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from recompact.audit.deeds import ASIDE, READING, Deed
 from recompact.audit.findings import Failure, Moment, Need, Refetch, Reread, Scene
-from recompact.audit.literals import Literal, contains, covers, literals
+from recompact.audit.literals import Literal, contains, covers, holds, literals
 from recompact.audit.measures import Horizon, Step, failed_again, refetched_of
 from recompact.audit.session import CompactionEvent
 from recompact.audit.shell import join_path
@@ -87,29 +87,39 @@ def needs(
     given = [text for text in since if text.role in ("user", "attachment", "system")]
     results = [text for text in since if text.role == "result"]
     older, kept_texts = searchable(text.text for text in dropped), searchable(text.text for text in kept)
-    needs = []
-    for step, literal in _first_uses(window):
-        if _leads_to(literal, folder) or _covered(literal, kept_texts) or not _among(literal.form, older):
-            continue
-        if _covered(literal, (text.text for text in given if text.number < step.number)):
-            continue
-        covered = covers(summary, literal)
-        again = not covered and _covered(literal, (text.text for text in results if text.number < step.number))
-        late = not covered and bool(earlier_summary) and covers(earlier_summary, literal)
-        needs.append(Need(literal, step.deed.line, step.line, covered, again, late))
+    needs: list[Need] = []
+    for step, used in _first_uses(window):
+        here = []
+        for literal in used:
+            if _leads_to(literal, folder) or _covered(literal, kept_texts) or not any(holds(t, literal) for t in older):
+                continue
+            if _covered(literal, (text.text for text in given if text.number < step.number)):
+                continue
+            covered = covers(summary, literal)
+            again = not covered and _covered(literal, (text.text for text in results if text.number < step.number))
+            late = not covered and bool(earlier_summary) and covers(earlier_summary, literal)
+            here.append(Need(literal, step.deed.line, step.line, covered, again, late))
+        needs += (need for need in here if not any(_within(need.literal, other.literal) for other in here))
     return tuple(needs)
 
 
-def _first_uses(window: Sequence[Step]) -> Iterator[tuple[Step, Literal]]:
-    """Each literal of the calls' arguments at its first use."""
+def _first_uses(window: Sequence[Step]) -> Iterator[tuple[Step, list[Literal]]]:
+    """The literals of each call's arguments, each at its first use."""
     forms: set[str] = set()
     for step in window:
         if step.deed.kind in ASIDE:
             continue
+        new = []
         for literal in (*literals(step.deed.query), *_command(step.deed)):
             if literal.form not in forms and len(forms) < NEEDS:
                 forms.add(literal.form)
-                yield step, literal
+                new.append(literal)
+        yield step, new
+
+
+def _within(literal: Literal, other: Literal) -> bool:
+    """Whether a literal is a part of a longer one, which then counts for both."""
+    return len(literal.form) < len(other.form) and contains(other.form, literal.form)
 
 
 def _command(deed: Deed) -> Iterator[Literal]:
@@ -136,10 +146,6 @@ def _leads_to(literal: Literal, folder: str) -> bool:
 def _covered(literal: Literal, texts: Iterable[str]) -> bool:
     """Whether one of the texts has it, with the same benefit of the doubt as a summary gets."""
     return any(covers(text, literal) for text in texts)
-
-
-def _among(form: str, texts: Iterable[str]) -> bool:
-    return any(contains(text, form) for text in texts)
 
 
 def scene(
