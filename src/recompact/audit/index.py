@@ -16,7 +16,7 @@ from recompact.audit.shell import END, Range
 from recompact.audit.visibility import Visible
 
 SHORTEST = 25  # characters of a line that is worth recognising
-LONGEST = 300  # characters of a line that count
+LONGEST = 300  # characters of a line that are kept; of a longer one also a digest
 LIMIT = 500_000  # lines after which the older half is forgotten: several times what any context window holds
 STRETCH = 30_000  # lines above which it is worth forgetting what is no longer visible
 PLACES = 8  # earlier reads of one path that are remembered
@@ -97,20 +97,27 @@ class LineIndex:
             alive = {number for number in set(places.values()) if before.holds(number)}
             self._places = {line: number for line, number in places.items() if number in alive}
 
-    def add(self, text: str, number: int) -> tuple[tuple[tuple[int, int], ...], int]:
-        """Take in a result: (earlier result, characters last seen there) for each, and all characters that count."""
+    def add(self, text: str, number: int) -> tuple[tuple[int, int], ...]:
+        """Take in a result: (earlier result, characters last seen there) for each. A line counts once, and in full."""
         places = self._places
         # Whole dictionaries, not line by line: this is where an audit spends its time.
-        own = dict.fromkeys([line[:LONGEST] for line in map(str.strip, lines(text)) if len(line) >= SHORTEST], number)
+        own = dict.fromkeys([line for line in map(str.strip, lines(text)) if len(line) >= SHORTEST], number)
+        sizes = {_digest(line): len(line) for line in own if len(line) > LONGEST}
+        if sizes:
+            own = dict.fromkeys([line if len(line) <= LONGEST else _digest(line) for line in own], number)
         origins: dict[int, int] = defaultdict(int)
         for line in own.keys() & places.keys():
-            origins[places[line]] += len(line)
+            origins[places[line]] += sizes.get(line, len(line))
         places.update(own)
-        total = sum(map(len, own))
         if len(places) > LIMIT:
             middle = sorted(places.values())[LIMIT // 2]
             self._places = {line: number for line, number in places.items() if number > middle}
-        return tuple(sorted(origins.items())), total
+        return tuple(sorted(origins.items()))
+
+
+def _digest(line: str) -> str:
+    """What stands for a long line: equal only if all of it is."""
+    return f"{line[:LONGEST]}{hash(line)}"
 
 
 class Again(NamedTuple):

@@ -167,7 +167,7 @@ class Ledger:
         self._hold(Text(number, "result", event.text, len(event.text)))
         if done.kind in ASIDE:
             return
-        step.origins, step.chars = self._lines.add(event.text, number)
+        step.origins, step.chars = self._lines.add(event.text, number), len(event.text)
         step.again = self._reads.add(done.reads, number)
         step.failure = self._failures.add(done, event.text, event.failed, number, step.line, self._edits)
         step.excerpt = event.text[:EXCERPT]

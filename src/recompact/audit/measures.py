@@ -28,7 +28,7 @@ class Step:
     starts_batch: bool
     result: int = -1  # the result's event number; -1 while there is none
     failed: bool | None = None
-    chars: int = 0
+    chars: int = 0  # of the whole result
     origins: tuple[tuple[int, int], ...] = ()
     again: tuple[Again, ...] = ()
     failure: Failed | None = None
