@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from recompact.audit.files import Passed, Record, Transcript, Unreadable, find, sample
 from recompact.audit.findings import Session
 from recompact.audit.ledger import Ledger
-from recompact.audit.measures import RUN_SCHEMES
+from recompact.audit.measures import RUN_SCHEMES, SCHEMES
 from recompact.audit.session import Event, NewSession, Tally
 
 
@@ -90,7 +90,7 @@ def in_one_scheme(sessions: Sequence[Session]) -> tuple[Session, ...]:
         control = sum(len(session.placebos[scheme.name]) for session in sessions if session.compactions)
         if 2 * measured >= len(compactions) and control >= OWN:
             break
-    return tuple(replace(session, scheme=scheme.name) for session in sessions)
+    return tuple(session.in_scheme(scheme) for session in sessions)
 
 
 def _audit(transcript: Transcript, reader: TranscriptReader) -> Iterator[Session]:
@@ -98,11 +98,15 @@ def _audit(transcript: Transcript, reader: TranscriptReader) -> Iterator[Session
     ledger = Ledger(tally)
     for event in reader.read(transcript.open(tally), tally):
         if isinstance(event, NewSession):
-            yield ledger.close(transcript.path, transcript.member, reader.harness)
+            yield _in_own_scheme(ledger.close(transcript.path, transcript.member, reader.harness))
             ledger = Ledger(Tally())
         else:
             ledger.take(event)
-    yield ledger.close(transcript.path, transcript.member, reader.harness)
+    yield _in_own_scheme(ledger.close(transcript.path, transcript.member, reader.harness))
+
+
+def _in_own_scheme(session: Session) -> Session:
+    return session.in_scheme(next(scheme for scheme in SCHEMES if scheme.name == session.scheme))
 
 
 def _without_copies(sessions: list[Session]) -> Iterator[Session]:

@@ -56,8 +56,8 @@ def refetches(window: Sequence[Step], boundary: Horizon, known: Mapping[int, Ste
 def rereads(window: Sequence[Step], boundary: Horizon, known: Mapping[int, Step]) -> tuple[Reread, ...]:
     """The file ranges that were read again."""
     return tuple(
-        Reread(again.range, step.line, again.earlier, known[again.place].line if again.place in known else 0)
-        for step in window
+        Reread(again.range, step.line, position, again.earlier, known[again.place].line if again.place in known else 0)
+        for position, step in enumerate(window, 1)
         for again in step.again
         if boundary.dropped(again.place)
     )
@@ -88,7 +88,7 @@ def needs(
     results = [text for text in since if text.role == "result"]
     older, kept_texts = searchable(text.text for text in dropped), searchable(text.text for text in kept)
     needs: list[Need] = []
-    for step, used in _first_uses(window):
+    for position, step, used in _first_uses(window):
         here = []
         for literal in used:
             if _leads_to(literal, folder) or _covered(literal, kept_texts) or not any(holds(t, literal) for t in older):
@@ -98,15 +98,15 @@ def needs(
             covered = covers(summary, literal)
             again = not covered and _covered(literal, (text.text for text in results if text.number < step.number))
             late = not covered and bool(earlier_summary) and covers(earlier_summary, literal)
-            here.append(Need(literal, step.deed.line, step.line, covered, again, late))
+            here.append(Need(literal, step.deed.line, step.line, position, covered, again, late))
         needs += (need for need in here if not any(_within(need.literal, other.literal) for other in here))
     return tuple(needs)
 
 
-def _first_uses(window: Sequence[Step]) -> Iterator[tuple[Step, list[Literal]]]:
+def _first_uses(window: Sequence[Step]) -> Iterator[tuple[int, Step, list[Literal]]]:
     """The literals of each call's arguments, each at its first use."""
     forms: set[str] = set()
-    for step in window:
+    for position, step in enumerate(window, 1):
         if step.deed.kind in ASIDE:
             continue
         new = []
@@ -114,7 +114,7 @@ def _first_uses(window: Sequence[Step]) -> Iterator[tuple[Step, list[Literal]]]:
             if literal.form not in forms and len(forms) < NEEDS:
                 forms.add(literal.form)
                 new.append(literal)
-        yield step, new
+        yield position, step, new
 
 
 def _within(literal: Literal, other: Literal) -> bool:

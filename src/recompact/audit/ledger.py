@@ -309,7 +309,7 @@ class Ledger:
             )
 
     def close(self, path: Path, member: str, harness: str) -> Session:
-        """What was found."""
+        """What was found, in the widest window; `in_scheme` narrows it."""
         self._settle()
         self._close_stretch(None, compacted=False)
         # A narrower scheme is only for sessions where the wider ones find no room.

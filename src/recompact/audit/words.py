@@ -180,7 +180,7 @@ def details(each: Ranked) -> Iterator[str]:
 
 def reread(again: Reread) -> str:
     """
-    >>> reread(Reread(Range("/a/b.py"), 7, Range("/a/b.py", 10, 90), 3))
+    >>> reread(Reread(Range("/a/b.py"), 7, 1, Range("/a/b.py", 10, 90), 3))
     '/a/b.py, whole, at line 7; before lines 10 to 90, at line 3'
     """
     now, before = _lines_of(again.range), _lines_of(again.earlier)
