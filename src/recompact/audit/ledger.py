@@ -165,21 +165,21 @@ class Ledger:
         done = step.deed
         step.result, step.failed = number, event.failed
         self._hold(Text(number, "result", event.text, len(event.text)))
+        step.repeat, edits = self._last.get(done.key, (-1, -1))
+        step.unchanged = edits == self._edits
+        self._last[done.key] = (number, self._edits)
         if done.kind in ASIDE:
             return
         step.origins, step.chars = self._lines.add(event.text, number), len(event.text)
         step.again = self._reads.add(done.reads, number)
         step.failure = self._failures.add(done, event.text, event.failed, number, step.line, self._edits)
         step.excerpt = event.text[:EXCERPT]
-        step.repeat, edits = self._last.get(done.key, (-1, -1))
-        step.unchanged = edits == self._edits
         if done.kind == "edit" and event.failed is not True:
             self._edits += 1
             self._reads.forget(done.changes)
             self._since_edit = 0
         else:
             self._since_edit += 1
-        self._last[done.key] = (number, self._edits)
         self._known[number] = step
 
     def _take_rewind(self, event: Rewind) -> None:

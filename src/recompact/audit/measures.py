@@ -72,6 +72,7 @@ class View:
     window: Sequence[Step]
     boundary: Horizon
     refetched: Sequence[int]
+    agents: Sequence[Step] = ()  # calls of subagents and skills: counted only where they repeat one another
 
     def rate(self, count: float) -> float:
         return PER * count / len(self.window)
@@ -112,9 +113,11 @@ def _until_edit(view: View) -> float:
 
 
 def _repeats(view: View) -> float:
+    """Changes have a measure of their own; plans and polls are not in the window, since they are meant to repeat."""
     dropped = view.boundary.dropped
-    found = (step.unchanged and step.deed.kind in READING and dropped(step.repeat) for step in view.window)
-    return view.rate(sum(found))
+    calls = [*view.window, *view.agents]
+    found = (step.unchanged and step.deed.kind != "edit" and dropped(step.repeat) for step in calls)
+    return PER * sum(found) / len(calls)
 
 
 def _changes(view: View) -> float:
@@ -156,7 +159,8 @@ def measure(window: Sequence[Step], boundary: Horizon) -> Values:
     counted = [step for step in window if step.deed.kind not in ASIDE]
     if not counted:
         return {}
-    view = View(counted, boundary, [refetched_of(step, boundary) for step in counted])
+    agents = [step for step in window if step.deed.kind == "agent"]
+    view = View(counted, boundary, [refetched_of(step, boundary) for step in counted], agents)
     values = ((each.name, each.of(view)) for each in MEASURES)
     return {name: value for name, value in values if value is not None}
 
