@@ -41,7 +41,7 @@ def test_a_failure_belongs_to_the_compaction_that_dropped_it(tmp_path: Path) -> 
 def test_a_later_compaction_is_charged_only_if_the_summary_that_it_dropped_told_of_it(
     first: str, charged: int, tmp_path: Path
 ) -> None:
-    script = [*quiet(), fails(), Compact(first, 0), *quiet(), Compact("Going on.", 0), fails(), *quiet()]
+    script: Script = [*quiet(), fails(), Compact(first, 0), *quiet(), Compact("Going on.", 0), fails(), *quiet()]
     assert hits(tmp_path, script) == [0, charged]
 
 
