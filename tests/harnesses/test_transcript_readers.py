@@ -188,6 +188,14 @@ def test_codex_sessions_with_the_same_request_are_told_apart_by_what_is_encrypte
     assert sum(session.copies for session in audited(tmp_path)) == copies
 
 
+@pytest.mark.parametrize("depth", [300, 1000])
+def test_a_deep_history_costs_no_file(depth: int, tmp_path: Path) -> None:
+    deep = f'{{"message": "s", "replacement_history": [{"[" * depth}{"]" * depth}]}}'
+    meta = json.dumps({"type": "session_meta", "payload": {"id": "a", "cwd": "/w"}})
+    (tmp_path / "s.jsonl").write_text(f'{meta}\n{{"type": "compacted", "payload": {deep}}}\n')
+    audited(tmp_path)
+
+
 @pytest.mark.parametrize(("session", "copies"), [({}, 0), ({"session_id": "s"}, 1)])
 def test_atif_files_without_a_session_are_no_copies(session: dict[str, str], copies: int, tmp_path: Path) -> None:
     reference = {"subagent_trajectory_ref": [{"session_id": "s-summarization-1"}]}

@@ -137,12 +137,18 @@ def _compaction(line: int, payload: Mapping[str, Any]) -> CompactionEvent:
     history = items(payload.get("replacement_history"))
     restated = "\n".join(content_text(mapping(item).get("content")) for item in history)
     summary = text(payload.get("message")) or None
-    # The readable part alone is the same in every session that began with the same request.
-    whole = json.dumps([summary, history], sort_keys=True)
-    mark = hashlib.sha256(whole.encode()).hexdigest() if summary or history else ""
-    identity = text(payload.get("window_id")) or mark
+    identity = text(payload.get("window_id")) or _mark([summary, history] if summary or history else None)
     # Instructions and the environment are put before every history anew.
     return CompactionEvent(KeptNothing(), summary, restated, identity=identity, line=line, system_stays=True)
+
+
+def _mark(value: Any) -> str:
+    """A digest of all that a compaction left behind: its readable part alone is the same in every session that began
+    with the same request. Without a value, or with one that is too deep to write, there is none."""
+    try:
+        return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest() if value else ""
+    except RecursionError:
+        return ""
 
 
 READER = Reader(
