@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from recompact.audit.shell import END, parts
 
@@ -46,6 +46,7 @@ _FILTERS = st.one_of(
 
 
 @given(st.integers(1, 500), st.integers(0, 500), st.lists(_FILTERS, max_size=4))
+@settings(deadline=None)
 def test_no_filter_widens_what_was_read(first: int, more: int, filters: list[str]) -> None:
     command = " | ".join([f"sed -n {first},{first + more}p f", *filters])
     (part,) = parts(command, "")
