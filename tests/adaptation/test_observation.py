@@ -45,7 +45,7 @@ def words(text: str) -> int:
 
 
 def need(text: str, covered: bool = False) -> Need:
-    return Need(Literal("path", text, text), "call", 1, covered, found_again=True, lost_late=False)
+    return Need(Literal("path", text, text), "call", 1, 1, covered, found_again=True, lost_late=False)
 
 
 def ranked(name: str = "s.jsonl", readable: bool = True, following: int = 3, **scene: Any) -> Ranked:

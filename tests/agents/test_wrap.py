@@ -25,6 +25,10 @@ def write_config(path: Path, url: str, agent: str = "") -> Path:
     return path
 
 
+def _sizes(compaction: dict[str, int]) -> list[int]:
+    return [compaction[key] for key in ("tokens_before", "tokens_after", "dropped_calls", "kept_calls")]
+
+
 def test_an_agent_is_wrapped_where_it_is(tmp_path: Path) -> None:
     write_notes(tmp_path / "tasks")
     (tmp_path / "agent.py").write_text(AGENT)
@@ -41,8 +45,11 @@ def test_an_agent_is_wrapped_where_it_is(tmp_path: Path) -> None:
     assert (place / "answer.txt").read_text() == "unknown\n"
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert sum(line.get("compaction", False) for line in lines) == len(described["compactions"])
-    audited = recompact("audit", out, "--json", "--no-page")
-    assert audited.returncode == 0, audited.stderr
+    both = [recompact("audit", each, "--json", "--no-page") for each in (out, tmp_path / f"runs/{described['run']}.db")]
+    assert [audited.returncode for audited in both] == [0, 0], both[1].stderr
+    of_file, of_run = ([_sizes(each) for each in json.loads(audited.stdout)["compactions"]] for audited in both)
+    assert sorted(of_file) == sorted(of_run)
+    assert len(of_run) == len(described["compactions"])
     assert recompact("wrap", "--out", out, config, "--", *agent, cwd=place).returncode == 2
 
 

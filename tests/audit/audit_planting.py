@@ -83,17 +83,16 @@ def script(rng: random.Random, keeps: bool) -> Script:
         first = 1 + 40 * (place // 15 % 3)
         if place % 4 == 3:
             before.append(change(paths[20 + place % 5]))
-        elif place % 20 in (5, 9, 13) and place < 20:
-            command, error = setup[(5, 9, 13).index(place % 20)]
-            before.append(shell(command, f"Collecting packages\n{error}", failed=True))
         else:
             before.append(read(path, first, files[path]))
-    late = paths[30]
-    before += [read(late, 1, files[late]), change(paths[31])]  # the latest calls, which some harnesses keep
+    before.append(change(paths[31]))  # the last edit: what fails again later does so with nothing changed
+    before += [shell(command, f"Collecting packages\n{error}", failed=True) for command, error in setup]
+    late, *others = paths[30], paths[25], paths[26], paths[27]
+    before += [read(each, 1, files[each]) for each in (*others, late)]  # the latest calls, which some harnesses keep
     read_ranges = {
         (d.arguments["path"], d.arguments["offset"]) for d in before if isinstance(d, Deed) and d.tool == "read"
     }
-    dropped = [each for each in sorted(read_ranges) if each[0] != late]
+    dropped = [each for each in sorted(read_ranges) if each[0] not in (late, *others)]
     in_summary, lost = named[:3], named[3:6]
     summary = "## Goal\nGo on.\n" + " ".join(in_summary)
     after: Script = [Said(f"Continue with {named[6]}.")]

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from audit_planting import CWD, Compact, Deed, Said, Script, claude_code, read
+from audit_planting import CWD, Compact, Deed, Said, Script, claude_code, read, shell
 from hypothesis import given, strategies as st
 
 from recompact.audit.auditing import audit_transcripts
@@ -77,6 +77,28 @@ def test_one_session_is_no_interval(tmp_path: Path) -> None:
     assert contrast is not None
     assert contrast.difference.low is None
     assert not contrast.separates
+
+
+def test_everything_that_is_told_of_a_compaction_is_from_one_window(tmp_path: Path) -> None:
+    """A session that compacts every thirty calls is measured in windows of ten, in which eight calls forget."""
+    files = {
+        f"{CWD}/m{n}.py": [f"x_{n}_{line} = compute_the_value({n * line})" for line in range(120)] for n in range(16)
+    }
+    work: Script = [read(path, 1, lines) for path, lines in files.items()]
+    rest: Script = [shell(f"ls d{n}", f"plain {n}") for n in range(16)]
+    script: Script = []
+    for _ in range(4):
+        script += [*rest, *work, Compact("Summary.", 0), *rest[:2], *work]
+    (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
+    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    assert session.scheme == "narrow"
+    found = session.compactions[0]
+    assert found.following > 20
+    per_ten = sum(refetch.chars for refetch in found.refetches if refetch.reading)
+    assert found.points["narrow"].values["refetched"] == per_ten > 0
+    assert len(found.refetches) == len(found.rereads) == 8
+    assert {need.position for need in found.needs} <= set(range(1, 11))
+    assert len(found.scene.after) == 10
 
 
 @pytest.mark.parametrize("shift", [0.0, 3.0])

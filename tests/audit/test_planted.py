@@ -11,6 +11,7 @@ from audit_planting import WRITERS, Compact, Said, Script, claude_code, planted,
 
 from recompact.audit.auditing import audit_transcripts
 from recompact.audit.findings import Compacted
+from recompact.audit.words import size
 from recompact.harnesses.transcripts.registry import reader_of
 
 SESSIONS = 12
@@ -66,9 +67,30 @@ def test_a_fact_that_survived_one_summary_and_not_the_next(tmp_path: Path) -> No
     path.write_text("\n".join(claude_code(script)[0]))
     (session,) = audit_transcripts((path,), reader_of).sessions
     needs = {need.literal.form: need for need in session.compactions[1].needs}
-    assert set(needs) == {"build_the_one"}  # the other one was dropped by the first compaction, not by this one
-    assert needs["build_the_one"].lost_late
-    assert not needs["build_the_one"].covered
+    assert {form: (need.covered, need.lost_late) for form, need in needs.items()} == {
+        "build_the_one": (False, True),
+        "build_the_two": (True, False),
+    }
+
+
+def test_a_literal_that_only_the_earlier_summary_held_is_noticed(tmp_path: Path) -> None:
+    quiet = [shell(f"ls {n}", f"plain {n}") for n in range(6)]
+    script: Script = [*quiet, Compact("Hosts are in ops/hosts_prod.yaml.", 0), *quiet, Compact("All is well.", 0)]
+    script += [shell("cat ops/hosts_prod.yaml", "x"), *quiet]
+    (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
+    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    (need,) = session.compactions[1].needs
+    assert (need.literal.form, need.covered, need.lost_late) == ("ops/hosts_prod.yaml", False, True)
+
+
+def test_a_size_that_the_file_does_not_tell_is_unknown(tmp_path: Path) -> None:
+    """Plain messages report no sizes; what came before the first summary is not in this file."""
+    said = [("user", "go on"), ("user", "<summary>" + "w " * 400), ("assistant", "x" * 4_000), ("user", "<summary>s")]
+    path = tmp_path / "s.jsonl"
+    path.write_text("\n".join(json.dumps({"role": role, "content": text}) for role, text in said))
+    (session,) = audit_transcripts((path,), reader_of).sessions
+    assert [(found.before, found.after) for found in session.compactions] == [(None, 202), (1202, 2)]
+    assert [size(found) for found in session.compactions] == ["? → ~202", "~1,202 → ~2"]
 
 
 @pytest.mark.parametrize("before_use", [True, False])

@@ -11,7 +11,7 @@ from recompact.agents.episode import AgentEpisode
 from recompact.agents.settings import AgentSettings
 from recompact.chat import Message
 from recompact.environments.protocol import AsyncAsk, Behaviour, Literals, Task
-from recompact.trajectory import Action, Score, Trajectory
+from recompact.trajectory import Action, Boundary, Score, Trajectory
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,38 @@ class WrappedAgent:
 
 
 def transcript(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
-    """A trajectory as messages in OpenAI's form, with each compaction marked, as `recompact audit` reads it."""
+    """A trajectory as messages in OpenAI's form, with each compaction marked, as `recompact audit` reads it.
+
+    Beside a compaction's mark are its sizes and the numbers, from 1, of the earlier messages that stayed visible.
+    """
+    prefix = list(range(1, len(trajectory.context.prefix) + 1))
     for message in trajectory.context.prefix:
         yield _message(message)
+    written = len(prefix)
+    of_turns: list[range] = []  # the numbers of each turn's messages
     pending = list(trajectory.boundaries)
     for number in range(len(trajectory.turns) + 1):  # the last compaction may come after the last turn
         while pending and pending[0].step <= number:
-            summary = pending.pop(0).post.summary
-            yield {"role": "user", "content": summary.text if summary else "", "compaction": True}
-        yield from (_message(message) for turn in trajectory.turns[number : number + 1] for message in turn.messages)
+            boundary = pending.pop(0)
+            latest = of_turns[len(of_turns) - len(boundary.post.turns) :]
+            yield _compaction(boundary, [*prefix, *(each for turn in latest for each in turn)])
+            written += 1
+        for turn in trajectory.turns[number : number + 1]:
+            yield from map(_message, turn.messages)
+            of_turns.append(range(written + 1, written + len(turn.messages) + 1))
+            written += len(turn.messages)
+
+
+def _compaction(boundary: Boundary, kept: list[int]) -> dict[str, Any]:
+    summary = boundary.post.summary
+    return {
+        "role": "user",
+        "content": summary.text if summary else "",
+        "compaction": True,
+        "kept": kept,
+        "tokens_before": boundary.pre.size,
+        "tokens_after": boundary.post.size,
+    }
 
 
 def _message(message: Message) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from recompact.audit.files import Passed, Record, Transcript, Unreadable, find, sample
 from recompact.audit.findings import Session
 from recompact.audit.ledger import Ledger
-from recompact.audit.measures import RUN_SCHEMES
+from recompact.audit.measures import RUN_SCHEMES, SCHEMES
 from recompact.audit.session import Event, NewSession, Tally
 
 
@@ -91,7 +91,7 @@ def in_one_scheme(sessions: Sequence[Session]) -> tuple[Session, ...]:
         control = sum(len(session.placebos[scheme.name]) for session in sessions if session.compactions)
         if 2 * measured >= len(compactions) and control >= OWN:
             break
-    return tuple(replace(session, scheme=scheme.name) for session in sessions)
+    return tuple(session.in_scheme(scheme) for session in sessions)
 
 
 def _audit(transcript: Transcript, reader: TranscriptReader) -> Iterator[Session]:
@@ -100,11 +100,16 @@ def _audit(transcript: Transcript, reader: TranscriptReader) -> Iterator[Session
     modified = transcript.path.stat().st_mtime
     for event in reader.read(transcript.open(tally), tally):
         if isinstance(event, NewSession):
-            yield replace(ledger.close(transcript.path, transcript.member, reader.harness), modified=modified)
+            yield _in_own_scheme(ledger.close(transcript.path, transcript.member, reader.harness), modified)
             ledger = Ledger(Tally())
         else:
             ledger.take(event)
-    yield replace(ledger.close(transcript.path, transcript.member, reader.harness), modified=modified)
+    yield _in_own_scheme(ledger.close(transcript.path, transcript.member, reader.harness), modified)
+
+
+def _in_own_scheme(session: Session, modified: float) -> Session:
+    own = next(scheme for scheme in SCHEMES if scheme.name == session.scheme)
+    return replace(session.in_scheme(own), modified=modified)
 
 
 def _without_copies(sessions: list[Session]) -> Iterator[Session]:

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from recompact.audit.deeds import ASIDE, READING, Deed
 from recompact.audit.findings import Failure, Moment, Need, Refetch, Reread, Scene
-from recompact.audit.literals import Literal, contains, covers, literals
+from recompact.audit.literals import Literal, contains, covers, holds, literals
 from recompact.audit.measures import Horizon, Step, failed_again, refetched_of
 from recompact.audit.session import CompactionEvent
+from recompact.audit.shell import join_path
 
 SUMMARY = 24_000  # characters of a summary that a case shows
 NEEDS = 400  # literals of one window that are looked up
@@ -55,10 +56,10 @@ def refetches(window: Sequence[Step], boundary: Horizon, known: Mapping[int, Ste
 def rereads(window: Sequence[Step], boundary: Horizon, known: Mapping[int, Step]) -> tuple[Reread, ...]:
     """The file ranges that were read again."""
     return tuple(
-        Reread(wanted, step.line, known[place].line if place in known else 0)
-        for step in window
-        for wanted, place in step.again
-        if boundary.dropped(place)
+        Reread(again.range, step.line, position, again.earlier, known[again.place].line if again.place in known else 0)
+        for position, step in enumerate(window, 1)
+        for again in step.again
+        if boundary.dropped(again.place)
     )
 
 
@@ -78,37 +79,47 @@ def needs(
     since: Sequence[Text],
     event: CompactionEvent,
     earlier_summary: str,
+    folder: str,
 ) -> tuple[Need, ...]:
     """The literals of the dropped part that the agent used, unless the kept part has them or somebody but the agent had
-    given them again by then."""
+    given them again by then. The folder that the session runs in is known to every agent."""
     summary = "\n".join(filter(None, (event.summary, event.restated)))
     given = [text for text in since if text.role in ("user", "attachment", "system")]
     results = [text for text in since if text.role == "result"]
     older, kept_texts = searchable(text.text for text in dropped), searchable(text.text for text in kept)
-    needs = []
-    for step, literal in _first_uses(window):
-        form = literal.form
-        if _among(form, kept_texts) or not _among(form, older):
-            continue
-        if _among(form, (text.text for text in given if text.number < step.number)):
-            continue
-        covered = covers(summary, literal)
-        again = not covered and _among(form, (text.text for text in results if text.number < step.number))
-        late = not covered and bool(earlier_summary) and covers(earlier_summary, literal)
-        needs.append(Need(literal, step.deed.line, step.line, covered, again, late))
+    needs: list[Need] = []
+    for position, step, used in _first_uses(window):
+        here = []
+        for literal in used:
+            if _leads_to(literal, folder) or _carries(literal, kept_texts) or not any(holds(t, literal) for t in older):
+                continue
+            if _carries(literal, (text.text for text in given if text.number < step.number)):
+                continue
+            covered = covers(summary, literal)
+            again = not covered and _carries(literal, (text.text for text in results if text.number < step.number))
+            late = not covered and bool(earlier_summary) and covers(earlier_summary, literal)
+            here.append(Need(literal, step.deed.line, step.line, position, covered, again, late))
+        needs += (need for need in here if not any(_within(need.literal, other.literal) for other in here))
     return tuple(needs)
 
 
-def _first_uses(window: Sequence[Step]) -> Iterator[tuple[Step, Literal]]:
-    """Each literal of the calls' arguments at its first use."""
+def _first_uses(window: Sequence[Step]) -> Iterator[tuple[int, Step, list[Literal]]]:
+    """The literals of each call's arguments, each at its first use."""
     forms: set[str] = set()
-    for step in window:
+    for position, step in enumerate(window, 1):
         if step.deed.kind in ASIDE:
             continue
+        new = []
         for literal in (*literals(step.deed.query), *_command(step.deed)):
             if literal.form not in forms and len(forms) < NEEDS:
                 forms.add(literal.form)
-                yield step, literal
+                new.append(literal)
+        yield position, step, new
+
+
+def _within(literal: Literal, other: Literal) -> bool:
+    """Whether a literal is a part of a longer one, which then counts for both."""
+    return len(literal.form) < len(other.form) and contains(other.form, literal.form)
 
 
 def _command(deed: Deed) -> Iterator[Literal]:
@@ -127,8 +138,14 @@ def searchable(texts: Iterable[str]) -> list[str]:
     return ["\n".join(narrow), *wide]
 
 
-def _among(form: str, texts: Iterable[str]) -> bool:
-    return any(contains(text, form) for text in texts)
+def _leads_to(literal: Literal, folder: str) -> bool:
+    """Whether a path is this folder, or one that it lies in."""
+    return literal.kind == "path" and f"{join_path('', folder)}/".startswith(f"{join_path('', literal.text)}/")
+
+
+def _carries(literal: Literal, texts: Iterable[str]) -> bool:
+    """Whether one of the texts has it, with the same benefit of the doubt as a summary gets."""
+    return any(covers(text, literal) for text in texts)
 
 
 def scene(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from recompact.audit.literals import Literal
-from recompact.audit.measures import Point
+from recompact.audit.measures import Point, Scheme
 from recompact.audit.session import Standing, Tally
 from recompact.audit.shell import Range
 
@@ -33,6 +33,8 @@ class Reread:
 
     range: Range
     line: int
+    position: int
+    earlier: Range  # the lines that were read before
     earlier_line: int
 
 
@@ -54,6 +56,7 @@ class Need:
     literal: Literal
     call: str
     line: int
+    position: int
     covered: bool
     found_again: bool  # a result showed it after the compaction, before it was used
     lost_late: bool  # an earlier summary had it, this one does not
@@ -139,3 +142,19 @@ class Session:
     tally: Tally = field(default_factory=Tally)
     copies: int = 0  # compactions that are copies of another file's
     modified: float = 0.0  # when the file was changed last, in seconds; 0 where that says nothing
+
+    def in_scheme(self, scheme: Scheme) -> Session:
+        """Measured by one scheme: what is told of a compaction is from the window that its score is of."""
+        found = tuple(_in_window(each, scheme.window) for each in self.compactions)
+        return replace(self, scheme=scheme.name, compactions=found)
+
+
+def _in_window(found: Compacted, calls: int) -> Compacted:
+    return replace(
+        found,
+        refetches=tuple(each for each in found.refetches if each.position <= calls),
+        rereads=tuple(each for each in found.rereads if each.position <= calls),
+        failures=tuple(each for each in found.failures if each.position <= calls),
+        needs=tuple(each for each in found.needs if each.position <= calls),
+        scene=replace(found.scene, after=found.scene.after[:calls]),
+    )

@@ -7,7 +7,7 @@ kept, or has been seen since. So one pass over a session serves all boundaries, 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from recompact.audit.shell import END, Range
 from recompact.audit.visibility import Visible
 
 SHORTEST = 25  # characters of a line that is worth recognising
-LONGEST = 300  # characters of a line that count
+LONGEST = 300  # characters of a line that are kept; of a longer one also a digest
 LIMIT = 500_000  # lines after which the older half is forgotten: several times what any context window holds
 STRETCH = 30_000  # lines above which it is worth forgetting what is no longer visible
 PLACES = 8  # earlier reads of one path that are remembered
@@ -46,6 +46,7 @@ _ERROR = re.compile(
     re.IGNORECASE,
 )
 _DIGITS = re.compile(r"\d+")
+_WORDS = re.compile(r"[^\W\d_]+")
 
 
 def lines(text: str) -> list[str]:
@@ -96,20 +97,35 @@ class LineIndex:
             alive = {number for number in set(places.values()) if before.holds(number)}
             self._places = {line: number for line, number in places.items() if number in alive}
 
-    def add(self, text: str, number: int) -> tuple[tuple[tuple[int, int], ...], int]:
-        """Take in a result: (earlier result, characters last seen there) for each, and all characters that count."""
+    def add(self, text: str, number: int) -> tuple[tuple[int, int], ...]:
+        """Take in a result: (earlier result, characters last seen there) for each. A line counts once, and in full."""
         places = self._places
         # Whole dictionaries, not line by line: this is where an audit spends its time.
-        own = dict.fromkeys([line[:LONGEST] for line in map(str.strip, lines(text)) if len(line) >= SHORTEST], number)
+        own = dict.fromkeys([line for line in map(str.strip, lines(text)) if len(line) >= SHORTEST], number)
+        sizes = {_digest(line): len(line) for line in own if len(line) > LONGEST}
+        if sizes:
+            own = dict.fromkeys([line if len(line) <= LONGEST else _digest(line) for line in own], number)
         origins: dict[int, int] = defaultdict(int)
         for line in own.keys() & places.keys():
-            origins[places[line]] += len(line)
+            origins[places[line]] += sizes.get(line, len(line))
         places.update(own)
-        total = sum(map(len, own))
         if len(places) > LIMIT:
             middle = sorted(places.values())[LIMIT // 2]
             self._places = {line: number for line, number in places.items() if number > middle}
-        return tuple(sorted(origins.items())), total
+        return tuple(sorted(origins.items()))
+
+
+def _digest(line: str) -> str:
+    """What stands for a long line: equal only if all of it is."""
+    return f"{line[:LONGEST]}{hash(line)}"
+
+
+class Again(NamedTuple):
+    """A range that was read again: what is read now, the result that showed it last, and what that one had read."""
+
+    range: Range
+    place: int
+    earlier: Range
 
 
 class ReadIndex:
@@ -118,18 +134,23 @@ class ReadIndex:
     def __init__(self) -> None:
         self._reads: dict[str, list[tuple[int, int, int]]] = {}
 
-    def add(self, reads: tuple[Range, ...], number: int) -> tuple[tuple[Range, int], ...]:
+    def add(self, reads: tuple[Range, ...], number: int) -> tuple[Again, ...]:
         """Take in what a call read: each range that was read before, with the latest result that overlaps it."""
         again = []
         for wanted in reads:
             places = self._reads.setdefault(wanted.path, [])
             for place, first, last in reversed(places):
                 if place != number and _overlap(wanted, first, last):
-                    again.append((wanted, place))
+                    again.append(Again(wanted, place, Range(wanted.path, first, last)))
                     break
             places.append((number, wanted.first, wanted.last))
             del places[:-PLACES]
         return tuple(again)
+
+    def forget(self, paths: tuple[str, ...]) -> None:
+        """These files were changed: what was read of them is no longer what they hold."""
+        for path in paths:
+            self._reads.pop(path, None)
 
 
 def _overlap(wanted: Range, first: int, last: int) -> bool:
@@ -141,7 +162,7 @@ def _overlap(wanted: Range, first: int, last: int) -> bool:
 class Failed(NamedTuple):
     """A command hit an error that it had hit before."""
 
-    last: int  # the latest result that reported this error
+    last: int  # the latest result or summary that told of this error
     error: str
     line: int  # of the file, where this command first hit it
 
@@ -150,15 +171,17 @@ class FailureIndex:
     """Which errors were hit, and by which command."""
 
     LIMIT = 300_000
+    SUMMARIES = 2  # one that a compaction wrote, and the one that it replaced
 
     def __init__(self) -> None:
         self._last: dict[int, int] = {}
+        self._summaries: deque[tuple[int, str]] = deque(maxlen=self.SUMMARIES)
         self._by: dict[tuple[int, int], tuple[int, int]] = {}  # (line of the first time, edits by the last time)
 
     def add(self, deed: Deed, text: str, failed: bool | None, number: int, line: int, edits: int) -> Failed | None:
         """Take in a result; the latest of its errors counts: while any of them is in sight, the agent has been told.
 
-        A test that fails again after an edit is work in progress, not a failure that was forgotten.
+        A command that fails again after an edit is work in progress, not a failure that was forgotten.
         """
         if deed.kind in READING or deed.kind in ASIDE or deed.kind == "edit":
             return None
@@ -170,9 +193,29 @@ class FailureIndex:
             self._last[mark] = number
             first, edits_then = self._by.get((key, mark), (-1, -1))
             self._by[key, mark] = (first if first >= 0 else line, edits)
-            if first >= 0 and (deed.kind != "test" or edits_then == edits) and (again is None or last > again.last):
-                again = Failed(last, error, first)
+            if first >= 0 and edits_then == edits:
+                last = max(last, self._latest_quote(error))
+                if again is None or last > again.last:
+                    again = Failed(last, error, first)
         if len(self._by) > self.LIMIT:
             self._by.clear()
             self._last.clear()
         return again
+
+    def take_summary(self, text: str, number: int) -> None:
+        """Take in a summary: an agent that reads an error there has been told of it."""
+        self._summaries.append((number, _wording(text)))
+
+    def _latest_quote(self, error: str) -> int:
+        """The latest summary that quotes an error; -1 if none does."""
+        wording = _wording(error)
+        return max((number for number, text in self._summaries if wording.strip() and wording in text), default=-1)
+
+
+def _wording(text: str) -> str:
+    """The words of a text, so that numbers, quotation marks and line breaks do not matter.
+
+    >>> _wording("`ValueError`: 12 is\\nodd")
+    ' valueerror is odd '
+    """
+    return f" {' '.join(_WORDS.findall(text.lower()))} "

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 
-from recompact.audit.cases import Text, failures, needs, refetches, rereads, scene
+from recompact.audit.cases import Text
 from recompact.audit.deeds import ASIDE, READING, deed
 from recompact.audit.findings import Compacted, Session
 from recompact.audit.index import FailureIndex, LineIndex, ReadIndex
-from recompact.audit.measures import SCHEMES, WIDE, Horizon, Point, Scheme, Step, measure
+from recompact.audit.measures import SCHEMES, WIDE, Horizon, Point, Scheme, Step
+from recompact.audit.pending import Pending, settle
 from recompact.audit.placebo import far_enough, placebos
 from recompact.audit.session import (
     Call,
@@ -36,32 +37,8 @@ from recompact.audit.visibility import Visible, intervals, visible_numbers
 TEXT_LIMIT = 32_000_000  # characters of visible text that are held: more than any context window
 EXCERPT = 400  # characters of a result that a case shows
 SETTLING = 8  # calls after a window by which its parallel calls' results are in
+_OWN = frozenset({"assistant", "call", "result", "summary"})  # roles of texts that only a session under way has
 PHASE = 10  # calls before a boundary that tell its phase
-CHARACTERS_PER_TOKEN = 4
-
-
-@dataclass
-class _Pending:
-    """A compaction whose window is still open."""
-
-    event: CompactionEvent
-    boundary: Horizon
-    ordinal: int
-    before: int | None
-    after: int | None
-    chars_before: int
-    chars_after: int
-    dropped_calls: int
-    kept_calls: int
-    since_edit: int | None
-    reading_phase: bool
-    dropped: list[Text]
-    kept: list[Text]
-    known: dict[int, Step]
-    earlier_summary: str
-    tail: list[Step]
-    asked: str
-    in_all: tuple[int, int]  # calls of any kind that were dropped and kept
 
 
 @dataclass
@@ -92,7 +69,7 @@ class Ledger:
         self._texts: deque[Text] = deque()
         self._text_chars = 0
         self._stretch = _Stretch()
-        self._pending: _Pending | None = None
+        self._pending: Pending | None = None
         self._found: list[Compacted] = []
         self._points: dict[str, list[Point]] = {scheme.name: [] for scheme in schemes}
         self._kept_calls: list[int] = []
@@ -104,6 +81,7 @@ class Ledger:
         self._batch = ""
         self._size: int | None = None
         self._summary = ""
+        self._summary_number = -1  # of the compaction that wrote it
         self.tally = tally
 
     def take(self, event: Event) -> None:
@@ -190,18 +168,19 @@ class Ledger:
         done = step.deed
         step.result, step.failed = number, event.failed
         self._hold(Text(number, "result", event.text, len(event.text)))
+        step.repeat, edits = self._last.get(done.key, (-1, -1))
+        step.unchanged = edits == self._edits
+        self._last[done.key] = (number, self._edits)
         if done.kind in ASIDE:
             return
-        step.origins, step.chars = self._lines.add(event.text, number)
+        step.origins, step.chars = self._lines.add(event.text, number), len(event.text)
         step.again = self._reads.add(done.reads, number)
         step.failure = self._failures.add(done, event.text, event.failed, number, step.line, self._edits)
         step.excerpt = event.text[:EXCERPT]
-        step.repeat, edits = self._last.get(done.key, (-1, -1))
-        step.unchanged = edits == self._edits
         if done.kind == "edit" and event.failed is not True:
             self._edits += 1
             self._last_edit = max(step.index, self._last_edit or 0)
-        self._last[done.key] = (number, self._edits)
+            self._reads.forget(done.changes)
         self._known[number] = step
 
     def _take_rewind(self, event: Rewind) -> None:
@@ -230,14 +209,14 @@ class Ledger:
         dropped: list[Text] = []
         for text in self._texts:
             (kept if boundary.after.holds(text.number) else dropped).append(text)
-        after = sum(text.chars for text in kept) + len(event.summary or "") + len(event.restated)
-        self._pending = _Pending(
+        after = sum(text.chars for text in kept) + len(_words_of(event))
+        self._pending = Pending(
             event,
             boundary,
             len(self._found) + 1,
             event.tokens_before if event.tokens_before is not None else self._size,
             event.tokens_after,
-            self._text_chars,
+            self._text_chars if any(text.role in _OWN for text in self._texts) else 0,
             after,
             len(known) - kept_calls,
             kept_calls,
@@ -250,12 +229,17 @@ class Ledger:
             self._summary,
             sorted(known.values(), key=lambda step: step.number)[-PHASE:],
             self._asked,
+            self._info.project,
             self._count_calls(boundary),
         )
         self._size = None
-        self._summary = event.summary or ""
+        if event.kind == "summary":
+            self._summary, self._summary_number = _words_of(event), boundary.number
+            self._failures.take_summary(self._summary, boundary.number)
         self._lines.compacted(boundary.before)
         self._forget(boundary, kept)
+        if words := _words_of(event):
+            self._hold(Text(boundary.number, "summary", words, len(words)))
         self._stretch = _Stretch(list(self._known.values()))
 
     def _boundary(self, event: CompactionEvent) -> Horizon:
@@ -273,8 +257,13 @@ class Ledger:
                 after = before.without(n for key in keys for n in self._span(key))
             case _:
                 after = intervals(())
+        if event.system_stays:
+            system = (text.number for text in self._texts if text.role == "system")
+            after = after.including(number for number in system if before.holds(number))
         # A result whose call is gone is gone as well: no harness can send one without the other.
         after = after.without(n for n, step in self._known.items() if not after.holds(step.number))
+        if event.kind == "summary":
+            after = after.without([self._summary_number])  # one summary replaces the other
         self._show(after.onwards(number))
         return Horizon(number, before, self._visible)
 
@@ -300,54 +289,10 @@ class Ledger:
 
     def _settle(self) -> None:
         """Measure a real boundary, now that its window is complete."""
-        pending, steps = self._pending, self._stretch.steps
-        if pending is None:
-            return
-        self._pending = None
-        boundary, event = pending.boundary, pending.event
-        window = steps[: WIDE.window]
-        points, measured = {}, {}
-        starts_turn = steps[0].starts_turn if steps else None
-        for scheme in self._schemes:
-            counted = [step for step in steps[: scheme.window] if step.deed.kind not in ASIDE]
-            measured[scheme.name] = len(counted)
-            if len(counted) >= scheme.least and pending.dropped_calls:
-                values = measure(steps[: scheme.window], boundary)
-                points[scheme.name] = Point(values, pending.dropped_calls, bool(starts_turn), len(counted))
-        since = [text for text in self._texts if text.number >= boundary.number]
-        estimated = not pending.before
-        size_before, size_after = pending.before, pending.after or None
-        if estimated:
-            size_before = pending.chars_before // CHARACTERS_PER_TOKEN
-            size_after = pending.chars_after // CHARACTERS_PER_TOKEN
-        self._found.append(
-            Compacted(
-                pending.ordinal,
-                event.line,
-                event.kind,
-                event.trigger,
-                event.identity,
-                size_before,
-                size_after,
-                estimated,
-                len(event.summary) if event.summary is not None else None,
-                pending.dropped_calls,
-                pending.kept_calls,
-                len(steps),
-                starts_turn,
-                pending.since_edit,
-                pending.reading_phase,
-                points,
-                refetches(window, boundary, pending.known),
-                rereads(window, boundary, pending.known),
-                failures(window, boundary),
-                needs(window, pending.dropped, pending.kept, since, event, pending.earlier_summary),
-                scene(pending.tail, event, window, boundary, pending.asked),
-                event.summary is not None,
-                *pending.in_all,
-                measured,
-            )
-        )
+        if self._pending is not None:
+            since = [text for text in self._texts if text.number >= self._pending.boundary.number]
+            self._found.append(settle(self._pending, self._stretch.steps, since, self._schemes))
+            self._pending = None
 
     def _close_stretch(self, kept_calls: int | None, *, compacted: bool) -> None:
         """Measure the placebo points since the last compaction."""
@@ -371,7 +316,7 @@ class Ledger:
             )
 
     def close(self, path: Path, member: str, harness: str) -> Session:
-        """What was found."""
+        """What was found, in the widest window; `in_scheme` narrows it."""
         self._settle()
         self._close_stretch(None, compacted=False)
         # A narrower scheme is only for sessions where the wider ones find no room.
@@ -400,3 +345,8 @@ class Ledger:
 def _weight(event: Call) -> int:
     """About how many characters a call takes up in the context."""
     return sum(len(value) if isinstance(value, str) else 20 for value in event.arguments.values()) + 20
+
+
+def _words_of(event: CompactionEvent) -> str:
+    """What a compaction tells in place of the dropped part."""
+    return "\n".join(filter(None, (event.summary, event.restated)))

@@ -10,11 +10,25 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+# Endings of files. What more often ends a name in code or of a site (`event.key`, `rows.map`, `x.org`) is left out.
+_ENDINGS = (
+    "adoc astro avi bash bat bib bin bmp bz2 c cc cfg cjs clj cmake cmd conf cpp cs csproj css csv cts cu cxx "
+    "dart db dll docx edn ejs eml erb erl ex exe exs fish gif go gql gradle graphql groovy gz h hbs hcl hh hpp "
+    "hrl hs htm html hxx ico ics ini ipynb jar java jl jpeg jpg js json json5 jsonc jsonl jsx kt kts lean less "
+    "lisp lock log lua md mdx mjs mk ml mli mm mov mp3 mp4 mts nim nix odt parquet pb pcap pdf pem php pkl pl "
+    "plist png pptx prisma proto ps1 psd1 psm1 pug py pyc pyi pyx qml rake rb rej resx rmd rs rst sass sbt scala "
+    "scm scss sh sln so sol sql sqlite sqlite3 srt svelte svg swift tar tcl tex tf tfvars tgz tif tiff toml ts "
+    "tsv tsx txt vb vim vue war wasm wav webm webp whl wsdl xls xlsx xml xsd xsl xz yaml yml zig zip zsh zst"
+).replace(" ", "|")
+_FIELDS = (  # of objects in code
+    r"(?:console|process|self|this|cls|math|Math|logger|ctx|req|res|request|response|np|torch|git)"
+    r"\.(?:log|db|cfg|conf|json|lock|html|c|h)\b"
+)
 _LITERAL = re.compile(
     r"(?P<url>https?://[^\s'\"`<>()\[\]{}|]+)"
-    r"|(?<![\w.@~+-])(?P<path>[\w.@~+-]*(?:[/\\][\w.@+-]+)+)"
+    r"|(?<![\w.@~+-])(?P<path>(?:[A-Za-z]:(?=[/\\]))?[\w.@~+-]*(?:[/\\][\w.@+-]+)+)"
     r"|(?P<hash>\b(?=[0-9a-f]{0,39}[0-9])(?=[0-9a-f]{0,39}[a-f])[0-9a-f]{7,40}\b)"
-    r"|(?<![\w-])(?P<file>[\w-]{1,80}\.[a-z]{1,5}\b)"
+    rf"|(?<![\w.-])(?P<file>(?!{_FIELDS})[\w-][\w.-]{{0,80}}\.(?:{_ENDINGS}))(?![\w-])"
     r"|(?P<name>\b[A-Za-z][a-z0-9]*(?:_[A-Za-z0-9]+)+\b|\b[A-Z0-9]+(?:_[A-Z0-9]+)+\b|\b[A-Za-z][a-z0-9]+(?:[A-Z][a-z0-9]+)+\b)"
     r"|(?<![\w.,-])(?P<number>\d{4,})(?![\w,])"
 )
@@ -36,6 +50,8 @@ def literals(text: str) -> Iterator[Literal]:
 
     >>> [(each.kind, each.form) for each in literals("sed -n '10,90p' /a/b/src/cli/main.py && git show 3f2a9c1")]
     [('path', 'src/cli/main.py'), ('hash', '3f2a9c1')]
+    >>> [each.text for each in literals(r"console.log(Object.keys(x)); type C:\\app\\new.py lib.test.ts")]
+    ['C:\\\\app\\\\new.py', 'lib.test.ts']
     """
     forms = set()
     for match in _LITERAL.finditer(text):
@@ -44,6 +60,8 @@ def literals(text: str) -> Iterator[Literal]:
         form = word
         if kind == "path":
             steps = [step for step in word.replace("\\", "/").split("/") if step not in ("", ".", "..")]
+            if word[1:2] == ":":
+                del steps[0]  # a drive: most spellings of a path leave it out
             form = "/".join(steps[-PARTS:])
             if word.startswith("/dev/") or len(steps) < 2:
                 continue
@@ -74,9 +92,20 @@ def _whole(text: str, form: str) -> bool:
     return False
 
 
+def holds(text: str, literal: Literal) -> bool:
+    """Whether a text has a literal as it is compared. A hash may be the start of a longer one.
+
+    >>> holds("commit 3f2a9c1d7e8b", Literal("hash", "3f2a9c1", "3f2a9c1"))
+    True
+    """
+    if contains(text, literal.form):
+        return True
+    return literal.kind == "hash" and re.search(rf"(?<!\w){literal.form}[0-9a-f]", text) is not None
+
+
 def covers(text: str, literal: Literal) -> bool:
     """Whether a summary carries a literal. A file's name is enough for its path: the benefit of the doubt."""
-    if contains(text, literal.form):
+    if holds(text, literal):
         return True
     name = literal.form.rsplit("/", 1)[-1]
     return literal.kind == "path" and "." in name and contains(text, name)

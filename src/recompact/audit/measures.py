@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from recompact.audit.deeds import ASIDE, READING, Deed
-from recompact.audit.index import Failed
-from recompact.audit.shell import Range
+from recompact.audit.index import Again, Failed
 from recompact.audit.visibility import Visible
 
 PER = 10  # rates are per this many calls
@@ -29,9 +28,9 @@ class Step:
     starts_batch: bool
     result: int = -1  # the result's event number; -1 while there is none
     failed: bool | None = None
-    chars: int = 0
+    chars: int = 0  # of the whole result
     origins: tuple[tuple[int, int], ...] = ()
-    again: tuple[tuple[Range, int], ...] = ()
+    again: tuple[Again, ...] = ()
     failure: Failed | None = None
     repeat: int = -1  # the last result of exactly the same call
     unchanged: bool = False  # nothing was edited since that one
@@ -54,10 +53,6 @@ class Horizon:
     def dropped(self, number: int) -> bool:
         return number < self.number and self.before.holds(number) and not self.after.holds(number)
 
-    def invisible(self, number: int) -> bool:
-        """Dropped here or earlier."""
-        return number < self.number and not self.after.holds(number)
-
 
 def refetched_of(step: Step, boundary: Horizon) -> int:
     """Characters of a result's lines that the boundary dropped and that were neither kept nor seen since."""
@@ -66,8 +61,8 @@ def refetched_of(step: Step, boundary: Horizon) -> int:
 
 
 def failed_again(step: Step, boundary: Horizon) -> bool:
-    """Whether a command hit an error that it had hit before, with nothing of it in sight any more."""
-    return step.failure is not None and boundary.invisible(step.failure.last)
+    """Whether a command hit an error that it had hit before, where this boundary dropped what last told of it."""
+    return step.failure is not None and boundary.dropped(step.failure.last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +72,7 @@ class View:
     window: Sequence[Step]
     boundary: Horizon
     refetched: Sequence[int]
+    agents: Sequence[Step] = ()  # calls of subagents and skills: counted only where they repeat one another
 
     def rate(self, count: float) -> float:
         return PER * count / len(self.window)
@@ -98,7 +94,7 @@ def _share(view: View) -> float | None:
 
 def _read_again(view: View) -> float:
     dropped = view.boundary.dropped
-    return view.rate(sum(any(dropped(place) for _, place in step.again) for step in view.window))
+    return view.rate(sum(any(dropped(again.place) for again in step.again) for step in view.window))
 
 
 def _failures(view: View) -> float:
@@ -117,9 +113,11 @@ def _until_edit(view: View) -> float:
 
 
 def _repeats(view: View) -> float:
+    """Changes have a measure of their own; plans and polls are not in the window, since they are meant to repeat."""
     dropped = view.boundary.dropped
-    found = (step.unchanged and step.deed.kind in READING and dropped(step.repeat) for step in view.window)
-    return view.rate(sum(found))
+    calls = [*view.window, *view.agents]
+    found = (step.unchanged and step.deed.kind != "edit" and dropped(step.repeat) for step in calls)
+    return PER * sum(found) / len(calls)
 
 
 def _changes(view: View) -> float:
@@ -161,7 +159,8 @@ def measure(window: Sequence[Step], boundary: Horizon) -> Values:
     counted = [step for step in window if step.deed.kind not in ASIDE]
     if not counted:
         return {}
-    view = View(counted, boundary, [refetched_of(step, boundary) for step in counted])
+    agents = [step for step in window if step.deed.kind == "agent"]
+    view = View(counted, boundary, [refetched_of(step, boundary) for step in counted], agents)
     values = ((each.name, each.of(view)) for each in MEASURES)
     return {name: value for name, value in values if value is not None}
 

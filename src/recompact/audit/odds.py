@@ -26,7 +26,7 @@ def features(each: Ranked) -> Features:
         "repeats": math.log1p(values.get("repeats", 0.0)),
         "dropped_calls": math.log1p(compaction.dropped_calls),
         "ordinal": math.log1p(compaction.ordinal),
-        "reduction": math.log((compaction.before or 1) / (compaction.after or compaction.before or 1)),
+        "reduction": math.log(compaction.before / compaction.after) if compaction.before and compaction.after else 0.0,
         "literals": math.log1p(len(compaction.needs)),
     }
 

@@ -135,6 +135,8 @@ def _again(compaction: Compacted) -> dict[str, Any]:
                 "first": reread.range.first,
                 "last": reread.range.last if reread.range.last < END else None,
                 "line": reread.line,
+                "earlier_first": reread.earlier.first,
+                "earlier_last": reread.earlier.last if reread.earlier.last < END else None,
                 "earlier_line": reread.earlier_line,
             }
             for reread in compaction.rereads

@@ -104,6 +104,7 @@ class CompactionEvent:
     identity: str = ""  # the same in every file that holds a copy of this compaction
     key: str = ""
     line: int = 0
+    system_stays: bool = False  # system messages stay visible besides: they are prompts, with which each request begins
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,11 @@ _WORD = re.compile(r"(?:[^\s'\"\\]|\\.|'[^']*'|\"(?:\\.|[^\"\\])*\")+", re.DOTAL
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _WRITES = re.compile(r"write_text\(|writeFile(?:Sync)?\(|\bopen\([^)]{0,300}['\"][wa]b?\+?['\"]|\.write\(|WriteAllText")
 _PRINTED = re.compile(r"(\d+)(?:,(\d+|\$))?p")
+_BYTES = re.compile(r"-[a-z]*c\d*[a-zA-Z]*$|--bytes\b")
 _NR = re.compile(r"NR\s*(?:>=|>|==)\s*(\d+)(?:.*?NR\s*<=?\s*(\d+))?")
 
 END = 10**9  # the last line of any file
-_FROM_THE_END = END // 2  # a first line beyond this one is counted from the end
+FROM_THE_END = END // 2  # a first line beyond this one is counted from the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,9 +259,11 @@ def _ranges(name: str, words: list[str], cwd: str) -> Iterator[Range]:
     spans: list[tuple[int, int]] = []
     takes = iter(words)
     for word in takes:
-        if name in ("head", "tail") and re.fullmatch(r"-n?\d+|--lines=\d+|-n|-c", word):
+        if name in ("head", "tail") and _BYTES.match(word):
+            return  # not counted in lines, so it is not known which lines these are
+        if name in ("head", "tail") and re.fullmatch(r"-n?\d+|--lines=\d+|-n", word):
             count = re.sub(r"\D", "", word) or re.sub(r"\D", "", next(takes, ""))
-            if count and word != "-c":
+            if count:
                 lines = min(int(count[:9]), END)
                 spans.append((1, lines) if name == "head" else (END - lines, END))
         elif name == "sed" and (found := _PRINTED.findall(word)) and not word.startswith(("/", "./")):
@@ -285,7 +288,7 @@ def _through(before: Part, part: Part, words: list[str]) -> Part:
     name = words[0].lower()
     if part.kind == "read" and name in ("sed", "head", "tail", "awk", "cat", "nl", "less", "more", "bat"):
         spans = [(r.first, r.last) for r in _ranges(name, [*words[1:], "x"], "")]
-        if before.kind != "read" or not spans:
+        if before.kind != "read" or (not spans and name not in ("head", "tail")):
             return before
         return replace(before, reads=tuple(n for r in before.reads for span in spans for n in _narrow(r, *span)))
     if name == "select-object":
@@ -313,7 +316,7 @@ def _narrow(read: Range, first: int, last: int) -> Iterator[Range]:
     >>> [*_narrow(Range("f", 100, 200), 1, 5), *_narrow(Range("f", 100, 200), 300, END)]
     [Range(path='f', first=100, last=104)]
     """
-    if last == END and first > _FROM_THE_END:  # the last lines of it
+    if last == END and first > FROM_THE_END:  # the last lines of it
         first, last = max(read.first, read.last - (END - first)), read.last
     else:
         first, last = read.first + max(first, 1) - 1, min(read.last, read.first + last - 1)

@@ -42,6 +42,10 @@ class Visible:
             pieces.append((start, end))
         return intervals(pieces)
 
+    def including(self, numbers: Iterable[int]) -> Visible:
+        """With these numbers."""
+        return intervals([*zip(self.starts, self.ends, strict=True), *((number, number + 1) for number in numbers)])
+
     def onwards(self, start: int) -> Visible:
         """With everything from this number on."""
         before = self.until(start)

@@ -12,7 +12,7 @@ from recompact.audit.intervals import LEAST, SessionMean
 from recompact.audit.masking import safe_line
 from recompact.audit.measures import RUN_SCHEMES
 from recompact.audit.scoring import Assessment, Contrast, Ranked
-from recompact.audit.shell import END
+from recompact.audit.shell import END, FROM_THE_END, Range
 from recompact.texts import quantity
 
 CHARACTERS_PER_TOKEN = 4
@@ -223,15 +223,23 @@ def details(each: Ranked) -> Iterator[str]:
 
 def reread(again: Reread) -> str:
     """
-    >>> from recompact.audit.shell import Range
-    >>> reread(Reread(Range("/a/b.py", 10, 90), 7, 3))
-    '/a/b.py, lines 10 to 90, at line 7; before at line 3'
+    >>> reread(Reread(Range("/a/b.py"), 7, 1, Range("/a/b.py", 10, 90), 3))
+    '/a/b.py, whole, at line 7; before lines 10 to 90, at line 3'
     """
-    lines = again.range
-    which = "whole" if (lines.first, lines.last) == (1, END) else f"lines {lines.first} to {lines.last}"
-    if lines.last == END and lines.first > 1:
-        which = f"from line {lines.first} on"
-    return f"{safe_line(lines.path)}, {which}, at line {again.line}; before at line {again.earlier_line}"
+    now, before = _lines_of(again.range), _lines_of(again.earlier)
+    return f"{safe_line(again.range.path)}, {now}, at line {again.line}; before {before}, at line {again.earlier_line}"
+
+
+def _lines_of(lines: Range) -> str:
+    """
+    >>> _lines_of(Range("b.py", 20)), _lines_of(Range("b.py", END - 50, END))
+    ('from line 20 on', 'the last 50 lines')
+    """
+    if lines.first > FROM_THE_END:
+        return f"{'some of ' if lines.last < END else ''}the last {END - lines.first} lines"
+    if lines.last < END:
+        return f"lines {lines.first} to {lines.last}"
+    return f"from line {lines.first} on" if lines.first > 1 else "whole"
 
 
 def fate(need: Need) -> str:

@@ -252,8 +252,12 @@ def _worst(assessment: Assessment, top: int) -> Table:
 
 
 def _short_size(before: int | None, after: int | None, estimated: bool) -> str:
-    said = ["?" if tokens is None else f"{tokens / 1000:.0f}k" for tokens in (before, after)]
-    return ("~" if estimated else "") + " → ".join(said)
+    """
+    >>> _short_size(155_377, 16_970, False), _short_size(None, 82, True)
+    ('155k → 17k', '? → ~0k')
+    """
+    mark = "~" if estimated else ""
+    return " → ".join("?" if size is None else f"{mark}{size / 1000:.0f}k" for size in (before, after))
 
 
 def _versions(assessment: Assessment) -> Table:

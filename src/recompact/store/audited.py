@@ -14,13 +14,14 @@ from recompact.store.store import Store
 
 
 def audit_run(store: Store) -> Audit:
-    """Audit the collected or evaluated trajectories of a run, without tasks that it skips."""
+    """Audit the trajectories that a run collected, evaluated or wrapped, without tasks that it skips."""
     return Audit(in_one_scheme(tuple(_sessions(store))), Passed(), store.path.stat().st_size)
 
 
 def _sessions(store: Store) -> Iterator[Session]:
-    phase = "evaluate" if store.metadata.command == "evaluate" else "collect"
-    for row in trajectories(store, phase=phase):
-        head, parts = stream_trajectory(store, row.unit)
-        events = trajectory_events(row.unit, store.metadata.suite, head.context.prefix, parts)
-        yield audit_trajectory(events, store.path, row.unit)
+    phases = ("evaluate",) if store.metadata.command == "evaluate" else ("collect", "wrap")
+    for phase in phases:
+        for row in trajectories(store, phase=phase):
+            head, parts = stream_trajectory(store, row.unit)
+            events = trajectory_events(row.unit, store.metadata.suite, head.context.prefix, parts)
+            yield audit_trajectory(events, store.path, row.unit)

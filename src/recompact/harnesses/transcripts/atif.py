@@ -31,12 +31,18 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
             if _summarizes(step):
                 handoff = place
             elif handoff is not None and step.get("source") == "user":
-                yield CompactionEvent(KeptNothing(), said, identity=f"{session}#{handoff}", line=handoff)
+                yield _compaction(session, handoff, said)
                 handoff = None
             else:
                 yield from _step(place, step, said, tally)
         if handoff is not None:
-            yield CompactionEvent(KeptNothing(), None, identity=f"{session}#{handoff}", line=handoff)
+            yield _compaction(session, handoff, None)
+
+
+def _compaction(session: str, place: int, summary: str | None) -> CompactionEvent:
+    """A compaction. In a file that names no session nothing tells it from those of others."""
+    identity = f"{session}#{place}" if session else ""
+    return CompactionEvent(KeptNothing(), summary, identity=identity, line=place, system_stays=True)
 
 
 def _summarizes(step: Mapping[str, Any]) -> bool:

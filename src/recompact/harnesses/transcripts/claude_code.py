@@ -245,7 +245,9 @@ class _Session:
         content = attachment.get("content")
         file = mapping(mapping(content).get("file"))
         said = text(file.get("content")) or content_text(content) or text(attachment.get("snippet"))
-        yield Passage("attachment", said, uuid, line)
+        # What it shows, and then what it names: files, tools, skills.
+        more = [each for each in _strings(attachment) if each not in said]
+        yield Passage("attachment", "\n".join(filter(None, [said, *dict.fromkeys(more)])), uuid, line)
 
     def _compaction(self, summary: str | None) -> CompactionEvent:
         line, record = self._boundary or (0, {})
@@ -267,6 +269,19 @@ class _Session:
             key=text(record.get("uuid")),
             line=line,
         )
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """All strings in a JSON value."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            waiting += reversed(each.values())
+        elif isinstance(each, list):
+            waiting += reversed(each)
 
 
 READER = Reader("claude-code", recognises, read, (Place("projects", "CLAUDE_CONFIG_DIR", "~/.claude"),))

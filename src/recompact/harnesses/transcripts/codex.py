@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -143,9 +144,18 @@ def _compaction(line: int, payload: Mapping[str, Any]) -> CompactionEvent:
     history = items(payload.get("replacement_history"))
     restated = "\n".join(content_text(mapping(item).get("content")) for item in history)
     summary = text(payload.get("message")) or None
-    whole = restated + (summary or "")
-    mark = hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest() if whole else ""
-    return CompactionEvent(KeptNothing(), summary, restated, identity=text(payload.get("window_id")) or mark, line=line)
+    identity = text(payload.get("window_id")) or _mark([summary, history] if summary or history else None)
+    # Instructions and the environment are put before every history anew.
+    return CompactionEvent(KeptNothing(), summary, restated, identity=identity, line=line, system_stays=True)
+
+
+def _mark(value: Any) -> str:
+    """A digest of all that a compaction left behind: its readable part alone is the same in every session that began
+    with the same request. Without a value, or with one that is too deep to write, there is none."""
+    try:
+        return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest() if value else ""
+    except RecursionError:
+        return ""
 
 
 READER = Reader(

@@ -76,6 +76,7 @@ def read(records: Iterable[Record], tally: Tally) -> Iterator[Event]:
                     identity=key,
                     key=key,
                     line=line,
+                    system_stays=True,
                 )
                 started = ""
             case kind:

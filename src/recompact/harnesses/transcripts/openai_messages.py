@@ -1,7 +1,8 @@
 """Plain messages in OpenAI's form: one per line, or a list of them in a document or on each line.
 
 Such a file marks no compaction. One is recognised by a message that begins like the summaries of known harnesses, or
-that says so itself: `"compaction": true` beside its role.
+that says so itself: `"compaction": true` beside its role. Beside that mark may stand what stayed visible, as numbers of
+messages from 1 (`"kept": [1, 2, 14]`), and sizes (`"tokens_before"`, `"tokens_after"`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from recompact.audit.files import Record
-from recompact.audit.session import Call, CompactionEvent, Event, Info, KeptNothing, NewSession, Passage, Result, Tally
-from recompact.harnesses.transcripts.reader import Reader, arguments, content_text, items, mapping, text
+from recompact.audit.session import (
+    Call,
+    CompactionEvent,
+    Event,
+    Info,
+    KeptKeys,
+    KeptNothing,
+    NewSession,
+    Passage,
+    Result,
+    Tally,
+)
+from recompact.harnesses.transcripts.reader import Reader, arguments, content_text, items, mapping, number, text
 
 _ROLES = frozenset(["system", "developer", "user", "assistant", "tool", "function"])
 SUMMARIES = (
@@ -63,19 +75,33 @@ def message_events(message: Mapping[str, Any], place: int, tally: Tally) -> Iter
     """The events of one message."""
     said = content_text(message.get("content"))
     role = message["role"]
+    key = f"m{place}"
     if message.get("compaction") is True or (role != "tool" and said.lstrip().startswith(SUMMARIES)):
-        yield CompactionEvent(KeptNothing(), said, line=place)
+        yield _compaction(message, said, key, place)
     elif role in ("tool", "function"):
-        yield Result(text(message.get("tool_call_id")) or text(message.get("name")), said, line=place)
+        yield Result(text(message.get("tool_call_id")) or text(message.get("name")), said, key=key, line=place)
     elif role == "assistant":
         if said:
-            yield Passage("assistant", said, line=place)
+            yield Passage("assistant", said, key, place)
         for call in items(message.get("tool_calls")):
             function = mapping(mapping(call).get("function"))
             given = arguments(function.get("arguments"))
-            yield Call(text(mapping(call).get("id")), text(function.get("name")), given, "", f"m{place}", line=place)
+            yield Call(text(mapping(call).get("id")), text(function.get("name")), given, "", key, key, place)
     else:
-        yield Passage("user" if role == "user" else "system", said, line=place)
+        yield Passage("user" if role == "user" else "system", said, key, place)
+
+
+def _compaction(message: Mapping[str, Any], said: str, key: str, place: int) -> CompactionEvent:
+    kept = message.get("kept")
+    return CompactionEvent(
+        KeptKeys(frozenset(f"m{each}" for each in kept)) if isinstance(kept, list) else KeptNothing(),
+        said,
+        tokens_before=number(message.get("tokens_before")),
+        tokens_after=number(message.get("tokens_after")),
+        key=key,
+        line=place,
+        system_stays=not isinstance(kept, list),
+    )
 
 
 READER = Reader("openai-messages", recognises, read)

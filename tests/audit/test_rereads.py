@@ -1,0 +1,44 @@
+"""File ranges read again: only of files that the agent itself has not changed in between, and with what was read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from audit_planting import CWD, Compact, Deed, Script, claude_code, shell
+
+from recompact.audit.auditing import audit_transcripts
+from recompact.audit.findings import Reread
+from recompact.audit.words import reread
+from recompact.harnesses.transcripts.registry import reader_of
+
+PATH = f"{CWD}/src/a.py"
+READ = Deed("read", {"path": PATH}, "some text")
+EDITS = {
+    "edit": Deed("edit", {"path": PATH, "oldText": "a", "newText": "b"}, "Edited"),
+    "sed": shell("sed -i s/a/b/ src/a.py", ""),
+    "redirection": shell("./make.sh > src/a.py", ""),
+    "failed": Deed("edit", {"path": PATH, "oldText": "a", "newText": "b"}, "no match", failed=True),
+    "other": Deed("edit", {"path": f"{CWD}/src/b.py", "oldText": "a", "newText": "b"}, "Edited"),
+}
+
+
+def rereads(tmp_path: Path, script: Script) -> tuple[Reread, ...]:
+    quiet = [shell(f"echo {n}", f"plain {n}") for n in range(6)]
+    (tmp_path / "s.jsonl").write_text("\n".join(claude_code([*quiet, *script, *quiet])[0]))
+    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    return session.compactions[0].rereads
+
+
+@pytest.mark.parametrize(("edit", "known"), [("edit", 0), ("sed", 0), ("redirection", 0), ("failed", 1), ("other", 1)])
+@pytest.mark.parametrize("before", [True, False])
+def test_what_the_agent_changed_is_not_read_again(edit: str, known: int, before: bool, tmp_path: Path) -> None:
+    compact = Compact("Summary.", 0)
+    between: Script = [EDITS[edit], compact] if before else [compact, EDITS[edit]]
+    assert len(rereads(tmp_path, [READ, *between, READ])) == known
+
+
+def test_both_ranges_are_told(tmp_path: Path) -> None:
+    part = Deed("read", {"path": PATH, "offset": 10, "limit": 81}, "some text")
+    (again,) = rereads(tmp_path, [part, Compact("Summary.", 0), READ])
+    assert reread(again) == f"{PATH}, whole, at line 17; before lines 10 to 90, at line 13"
