@@ -160,7 +160,7 @@ def test_a_cell_that_broke_for_one_counts_for_none_and_is_named(monkeypatch: pyt
         ("a", 2, 2, 1),
     ]
     assert selection.winner == "a"
-    assert selection.excluded == ("t1, run 0", "t2, run 0", "t1, run 0", "t2, run 0")  # in the race, and afresh
+    assert selection.excluded == selection.excluded_fresh == ("t1, run 0", "t2, run 0")  # in the race, and afresh
 
 
 def test_where_every_run_broke_the_original_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,15 +48,18 @@ async def race(
     staying = [fit for fit in fits if fit.name in course.staying]
     winner = best(staying) if any(fit.runs for fit in staying) else ORIGINAL
     confirmed: tuple[Fit, ...] = ()
+    excluded_fresh: tuple[str, ...] = ()
     if winner != ORIGINAL:
         finalists = {ORIGINAL: templates[ORIGINAL], winner: templates[winner]}
         cells = [Cell(task, run) for task in tasks for run in range(settings.fit_runs)]
         rows = await fit_runs(study, finalists, cells, f"{under}confirm/")
         shared, broken = whole_cells(rows, cells)
         confirmed = tuple(fit_of(name, rows[name], shared, cells) for name in finalists)
-        excluded = [*excluded, *broken]
+        excluded_fresh = tuple(map(str, broken))
     notes = (*pruned.notes, *course.notes)
-    selection = Selection(tuple(fits), winner, tasks, "racing", tuple(map(str, excluded)), confirmed, notes)
+    selection = Selection(
+        tuple(fits), winner, tasks, "racing", tuple(map(str, excluded)), confirmed, notes, excluded_fresh
+    )
     return pruned.candidates, selection
 
 

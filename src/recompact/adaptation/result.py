@@ -78,6 +78,7 @@ def manifest_of(study: Study, adaptation: Adaptation, winner: Candidate | None, 
         "selection": [{**asdict(fit), "pass_rate": fit.rate} for fit in selection.fits] if selection else [],
         "confirmed": [{**asdict(fit), "pass_rate": fit.rate} for fit in selection.confirmed] if selection else [],
         "excluded_runs": list(selection.excluded) if selection else [],
+        "excluded_fresh_runs": list(selection.excluded_fresh) if selection else [],
         "fit_tasks": list(selection.tasks) if selection else [],
         "tokens": tokens_by_phase(study.store),
     }
