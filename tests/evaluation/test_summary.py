@@ -101,6 +101,23 @@ def test_question_answering_has_its_differences() -> None:
     assert keys[2:7] == ["acc", "pass^3", "em", "em^3", "f1"]
 
 
+def test_questions_are_counted_over_all_arms() -> None:
+    """An arm that answered two of four questions is not measured on these two alone."""
+    two, four = (1.0, 1.0), (1.0, 1.0, 0.0, 0.0)
+    some, every = (
+        replace(made, rows=tuple(replace(row, em=values, f1=values) for row in made.rows))
+        for made, values in ((GOOD, two), (BAD, four))
+    )
+    shown = evaluation("qa", [some, every])
+    for _, metrics in shown.measured():
+        assert [metrics.means[key] for key in ("em", "em^3", "f1")] == [0.5, 0.5, 0.5]
+        assert metrics.by_run["em"] == (0.5, 0.5, 0.5)
+    (made,) = compare_many([(some, every)], common([some, every]), keys=["em", "em^3", "f1"], resamples=10)
+    assert [d.delta for d in made.differences] == [0, 0, 0]
+    assert shown.arms[1] is every  # it had all of them
+    assert evaluation("e", [GOOD, BAD]).arms == (GOOD, BAD)
+
+
 def test_one_task_is_not_tasks() -> None:
     shown = evaluation("e", [first_tasks(GOOD, 1), BAD], runs=1)
     assert notes(shown)[0].startswith("1 task, 1 run.")

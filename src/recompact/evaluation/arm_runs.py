@@ -6,7 +6,7 @@ They are read from a run of `recompact evaluate`, or from other people's records
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from recompact.chat import Usage
@@ -95,6 +95,30 @@ def common(arms: Sequence[ArmRuns], tasks: Iterable[str] | None = None, runs: in
     return Common(kept, shared, len(every) - len(kept))
 
 
+def with_all_questions(arms: Sequence[ArmRuns]) -> tuple[ArmRuns, ...]:
+    """The arms with as many answers to a task in every run as the one with the most: what is unanswered is wrong.
+
+    Otherwise an arm that stopped after its first questions would be measured on those alone.
+    """
+    most: dict[tuple[str, str], int] = {}
+    for row in (row for arm in arms for row in arm.rows):
+        for name, values in (("em", row.em), ("f1", row.f1)):
+            most[row.task, name] = max(most.get((row.task, name), 0), len(values or ()))
+
+    def fill(row: TaskRun) -> TaskRun:
+        em, f1 = (
+            values if values is None else values + (0.0,) * (most[row.task, name] - len(values))
+            for name, values in (("em", row.em), ("f1", row.f1))
+        )
+        return row if (em, f1) == (row.em, row.f1) else replace(row, em=em, f1=f1)
+
+    def fill_all(arm: ArmRuns) -> ArmRuns:
+        rows = tuple(map(fill, arm.rows))
+        return arm if rows == arm.rows else replace(arm, rows=rows)
+
+    return tuple(map(fill_all, arms)) if any(most.values()) else tuple(arms)
+
+
 def read_arms(store: Store) -> tuple[ArmRuns, ...]:
     """The arms of an evaluation in the order in which they were first given."""
     metadata = store.metadata
@@ -106,7 +130,7 @@ def read_arms(store: Store) -> tuple[ArmRuns, ...]:
     answers = _answers(store, [row for arm_rows in rows.values() for row in arm_rows])
     models = {model for model, _ in store.spent()}
     simulated = bool(models) and all(model.startswith("sim-") for model in models)
-    return tuple(
+    arms = [
         ArmRuns(
             arm["name"],
             arm["scope"],
@@ -115,7 +139,8 @@ def read_arms(store: Store) -> tuple[ArmRuns, ...]:
             arm,
         )
         for arm in (metadata.arms[name] for name in metadata.arm_order)
-    )
+    ]
+    return with_all_questions(arms)
 
 
 def find_arm(arms: Sequence[ArmRuns], wanted: str, where: object) -> ArmRuns:

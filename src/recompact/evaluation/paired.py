@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from recompact.errors import InputError
-from recompact.evaluation.arm_runs import ArmRuns, Common, common
+from recompact.evaluation.arm_runs import ArmRuns, Common, common, with_all_questions
 from recompact.evaluation.metrics import PeakSource, metric, peak_source, per_task
 from recompact.stats import FEWEST, RESAMPLES, Estimate, bootstrap, bootstrap_ratios, sign_test
 from recompact.texts import quantity
@@ -96,7 +96,8 @@ def compare_many(
 
     With `relative`, differences that are not in points are also given as a share of the second arm's.
     """
-    arms = [arm for pair in pairs for arm in pair]
+    arms = with_all_questions([arm for pair in pairs for arm in pair])
+    pairs = list(zip(arms[::2], arms[1::2], strict=True))
     if not shared.tasks:
         labels = ", ".join(dict.fromkeys(arm.label for arm in arms))
         raise InputError(

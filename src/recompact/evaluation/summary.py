@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from recompact.evaluation.arm_runs import ArmRuns, Common, common
+from recompact.evaluation.arm_runs import ArmRuns, Common, common, with_all_questions
 from recompact.evaluation.arms import PROMPTING
 from recompact.evaluation.metrics import (
     TOTAL,
@@ -56,7 +56,7 @@ def evaluation(
     title: str, arms: Sequence[ArmRuns], tasks: Sequence[str] | None = None, runs: int | None = None
 ) -> Evaluation:
     """Set arms side by side: those that have any rows, over what they share."""
-    begun = tuple(arm for arm in arms if arm.rows)
+    begun = with_all_questions([arm for arm in arms if arm.rows])
     waiting = tuple(arm.label for arm in arms if not arm.rows)
     return Evaluation(title, begun, common(begun, tasks, runs), peak_source(begun), waiting)
 

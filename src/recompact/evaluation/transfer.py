@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.errors import InputError
-from recompact.evaluation.arm_runs import ArmRuns, Common, common, read_arms
+from recompact.evaluation.arm_runs import ArmRuns, Common, common, read_arms, with_all_questions
 from recompact.evaluation.arms import PROMPTING, built_in_arms, label
 from recompact.evaluation.metrics import Metrics, measure, metric, peak_source
 from recompact.evaluation.paired import Comparison, compare_many, size_warnings
@@ -129,7 +129,7 @@ def transfer(settings: Sequence[Setting], arms: Sequence[str] = (), against: str
     have."""
     if len(settings) < 2:
         raise InputError("transfer needs two evaluations or more, each made with other models")
-    settings = _told_apart(settings)
+    settings = [replace(setting, arms=with_all_questions(setting.arms)) for setting in _told_apart(settings)]
     suites = sorted({setting.suite for setting in settings if setting.suite})
     if len(suites) > 1:
         raise InputError(
