@@ -77,9 +77,9 @@ def test_an_arm_of_which_nothing_is_finished_is_named() -> None:
 def test_trajectories_whose_environment_broke_are_told() -> None:
     broken = replace(BAD, rows=tuple(replace(r, ending="environment error") if r.run == 1 else r for r in BAD.rows))
     (said,) = [note for note in notes(evaluation("e", [GOOD, broken])) if "broke" in note]
-    assert said.startswith("In 6 trajectories the environment broke; they count as failures.")
+    assert said.startswith("6 tasks are left out for every arm: in a run of them the environment broke.")
     assert "evaluate --retry" in said
-    # What is not in the figures is not told: the first run alone is sound.
+    # The first run alone is sound.
     assert not any("broke" in note for note in notes(evaluation("e", [GOOD, broken], runs=1)))
     assert not any("broke" in note for note in notes(evaluation("e", [GOOD, BAD])))
 
@@ -205,15 +205,20 @@ def test_simulated_models_are_told_last() -> None:
 def test_nothing_is_said_of_what_is_not_missing() -> None:
     whole = notes(evaluation("e", [GOOD, BAD]))
     assert not any("left out" in said or "finished yet" in said or "names" in said for said in whole)
-    assert left_out(1) == "1 task is left out: not every arm has finished it in every run."
-    assert left_out(2) == "2 tasks are left out: not every arm has finished them in every run."
+    assert left_out(1) == ["1 task is left out: not every arm has finished it in every run."]
+    assert left_out(2) == ["2 tasks are left out: not every arm has finished them in every run."]
+    assert left_out(0) == []
 
 
 def test_an_environment_that_broke_once() -> None:
     once = replace(BAD, rows=(replace(BAD.rows[0], ending="environment error"), *BAD.rows[1:]))
     (said,) = [note for note in notes(evaluation("e", [GOOD, once])) if "broke" in note]
-    assert said.startswith("In 1 trajectory the environment broke")
-    # A task that is not in the figures is not counted.
+    assert said.startswith("1 task is left out for every arm: in a run of it the environment broke.")
+    shown = evaluation("e", [GOOD, once])
+    assert (shown.shared.tasks, shown.shared.broken) == (("t001", "t002", "t003", "t004", "t005"), ("t000",))
+    assert to_json(shown)["broken"] == ["t000"]
+    assert [metrics.tasks for _, metrics in shown.measured()] == [5, 5]
+    # A task that is not asked for is not counted.
     assert not any("broke" in note for note in notes(evaluation("e", [GOOD, once], ["t001", "t002"])))
 
 

@@ -13,8 +13,9 @@ from recompact.chat import Usage
 from recompact.errors import InputError
 from recompact.evaluation.arms import label
 from recompact.evaluation.evaluate import PHASE
-from recompact.store.runs import TrajectoryRow, trajectories
+from recompact.store.runs import BROKEN, TrajectoryRow, trajectories
 from recompact.store.store import Store
+from recompact.texts import quantity
 
 
 @dataclass(frozen=True)
@@ -83,16 +84,35 @@ class Common:
     tasks: tuple[str, ...]
     runs: int
     left_out: int  # tasks that some arm lacks, or has not run often enough
+    broken: tuple[str, ...] = ()  # tasks that all have done, but in one of whose runs the environment broke
+
+    @property
+    def broken_words(self) -> str:
+        """Why there may be no task left, to be put behind a sentence that says so.
+
+        >>> Common(("a",), 1, 0).broken_words, Common((), 1, 0, ("a",)).broken_words
+        ('', ' (in 1 task the environment broke: mend it, then recompact evaluate --retry)')
+        """
+        if not self.broken:
+            return ""
+        tasks = quantity(len(self.broken), "task")
+        return f" (in {tasks} the environment broke: mend it, then recompact evaluate --retry)"
 
 
 def common(arms: Sequence[ArmRuns], tasks: Iterable[str] | None = None, runs: int | None = None) -> Common:
-    """What the arms share: of these tasks (default: all), over `runs` runs (default: as many as every arm has)."""
+    """What the arms share: of these tasks (default: all), over `runs` runs (default: as many as every arm has).
+
+    A run whose environment broke says nothing about its arm, and tasks are compared in pairs: such a task is left out
+    for all arms.
+    """
     most = min((arm.runs for arm in arms), default=0)
     shared = min(runs or most, most)
     every = sorted({row.task for arm in arms for row in arm.rows}) if tasks is None else list(dict.fromkeys(tasks))
     complete = [arm.complete(shared) for arm in arms]
-    kept = tuple(task for task in every if all(task in done for done in complete)) if shared else ()
-    return Common(kept, shared, len(every) - len(kept))
+    done = [task for task in every if all(task in tasks for tasks in complete)] if shared else []
+    broken = {row.task for arm in arms for row in arm.rows if row.ending == BROKEN and row.run < shared}
+    kept = tuple(task for task in done if task not in broken)
+    return Common(kept, shared, len(every) - len(done), tuple(task for task in done if task in broken))
 
 
 def with_all_questions(arms: Sequence[ArmRuns]) -> tuple[ArmRuns, ...]:

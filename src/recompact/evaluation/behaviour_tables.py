@@ -78,8 +78,7 @@ def notes(behaviours: Behaviours) -> tuple[str, ...]:
             f"The suite {behaviours.suite!r} does not name kinds of literals: {ANY} are all numbers, dates, ids,"
             f" addresses and quoted words; tokens and call signatures apart need a method literals(text); {HOOKS}."
         )
-    if behaviours.left_out:
-        lines.append(left_out(behaviours.left_out))
+    lines += left_out(behaviours.left_out, behaviours.broken)
     return (*lines, SIMULATED) if behaviours.simulated else tuple(lines)
 
 

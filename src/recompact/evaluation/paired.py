@@ -101,8 +101,8 @@ def compare_many(
     if not shared.tasks:
         labels = ", ".join(dict.fromkeys(arm.label for arm in arms))
         raise InputError(
-            f"there is no task that {labels} have all done in {quantity(max(1, shared.runs), 'run')}, so nothing can be"
-            " compared: finish them with recompact evaluate, or compare fewer --runs"
+            f"there is no task that {labels} have all done in {quantity(max(1, shared.runs), 'run')}"
+            f"{shared.broken_words}, so nothing can be compared: finish them with recompact evaluate, or compare fewer --runs"
         )
     source = source or peak_source(arms)
     values = {id(arm): per_task(arm, shared.tasks, shared.runs, source) for arm in arms}

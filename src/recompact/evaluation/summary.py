@@ -20,7 +20,6 @@ from recompact.evaluation.metrics import (
 )
 from recompact.evaluation.paired import Comparison, Difference, compare_many, size_warnings, warnings
 from recompact.stats import FEWEST, Estimate
-from recompact.store.runs import BROKEN
 from recompact.tables import Cell, Column, Number, Row, Table, columns
 from recompact.texts import quantity
 
@@ -77,34 +76,36 @@ def notes(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def _missing(evaluation: Evaluation) -> list[str]:
-    """What is not in the figures, and what is in them although it says little about the agent."""
+    """What is not in the figures, and which arms are the same."""
     shared, lines = evaluation.shared, []
     if evaluation.not_begun:
         lines.append(f"Nothing is finished yet of {', '.join(evaluation.not_begun)}.")
-    if shared.left_out:
-        lines.append(left_out(shared.left_out))
+    lines += left_out(shared.left_out, len(shared.broken))
     names: dict[str, list[str]] = {}
     for arm in evaluation.arms:
         names.setdefault(arm.settings.get("key", arm.label), []).append(arm.label)
     for same in (labels for labels in names.values() if len(labels) > 1):
         lines.append(f"{' and '.join(same)} are one arm under {len(same)} names, with the same trajectories.")
-    tasks = set(shared.tasks)
-    kept = [row for arm in evaluation.arms for row in arm.rows if row.task in tasks and row.run < shared.runs]
-    if broken := sum(row.ending == BROKEN for row in kept):
-        lines.append(
-            f"In {quantity(broken, 'trajectory')} the environment broke; they count as failures. Once it is mended,"
-            " recompact evaluate --retry makes them anew."
-        )
     return lines
 
 
-def left_out(tasks: int) -> str:
-    """
+def left_out(unfinished: int, broken: int = 0) -> list[str]:
+    """How many tasks are not in the figures, and why.
+
     >>> left_out(1)
-    '1 task is left out: not every arm has finished it in every run.'
+    ['1 task is left out: not every arm has finished it in every run.']
     """
-    are, them = ("is", "it") if tasks == 1 else ("are", "them")
-    return f"{quantity(tasks, 'task')} {are} left out: not every arm has finished {them} in every run."
+    lines = []
+    if unfinished:
+        are, them = ("is", "it") if unfinished == 1 else ("are", "them")
+        lines.append(f"{quantity(unfinished, 'task')} {are} left out: not every arm has finished {them} in every run.")
+    if broken:
+        are, them = ("is", "it") if broken == 1 else ("are", "them")
+        lines.append(
+            f"{quantity(broken, 'task')} {are} left out for every arm: in a run of {them} the environment broke. Once"
+            " it is mended, recompact evaluate --retry makes such runs anew."
+        )
+    return lines
 
 
 def number(key: str, value: float, spread: float | None = None) -> Number:
@@ -291,8 +292,8 @@ def percentage(share: Estimate, tasks: int) -> Number:
     return Number(100 * share.value, 1, interval=(100 * share.low, 100 * share.high), signed=tasks >= FEWEST)
 
 
-def comparison_table(comparison: Comparison, simulated: bool = False) -> Table:
-    """Two arms in every metric."""
+def comparison_table(comparison: Comparison, simulated: bool = False, missing: Sequence[str] = ()) -> Table:
+    """Two arms in every metric; `missing` says what is not in it."""
     first, second = comparison.first, comparison.second
     heads = (
         *columns("metric", "first", "second", first=first, second=second),
@@ -310,6 +311,7 @@ def comparison_table(comparison: Comparison, simulated: bool = False) -> Table:
         STAR,
         f"Solved {solved} by {first} alone: {quantity(comparison.wins, 'task')}; by {second} alone:"
         f" {comparison.losses}. Exact two-sided sign test: p {p if p.startswith('<') else f'= {p}'}.",
+        *missing,
         *warnings(comparison),
         *([SIMULATED] if simulated else []),
     )
@@ -353,6 +355,7 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
         "tasks": len(evaluation.shared.tasks),
         "runs": evaluation.shared.runs,
         "left_out": evaluation.shared.left_out,
+        "broken": list(evaluation.shared.broken),
         "not_begun": list(evaluation.not_begun),
         "simulated": evaluation.simulated,
         "arms": arms,

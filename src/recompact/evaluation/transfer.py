@@ -207,7 +207,8 @@ def _side_by_side(setting: Setting, pairs: Sequence[Pair], runs: int) -> tuple[A
     whole = next((arm for arm in setting.arms if not arm.compresses and arm.runs >= runs), None)
     shared = common([*(arm for pair in pairs for arm in pair), *([whole] if whole else [])], None, runs)
     if not shared.tasks:
-        raise InputError(f"{setting.name} has no task yet that all arms have done: finish it with recompact evaluate")
+        why = f"has no task yet that all arms have done{shared.broken_words}"
+        raise InputError(f"{setting.name} {why}: finish it with recompact evaluate")
     return whole, shared
 
 
@@ -249,7 +250,7 @@ def _notes(
     if len({frozenset(one.tasks) for one in shared}) > 1:
         notes.append("The evaluations are not of the same tasks: compare arms within one of them, not across.")
     for setting, one in zip(settings, shared, strict=True):
-        notes += [f"{setting.name}: {left_out(one.left_out)}"] if one.left_out else []
+        notes += [f"{setting.name}: {words}" for words in left_out(one.left_out, len(one.broken))]
     return [*notes, *size_warnings(min(len(one.tasks) for one in shared), runs)]
 
 
