@@ -58,6 +58,7 @@ def told(made: Adaptation) -> str:
 @pytest.fixture(autouse=True)
 def no_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(result, "tokens_by_phase", lambda store: {"collect": {"agent": 7}})
+    monkeypatch.setattr(result, "trajectories", lambda store: [SimpleNamespace(task=task) for task in ("t2", "t1")])
 
 
 # --- CHANGES.md
@@ -145,6 +146,7 @@ def test_the_manifest_has_the_winner_and_all_candidates() -> None:
         ("zeta", 3, 0.75),
     ]
     assert (manifest["confirmed"], manifest["excluded_runs"], manifest["fit_tasks"]) == ([], [], ["t1", "t2"])
+    assert manifest["training_tasks"] == ["t1", "t2"]
     assert manifest["tokens"] == {"collect": {"agent": 7}}
     assert manifest["models"]["optimizer"] == study().config.optimizer_model
 

@@ -98,6 +98,25 @@ def test_a_task_whose_environment_broke_is_left_out_and_told_by_every_command(tm
     assert (sound["tasks"], sound["broken"]) == (9, [])
 
 
+def test_tasks_that_an_arm_was_adapted_on_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "seen.toml"
+    path.write_text("[suite]\nlimit = 2\n[compressor]\nbudget = 2048\n")
+    save(default_template(), tmp_path / "mine")
+    manifest = {"hash": default_template().hash, "models": {}, "training_tasks": ["pocket-train-000", "x"]}
+    config = {"suite": {"use": "pocket"}}
+    words = ("evaluate", path, "--split", "train", "--arm", "prompting", "--arm", f"pair={tmp_path / 'mine'}", "--runs", 1)
+    for use, seen in (("pocket", 1), ("another", 0)):
+        config["suite"]["use"] = use
+        (tmp_path / "mine" / "manifest.json").write_text(json.dumps({**manifest, "config": config}))
+        done = recompact(*words)
+        said = "pair/history was adapted on 1 of these 2 tasks"
+        assert (said in " ".join(done.stdout.split())) is bool(seen), done.stderr
+        two = ("compare", tmp_path / "runs" / "seen-evaluate.db", "pair", "prompting")
+        assert (said in " ".join(recompact(*two).stdout.split())) is bool(seen)
+        told = json.loads(recompact(*two, "--json").stdout)["seen_tasks"]
+        assert told == {"pair/history": seen, "prompting/history": 0}
+
+
 def test_compare_two_arms(evaluated: tuple[Path, Done]) -> None:
     path, _ = evaluated
     runs = path.parent / "runs"

@@ -90,6 +90,21 @@ def test_one_arm_under_two_names_is_told() -> None:
     assert said == "a/history and b/history are one arm under 2 names, with the same trajectories."
 
 
+def test_tasks_that_a_template_was_adapted_on_are_told() -> None:
+    adapted = replace(BAD, settings={"adapted_on": ["t001", "t003", "elsewhere"], "adapted_suite": "s"})
+    shown = evaluation("e", [GOOD, adapted])
+    said = "pair/history was adapted on 2 of these 6 tasks: only unseen tasks show what is gained by it."
+    assert said in notes(shown)
+    assert said in to_json(shown)["notes"]
+    assert [one["seen_tasks"] for one in to_json(shown)["arms"]] == [0, 2]
+    assert "adapted_on" not in to_json(shown)["arms"][1]
+    assert not any("adapted on" in note for note in notes(evaluation("e", [GOOD, adapted], ["t000", "t002"])))
+    both = evaluation("e", [adapted, replace(adapted, name="facts")])
+    assert "pair/history and facts/history were adapted on 2 of these 6 tasks: only unseen tasks show what is gained by" in (
+        " ".join(notes(both))
+    )
+
+
 def test_question_answering_has_its_differences() -> None:
     one, other = (
         replace(made, rows=tuple(replace(row, em=(value,), f1=(value,)) for row in made.rows))

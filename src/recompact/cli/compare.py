@@ -21,6 +21,7 @@ from recompact.evaluation.summary import (
     group_comparison_table,
     group_comparisons,
     left_out,
+    seen_tasks,
 )
 from recompact.report.content.answer import arm_contrast
 from recompact.store.runs import find_run
@@ -108,10 +109,11 @@ def _compare(first: ArmRuns, second: ArmRuns, runs: int | None, by: tuple[str, .
     groups = {key: group_comparisons(first, second, shared, key) for key in by}
     if form == "json":
         by_group = {key: {value: c.to_json() for value, c in within.items()} for key, within in groups.items()}
-        left = {"left_out": shared.left_out, "broken": list(shared.broken)}
+        seen = {arm.label: len(arm.seen(shared.tasks)) for arm in (first, second)}
+        left = {"left_out": shared.left_out, "broken": list(shared.broken), "seen_tasks": seen}
         print_json({**comparison.to_json(), **left, "simulated": simulated, "groups": by_group})
         return
-    missing = left_out(shared.left_out, len(shared.broken))
+    missing = [*left_out(shared.left_out, len(shared.broken)), *seen_tasks([first, second], shared)]
     tables = [comparison_table(comparison, simulated, missing)]
     tables += [group_comparison_table(within, key) for key, within in groups.items()]
     print_tables(tables[bool(by) :][:1] if form == "csv" else tables, form)

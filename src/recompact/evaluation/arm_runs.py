@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any
 
 from recompact.chat import Usage
@@ -65,6 +66,11 @@ class ArmRuns:
     @property
     def runs(self) -> int:
         return max((row.run for row in self.rows), default=-1) + 1
+
+    def seen(self, tasks: Iterable[str]) -> tuple[str, ...]:
+        """Those of the tasks that its template was adapted on, as far as is known."""
+        known = frozenset(self.settings.get("adapted_on", ()))
+        return tuple(task for task in tasks if task in known)
 
     def by_task(self) -> dict[str, dict[int, TaskRun]]:
         tasks: dict[str, dict[int, TaskRun]] = {}
@@ -156,11 +162,18 @@ def read_arms(store: Store) -> tuple[ArmRuns, ...]:
             arm["scope"],
             tuple(_task_run(row, answers.get(row.unit, {})) for row in rows.get(arm["key"], ())),
             simulated,
-            arm,
+            arm if _of_suite(arm, metadata.identity) else {**arm, "adapted_on": []},
         )
         for arm in (metadata.arms[name] for name in metadata.arm_order)
     ]
     return with_all_questions(arms)
+
+
+def _of_suite(arm: Mapping[str, Any], identity: Mapping[str, Any]) -> bool:
+    """Whether the tasks that an arm's template was adapted on are of the suite that is evaluated; others may have the
+    same names. Files are compared by their names, since configs in two directories name one differently."""
+    here, there = str(identity.get("suite", {}).get("use", "")), str(arm.get("adapted_suite", ""))
+    return not here or not there or PurePath(here).name == PurePath(there).name
 
 
 def find_arm(arms: Sequence[ArmRuns], wanted: str, where: object) -> ArmRuns:

@@ -76,11 +76,11 @@ def notes(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def _missing(evaluation: Evaluation) -> list[str]:
-    """What is not in the figures, and which arms are the same."""
+    """What is not in the figures, which tasks an arm has seen before, and which arms are the same."""
     shared, lines = evaluation.shared, []
     if evaluation.not_begun:
         lines.append(f"Nothing is finished yet of {', '.join(evaluation.not_begun)}.")
-    lines += left_out(shared.left_out, len(shared.broken))
+    lines += [*left_out(shared.left_out, len(shared.broken)), *seen_tasks(evaluation.arms, shared)]
     names: dict[str, list[str]] = {}
     for arm in evaluation.arms:
         names.setdefault(arm.settings.get("key", arm.label), []).append(arm.label)
@@ -105,6 +105,20 @@ def left_out(unfinished: int, broken: int = 0) -> list[str]:
             f"{quantity(broken, 'task')} {are} left out for every arm: in a run of {them} the environment broke. Once"
             " it is mended, recompact evaluate --retry makes such runs anew."
         )
+    return lines
+
+
+def seen_tasks(arms: Iterable[ArmRuns], shared: Common) -> list[str]:
+    """Which arms are measured on tasks that their templates were adapted on, and on how many: one line for each number."""
+    labels: dict[int, list[str]] = {}
+    for arm in arms:
+        if seen := len(arm.seen(shared.tasks)):
+            labels.setdefault(seen, []).append(arm.label)
+    lines = []
+    for seen, same in labels.items():
+        was, it = ("was", "it") if len(same) == 1 else ("were", "them")
+        these = f"{seen:,} of these {quantity(len(shared.tasks), 'task')}"
+        lines.append(f"{' and '.join(same)} {was} adapted on {these}: only unseen tasks show what is gained by {it}.")
     return lines
 
 
@@ -347,8 +361,10 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
             for key in group_keys(evaluation.arms)
             if (groups := group_tasks(evaluation.arms, evaluation.shared.tasks, key))
         }
-        settings = {k: v for k, v in arm.settings.items() if k not in ("name", "scope")}
-        named = {"arm": arm.label, "name": arm.name, "scope": arm.scope, **settings}
+        own = ("name", "scope", "adapted_on", "adapted_suite")
+        settings = {k: v for k, v in arm.settings.items() if k not in own}
+        seen = len(arm.seen(evaluation.shared.tasks))
+        named = {"arm": arm.label, "name": arm.name, "scope": arm.scope, **settings, "seen_tasks": seen}
         arms.append({**named, **evaluation.metrics(arm).to_json(), "groups": by_group})
     return {
         "title": evaluation.title,

@@ -24,6 +24,7 @@ from recompact.evaluation.summary import (
     delta,
     left_out,
     mean,
+    seen_tasks,
     sign_test_cells,
     without_empty,
 )
@@ -249,8 +250,10 @@ def _notes(
         notes.append(f"Measured against an arm of another budget, so two things differ: {', '.join(elsewhere)}.")
     if len({frozenset(one.tasks) for one in shared}) > 1:
         notes.append("The evaluations are not of the same tasks: compare arms within one of them, not across.")
-    for setting, one in zip(settings, shared, strict=True):
+    for setting, pairs, one in zip(settings, chosen, shared, strict=True):
         notes += [f"{setting.name}: {words}" for words in left_out(one.left_out, len(one.broken))]
+        arms = {arm.label: arm for pair in pairs for arm in pair}
+        notes += [f"{setting.name}: {words}" for words in seen_tasks(arms.values(), one)]
     return [*notes, *size_warnings(min(len(one.tasks) for one in shared), runs)]
 
 
