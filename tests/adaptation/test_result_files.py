@@ -163,7 +163,9 @@ def test_a_manifest_without_selection_names_the_rule_of_the_config() -> None:
 
 
 def test_fresh_runs_and_those_left_out_are_in_the_manifest() -> None:
-    chosen = replace(SELECTION, rule="racing", confirmed=FITS[1:], excluded=("t1, run 0",), excluded_fresh=("t2, run 1",))
+    chosen = replace(
+        SELECTION, rule="racing", confirmed=FITS[1:], excluded=("t1, run 0",), excluded_fresh=("t2, run 1",)
+    )
     made = adaptation(selection=chosen)
     manifest = manifest_of(study(), made, made.winning, "2026-01-02")
     assert manifest["selection_rule"] == "racing"

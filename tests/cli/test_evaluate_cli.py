@@ -104,7 +104,18 @@ def test_tasks_that_an_arm_was_adapted_on_are_told(tmp_path: Path) -> None:
     save(default_template(), tmp_path / "mine")
     manifest = {"hash": default_template().hash, "models": {}, "training_tasks": ["pocket-train-000", "x"]}
     config = {"suite": {"use": "pocket"}}
-    words = ("evaluate", path, "--split", "train", "--arm", "prompting", "--arm", f"pair={tmp_path / 'mine'}", "--runs", 1)
+    words = (
+        "evaluate",
+        path,
+        "--split",
+        "train",
+        "--arm",
+        "prompting",
+        "--arm",
+        f"pair={tmp_path / 'mine'}",
+        "--runs",
+        1,
+    )
     for use, seen in (("pocket", 1), ("another", 0)):
         config["suite"]["use"] = use
         (tmp_path / "mine" / "manifest.json").write_text(json.dumps({**manifest, "config": config}))

@@ -10,6 +10,7 @@ from evaluation_support import arm
 
 from recompact.chat import Usage
 from recompact.evaluation.arm_runs import ArmRuns, common
+from recompact.evaluation.caveats import left_out
 from recompact.evaluation.paired import Comparison, Difference, compare_many
 from recompact.evaluation.summary import (
     SIMULATED,
@@ -23,7 +24,6 @@ from recompact.evaluation.summary import (
     group_comparison_table,
     group_comparisons,
     group_table,
-    left_out,
     notes,
     percentage,
     references,
@@ -100,8 +100,9 @@ def test_tasks_that_a_template_was_adapted_on_are_told() -> None:
     assert "adapted_on" not in to_json(shown)["arms"][1]
     assert not any("adapted on" in note for note in notes(evaluation("e", [GOOD, adapted], ["t000", "t002"])))
     both = evaluation("e", [adapted, replace(adapted, name="facts")])
-    assert "pair/history and facts/history were adapted on 2 of these 6 tasks: only unseen tasks show what is gained by" in (
-        " ".join(notes(both))
+    assert (
+        "pair/history and facts/history were adapted on 2 of these 6 tasks: only unseen tasks show what is gained by"
+        in (" ".join(notes(both)))
     )
 
 
@@ -164,8 +165,9 @@ def test_wins_and_losses_of_several_scopes_are_told_but_not_tested() -> None:
 
 def test_steps_and_tokens_also_in_per_cent() -> None:
     """As the paper tells them: so many per cent fewer tokens, with an interval, both arms resampled together."""
-    slow = replace(GOOD, rows=tuple(replace(row, steps=2 * row.steps) for row in GOOD.rows))
-    (made,) = compare_many([(slow, GOOD)], common([slow, GOOD]), relative=True)
+    usual = arm("prompting", ["111"] * 20, "history")
+    slow = replace(usual, rows=tuple(replace(row, steps=2 * row.steps) for row in usual.rows))
+    (made,) = compare_many([(slow, usual)], common([slow, usual]), relative=True)
     found = {d.metric: d.relative for d in made.differences}
     assert found["acc"] is None
     steps = found["steps"]
@@ -173,7 +175,11 @@ def test_steps_and_tokens_also_in_per_cent() -> None:
     assert (steps.value, steps.low, steps.high) == pytest.approx((1, 1, 1))
     assert "+100.0 [+100.0, +100.0]*" in render(comparison_table(made), "terminal")
     assert made.to_json()["differences"][-1]["relative"] is not None
-    (plain,) = compare_many([(slow, GOOD)], common([slow, GOOD]))
+    (few,) = compare_many([(slow, usual)], common([slow, usual], sorted(usual.complete(3))[:19]), relative=True)
+    text = render(comparison_table(few), "terminal")
+    assert "+100.0 [+100.0, +100.0]" in text
+    assert "]*" not in text  # of nineteen tasks the intervals are too narrow
+    (plain,) = compare_many([(slow, usual)], common([slow, usual]))
     assert all(d.relative is None for d in plain.differences)
     assert "per cent" not in render(comparison_table(plain), "terminal")
 
@@ -333,7 +339,12 @@ def test_the_table_of_differences(runs: int) -> None:
     assert cell_of(table, 0, "steps").value == 10
     assert (cell_of(table, 0, "wins"), cell_of(table, 0, "losses")) == (0, 6)
     solved = "all runs" if runs > 1 else "the run"
-    assert table.notes == (STAR, f"win, lose, p: exact sign test on tasks solved in {solved}")
+    assert table.notes[:2] == (STAR, f"win, lose, p: exact sign test on tasks solved in {solved}")
+    (said,) = table.notes[2:]  # of six tasks, steps are not marked
+    assert said.startswith(
+        "1 interval excludes zero without a star: fewer than 6 tasks differ, or, in anything but success"
+    )
+    assert (cell_of(table, 0, "acc").strong, cell_of(table, 0, "steps").strong) == (True, False)
     assert comparison.runs == runs
 
 
@@ -382,12 +393,18 @@ def test_a_p_value_is_never_shown_as_zero(p: float, text: str) -> None:
     assert f"sign test: p {shown}." in comparison_table(made).notes[1]
 
 
-@pytest.mark.parametrize(("tasks", "signed"), [(5, False), (6, True)])
-def test_a_difference_has_a_sign_where_it_may_be_read(tasks: int, signed: bool) -> None:
-    figure = delta(Difference("acc", 0.5, 0.25, 0.25, 0.1, 0.4), tasks)
-    assert (figure.value, figure.interval, figure.signed) == (25, (10, 40), signed)
-    share = percentage(Estimate(0.5, 0.25, 0.75), tasks)
-    assert (share.value, share.interval, share.signed, share.digits) == (50, (25, 75), signed, 1)
+@pytest.mark.parametrize(
+    ("tasks", "differ", "signed", "success", "steps"),
+    [(5, 5, False, False, False), (6, 6, True, True, False), (20, 5, True, False, False), (20, 6, True, True, True)],
+)
+def test_a_difference_is_marked_where_it_may_be_read(
+    tasks: int, differ: int, signed: bool, success: bool, steps: bool
+) -> None:
+    figure = delta(Difference("acc", 0.5, 0.25, 0.25, 0.1, 0.4, differ=differ), tasks)
+    assert (figure.value, figure.interval, figure.signed, figure.strong) == (25, (10, 40), signed, success)
+    assert delta(Difference("steps", 5, 4, 1, 0.5, 1.5, differ=differ), tasks).strong is steps
+    share = percentage("steps", Estimate(0.5, 0.25, 0.75), tasks, differ)
+    assert (share.value, share.interval, share.signed, share.digits, share.strong) == (50, (25, 75), signed, 1, steps)
 
 
 @pytest.mark.parametrize(("runs", "solved"), [(1, "in its run"), (3, "in all 3 runs")])

@@ -11,6 +11,7 @@ from recompact.cli.console import FORMATS, json_option, print_claims, print_json
 from recompact.cli.evaluate import check_against, check_by, print_evaluation
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, common, find_arm, read_arms
+from recompact.evaluation.caveats import left_out, seen_tasks
 from recompact.evaluation.metrics import group_keys
 from recompact.evaluation.paired import compare_many
 from recompact.evaluation.released import is_released, read_released
@@ -20,8 +21,6 @@ from recompact.evaluation.summary import (
     evaluation,
     group_comparison_table,
     group_comparisons,
-    left_out,
-    seen_tasks,
 )
 from recompact.report.content.answer import arm_contrast
 from recompact.store.runs import find_run

@@ -59,7 +59,9 @@ class Prompted:
                 if not asked_again:
                     raise
                 if best is None:
-                    raise CompactionFailed(f"the compressor wrote no summary, and then: {failure}", usage, notes) from None
+                    raise CompactionFailed(
+                        f"the compressor wrote no summary, and then: {failure}", usage, notes
+                    ) from None
                 notes += (f"a shorter summary could not be asked for: {failure}",)
                 break
             usage += reply.usage

@@ -187,8 +187,8 @@ def _parse_arm(
 
 
 def _origin(directory: Path, template: Template) -> dict[str, Any]:
-    """With which models and on which tasks a template was adapted, as fields of an arm, if a manifest beside it is about
-    this very text. A template that an adaptation kept as it was has seen no task."""
+    """With which models and on which tasks a template was adapted, as fields of an arm, if a manifest beside it is
+    about this very text. A template that an adaptation kept as it was has seen no task."""
     try:
         manifest = json.loads((directory / "manifest.json").read_text(encoding="utf-8"))
         if manifest["hash"] != template.hash:  # the text has changed since

@@ -121,13 +121,17 @@ def _arms(store: Store) -> tuple[list[_ArmUnits], int, int]:
     if not shared.tasks:
         why = f"has no task yet that every arm has finished{shared.broken_words}"
         raise InputError(f"{store.path} {why}: continue with recompact evaluate")
-    return [
-        _ArmUnits(
-            arm.label,
-            {t: tuple(unit_of(arm.settings["key"], t, run) for run in range(shared.runs)) for t in shared.tasks},
-        )
-        for arm in begun
-    ], shared.left_out, len(shared.broken)
+    return (
+        [
+            _ArmUnits(
+                arm.label,
+                {t: tuple(unit_of(arm.settings["key"], t, run) for run in range(shared.runs)) for t in shared.tasks},
+            )
+            for arm in begun
+        ],
+        shared.left_out,
+        len(shared.broken),
+    )
 
 
 def _trace(trajectory: Trajectory) -> _Trace:

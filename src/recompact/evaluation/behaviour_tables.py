@@ -6,7 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from recompact.evaluation.behaviour import ANY, CALLS, FIRST, HELD, KEPT, STEPS, ArmBehaviour, Behaviours, Ratio
-from recompact.evaluation.summary import SIMULATED, left_out
+from recompact.evaluation.caveats import left_out
+from recompact.evaluation.summary import SIMULATED
 from recompact.stats import RESAMPLES
 from recompact.tables import Cell, Column, Number, Row, Table, columns
 from recompact.texts import quantity

@@ -8,6 +8,7 @@ from typing import Any
 
 from recompact.evaluation.arm_runs import ArmRuns, Common, common, with_all_questions
 from recompact.evaluation.arms import PROMPTING
+from recompact.evaluation.caveats import left_out, seen_tasks
 from recompact.evaluation.metrics import (
     TOTAL,
     Metrics,
@@ -18,7 +19,15 @@ from recompact.evaluation.metrics import (
     metric,
     peak_source,
 )
-from recompact.evaluation.paired import Comparison, Difference, compare_many, size_warnings, warnings
+from recompact.evaluation.paired import (
+    Comparison,
+    Difference,
+    compare_many,
+    difference_warnings,
+    enough_tasks,
+    size_warnings,
+    warnings,
+)
 from recompact.stats import FEWEST, Estimate
 from recompact.tables import Cell, Column, Number, Row, Table, columns
 from recompact.texts import quantity
@@ -86,39 +95,6 @@ def _missing(evaluation: Evaluation) -> list[str]:
         names.setdefault(arm.settings.get("key", arm.label), []).append(arm.label)
     for same in (labels for labels in names.values() if len(labels) > 1):
         lines.append(f"{' and '.join(same)} are one arm under {len(same)} names, with the same trajectories.")
-    return lines
-
-
-def left_out(unfinished: int, broken: int = 0) -> list[str]:
-    """How many tasks are not in the figures, and why.
-
-    >>> left_out(1)
-    ['1 task is left out: not every arm has finished it in every run.']
-    """
-    lines = []
-    if unfinished:
-        are, them = ("is", "it") if unfinished == 1 else ("are", "them")
-        lines.append(f"{quantity(unfinished, 'task')} {are} left out: not every arm has finished {them} in every run.")
-    if broken:
-        are, them = ("is", "it") if broken == 1 else ("are", "them")
-        lines.append(
-            f"{quantity(broken, 'task')} {are} left out for every arm: in a run of {them} the environment broke. Once"
-            " it is mended, recompact evaluate --retry makes such runs anew."
-        )
-    return lines
-
-
-def seen_tasks(arms: Iterable[ArmRuns], shared: Common) -> list[str]:
-    """Which arms are measured on tasks that their templates were adapted on, and on how many: one line for each number."""
-    labels: dict[int, list[str]] = {}
-    for arm in arms:
-        if seen := len(arm.seen(shared.tasks)):
-            labels.setdefault(seen, []).append(arm.label)
-    lines = []
-    for seen, same in labels.items():
-        was, it = ("was", "it") if len(same) == 1 else ("were", "them")
-        these = f"{seen:,} of these {quantity(len(shared.tasks), 'task')}"
-        lines.append(f"{' and '.join(same)} {was} adapted on {these}: only unseen tasks show what is gained by {it}.")
     return lines
 
 
@@ -269,8 +245,8 @@ def difference_table(evaluation: Evaluation, against: str = PROMPTING) -> tuple[
     heads = (*columns("arm", "minus"), *_metric_columns(keys, "Δ "), *SIGN_TEST)
     rows = tuple((c.first, c.second, *_deltas(c, keys), *sign_test_cells(c)) for c in comparisons)
     meaning = f"win, lose, p: exact sign test on tasks solved in {'all runs' if runs > 1 else 'the run'}"
-    table = Table("Paired differences", heads, rows, (STAR, meaning, *_pooled_lines(pairs, comparisons)))
-    return table, comparisons
+    lines = (STAR, meaning, *_pooled_lines(pairs, comparisons), *difference_warnings(comparisons))
+    return Table("Paired differences", heads, rows, lines), comparisons
 
 
 def _pooled_lines(pairs: Sequence[tuple[ArmRuns, ArmRuns]], comparisons: Sequence[Comparison]) -> list[str]:
@@ -296,14 +272,17 @@ def sign_test_cells(comparison: Comparison) -> Row:
 
 
 def delta(difference: Difference, tasks: int) -> Number:
-    """A difference as people read it; not marked over so few tasks that its interval says nothing."""
+    """A difference as people read it; marked only where it rests on enough tasks."""
     estimate = Estimate(difference.delta, difference.low, difference.high)
-    return interval(difference.metric, estimate, signed=tasks >= FEWEST)
+    shown = interval(difference.metric, estimate, signed=tasks >= FEWEST)
+    return replace(shown, unmarked=not enough_tasks(difference.metric, tasks, difference.differ))
 
 
-def percentage(share: Estimate, tasks: int) -> Number:
-    """A relative difference in per cent, the same way."""
-    return Number(100 * share.value, 1, interval=(100 * share.low, 100 * share.high), signed=tasks >= FEWEST)
+def percentage(key: str, share: Estimate, tasks: int, differ: int) -> Number:
+    """A relative difference in a metric in per cent, the same way."""
+    ends = (100 * share.low, 100 * share.high)
+    unmarked = not enough_tasks(key, tasks, differ)
+    return Number(100 * share.value, 1, interval=ends, signed=tasks >= FEWEST, unmarked=unmarked)
 
 
 def comparison_table(comparison: Comparison, simulated: bool = False, missing: Sequence[str] = ()) -> Table:
@@ -316,7 +295,7 @@ def comparison_table(comparison: Comparison, simulated: bool = False, missing: S
     )
     rows: list[Row] = []
     for d in comparison.differences:
-        share = percentage(d.relative, comparison.tasks) if d.relative else None
+        share = percentage(d.metric, d.relative, comparison.tasks, d.differ) if d.relative else None
         figures = (number(d.metric, d.first), number(d.metric, d.second), delta(d, comparison.tasks), share)
         rows.append((metric(d.metric).title, *figures))
     p = Number(comparison.p, 3, positive=True).text

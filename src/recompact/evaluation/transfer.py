@@ -14,6 +14,7 @@ from typing import Any
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, Common, common, read_arms, with_all_questions
 from recompact.evaluation.arms import PROMPTING, built_in_arms, label
+from recompact.evaluation.caveats import left_out, seen_tasks
 from recompact.evaluation.metrics import Metrics, measure, metric, peak_source
 from recompact.evaluation.paired import Comparison, compare_many, size_warnings
 from recompact.evaluation.released import is_released, read_released
@@ -22,9 +23,7 @@ from recompact.evaluation.summary import (
     SIMULATED,
     STAR,
     delta,
-    left_out,
     mean,
-    seen_tasks,
     sign_test_cells,
     without_empty,
 )

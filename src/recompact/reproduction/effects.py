@@ -177,7 +177,7 @@ def _selects(unit: str, own: Collection[str], others: Collection[str]) -> bool:
 
     Replays are of candidates before clauses were dropped, which older records do not name: those of no other method.
 
-    >>> [_selects(unit, {"a"}, {"b"}) for unit in ("select/a/t/0", "select/race/a/t/0", "select/race/b/t/0", "diagnose/a")]
+    >>> [_selects(unit, {"a"}, {"b"}) for unit in ("select/a/t/0", "select/race/a/t/0", "select/race/b/t/0", "x/a")]
     [True, True, False, False]
     >>> _selects("select/replay/c/collect/t#1/0", {"a"}, {"b"}), _selects("select/replay/b/collect/t#1/0", {"a"}, {"b"})
     (True, False)
