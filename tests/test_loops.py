@@ -8,6 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import openai
@@ -19,10 +20,11 @@ from workspace_support import needs_bubblewrap
 import recompact
 from recompact.agents.client import InProcessClient
 from recompact.chat import Message, Reply, Request, ToolCall, Usage, assistant
+from recompact.compressors.protocol import Compaction, CompactionFailed
 from recompact.context import Context, Summary
 from recompact.environments.protocol import Task
 from recompact.errors import InputError, RecompactError
-from recompact.loops import LoopCompaction, _failure_of, _Loops, _settings_of
+from recompact.loops import LoopCompaction, _failure_of, _Loops, _Noted, _settings_of
 from recompact.models.failures import ContextOverflow, ModelFailure, Overloaded, RateLimited, Refused
 from recompact.store.store import Store
 from recompact.trajectory import Score, Trajectory
@@ -290,6 +292,18 @@ async def test_whoever_did_not_wait_may_ask_again() -> None:
         completion = await create(model="m", messages=messages)
     assert completion.choices[0].message.content == "at last"
     assert model.calls == 1
+
+
+async def test_a_compaction_that_failed_is_paid_for_too() -> None:
+    class Silent:
+        async def compress(self, context: Context, budget: int) -> Compaction:
+            raise CompactionFailed("nothing came", Usage(7, 0, 0, 0, 2))
+
+    spent: list[Any] = []
+    backend: Any = SimpleNamespace(compactions=[], spend=lambda role, usage: spent.append((role, usage)))
+    with pytest.raises(CompactionFailed):
+        await _Noted(Silent(), "c", backend).compress(Context(()), 9)
+    assert (spent, backend.compactions) == ([("compressor", Usage(7, 0, 0, 0, 2))], [])
 
 
 def test_a_client_that_is_closed_says_so() -> None:

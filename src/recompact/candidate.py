@@ -199,6 +199,7 @@ class Selection:
     excluded: tuple[str, ...] = ()  # task and run: left out for all templates, since the environment broke for one
     confirmed: tuple[Fit, ...] = ()
     notes: tuple[str, ...] = ()  # clauses that were dropped, candidates that left the race
+    excluded_fresh: tuple[str, ...] = ()  # the same among the fresh runs, of the winner and the original
 
     @property
     def statement(self) -> str:
@@ -232,11 +233,15 @@ class Selection:
 
     @property
     def _exclusions(self) -> str:
-        if not self.excluded:
+        """What was left out, and of which templates: in a race only of those that were still in it."""
+        if not self.excluded and not self.excluded_fresh:
             return ""
-        number = len(self.excluded)
-        runs = f"{number} run{'s' * (number != 1)} of each template {_was(number)} left out"
-        return f" {runs}, because an environment broke again and again."
+        every = "each template still in the race" if self.rule == "racing" else "each template"
+        number, fresh = len(self.excluded), len(self.excluded_fresh)
+        parts = [f"{quantity(number, 'run')} of {every}"] if number else []
+        parts += [f"{quantity(fresh, 'fresh run')} of {self.winner} and of the original"] if fresh else []
+        was = _was(1 if parts[0].startswith("1 ") and len(parts) == 1 else 2)
+        return f" {' and '.join(parts)} {was} left out, because an environment broke again and again."
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -251,4 +256,5 @@ class Selection:
             tuple(data.get("excluded", ())),
             tuple(Fit(**fit) for fit in data.get("confirmed", ())),
             tuple(data.get("notes", ())),
+            tuple(data.get("excluded_fresh", ())),
         )

@@ -28,7 +28,7 @@ from recompact.agents.threads import beginning_name
 from recompact.agents.wrapping import HereGround
 from recompact.assembly import open_study
 from recompact.chat import Reply, Request, Usage
-from recompact.compressors.protocol import Compaction, Compressor, Scope
+from recompact.compressors.protocol import Compaction, CompactionFailed, Compressor, Scope
 from recompact.config import AgentConfig, CompressorConfig, Config, ModelConfig, RunConfig, SuiteConfig
 from recompact.context import Context
 from recompact.environments.protocol import AsyncAsk, Behaviour, Literals, Opening, Task
@@ -314,7 +314,11 @@ class _Noted:
     backend: _Backend
 
     async def compress(self, context: Context, budget: int) -> Compaction:
-        compaction = await self.compressor.compress(context, budget)
+        try:
+            compaction = await self.compressor.compress(context, budget)
+        except CompactionFailed as failure:  # what was paid for is counted all the same
+            self.backend.spend("compressor", failure.usage)
+            raise
         self.backend.compactions.append(LoopCompaction(self.conversation, context, compaction.context))
         self.backend.spend("compressor", compaction.usage)
         return compaction

@@ -34,13 +34,16 @@ class Number:
     spread: float | None = None
     interval: tuple[float, float] | None = None
     signed: bool = False
+    unmarked: bool = False  # a difference from so few tasks that it gets no star, whatever its interval
     positive: bool = False  # never shown as zero: a p-value is less than 0.001 instead
     best: bool = False  # among those it competes with, which the table knows: papers set it in bold
 
     @property
     def strong(self) -> bool:
-        """Whether it is a difference whose interval excludes zero."""
-        return self.signed and self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
+        """Whether it is a difference whose interval excludes zero, from enough tasks."""
+        if not self.signed or self.unmarked or self.interval is None:
+            return False
+        return self.interval[0] > 0 or self.interval[1] < 0
 
     @property
     def text(self) -> str:

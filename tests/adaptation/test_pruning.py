@@ -305,4 +305,6 @@ def test_a_replay_without_a_summary_is_broken_and_says_why(monkeypatch: pytest.M
     trajectory, done = replayed(monkeypatch, "quoted", failure)
     assert (trajectory.ending, trajectory.score.success) == ("environment error", False)
     assert trajectory.error == f"no summary: {failure}"
+    paid = {"compressor": failure.usage} if isinstance(failure, CompactionFailed) else {}
+    assert trajectory.usage == paid
     assert done == []

@@ -58,6 +58,7 @@ def told(made: Adaptation) -> str:
 @pytest.fixture(autouse=True)
 def no_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(result, "tokens_by_phase", lambda store: {"collect": {"agent": 7}})
+    monkeypatch.setattr(result, "trajectories", lambda store: [SimpleNamespace(task=task) for task in ("t2", "t1")])
 
 
 # --- CHANGES.md
@@ -145,6 +146,7 @@ def test_the_manifest_has_the_winner_and_all_candidates() -> None:
         ("zeta", 3, 0.75),
     ]
     assert (manifest["confirmed"], manifest["excluded_runs"], manifest["fit_tasks"]) == ([], [], ["t1", "t2"])
+    assert manifest["training_tasks"] == ["t1", "t2"]
     assert manifest["tokens"] == {"collect": {"agent": 7}}
     assert manifest["models"]["optimizer"] == study().config.optimizer_model
 
@@ -161,12 +163,14 @@ def test_a_manifest_without_selection_names_the_rule_of_the_config() -> None:
 
 
 def test_fresh_runs_and_those_left_out_are_in_the_manifest() -> None:
-    chosen = replace(SELECTION, rule="racing", confirmed=FITS[1:], excluded=("t1, run 0",))
+    chosen = replace(
+        SELECTION, rule="racing", confirmed=FITS[1:], excluded=("t1, run 0",), excluded_fresh=("t2, run 1",)
+    )
     made = adaptation(selection=chosen)
     manifest = manifest_of(study(), made, made.winning, "2026-01-02")
     assert manifest["selection_rule"] == "racing"
     assert [(fit["name"], fit["pass_rate"]) for fit in manifest["confirmed"]] == [("zeta", 0.75)]
-    assert manifest["excluded_runs"] == ["t1, run 0"]
+    assert (manifest["excluded_runs"], manifest["excluded_fresh_runs"]) == (["t1, run 0"], ["t2, run 1"])
 
 
 def test_the_files_are_written_in_readable_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,6 +151,7 @@ def test_a_race_prunes_and_reports_fresh_runs(collected: Path, tmp_path: Path) -
         (record,) = read_adaptations(store)
     assert replays
     assert record.selection == selection
+    assert {row.unit.split("/")[2] for row in replays} <= {hash[:16] for hash in record.proposed}
     assert all("/race/" in unit or "/confirm/" in unit for unit in units)
     # no more runs than the paper's rule would have made
     assert sum("/race/" in unit for unit in units) <= 4 * len(selection.tasks)

@@ -12,8 +12,14 @@ from typing import Any
 import pytest
 from commands import Done, recompact
 from evaluation_support import reference_runs
+from report_support import make_evaluation
 
+from recompact.context import Context
+from recompact.evaluation.evaluate import unit_of
+from recompact.store.records import write_trajectory
+from recompact.store.store import Store
 from recompact.template import default_template, save
+from recompact.trajectory import Ending, Score, Trajectory
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +71,61 @@ def test_evaluate_in_other_formats(evaluated: tuple[Path, Done]) -> None:
     refused = recompact("evaluate", path, *arms, "--by", "colour")
     assert refused.returncode == 2
     assert "apps, difficulty, family" in refused.stderr
+
+
+def test_a_task_whose_environment_broke_is_left_out_and_told_by_every_command(tmp_path: Path) -> None:
+    runs = [make_evaluation(tmp_path / f"{name}.db", model=f"model-{name}") for name in ("one", "two")]
+    for path in runs:
+        with Store.open(path) as store:
+            for label, arm in store.metadata.arms.items():
+                broken = label == "PAIR/history"
+                ending: Ending = "environment error" if broken else "finished"
+                made = Trajectory("spoilt", (), (), ending, Score.of(not broken), Context(()))
+                for run in range(2):
+                    unit = unit_of(arm["key"], "spoilt", run)
+                    write_trajectory(store, unit, made, phase="evaluate", run=run, groups={}, seconds=0.0)
+    said = "1 task is left out for every arm: in a run of it the environment broke."
+    pair = ("compare", runs[0], "PAIR", "prompting")
+    for command in (pair, ("compare", runs[0]), ("transfer", *runs)):
+        for form in ("terminal", "markdown"):
+            done = recompact(*command, "--format", form)
+            assert said in " ".join(done.stdout.split()), done.stderr
+    assert said in recompact(*pair, "--format", "csv").stderr
+    told = json.loads(recompact(*pair, "--json").stdout)
+    assert (told["tasks"], told["left_out"], told["broken"]) == (8, 0, ["spoilt"])
+    assert json.loads(recompact("compare", runs[0], "--json").stdout)["broken"] == ["spoilt"]
+    sound = json.loads(recompact("compare", runs[0], "prompting", "none", "--json").stdout)
+    assert (sound["tasks"], sound["broken"]) == (9, [])
+
+
+def test_tasks_that_an_arm_was_adapted_on_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "seen.toml"
+    path.write_text("[suite]\nlimit = 2\n[compressor]\nbudget = 2048\n")
+    save(default_template(), tmp_path / "mine")
+    manifest = {"hash": default_template().hash, "models": {}, "training_tasks": ["pocket-train-000", "x"]}
+    config = {"suite": {"use": "pocket"}}
+    words = (
+        "evaluate",
+        path,
+        "--split",
+        "train",
+        "--arm",
+        "prompting",
+        "--arm",
+        f"pair={tmp_path / 'mine'}",
+        "--runs",
+        1,
+    )
+    for use, seen in (("pocket", 1), ("another", 0)):
+        config["suite"]["use"] = use
+        (tmp_path / "mine" / "manifest.json").write_text(json.dumps({**manifest, "config": config}))
+        done = recompact(*words)
+        said = "pair/history was adapted on 1 of these 2 tasks"
+        assert (said in " ".join(done.stdout.split())) is bool(seen), done.stderr
+        two = ("compare", tmp_path / "runs" / "seen-evaluate.db", "pair", "prompting")
+        assert (said in " ".join(recompact(*two).stdout.split())) is bool(seen)
+        told = json.loads(recompact(*two, "--json").stdout)["seen_tasks"]
+        assert told == {"pair/history": seen, "prompting/history": 0}
 
 
 def test_compare_two_arms(evaluated: tuple[Path, Done]) -> None:

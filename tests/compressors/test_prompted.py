@@ -13,6 +13,7 @@ from recompact.compressors.fifo import Fifo
 from recompact.compressors.prompted import ABOVE, CUT, KIND, Prompted, cut
 from recompact.compressors.protocol import Compaction, CompactionFailed, CompressorInputs, due
 from recompact.context import Context, Summary, Turn
+from recompact.models.failures import ContextOverflow, Refused
 from recompact.template import Template, default_template
 from recompact.tokens import counter
 
@@ -385,6 +386,24 @@ async def test_both_replies_are_paid_for_and_what_was_odd_about_them_is_told() -
     with pytest.raises(CompactionFailed, match=r"^the compressor wrote no summary when asked twice$") as failed:
         await compacted(empty, empty)
     assert failed.value.usage == Usage(6, 0, 0, 0, 2)
+
+
+@pytest.mark.parametrize("failure", [ContextOverflow("the window is full"), Refused("not this")])
+async def test_where_a_shorter_summary_cannot_be_asked_for_the_first_is_cut_and_paid_for(failure: Exception) -> None:
+    """The second request carries the first reply as well, so it is the longer one."""
+    first = Reply(assistant("a b\nc d\ne f\ng h\ni j\nk l\nm n"), Usage(10, 14, 0, 0, 1), notes=("one",))
+    compaction, model = await compacted(first, failure, limit=12)
+    assert len(model.requests) == 2
+    assert (compaction.asked_again, compaction.cut, compaction.usage) == (True, True, first.usage)
+    assert text_of(compaction).startswith("a b\n")
+    assert text_of(compaction).endswith(CUT)
+    assert compaction.notes == ("one", f"a shorter summary could not be asked for: {failure}")
+    empty = Reply(assistant(""), Usage(3, 0, 0, 0, 1), notes=("odd",))
+    with pytest.raises(CompactionFailed, match=f"wrote no summary, and then: {failure}$") as failed:
+        await compacted(empty, failure)
+    assert (failed.value.usage, failed.value.notes) == (empty.usage, ("odd",))
+    with pytest.raises(type(failure)):  # nothing was written or paid for yet
+        await compacted(failure)
 
 
 async def test_the_prefix_and_the_last_turn_stay_beside_the_summary() -> None:

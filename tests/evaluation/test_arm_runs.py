@@ -68,6 +68,10 @@ def test_what_arms_share() -> None:
     assert common([a, b], ["t001", "t009", "t001"]) == Common(("t001",), 2, 1)
     assert common([a, b], []) == Common((), 2, 0)
     assert common([]) == Common((), 0, 0)
+    broken = replace(b, rows=tuple(replace(r, ending="environment error") if r.task == "t001" else r for r in b.rows))
+    assert common([a, broken]) == Common(("t000",), 2, 1, ("t001",))
+    assert common([broken]) == Common(("t000",), 2, 0, ("t001",))
+    assert common([a, broken], ["t001"]).tasks == ()
     assert common([a, replace(b, rows=())]) == Common((), 0, 3)
 
 

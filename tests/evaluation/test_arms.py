@@ -154,6 +154,21 @@ def test_a_manifest_that_cannot_be_read_says_nothing(directory: Path, text: str)
     assert found.adapted_with == ()
 
 
+def test_a_manifest_says_on_which_tasks_a_template_was_adapted(directory: Path) -> None:
+    tasks = {"training_tasks": ["t2", "t1"], "fit_tasks": ["t1", "t0"], "config": {"suite": {"use": "mine.py:suite"}}}
+    manifest(directory, **tasks)
+    (found,) = parsed(f"pair={directory}")
+    assert (found.adapted_on, found.adapted_suite) == (("t0", "t1", "t2"), "mine.py:suite")
+    told = found.to_json()
+    assert (told["adapted_on"], told["adapted_suite"]) == (["t0", "t1", "t2"], "mine.py:suite")
+    manifest(directory, **tasks, parent=OTHER.hash)  # the original was kept: it is not made from any task
+    assert parsed(f"pair={directory}")[0].adapted_on == ()
+    manifest(directory)  # an older one
+    (without,) = parsed(f"pair={directory}")
+    assert without.adapted_on == ()
+    assert "adapted_on" not in without.to_json()
+
+
 # --- keys and records
 
 

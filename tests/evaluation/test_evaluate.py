@@ -267,7 +267,7 @@ def test_answers_are_read_from_the_details_of_a_score(tmp_path: Path) -> None:
             unit = unit_of("none", "q", number)
             write_trajectory(store, unit, trajectory, phase="evaluate", run=number, groups={}, seconds=0.0)
         (found,) = read_arms(store)
-    assert [(row.em, row.f1) for row in found.rows] == [((1.0, 0.0), (1.0, 0.5)), ((0.0,), (0.0,))]
+    assert [(row.em, row.f1) for row in found.rows] == [((1.0, 0.0), (1.0, 0.5)), ((0.0, 0.0), (0.0, 0.0))]
     means = measure(found, ["q"], 2).means
     assert (means["em"], means["em^2"], means["f1"]) == (0.25, 0.0, 0.375)
     assert as_values(0.5) == (0.5,)

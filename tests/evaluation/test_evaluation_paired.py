@@ -12,7 +12,16 @@ from evaluation_support import arm
 from recompact.chat import Usage
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import Common, common
-from recompact.evaluation.paired import Comparison, Difference, compare, compare_many, size_warnings, warnings
+from recompact.evaluation.paired import (
+    Comparison,
+    Difference,
+    compare,
+    compare_many,
+    difference_warnings,
+    enough_tasks,
+    size_warnings,
+    warnings,
+)
 
 
 def test_a_comparison_counts_tasks_solved_in_all_runs() -> None:
@@ -103,7 +112,58 @@ def test_only_in_json_of_enough_tasks_an_interval_is_said_to_exclude_zero() -> N
         assert acc["excludes_zero"] is telling
         steps = next(each for each in found["differences"] if each["metric"] == "steps")
         assert steps["excludes_zero"] is False
+        assert (acc["differ"], steps["differ"]) == (tasks, 0)
         assert found["warnings"]
+
+
+@pytest.mark.parametrize(
+    ("key", "tasks", "differ", "enough"),
+    [
+        ("acc", 6, 6, True),
+        ("acc", 168, 5, False),
+        ("pass^3", 168, 6, True),
+        ("em", 12, 6, True),
+        ("f1", 19, 19, False),
+        ("f1", 20, 6, True),
+        ("steps", 19, 19, False),
+        ("steps", 20, 20, True),
+        ("steps", 168, 5, False),
+        ("peak", 19, 19, False),
+        ("tokens.agent", 20, 6, True),
+        ("compactions", 19, 19, False),
+    ],
+)
+def test_what_a_difference_has_to_rest_on(key: str, tasks: int, differ: int, enough: bool) -> None:
+    assert enough_tasks(key, tasks, differ) is enough
+    made = Difference(key, 2.0, 1.0, 1.0, 0.5, 1.5, differ=differ)
+    comparison = Comparison("a", "b", tasks, 3, (made,), 6, 0, 0.03)
+    assert comparison.marks(made) is enough
+    assert comparison.to_json()["differences"][0]["excludes_zero"] is enough
+    assert any("without a star" in said for said in warnings(comparison)) is not enough
+    assert not comparison.marks(replace(made, low=-1.0))
+
+
+@pytest.mark.parametrize(("tasks", "losses"), [(6, 3), (168, 4)])
+def test_where_the_sign_test_cannot_be_significant_nothing_is_marked(tasks: int, losses: int) -> None:
+    """The bootstrap alone excludes zero with four losses of 168, which is 0.125 by the sign test."""
+    found = compare(arm("a", ["0"] * losses + ["1"] * (tasks - losses)), arm("b", ["1"] * tasks), resamples=1000)
+    acc = found.of("acc")
+    assert (acc.excludes_zero, acc.differ, found.marks(acc)) == (True, losses, False)
+    assert found.p > 0.05
+
+
+def test_warnings_of_a_table_name_the_arms_that_they_are_about() -> None:
+    few, many = Comparison("a", "r", 100, 3, (), 1, 0, 1.0), Comparison("b", "r", 100, 3, (), 9, 9, 1.0)
+    (said,) = difference_warnings([few, many])
+    assert (
+        said
+        == "a: in Pass^3 only 1 task differs: with fewer than 6 the sign test cannot fall below 0.05, whoever wins."
+    )
+    (said,) = difference_warnings([few, replace(few, first="c")])
+    assert said.startswith("In Pass^3 only 1 task differs")
+    six = (Difference("acc", 0.5, 0.5, 0.0, 0.0, 0.0),) * 6
+    shown = difference_warnings([replace(many, differences=six)] * 2)
+    assert shown == ("12 intervals are shown: one in twenty excludes zero by chance, even between equals.",)
 
 
 @pytest.mark.parametrize(("runs", "key", "wins", "losses"), [(1, "acc", 2, 1), (2, "pass^2", 1, 1)])
@@ -189,7 +249,7 @@ def test_what_few_tasks_and_runs_mean(tasks: int, runs: int, said: list[str]) ->
 @pytest.mark.parametrize(
     ("wins", "losses", "said"),
     [
-        (0, 0, "In Pass^3 no task differs: with fewer than 6 the sign test cannot fall below 0.05, whoever wins."),
+        (0, 0, "In Pass^3 no task differs: 200 tasks cannot exclude a difference of up to 1.5 points."),
         (0, 1, "In Pass^3 only 1 task differs: with fewer than 6"),
         (3, 2, "In Pass^3 only 5 tasks differ: with fewer than 6"),
         (3, 3, None),

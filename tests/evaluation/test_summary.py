@@ -10,6 +10,7 @@ from evaluation_support import arm
 
 from recompact.chat import Usage
 from recompact.evaluation.arm_runs import ArmRuns, common
+from recompact.evaluation.caveats import left_out
 from recompact.evaluation.paired import Comparison, Difference, compare_many
 from recompact.evaluation.summary import (
     SIMULATED,
@@ -23,7 +24,6 @@ from recompact.evaluation.summary import (
     group_comparison_table,
     group_comparisons,
     group_table,
-    left_out,
     notes,
     percentage,
     references,
@@ -77,9 +77,9 @@ def test_an_arm_of_which_nothing_is_finished_is_named() -> None:
 def test_trajectories_whose_environment_broke_are_told() -> None:
     broken = replace(BAD, rows=tuple(replace(r, ending="environment error") if r.run == 1 else r for r in BAD.rows))
     (said,) = [note for note in notes(evaluation("e", [GOOD, broken])) if "broke" in note]
-    assert said.startswith("In 6 trajectories the environment broke; they count as failures.")
+    assert said.startswith("6 tasks are left out for every arm: in a run of them the environment broke.")
     assert "evaluate --retry" in said
-    # What is not in the figures is not told: the first run alone is sound.
+    # The first run alone is sound.
     assert not any("broke" in note for note in notes(evaluation("e", [GOOD, broken], runs=1)))
     assert not any("broke" in note for note in notes(evaluation("e", [GOOD, BAD])))
 
@@ -88,6 +88,22 @@ def test_one_arm_under_two_names_is_told() -> None:
     twins = [replace(GOOD, name=name, settings={"key": "k", "kind": "prompted"}) for name in ("a", "b")]
     (said,) = [note for note in notes(evaluation("e", [*twins, BAD])) if "names" in note]
     assert said == "a/history and b/history are one arm under 2 names, with the same trajectories."
+
+
+def test_tasks_that_a_template_was_adapted_on_are_told() -> None:
+    adapted = replace(BAD, settings={"adapted_on": ["t001", "t003", "elsewhere"], "adapted_suite": "s"})
+    shown = evaluation("e", [GOOD, adapted])
+    said = "pair/history was adapted on 2 of these 6 tasks: only unseen tasks show what is gained by it."
+    assert said in notes(shown)
+    assert said in to_json(shown)["notes"]
+    assert [one["seen_tasks"] for one in to_json(shown)["arms"]] == [0, 2]
+    assert "adapted_on" not in to_json(shown)["arms"][1]
+    assert not any("adapted on" in note for note in notes(evaluation("e", [GOOD, adapted], ["t000", "t002"])))
+    both = evaluation("e", [adapted, replace(adapted, name="facts")])
+    assert (
+        "pair/history and facts/history were adapted on 2 of these 6 tasks: only unseen tasks show what is gained by"
+        in (" ".join(notes(both)))
+    )
 
 
 def test_question_answering_has_its_differences() -> None:
@@ -99,6 +115,23 @@ def test_question_answering_has_its_differences() -> None:
     assert found is not None
     keys = [column.key for column in found[0].columns]
     assert keys[2:7] == ["acc", "pass^3", "em", "em^3", "f1"]
+
+
+def test_questions_are_counted_over_all_arms() -> None:
+    """An arm that answered two of four questions is not measured on these two alone."""
+    two, four = (1.0, 1.0), (1.0, 1.0, 0.0, 0.0)
+    some, every = (
+        replace(made, rows=tuple(replace(row, em=values, f1=values) for row in made.rows))
+        for made, values in ((GOOD, two), (BAD, four))
+    )
+    shown = evaluation("qa", [some, every])
+    for _, metrics in shown.measured():
+        assert [metrics.means[key] for key in ("em", "em^3", "f1")] == [0.5, 0.5, 0.5]
+        assert metrics.by_run["em"] == (0.5, 0.5, 0.5)
+    (made,) = compare_many([(some, every)], common([some, every]), keys=["em", "em^3", "f1"], resamples=10)
+    assert [d.delta for d in made.differences] == [0, 0, 0]
+    assert shown.arms[1] is every  # it had all of them
+    assert evaluation("e", [GOOD, BAD]).arms == (GOOD, BAD)
 
 
 def test_one_task_is_not_tasks() -> None:
@@ -132,8 +165,9 @@ def test_wins_and_losses_of_several_scopes_are_told_but_not_tested() -> None:
 
 def test_steps_and_tokens_also_in_per_cent() -> None:
     """As the paper tells them: so many per cent fewer tokens, with an interval, both arms resampled together."""
-    slow = replace(GOOD, rows=tuple(replace(row, steps=2 * row.steps) for row in GOOD.rows))
-    (made,) = compare_many([(slow, GOOD)], common([slow, GOOD]), relative=True)
+    usual = arm("prompting", ["111"] * 20, "history")
+    slow = replace(usual, rows=tuple(replace(row, steps=2 * row.steps) for row in usual.rows))
+    (made,) = compare_many([(slow, usual)], common([slow, usual]), relative=True)
     found = {d.metric: d.relative for d in made.differences}
     assert found["acc"] is None
     steps = found["steps"]
@@ -141,7 +175,11 @@ def test_steps_and_tokens_also_in_per_cent() -> None:
     assert (steps.value, steps.low, steps.high) == pytest.approx((1, 1, 1))
     assert "+100.0 [+100.0, +100.0]*" in render(comparison_table(made), "terminal")
     assert made.to_json()["differences"][-1]["relative"] is not None
-    (plain,) = compare_many([(slow, GOOD)], common([slow, GOOD]))
+    (few,) = compare_many([(slow, usual)], common([slow, usual], sorted(usual.complete(3))[:19]), relative=True)
+    text = render(comparison_table(few), "terminal")
+    assert "+100.0 [+100.0, +100.0]" in text
+    assert "]*" not in text  # of nineteen tasks the intervals are too narrow
+    (plain,) = compare_many([(slow, usual)], common([slow, usual]))
     assert all(d.relative is None for d in plain.differences)
     assert "per cent" not in render(comparison_table(plain), "terminal")
 
@@ -188,15 +226,20 @@ def test_simulated_models_are_told_last() -> None:
 def test_nothing_is_said_of_what_is_not_missing() -> None:
     whole = notes(evaluation("e", [GOOD, BAD]))
     assert not any("left out" in said or "finished yet" in said or "names" in said for said in whole)
-    assert left_out(1) == "1 task is left out: not every arm has finished it in every run."
-    assert left_out(2) == "2 tasks are left out: not every arm has finished them in every run."
+    assert left_out(1) == ["1 task is left out: not every arm has finished it in every run."]
+    assert left_out(2) == ["2 tasks are left out: not every arm has finished them in every run."]
+    assert left_out(0) == []
 
 
 def test_an_environment_that_broke_once() -> None:
     once = replace(BAD, rows=(replace(BAD.rows[0], ending="environment error"), *BAD.rows[1:]))
     (said,) = [note for note in notes(evaluation("e", [GOOD, once])) if "broke" in note]
-    assert said.startswith("In 1 trajectory the environment broke")
-    # A task that is not in the figures is not counted.
+    assert said.startswith("1 task is left out for every arm: in a run of it the environment broke.")
+    shown = evaluation("e", [GOOD, once])
+    assert (shown.shared.tasks, shown.shared.broken) == (("t001", "t002", "t003", "t004", "t005"), ("t000",))
+    assert to_json(shown)["broken"] == ["t000"]
+    assert [metrics.tasks for _, metrics in shown.measured()] == [5, 5]
+    # A task that is not asked for is not counted.
     assert not any("broke" in note for note in notes(evaluation("e", [GOOD, once], ["t001", "t002"])))
 
 
@@ -296,7 +339,12 @@ def test_the_table_of_differences(runs: int) -> None:
     assert cell_of(table, 0, "steps").value == 10
     assert (cell_of(table, 0, "wins"), cell_of(table, 0, "losses")) == (0, 6)
     solved = "all runs" if runs > 1 else "the run"
-    assert table.notes == (STAR, f"win, lose, p: exact sign test on tasks solved in {solved}")
+    assert table.notes[:2] == (STAR, f"win, lose, p: exact sign test on tasks solved in {solved}")
+    (said,) = table.notes[2:]  # of six tasks, steps are not marked
+    assert said.startswith(
+        "1 interval excludes zero without a star: fewer than 6 tasks differ, or, in anything but success"
+    )
+    assert (cell_of(table, 0, "acc").strong, cell_of(table, 0, "steps").strong) == (True, False)
     assert comparison.runs == runs
 
 
@@ -345,12 +393,18 @@ def test_a_p_value_is_never_shown_as_zero(p: float, text: str) -> None:
     assert f"sign test: p {shown}." in comparison_table(made).notes[1]
 
 
-@pytest.mark.parametrize(("tasks", "signed"), [(5, False), (6, True)])
-def test_a_difference_has_a_sign_where_it_may_be_read(tasks: int, signed: bool) -> None:
-    figure = delta(Difference("acc", 0.5, 0.25, 0.25, 0.1, 0.4), tasks)
-    assert (figure.value, figure.interval, figure.signed) == (25, (10, 40), signed)
-    share = percentage(Estimate(0.5, 0.25, 0.75), tasks)
-    assert (share.value, share.interval, share.signed, share.digits) == (50, (25, 75), signed, 1)
+@pytest.mark.parametrize(
+    ("tasks", "differ", "signed", "success", "steps"),
+    [(5, 5, False, False, False), (6, 6, True, True, False), (20, 5, True, False, False), (20, 6, True, True, True)],
+)
+def test_a_difference_is_marked_where_it_may_be_read(
+    tasks: int, differ: int, signed: bool, success: bool, steps: bool
+) -> None:
+    figure = delta(Difference("acc", 0.5, 0.25, 0.25, 0.1, 0.4, differ=differ), tasks)
+    assert (figure.value, figure.interval, figure.signed, figure.strong) == (25, (10, 40), signed, success)
+    assert delta(Difference("steps", 5, 4, 1, 0.5, 1.5, differ=differ), tasks).strong is steps
+    share = percentage("steps", Estimate(0.5, 0.25, 0.75), tasks, differ)
+    assert (share.value, share.interval, share.signed, share.digits, share.strong) == (50, (25, 75), signed, 1, steps)
 
 
 @pytest.mark.parametrize(("runs", "solved"), [(1, "in its run"), (3, "in all 3 runs")])

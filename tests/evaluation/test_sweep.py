@@ -112,14 +112,16 @@ def test_the_table_by_budget() -> None:
     acc = table.rows[1][4]
     assert isinstance(acc, Number)
     assert "*" not in acc.text  # that a share is not zero is no finding
-    whole, half = (
-        at(arm("none", ["111"] * 6), None, "none"),
-        [at(arm(f"a@{n}", ["111"] * 6, steps=n), n) for n in (20, 40)],
-    )
-    enough = sweep(evaluation("e", [whole, *half]))
-    assert enough is not None
-    assert render(sweep_table(enough), "terminal").count("]*") == 2
-    assert as_json(sweep_table(enough))["rows"][0]["relative_steps"] is None
+    for tasks, marked in ((19, 0), (20, 2)):
+        whole, half = (
+            at(arm("none", ["111"] * tasks), None, "none"),
+            [at(arm(f"a@{n}", ["111"] * tasks, steps=n), n) for n in (20, 40)],
+        )
+        enough = sweep(evaluation("e", [whole, *half]))
+        assert enough is not None
+        assert [point.differ for point in enough.lines[0].points] == [tasks, tasks]
+        assert render(sweep_table(enough), "terminal").count("]*") == marked
+        assert as_json(sweep_table(enough))["rows"][0]["relative_steps"] is None
 
 
 def test_each_arm_is_measured_against_the_reference_of_its_budget() -> None:

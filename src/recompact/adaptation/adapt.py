@@ -54,7 +54,7 @@ async def adapt(study: Study, until: Stage = "select", allocation: str | None = 
     candidates = proposal.candidates
     if "select" in stages and any(candidate.template for candidate in candidates):
         candidates, selection = await choose(study, candidates, method)  # step 4
-        write_adaptation(study.store, _record(study, method, replace(proposal, candidates=candidates), selection))
+        write_adaptation(study.store, _record(study, method, proposal, selection, candidates))
     winner = selection.winner if selection else ORIGINAL
     template = {c.name: c.template for c in candidates}.get(winner) or study.template
     return Adaptation(
@@ -72,14 +72,22 @@ def verifying(study: Study, allocation: str | None = None) -> Study:
     return replace(study, config=replace(config, verify=settings))
 
 
-def _record(study: Study, method: Method, proposal: Proposal, selection: Selection | None) -> AdaptationRecord:
+def _record(
+    study: Study,
+    method: Method,
+    proposal: Proposal,
+    selection: Selection | None,
+    candidates: tuple[Candidate, ...] | None = None,
+) -> AdaptationRecord:
+    """What an adaptation came to; `candidates` as the selection left them."""
     return AdaptationRecord(
         method=method.name,
         cites=method.cites,
         original=study.template.hash,
-        candidates=proposal.candidates,
+        candidates=proposal.candidates if candidates is None else candidates,
         selection=selection,
         reasons=dict(method.reasons(study.store)),
         evidence=proposal.evidence,
         statement=proposal.statement,
+        proposed=tuple(candidate.template.hash for candidate in proposal.candidates if candidate.template),
     )

@@ -155,7 +155,9 @@ def _unit(study: Study, name: str, template: Template, finding: Finding, task: T
             assert compressor is not None
             replayed, usage = await recompress(boundary, compressor, study.config.compressor.budget)
         except (CompactionFailed, ContextOverflow, Refused, EnvironmentFailed) as failure:
-            return Trajectory(task.id, (), (), BROKEN, Score.of(False), boundary.pre, error=f"no summary: {failure}")
+            used = {"compressor": failure.usage} if isinstance(failure, CompactionFailed) else {}
+            why = f"no summary: {failure}"
+            return Trajectory(task.id, (), (), BROKEN, Score.of(False), boundary.pre, used, error=why)
         continuation = await continue_from(
             task,
             replayed,

@@ -30,7 +30,7 @@ from recompact.study import Study
 from recompact.template import Template
 
 HEAT = 4  # tasks that are run before the standings are looked at
-CONFIDENCE = 0.9  # two-sided: one in twenty is sent away wrongly at each look
+WRONGLY = 0.05  # how probably, at each look, a template that is as good as all others may be sent away
 
 
 async def race(
@@ -48,15 +48,18 @@ async def race(
     staying = [fit for fit in fits if fit.name in course.staying]
     winner = best(staying) if any(fit.runs for fit in staying) else ORIGINAL
     confirmed: tuple[Fit, ...] = ()
+    excluded_fresh: tuple[str, ...] = ()
     if winner != ORIGINAL:
         finalists = {ORIGINAL: templates[ORIGINAL], winner: templates[winner]}
         cells = [Cell(task, run) for task in tasks for run in range(settings.fit_runs)]
         rows = await fit_runs(study, finalists, cells, f"{under}confirm/")
         shared, broken = whole_cells(rows, cells)
         confirmed = tuple(fit_of(name, rows[name], shared, cells) for name in finalists)
-        excluded = [*excluded, *broken]
+        excluded_fresh = tuple(map(str, broken))
     notes = (*pruned.notes, *course.notes)
-    selection = Selection(tuple(fits), winner, tasks, "racing", tuple(map(str, excluded)), confirmed, notes)
+    selection = Selection(
+        tuple(fits), winner, tasks, "racing", tuple(map(str, excluded)), confirmed, notes, excluded_fresh
+    )
     return pruned.candidates, selection
 
 
@@ -94,9 +97,9 @@ class _Course:
 
     def _send_away(self) -> None:
         fits = {fit.name: fit for fit in self.fits() if fit.name in self.staying}
-        leader = best(list(fits.values()))
+        leader, rivals = best(list(fits.values())), len(fits) - 1
         for name in list(self.staying):
-            if name not in (leader, ORIGINAL) and behind(self.rows[leader], self.rows[name]):
+            if name not in (leader, ORIGINAL) and behind(self.rows[leader], self.rows[name], rivals):
                 self.staying.remove(name)
                 self.notes.append(f"{name} left the race after {fits[name].words}.")
 
@@ -114,8 +117,11 @@ class _Course:
         return sorted({cell for own in self.rows.values() for cell, row in own.items() if row.ending == BROKEN})
 
 
-def behind(leader: Rows, other: Rows) -> bool:
-    """Whether a template is clearly behind, by its differences from the leader task by task."""
+def behind(leader: Rows, other: Rows, rivals: int = 1) -> bool:
+    """Whether a template is clearly behind, by its differences from the leader task by task.
+
+    Any of its rivals may lead by luck, so the more there are, the clearer the difference has to be (Bonferroni).
+    """
     by_task: dict[str, list[float]] = {}
     for cell in leader.keys() & other.keys():
         if BROKEN not in (leader[cell].ending, other[cell].ending):
@@ -126,4 +132,5 @@ def behind(leader: Rows, other: Rows) -> bool:
     error = stdev(differences) / len(differences) ** 0.5
     if not error:
         return differences[0] > 0
-    return student(fmean(differences), error, len(differences) - 1, CONFIDENCE).low > 0
+    confidence = 1 - 2 * WRONGLY / max(1, rivals)  # two-sided, of which one side is looked at
+    return student(fmean(differences), error, len(differences) - 1, confidence).low > 0

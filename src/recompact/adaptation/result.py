@@ -18,6 +18,7 @@ from recompact.config import config_hash
 from recompact.outputs import MANIFEST, replaced_directory
 from recompact.store.adaptations import note_result
 from recompact.store.calls import tokens_by_phase
+from recompact.store.runs import trajectories
 from recompact.study import Study
 from recompact.tables import markdown
 from recompact.template import Template, headings
@@ -78,7 +79,9 @@ def manifest_of(study: Study, adaptation: Adaptation, winner: Candidate | None, 
         "selection": [{**asdict(fit), "pass_rate": fit.rate} for fit in selection.fits] if selection else [],
         "confirmed": [{**asdict(fit), "pass_rate": fit.rate} for fit in selection.confirmed] if selection else [],
         "excluded_runs": list(selection.excluded) if selection else [],
+        "excluded_fresh_runs": list(selection.excluded_fresh) if selection else [],
         "fit_tasks": list(selection.tasks) if selection else [],
+        "training_tasks": sorted({row.task for row in trajectories(study.store)}),
         "tokens": tokens_by_phase(study.store),
     }
 

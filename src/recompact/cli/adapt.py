@@ -180,6 +180,7 @@ def _report(
                 "selection": [vars(fit) for fit in selection.fits] if selection else [],
                 "confirmed": [vars(fit) for fit in selection.confirmed] if selection else [],
                 "excluded_runs": list(selection.excluded) if selection else [],
+                "excluded_fresh_runs": list(selection.excluded_fresh) if selection else [],
                 "candidates": [
                     {"name": c.name, "valid": c.template is not None, "refused": list(c.objections)}
                     for c in (adaptation.candidates if adaptation else ())

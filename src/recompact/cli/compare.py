@@ -11,6 +11,7 @@ from recompact.cli.console import FORMATS, json_option, print_claims, print_json
 from recompact.cli.evaluate import check_against, check_by, print_evaluation
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, common, find_arm, read_arms
+from recompact.evaluation.caveats import left_out, seen_tasks
 from recompact.evaluation.metrics import group_keys
 from recompact.evaluation.paired import compare_many
 from recompact.evaluation.released import is_released, read_released
@@ -20,7 +21,6 @@ from recompact.evaluation.summary import (
     evaluation,
     group_comparison_table,
     group_comparisons,
-    left_out,
 )
 from recompact.report.content.answer import arm_contrast
 from recompact.store.runs import find_run
@@ -72,7 +72,7 @@ def _all(run: str, directory: Path, runs: int | None) -> Evaluation:
         runs = every.shared.runs or 1
         times = "" if runs == 1 else f" {runs} times"
         way_out = "continue with recompact evaluate, or compare fewer --runs or two arms"
-        raise InputError(f"{run} has no task yet that every arm has done{times}: {way_out}")
+        raise InputError(f"{run} has no task yet that every arm has done{times}{every.shared.broken_words}: {way_out}")
     return every
 
 
@@ -108,9 +108,12 @@ def _compare(first: ArmRuns, second: ArmRuns, runs: int | None, by: tuple[str, .
     groups = {key: group_comparisons(first, second, shared, key) for key in by}
     if form == "json":
         by_group = {key: {value: c.to_json() for value, c in within.items()} for key, within in groups.items()}
-        print_json({**comparison.to_json(), "left_out": shared.left_out, "simulated": simulated, "groups": by_group})
+        seen = {arm.label: len(arm.seen(shared.tasks)) for arm in (first, second)}
+        left = {"left_out": shared.left_out, "broken": list(shared.broken), "seen_tasks": seen}
+        print_json({**comparison.to_json(), **left, "simulated": simulated, "groups": by_group})
         return
-    tables = [comparison_table(comparison, simulated)]
+    missing = [*left_out(shared.left_out, len(shared.broken)), *seen_tasks([first, second], shared)]
+    tables = [comparison_table(comparison, simulated, missing)]
     tables += [group_comparison_table(within, key) for key, within in groups.items()]
     print_tables(tables[bool(by) :][:1] if form == "csv" else tables, form)
     if form == "terminal":
@@ -118,5 +121,6 @@ def _compare(first: ArmRuns, second: ArmRuns, runs: int | None, by: tuple[str, .
         contrast = arm_contrast(comparison)
         say(f"{contrast.title}:")
         print_claims((change.words, [change.numbers]) for change in contrast.changes)
-    if shared.left_out:
-        say(left_out(shared.left_out), err=True)
+    if form == "csv":  # which has no notes
+        for words in missing:
+            say(words, err=True)

@@ -251,7 +251,7 @@ def print_evaluation(
         print_json({**to_json(shown), "comparisons": compared, "sweep": swept, **more})
         return
     if not shown.shared.tasks:
-        click.echo("There is no task yet that every arm has finished.", err=True)
+        click.echo(f"There is no task yet that every arm has finished{shown.shared.broken_words}.", err=True)
         return
     tables = [arm_table(shown), *(group_table(shown, key) for key in by)]
     if form == "csv":  # one table per file: the arms, or the arms by the first group

@@ -19,6 +19,7 @@ from recompact.compressors.protocol import (
     room_beside_last,
 )
 from recompact.context import Context, Summary
+from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.protocol import ChatModel
 from recompact.template import Template, fill, placeholders
 from recompact.tokens import TokenCounter
@@ -52,7 +53,17 @@ class Prompted:
         notes: tuple[str, ...] = ()
         best: str | None = None
         for asked_again in (False, True):
-            reply = await self.model.reply(Request(messages, self._tools, self.decoding))
+            try:
+                reply = await self.model.reply(Request(messages, self._tools, self.decoding))
+            except (ContextOverflow, Refused) as failure:
+                if not asked_again:
+                    raise
+                if best is None:
+                    raise CompactionFailed(
+                        f"the compressor wrote no summary, and then: {failure}", usage, notes
+                    ) from None
+                notes += (f"a shorter summary could not be asked for: {failure}",)
+                break
             usage += reply.usage
             notes += reply.notes
             text = reply.message.content.strip()

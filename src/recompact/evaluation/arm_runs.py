@@ -6,15 +6,17 @@ They are read from a run of `recompact evaluate`, or from other people's records
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any
 
 from recompact.chat import Usage
 from recompact.errors import InputError
 from recompact.evaluation.arms import label
 from recompact.evaluation.evaluate import PHASE
-from recompact.store.runs import TrajectoryRow, trajectories
+from recompact.store.runs import BROKEN, TrajectoryRow, trajectories
 from recompact.store.store import Store
+from recompact.texts import quantity
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,11 @@ class ArmRuns:
     def runs(self) -> int:
         return max((row.run for row in self.rows), default=-1) + 1
 
+    def seen(self, tasks: Iterable[str]) -> tuple[str, ...]:
+        """Those of the tasks that its template was adapted on, as far as is known."""
+        known = frozenset(self.settings.get("adapted_on", ()))
+        return tuple(task for task in tasks if task in known)
+
     def by_task(self) -> dict[str, dict[int, TaskRun]]:
         tasks: dict[str, dict[int, TaskRun]] = {}
         for row in self.rows:
@@ -83,16 +90,59 @@ class Common:
     tasks: tuple[str, ...]
     runs: int
     left_out: int  # tasks that some arm lacks, or has not run often enough
+    broken: tuple[str, ...] = ()  # tasks that all have done, but in one of whose runs the environment broke
+
+    @property
+    def broken_words(self) -> str:
+        """Why there may be no task left, to be put behind a sentence that says so.
+
+        >>> Common(("a",), 1, 0).broken_words, Common((), 1, 0, ("a",)).broken_words
+        ('', ' (in 1 task the environment broke: mend it, then recompact evaluate --retry)')
+        """
+        if not self.broken:
+            return ""
+        tasks = quantity(len(self.broken), "task")
+        return f" (in {tasks} the environment broke: mend it, then recompact evaluate --retry)"
 
 
 def common(arms: Sequence[ArmRuns], tasks: Iterable[str] | None = None, runs: int | None = None) -> Common:
-    """What the arms share: of these tasks (default: all), over `runs` runs (default: as many as every arm has)."""
+    """What the arms share: of these tasks (default: all), over `runs` runs (default: as many as every arm has).
+
+    A run whose environment broke says nothing about its arm, and tasks are compared in pairs: such a task is left out
+    for all arms.
+    """
     most = min((arm.runs for arm in arms), default=0)
     shared = min(runs or most, most)
     every = sorted({row.task for arm in arms for row in arm.rows}) if tasks is None else list(dict.fromkeys(tasks))
     complete = [arm.complete(shared) for arm in arms]
-    kept = tuple(task for task in every if all(task in done for done in complete)) if shared else ()
-    return Common(kept, shared, len(every) - len(kept))
+    done = [task for task in every if all(task in tasks for tasks in complete)] if shared else []
+    broken = {row.task for arm in arms for row in arm.rows if row.ending == BROKEN and row.run < shared}
+    kept = tuple(task for task in done if task not in broken)
+    return Common(kept, shared, len(every) - len(done), tuple(task for task in done if task in broken))
+
+
+def with_all_questions(arms: Sequence[ArmRuns]) -> tuple[ArmRuns, ...]:
+    """The arms with as many answers to a task in every run as the one with the most: what is unanswered is wrong.
+
+    Otherwise an arm that stopped after its first questions would be measured on those alone.
+    """
+    most: dict[tuple[str, str], int] = {}
+    for row in (row for arm in arms for row in arm.rows):
+        for name, values in (("em", row.em), ("f1", row.f1)):
+            most[row.task, name] = max(most.get((row.task, name), 0), len(values or ()))
+
+    def fill(row: TaskRun) -> TaskRun:
+        em, f1 = (
+            values if values is None else values + (0.0,) * (most[row.task, name] - len(values))
+            for name, values in (("em", row.em), ("f1", row.f1))
+        )
+        return row if (em, f1) == (row.em, row.f1) else replace(row, em=em, f1=f1)
+
+    def fill_all(arm: ArmRuns) -> ArmRuns:
+        rows = tuple(map(fill, arm.rows))
+        return arm if rows == arm.rows else replace(arm, rows=rows)
+
+    return tuple(map(fill_all, arms)) if any(most.values()) else tuple(arms)
 
 
 def read_arms(store: Store) -> tuple[ArmRuns, ...]:
@@ -106,16 +156,24 @@ def read_arms(store: Store) -> tuple[ArmRuns, ...]:
     answers = _answers(store, [row for arm_rows in rows.values() for row in arm_rows])
     models = {model for model, _ in store.spent()}
     simulated = bool(models) and all(model.startswith("sim-") for model in models)
-    return tuple(
+    arms = [
         ArmRuns(
             arm["name"],
             arm["scope"],
             tuple(_task_run(row, answers.get(row.unit, {})) for row in rows.get(arm["key"], ())),
             simulated,
-            arm,
+            arm if _of_suite(arm, metadata.identity) else {**arm, "adapted_on": []},
         )
         for arm in (metadata.arms[name] for name in metadata.arm_order)
-    )
+    ]
+    return with_all_questions(arms)
+
+
+def _of_suite(arm: Mapping[str, Any], identity: Mapping[str, Any]) -> bool:
+    """Whether the tasks that an arm's template was adapted on are of the suite that is evaluated; others may have the
+    same names. Files are compared by their names, since configs in two directories name one differently."""
+    here, there = str(identity.get("suite", {}).get("use", "")), str(arm.get("adapted_suite", ""))
+    return not here or not there or PurePath(here).name == PurePath(there).name
 
 
 def find_arm(arms: Sequence[ArmRuns], wanted: str, where: object) -> ArmRuns:

@@ -45,6 +45,8 @@ class Arm:
     rendering: Rendering | None = None
     template: Template | None = None
     adapted_with: tuple[tuple[str, str], ...] = ()  # role and model, where a manifest beside the template says so
+    adapted_on: tuple[str, ...] = ()  # the tasks that it was adapted on, where the manifest says so
+    adapted_suite: str = ""  # the suite that these belong to
     options: Mapping[str, Any] | None = None
     compressor: Compressor | CompressorKind | None = None
     directory: str = ""  # of its template, as given
@@ -112,6 +114,7 @@ class Arm:
             "template": self.template.hash if self.template else None,
             "key": self.key,
             **({"adapted_with": dict(self.adapted_with)} if self.adapted_with else {}),
+            **({"adapted_on": list(self.adapted_on), "adapted_suite": self.adapted_suite} if self.adapted_on else {}),
             **({"directory": self.directory} if self.directory else {}),
         }
 
@@ -175,25 +178,32 @@ def _parse_arm(
         return [Arm(label, place, budget) for label, budget in named]
     template = own if place is None else resolve(place, Path())
     rendering: dict[Scope, Rendering] = {"history": "quoted", "prefix": settings.rendering}
-    adapted = _adapted_with(Path(place), template) if place is not None else ()
+    origin = _origin(Path(place), template) if place is not None else {}
     return [
-        Arm(label, PROMPTED, budget, scope, rendering[scope], template, adapted, directory=place or "")
+        Arm(label, PROMPTED, budget, scope, rendering[scope], template, directory=place or "", **origin)
         for label, budget in named
         for scope in scopes
     ]
 
 
-def _adapted_with(directory: Path, template: Template) -> tuple[tuple[str, str], ...]:
-    """The models that a template was adapted with, if a manifest beside it is about this very text."""
+def _origin(directory: Path, template: Template) -> dict[str, Any]:
+    """With which models and on which tasks a template was adapted, as fields of an arm, if a manifest beside it is
+    about this very text. A template that an adaptation kept as it was has seen no task."""
     try:
         manifest = json.loads((directory / "manifest.json").read_text(encoding="utf-8"))
         if manifest["hash"] != template.hash:  # the text has changed since
-            return ()
-        tables = manifest.get("config", {}).get("models", {})
+            return {}
+        config = manifest.get("config", {})
+        tables = config.get("models", {})
         names = {str(role): str(name) for role, name in manifest["models"].items()}
-        return tuple((role, str(tables.get(name, {}).get("id", name))) for role, name in names.items())
+        models = tuple((role, str(tables.get(name, {}).get("id", name))) for role, name in names.items())
+        seen = {str(task) for key in ("training_tasks", "fit_tasks") for task in manifest.get(key, ())}
+        if manifest.get("parent") == manifest["hash"]:
+            seen = set()
+        suite = str(config.get("suite", {}).get("use", ""))
+        return {"adapted_with": models, "adapted_on": tuple(sorted(seen)), "adapted_suite": suite}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return ()
+        return {}
 
 
 def note_arms(store: Store, arms: Sequence[Arm]) -> None:

@@ -55,6 +55,7 @@ class Behaviours:
     says_literals: bool
     left_out: int  # tasks that not every arm has finished
     simulated: bool
+    broken: int = 0  # tasks that all have finished, but in one of whose runs the environment broke
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ async def behaviours(
     progress: Progress = SILENT,
 ) -> Behaviours:
     """What the agents of a run did after its compactions. Progress is told of each trajectory read."""
-    arms, left_out = _arms(store)
+    arms, left_out, broken = _arms(store)
     progress.stage("behaviour", sum(len(units) for arm in arms for units in arm.units.values()))
 
     def trace_unit(unit: str) -> _Trace:
@@ -104,27 +105,33 @@ async def behaviours(
         measured.append(_measure(arm.label, traces, kinds, named, resamples))
         hooks = (kinds is not None, named is not None)
     run = overview(store)
-    return Behaviours(run.suite, tuple(measured), *hooks, left_out, run.simulated)
+    return Behaviours(run.suite, tuple(measured), *hooks, left_out, run.simulated, broken)
 
 
-def _arms(store: Store) -> tuple[list[_ArmUnits], int]:
-    """The arms of an evaluation over the tasks that all have finished, or the one that a run was collected with."""
+def _arms(store: Store) -> tuple[list[_ArmUnits], int, int]:
+    """The arms of an evaluation over the tasks that all have finished, or the one that a run was collected with, and
+    how many tasks are left out: not finished, or broken."""
     if store.metadata.command != EVALUATE:
         rows = trajectories(store)
         if not rows:
             raise InputError(f"{store.path} has no trajectories yet: finish recompact collect or evaluate first")
-        return [_ArmUnits(overview(store).compressor, {row.task: (row.unit,) for row in rows})], 0
+        return [_ArmUnits(overview(store).compressor, {row.task: (row.unit,) for row in rows})], 0, 0
     begun = [arm for arm in read_arms(store) if arm.rows]
     shared = common(begun)
     if not shared.tasks:
-        raise InputError(f"{store.path} has no task yet that every arm has finished: continue with recompact evaluate")
-    return [
-        _ArmUnits(
-            arm.label,
-            {t: tuple(unit_of(arm.settings["key"], t, run) for run in range(shared.runs)) for t in shared.tasks},
-        )
-        for arm in begun
-    ], shared.left_out
+        why = f"has no task yet that every arm has finished{shared.broken_words}"
+        raise InputError(f"{store.path} {why}: continue with recompact evaluate")
+    return (
+        [
+            _ArmUnits(
+                arm.label,
+                {t: tuple(unit_of(arm.settings["key"], t, run) for run in range(shared.runs)) for t in shared.tasks},
+            )
+            for arm in begun
+        ],
+        shared.left_out,
+        len(shared.broken),
+    )
 
 
 def _trace(trajectory: Trajectory) -> _Trace:

@@ -6,7 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from recompact.evaluation.behaviour import ANY, CALLS, FIRST, HELD, KEPT, STEPS, ArmBehaviour, Behaviours, Ratio
-from recompact.evaluation.summary import SIMULATED, left_out
+from recompact.evaluation.caveats import left_out
+from recompact.evaluation.summary import SIMULATED
 from recompact.stats import RESAMPLES
 from recompact.tables import Cell, Column, Number, Row, Table, columns
 from recompact.texts import quantity
@@ -78,8 +79,7 @@ def notes(behaviours: Behaviours) -> tuple[str, ...]:
             f"The suite {behaviours.suite!r} does not name kinds of literals: {ANY} are all numbers, dates, ids,"
             f" addresses and quoted words; tokens and call signatures apart need a method literals(text); {HOOKS}."
         )
-    if behaviours.left_out:
-        lines.append(left_out(behaviours.left_out))
+    lines += left_out(behaviours.left_out, behaviours.broken)
     return (*lines, SIMULATED) if behaviours.simulated else tuple(lines)
 
 

@@ -12,13 +12,18 @@ from statistics import fmean
 from typing import Any
 
 from recompact.errors import InputError
-from recompact.evaluation.arm_runs import ArmRuns, Common, common
+from recompact.evaluation.arm_runs import ArmRuns, Common, common, with_all_questions
 from recompact.evaluation.metrics import PeakSource, metric, peak_source, per_task
-from recompact.stats import FEWEST, RESAMPLES, Estimate, bootstrap, bootstrap_ratios, sign_test
+from recompact.stats import CONFIDENCE, FEWEST, RESAMPLES, Estimate, bootstrap, bootstrap_ratios, sign_test
 from recompact.texts import quantity
 
 Values = Mapping[str, tuple[float, ...]]
 """For each metric, the value of each task."""
+
+MEASURED = 20
+"""Tasks that a difference in what is measured and not counted (steps, tokens, F1) has to rest on to be marked. With
+fewer, the bootstrap's intervals are too narrow: `benchmarks/false_marks.py` counts those that exclude zero between
+equal arms."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,7 @@ class Difference:
     """One metric of two arms, and the first minus the second with its interval. Units are those of `Metrics.means`.
 
     `relative` is the difference as a share of the second arm's figure, for what is not in points, if it was asked for.
+    `differ` is the number of tasks in which the arms have another value.
     """
 
     metric: str
@@ -35,10 +41,26 @@ class Difference:
     low: float
     high: float
     relative: Estimate | None = None
+    differ: int = 0
 
     @property
     def excludes_zero(self) -> bool:
         return self.low > 0 or self.high < 0
+
+
+def enough_tasks(key: str, tasks: int, differ: int) -> bool:
+    """Whether a difference in this metric, over so many tasks of which so many differ, may be marked and spoken of.
+
+    This is the one rule for tables, sentences, reports, the view and JSON. With fewer than six tasks that differ even
+    the sign test stays above 0.05, whoever wins; `MEASURED` is for what takes many values.
+
+    >>> enough_tasks("acc", tasks=168, differ=5), enough_tasks("acc", tasks=6, differ=6)
+    (False, True)
+    >>> enough_tasks("steps", tasks=19, differ=19), enough_tasks("steps", tasks=20, differ=6)
+    (False, True)
+    """
+    counted = metric(key).unit == "points" and key != "f1"
+    return differ >= FEWEST and (counted or tasks >= MEASURED)
 
 
 @dataclass(frozen=True)
@@ -62,9 +84,12 @@ class Comparison:
         """The metric that the sign test is about."""
         return f"pass^{self.runs}" if self.runs > 1 else "acc"
 
+    def marks(self, difference: Difference) -> bool:
+        """Whether one of its differences gets a star and is spoken of: the interval excludes zero, on enough tasks."""
+        return difference.excludes_zero and enough_tasks(difference.metric, self.tasks, difference.differ)
+
     def to_json(self) -> dict[str, Any]:
-        telling = self.tasks >= FEWEST
-        differences = [{**asdict(d), "excludes_zero": telling and d.excludes_zero} for d in self.differences]
+        differences = [{**asdict(d), "excludes_zero": self.marks(d)} for d in self.differences]
         return {**asdict(self), "differences": differences, "warnings": list(warnings(self))}
 
 
@@ -96,12 +121,14 @@ def compare_many(
 
     With `relative`, differences that are not in points are also given as a share of the second arm's.
     """
-    arms = [arm for pair in pairs for arm in pair]
+    arms = with_all_questions([arm for pair in pairs for arm in pair])
+    pairs = list(zip(arms[::2], arms[1::2], strict=True))
     if not shared.tasks:
         labels = ", ".join(dict.fromkeys(arm.label for arm in arms))
         raise InputError(
-            f"there is no task that {labels} have all done in {quantity(max(1, shared.runs), 'run')}, so nothing can be"
-            " compared: finish them with recompact evaluate, or compare fewer --runs"
+            f"there is no task that {labels} have all done in {quantity(max(1, shared.runs), 'run')}"
+            f"{shared.broken_words}, so nothing can be compared: finish them with recompact evaluate, or compare fewer"
+            " --runs"
         )
     source = source or peak_source(arms)
     values = {id(arm): per_task(arm, shared.tasks, shared.runs, source) for arm in arms}
@@ -116,7 +143,8 @@ def compare_many(
     by_pair: list[list[Difference]] = [[] for _ in pairs]
     for (number, key, a, b), delta, share in zip(entries, deltas, shares, strict=True):
         excess = _excess(share) if metric(key).unit != "points" else None
-        by_pair[number].append(Difference(key, fmean(a), fmean(b), delta.value, delta.low, delta.high, excess))
+        differ = sum(x != y for x, y in zip(a, b, strict=True))
+        by_pair[number].append(Difference(key, fmean(a), fmean(b), delta.value, delta.low, delta.high, excess, differ))
     return [
         _comparison(first, second, shared, tuple(differences), values[id(first)], values[id(second)])
         for (first, second), differences in zip(pairs, by_pair, strict=True)
@@ -157,16 +185,62 @@ def _comparison(
 
 def warnings(comparison: Comparison) -> tuple[str, ...]:
     """What a reader should know before believing the figures."""
-    messages = list(size_warnings(comparison.tasks, comparison.runs))
-    differ = comparison.wins + comparison.losses
-    if differ < 6:
-        what = "no task differs" if not differ else f"only {differ} {'task differs' if differ == 1 else 'tasks differ'}"
-        name = metric(comparison.reliability).title
-        messages.append(f"In {name} {what}: with fewer than 6 the sign test cannot fall below 0.05, whoever wins.")
-    if len(comparison.differences) > 10:
-        count = len(comparison.differences)
-        messages.append(f"{count} intervals are shown: one in twenty excludes zero by chance, even between equals.")
-    return tuple(messages)
+    return (*size_warnings(comparison.tasks, comparison.runs), *difference_warnings([comparison]))
+
+
+def difference_warnings(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    """What a reader should know before believing the differences of a table; where it has several comparisons, lines
+    that are not about all of them name theirs."""
+    about: dict[str, list[str]] = {}
+    for comparison in comparisons:
+        if line := _sign_test_warning(comparison):
+            about.setdefault(line, []).append(comparison.first)
+    lines = [
+        line if len(labels) == len(comparisons) else f"{', '.join(labels)}: {line[0].lower()}{line[1:]}"
+        for line, labels in about.items()
+    ]
+    every = [(comparison, difference) for comparison in comparisons for difference in comparison.differences]
+    unmarked = sum(
+        comparison.tasks >= FEWEST and d.excludes_zero and not comparison.marks(d) for comparison, d in every
+    )
+    if unmarked:
+        lines.append(
+            f"{quantity(unmarked, 'interval')} {'excludes' if unmarked == 1 else 'exclude'} zero without a star: fewer"
+            f" than {FEWEST} tasks differ, or, in anything but success and EM, there are fewer than {MEASURED} tasks."
+        )
+    if len(every) > 10:
+        lines.append(f"{len(every)} intervals are shown: one in twenty excludes zero by chance, even between equals.")
+    return tuple(lines)
+
+
+def _sign_test_warning(comparison: Comparison) -> str:
+    """What the sign test cannot show where too few tasks differ; empty where enough do."""
+    differ, name = comparison.wins + comparison.losses, metric(comparison.reliability).title
+    if not differ:
+        return f"In {name} no task differs: {cannot_exclude(comparison.tasks)}"
+    if differ >= FEWEST:
+        return ""
+    what = f"only {differ} {'task differs' if differ == 1 else 'tasks differ'}"
+    return f"In {name} {what}: with fewer than {FEWEST} the sign test cannot fall below 0.05, whoever wins."
+
+
+def hidden_share(tasks: int) -> float:
+    """The share of tasks that may differ although none of so many did: a larger one would have shown in at least one of
+    them with a probability of 95 %.
+
+    >>> round(hidden_share(6), 3), round(hidden_share(168), 3)
+    (0.393, 0.018)
+    """
+    return float(1 - (1 - CONFIDENCE) ** (1 / tasks))
+
+
+def cannot_exclude(tasks: int) -> str:
+    """What tasks that all came out alike leave open about success.
+
+    >>> cannot_exclude(30)
+    '30 tasks cannot exclude a difference of up to 9.5 points.'
+    """
+    return f"{quantity(tasks, 'task')} cannot exclude a difference of up to {100 * hidden_share(tasks):.1f} points."
 
 
 def size_warnings(tasks: int, runs: int) -> tuple[str, ...]:
@@ -184,8 +258,11 @@ def size_warnings(tasks: int, runs: int) -> tuple[str, ...]:
         messages.append(
             f"With fewer than {FEWEST} tasks an interval over tasks tells nothing: no difference is marked."
         )
-    elif tasks < 20:
-        messages.append("With fewer than 20 tasks bootstrap intervals come out too narrow.")
+    elif tasks < MEASURED:
+        messages.append(
+            f"With fewer than {MEASURED} tasks bootstrap intervals come out too narrow: no difference in steps or"
+            " tokens is marked."
+        )
     if runs == 1:
         messages.append(
             "One run each: how much results change from run to run is not known, so Pass^k says nothing yet."

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from recompact.evaluation.arm_runs import ArmRuns, Common, common
+from recompact.evaluation.arm_runs import ArmRuns, Common, common, with_all_questions
 from recompact.evaluation.arms import PROMPTING
+from recompact.evaluation.caveats import left_out, seen_tasks
 from recompact.evaluation.metrics import (
     TOTAL,
     Metrics,
@@ -18,9 +19,16 @@ from recompact.evaluation.metrics import (
     metric,
     peak_source,
 )
-from recompact.evaluation.paired import Comparison, Difference, compare_many, size_warnings, warnings
+from recompact.evaluation.paired import (
+    Comparison,
+    Difference,
+    compare_many,
+    difference_warnings,
+    enough_tasks,
+    size_warnings,
+    warnings,
+)
 from recompact.stats import FEWEST, Estimate
-from recompact.store.runs import BROKEN
 from recompact.tables import Cell, Column, Number, Row, Table, columns
 from recompact.texts import quantity
 
@@ -56,7 +64,7 @@ def evaluation(
     title: str, arms: Sequence[ArmRuns], tasks: Sequence[str] | None = None, runs: int | None = None
 ) -> Evaluation:
     """Set arms side by side: those that have any rows, over what they share."""
-    begun = tuple(arm for arm in arms if arm.rows)
+    begun = with_all_questions([arm for arm in arms if arm.rows])
     waiting = tuple(arm.label for arm in arms if not arm.rows)
     return Evaluation(title, begun, common(begun, tasks, runs), peak_source(begun), waiting)
 
@@ -77,34 +85,17 @@ def notes(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def _missing(evaluation: Evaluation) -> list[str]:
-    """What is not in the figures, and what is in them although it says little about the agent."""
+    """What is not in the figures, which tasks an arm has seen before, and which arms are the same."""
     shared, lines = evaluation.shared, []
     if evaluation.not_begun:
         lines.append(f"Nothing is finished yet of {', '.join(evaluation.not_begun)}.")
-    if shared.left_out:
-        lines.append(left_out(shared.left_out))
+    lines += [*left_out(shared.left_out, len(shared.broken)), *seen_tasks(evaluation.arms, shared)]
     names: dict[str, list[str]] = {}
     for arm in evaluation.arms:
         names.setdefault(arm.settings.get("key", arm.label), []).append(arm.label)
     for same in (labels for labels in names.values() if len(labels) > 1):
         lines.append(f"{' and '.join(same)} are one arm under {len(same)} names, with the same trajectories.")
-    tasks = set(shared.tasks)
-    kept = [row for arm in evaluation.arms for row in arm.rows if row.task in tasks and row.run < shared.runs]
-    if broken := sum(row.ending == BROKEN for row in kept):
-        lines.append(
-            f"In {quantity(broken, 'trajectory')} the environment broke; they count as failures. Once it is mended,"
-            " recompact evaluate --retry makes them anew."
-        )
     return lines
-
-
-def left_out(tasks: int) -> str:
-    """
-    >>> left_out(1)
-    '1 task is left out: not every arm has finished it in every run.'
-    """
-    are, them = ("is", "it") if tasks == 1 else ("are", "them")
-    return f"{quantity(tasks, 'task')} {are} left out: not every arm has finished {them} in every run."
 
 
 def number(key: str, value: float, spread: float | None = None) -> Number:
@@ -254,8 +245,8 @@ def difference_table(evaluation: Evaluation, against: str = PROMPTING) -> tuple[
     heads = (*columns("arm", "minus"), *_metric_columns(keys, "Δ "), *SIGN_TEST)
     rows = tuple((c.first, c.second, *_deltas(c, keys), *sign_test_cells(c)) for c in comparisons)
     meaning = f"win, lose, p: exact sign test on tasks solved in {'all runs' if runs > 1 else 'the run'}"
-    table = Table("Paired differences", heads, rows, (STAR, meaning, *_pooled_lines(pairs, comparisons)))
-    return table, comparisons
+    lines = (STAR, meaning, *_pooled_lines(pairs, comparisons), *difference_warnings(comparisons))
+    return Table("Paired differences", heads, rows, lines), comparisons
 
 
 def _pooled_lines(pairs: Sequence[tuple[ArmRuns, ArmRuns]], comparisons: Sequence[Comparison]) -> list[str]:
@@ -281,18 +272,21 @@ def sign_test_cells(comparison: Comparison) -> Row:
 
 
 def delta(difference: Difference, tasks: int) -> Number:
-    """A difference as people read it; not marked over so few tasks that its interval says nothing."""
+    """A difference as people read it; marked only where it rests on enough tasks."""
     estimate = Estimate(difference.delta, difference.low, difference.high)
-    return interval(difference.metric, estimate, signed=tasks >= FEWEST)
+    shown = interval(difference.metric, estimate, signed=tasks >= FEWEST)
+    return replace(shown, unmarked=not enough_tasks(difference.metric, tasks, difference.differ))
 
 
-def percentage(share: Estimate, tasks: int) -> Number:
-    """A relative difference in per cent, the same way."""
-    return Number(100 * share.value, 1, interval=(100 * share.low, 100 * share.high), signed=tasks >= FEWEST)
+def percentage(key: str, share: Estimate, tasks: int, differ: int) -> Number:
+    """A relative difference in a metric in per cent, the same way."""
+    ends = (100 * share.low, 100 * share.high)
+    unmarked = not enough_tasks(key, tasks, differ)
+    return Number(100 * share.value, 1, interval=ends, signed=tasks >= FEWEST, unmarked=unmarked)
 
 
-def comparison_table(comparison: Comparison, simulated: bool = False) -> Table:
-    """Two arms in every metric."""
+def comparison_table(comparison: Comparison, simulated: bool = False, missing: Sequence[str] = ()) -> Table:
+    """Two arms in every metric; `missing` says what is not in it."""
     first, second = comparison.first, comparison.second
     heads = (
         *columns("metric", "first", "second", first=first, second=second),
@@ -301,7 +295,7 @@ def comparison_table(comparison: Comparison, simulated: bool = False) -> Table:
     )
     rows: list[Row] = []
     for d in comparison.differences:
-        share = percentage(d.relative, comparison.tasks) if d.relative else None
+        share = percentage(d.metric, d.relative, comparison.tasks, d.differ) if d.relative else None
         figures = (number(d.metric, d.first), number(d.metric, d.second), delta(d, comparison.tasks), share)
         rows.append((metric(d.metric).title, *figures))
     p = Number(comparison.p, 3, positive=True).text
@@ -310,6 +304,7 @@ def comparison_table(comparison: Comparison, simulated: bool = False) -> Table:
         STAR,
         f"Solved {solved} by {first} alone: {quantity(comparison.wins, 'task')}; by {second} alone:"
         f" {comparison.losses}. Exact two-sided sign test: p {p if p.startswith('<') else f'= {p}'}.",
+        *missing,
         *warnings(comparison),
         *([SIMULATED] if simulated else []),
     )
@@ -345,14 +340,17 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
             for key in group_keys(evaluation.arms)
             if (groups := group_tasks(evaluation.arms, evaluation.shared.tasks, key))
         }
-        settings = {k: v for k, v in arm.settings.items() if k not in ("name", "scope")}
-        named = {"arm": arm.label, "name": arm.name, "scope": arm.scope, **settings}
+        own = ("name", "scope", "adapted_on", "adapted_suite")
+        settings = {k: v for k, v in arm.settings.items() if k not in own}
+        seen = len(arm.seen(evaluation.shared.tasks))
+        named = {"arm": arm.label, "name": arm.name, "scope": arm.scope, **settings, "seen_tasks": seen}
         arms.append({**named, **evaluation.metrics(arm).to_json(), "groups": by_group})
     return {
         "title": evaluation.title,
         "tasks": len(evaluation.shared.tasks),
         "runs": evaluation.shared.runs,
         "left_out": evaluation.shared.left_out,
+        "broken": list(evaluation.shared.broken),
         "not_begun": list(evaluation.not_begun),
         "simulated": evaluation.simulated,
         "arms": arms,

@@ -12,7 +12,7 @@ from typing import Any
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import label
 from recompact.evaluation.intervals import RELATIVE, Estimates, estimates, none_of
-from recompact.evaluation.metrics import metric
+from recompact.evaluation.metrics import metric, per_task
 from recompact.evaluation.summary import STAR, Evaluation, interval, percentage
 from recompact.stats import Estimate
 from recompact.tables import Cell, Column, Number, Table, columns
@@ -26,6 +26,7 @@ class Point:
     budget: int
     compactions: float | None  # per task and run
     figures: Mapping[str, Estimate]  # by metric: acc, pass^k, pass@k, steps, RELATIVE
+    differ: int = 0  # tasks that took another number of steps than with `none`
 
 
 @dataclass(frozen=True)
@@ -94,18 +95,26 @@ def sweep(evaluation: Evaluation, by_arm: Estimates | None = None) -> Sweep | No
         own = by_arm[arm.label]
         return {key: own[key] for key in (*sweep_keys(runs), RELATIVE) if key in own}
 
+    none = none_of(evaluation)
+
+    def differ(arm: ArmRuns) -> int:
+        if none is None:
+            return 0
+        tasks = evaluation.shared.tasks
+        own, other = (per_task(one, tasks, runs, evaluation.source)["steps"] for one in (arm, none))
+        return sum(x != y for x, y in zip(own, other, strict=True))
+
     lines = tuple(
         Line(
             name,
             scope,
             tuple(
-                Point(budget, evaluation.metrics(arm).means.get("compactions"), figures(arm))
+                Point(budget, evaluation.metrics(arm).means.get("compactions"), figures(arm), differ(arm))
                 for budget, arm in sorted(arms.items())
             ),
         )
         for (name, scope), arms in swept.items()
     )
-    none = none_of(evaluation)
     return Sweep(lines, figures(none) if none else None, len(evaluation.shared.tasks), runs)
 
 
@@ -118,11 +127,11 @@ def sweep_table(budgets: Sweep) -> Table:
     )
     rows: list[tuple[Cell, ...]] = []
     if budgets.none:
-        rows.append(("none", None, None, None, *(_cell(budgets, budgets.none, key, whole=True) for key in keys)))
+        rows.append(("none", None, None, None, *(_cell(budgets, budgets.none, key) for key in keys)))
     for line in budgets.lines:
         for point in line.points:
             compactions = None if point.compactions is None else Number(point.compactions, 2)
-            cells = (_cell(budgets, point.figures, key) for key in keys)
+            cells = (_cell(budgets, point.figures, key, point) for key in keys)
             rows.append((line.name, line.scope, point.budget, compactions, *cells))
     size = f"{quantity(budgets.tasks, 'task')}, {quantity(budgets.runs, 'run')}. In brackets: 95 % intervals"
     notes = [f"{size} (bootstrap over tasks, 10,000 resamples). Budgets in tokens."]
@@ -135,9 +144,10 @@ def _title(key: str) -> str:
     return "Δ Steps, %" if key == RELATIVE else metric(key).title
 
 
-def _cell(budgets: Sweep, figures: Mapping[str, Estimate], key: str, *, whole: bool = False) -> Cell:
-    if key not in figures or (whole and key == RELATIVE):
+def _cell(budgets: Sweep, figures: Mapping[str, Estimate], key: str, point: Point | None = None) -> Cell:
+    """A figure of a point, or of `none`, which is not relative to itself."""
+    if key not in figures or (point is None and key == RELATIVE):
         return None
-    if key == RELATIVE:
-        return percentage(figures[key], budgets.tasks)
+    if point is not None and key == RELATIVE:
+        return percentage("steps", figures[key], budgets.tasks, point.differ)
     return interval(key, figures[key])

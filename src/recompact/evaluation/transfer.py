@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from recompact.errors import InputError
-from recompact.evaluation.arm_runs import ArmRuns, Common, common, read_arms
+from recompact.evaluation.arm_runs import ArmRuns, Common, common, read_arms, with_all_questions
 from recompact.evaluation.arms import PROMPTING, built_in_arms, label
+from recompact.evaluation.caveats import left_out, seen_tasks
 from recompact.evaluation.metrics import Metrics, measure, metric, peak_source
 from recompact.evaluation.paired import Comparison, compare_many, size_warnings
 from recompact.evaluation.released import is_released, read_released
@@ -22,7 +23,6 @@ from recompact.evaluation.summary import (
     SIMULATED,
     STAR,
     delta,
-    left_out,
     mean,
     sign_test_cells,
     without_empty,
@@ -129,7 +129,7 @@ def transfer(settings: Sequence[Setting], arms: Sequence[str] = (), against: str
     have."""
     if len(settings) < 2:
         raise InputError("transfer needs two evaluations or more, each made with other models")
-    settings = _told_apart(settings)
+    settings = [replace(setting, arms=with_all_questions(setting.arms)) for setting in _told_apart(settings)]
     suites = sorted({setting.suite for setting in settings if setting.suite})
     if len(suites) > 1:
         raise InputError(
@@ -207,7 +207,8 @@ def _side_by_side(setting: Setting, pairs: Sequence[Pair], runs: int) -> tuple[A
     whole = next((arm for arm in setting.arms if not arm.compresses and arm.runs >= runs), None)
     shared = common([*(arm for pair in pairs for arm in pair), *([whole] if whole else [])], None, runs)
     if not shared.tasks:
-        raise InputError(f"{setting.name} has no task yet that all arms have done: finish it with recompact evaluate")
+        why = f"has no task yet that all arms have done{shared.broken_words}"
+        raise InputError(f"{setting.name} {why}: finish it with recompact evaluate")
     return whole, shared
 
 
@@ -248,8 +249,10 @@ def _notes(
         notes.append(f"Measured against an arm of another budget, so two things differ: {', '.join(elsewhere)}.")
     if len({frozenset(one.tasks) for one in shared}) > 1:
         notes.append("The evaluations are not of the same tasks: compare arms within one of them, not across.")
-    for setting, one in zip(settings, shared, strict=True):
-        notes += [f"{setting.name}: {left_out(one.left_out)}"] if one.left_out else []
+    for setting, pairs, one in zip(settings, chosen, shared, strict=True):
+        notes += [f"{setting.name}: {words}" for words in left_out(one.left_out, len(one.broken))]
+        arms = {arm.label: arm for pair in pairs for arm in pair}
+        notes += [f"{setting.name}: {words}" for words in seen_tasks(arms.values(), one)]
     return [*notes, *size_warnings(min(len(one.tasks) for one in shared), runs)]
 
 

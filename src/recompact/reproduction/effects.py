@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 
 from recompact.adaptation.registry import load_method
@@ -160,12 +160,34 @@ def _cost(setting: Setting, scope: Scope) -> tuple[int, int, int]:
     """Boundaries, continuations and tokens of PAIR alone, in a run that other methods share."""
     method = load_method("pair")
     with Store.read(setting.path(Adaptations(scope, ()).name)) as store:
-        records = [record for record in read_adaptations(store) if record.method == method.name]
-        hashes = {record.original for record in records}
-        hashes |= {c.template.hash for record in records for c in record.candidates if c.template}
-        own = ("collect/", "continue/", *method.phases, *(f"select/{hash[:16]}/" for hash in sorted(hashes)))
-        tokens = sum(tokens for unit, tokens in tokens_by_unit(store).items() if unit.startswith(own))
+        records = read_adaptations(store)
+        own = {hash[:16] for record in records if record.method == method.name for hash in record.templates}
+        others = {hash[:16] for record in records for hash in record.templates} - own
+        begin = ("collect/", "continue/", *method.phases)
+        tokens = sum(
+            tokens
+            for unit, tokens in tokens_by_unit(store).items()
+            if unit.startswith(begin) or _selects(unit, own, others)
+        )
         return len(boundary_rows(store)), len(continuation_rows(store)), tokens
+
+
+def _selects(unit: str, own: Collection[str], others: Collection[str]) -> bool:
+    """Whether a unit was run to select from these templates, by either rule.
+
+    Replays are of candidates before clauses were dropped, which older records do not name: those of no other method.
+
+    >>> [_selects(unit, {"a"}, {"b"}) for unit in ("select/a/t/0", "select/race/a/t/0", "select/race/b/t/0", "x/a")]
+    [True, True, False, False]
+    >>> _selects("select/replay/c/collect/t#1/0", {"a"}, {"b"}), _selects("select/replay/b/collect/t#1/0", {"a"}, {"b"})
+    (True, False)
+    """
+    phase, _, rest = unit.partition("/")
+    place, _, named = rest.partition("/")
+    if phase != "select" or place not in ("race", "confirm", "replay"):
+        return phase == "select" and place in own
+    hash = named.partition("/")[0]
+    return hash in own or (place == "replay" and hash not in others)
 
 
 def _complete(outcomes: Mapping[BoundaryId, Outcomes]) -> dict[BoundaryId, Outcomes]:

@@ -25,6 +25,13 @@ class AdaptationRecord:
     reasons: Mapping[str, str] = field(default_factory=dict)
     evidence: EvidenceCounts | None = None
     statement: str = ""  # why there is nothing to select from
+    proposed: tuple[str, ...] = ()  # hashes of the candidates as they were before the selection dropped clauses
+
+    @property
+    def templates(self) -> frozenset[str]:
+        """The hashes of all templates that were run for it."""
+        revised = (candidate.template.hash for candidate in self.candidates if candidate.template)
+        return frozenset((self.original, *revised, *self.proposed))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -36,6 +43,7 @@ class AdaptationRecord:
             "reasons": dict(self.reasons),
             "evidence": self.evidence.to_json() if self.evidence else None,
             "statement": self.statement,
+            "proposed": list(self.proposed),
         }
 
 
@@ -66,6 +74,7 @@ def read_adaptations(store: Store) -> tuple[AdaptationRecord, ...]:
                 data["reasons"],
                 EvidenceCounts.from_json(counts) if counts else None,
                 data.get("statement", ""),
+                tuple(data.get("proposed", ())),
             )
         )
     return tuple(records)

@@ -91,14 +91,44 @@ def test_reliability_can_fall_where_accuracy_does_not() -> None:
 def test_equal_arms_and_few_tasks() -> None:
     same = of(arm("prompting", FAIR), arm("none", FAIR))
     assert {change.verdict for change in same.changes} == {"same"}
-    assert cost_claim(same).text == "Compaction makes no difference to how often this agent succeeds."
-    assert gain_claim(same).text == "With the adapted prompt the agent succeeds exactly as often."
+    bound = "30 tasks cannot exclude a difference of up to 9.5 points."
+    assert cost_claim(same).text == f"Every task succeeded in as many runs with compaction and without: {bound}"
+    assert gain_claim(same).text == (
+        f"Every task succeeded in as many runs with the adapted prompt and with the original: {bound}"
+    )
+    assert cost_claim(same).numbers == (
+        "prompting against none: Accuracy 90.0 % in both arms, the same in every task.",
+    )
+    accuracy, _, steps, _ = same.changes
+    assert (accuracy.words, accuracy.numbers) == ("Accuracy: the same in every task.", f"90.0 % in both arms. {bound}")
+    assert steps.words == "Steps per task: the same in every task."
+    assert steps.numbers.endswith(" in both arms. 30 tasks cannot exclude that up to 9.5 % of tasks differ.")
+    once = of(arm("prompting", ["1"] * 6), arm("none", ["1"] * 6))
+    assert cost_claim(once).text == (
+        "Every task ended the same way with compaction and without: 6 tasks cannot exclude a difference of up to 39.3"
+        " points."
+    )
+    assert "more than 30 tasks" in " ".join(step.text for step in next_steps([same], [], [], simulated=False))
     few = of(arm("prompting", ["000"] * 3), arm("none", ["111"] * 3))
     assert few.comparison.of("acc").excludes_zero  # and yet
     assert metric_verdict(few.comparison.of("acc"), 3) == "too few"
     assert cost_claim(few).text == "3 tasks cannot tell what compaction does to this agent."
     assert few.changes[0].numbers == "100.0 % became 0.0 %, on 3 tasks."
     assert few.changes[2].numbers == "11.0 in both arms, on 3 tasks."
+
+
+def test_what_rests_on_too_few_tasks_is_not_said() -> None:
+    lost = of(arm("prompting", ["000"] * 4 + ["111"] * 96), arm("none", ["111"] * 100))
+    assert lost.comparison.of("acc").excludes_zero  # and yet
+    assert (lost.verdict("acc"), lost.verdict("pass^3")) == ("few differ", "few differ")
+    assert lost.changes[0].words == "Accuracy: 4 tasks that differ, too few to say."
+    assert cost_claim(lost).text == "4 of 100 tasks came out otherwise with compaction: too few to tell what it does."
+    assert "interval −" in cost_claim(lost).numbers[0]
+    assert gain_claim(lost).text.endswith("with the adapted prompt: too few to tell if it helps.")
+    slow = of(arm("prompting", ["111"] * 19, steps=20), arm("none", ["111"] * 19, steps=10))
+    steps = next(change for change in slow.changes if change.metric == "steps")
+    assert (steps.verdict, steps.words) == ("too few", "Steps per task: too few tasks to say.")
+    assert steps.numbers == "From 10.9 to 20.9: +10.0, 95 % interval +10.0 to +10.0."
 
 
 def test_fewer_steps_are_better() -> None:

@@ -13,12 +13,20 @@ from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import PROMPTING, built_in_arms
 from recompact.evaluation.intervals import none_of
 from recompact.evaluation.metrics import metric
-from recompact.evaluation.paired import Comparison, Difference, compare_many
+from recompact.evaluation.paired import (
+    Comparison,
+    Difference,
+    cannot_exclude,
+    compare_many,
+    enough_tasks,
+    hidden_share,
+)
 from recompact.evaluation.summary import Evaluation, number, references
 from recompact.stats import FEWEST
 from recompact.texts import quantity
 
-MetricVerdict = Literal["better", "worse", "unclear", "same", "too few"]
+MetricVerdict = Literal["better", "worse", "unclear", "same", "few differ", "too few"]
+"""`same`: in every task; `few differ` and `too few`: the interval excludes zero, but rests on too few tasks."""
 
 
 @dataclass(frozen=True)
@@ -108,13 +116,15 @@ def reverse(comparison: Comparison) -> Comparison:
 
 
 def metric_verdict(difference: Difference, tasks: int) -> MetricVerdict:
-    """What an interval allows us to say."""
+    """What an interval and the tasks behind it allow us to say."""
     if tasks < FEWEST:
         return "too few"
-    if difference.delta == difference.low == difference.high == 0:
+    if not difference.differ:
         return "same"
     if not difference.excludes_zero:
         return "unclear"
+    if not enough_tasks(difference.metric, tasks, difference.differ):
+        return "few differ" if difference.differ < FEWEST else "too few"
     return "better" if (difference.delta > 0) == (metric(difference.metric).better == "more") else "worse"
 
 
@@ -137,17 +147,25 @@ def _change(d: Difference, comparison: Comparison) -> MetricChange:
     moves = ("rise" if d.delta > 0 else "fall") + "s" * (d.metric in ("acc", "em"))
     words = {
         "unclear": f"{name}: no evidence of a difference.",
-        "same": f"{name}: the same.",
+        "same": f"{name}: the same in every task.",
+        "few differ": f"{name}: {quantity(d.differ, 'task')} that differ{'s' * (d.differ == 1)}, too few to say.",
         "too few": f"{name}: too few tasks to say.",
     }.get(verdict, f"{name} {moves}.")
     before, after = with_unit(d.metric, d.second), with_unit(d.metric, d.first)
     numbers = f"From {before} to {after}: {delta_text(d)}."
     if verdict == "same":
-        numbers = f"{after} in both arms."
-    elif verdict == "too few":
+        numbers = f"{after} in both arms. {_open_question(d.metric, comparison.tasks)}"
+    elif comparison.tasks < FEWEST:
         change = f"{before} became {after}" if before != after else f"{after} in both arms"
         numbers = f"{change}, on {quantity(comparison.tasks, 'task')}."
     return MetricChange(d.metric, verdict, words, numbers)
+
+
+def _open_question(key: str, tasks: int) -> str:
+    """What tasks that are all alike cannot tell: never that the agent is the same."""
+    if metric(key).unit == "points":
+        return cannot_exclude(tasks)
+    return f"{quantity(tasks, 'task')} cannot exclude that up to {100 * hidden_share(tasks):.1f} % of tasks differ."
 
 
 def delta_text(d: Difference) -> str:
@@ -174,7 +192,8 @@ _COST = {
     "better": "Compaction makes this agent succeed more often.",
     "worse": "Compaction makes this agent fail more often.",
     "reliable": "Compaction makes this agent {more} reliable: it solves {fewer} tasks every time.",
-    "same": "Compaction makes no difference to how often this agent succeeds.",
+    "same": "Every task {ended} with compaction and without: {cannot}",
+    "few differ": "{differ} of {tasks} came out otherwise with compaction: too few to tell what it does.",
     "unclear": "There is no evidence that compaction changes how often this agent succeeds.",
 }
 _GAIN = {
@@ -182,7 +201,8 @@ _GAIN = {
     "better": "With the adapted prompt the agent succeeds more often.",
     "worse": "With the adapted prompt the agent succeeds less often.",
     "reliable": "With the adapted prompt the agent is {more} reliable: it solves {fewer} tasks every time.",
-    "same": "With the adapted prompt the agent succeeds exactly as often.",
+    "same": "Every task {ended} with the adapted prompt and with the original: {cannot}",
+    "few differ": "{differ} of {tasks} came out otherwise with the adapted prompt: too few to tell if it helps.",
     "unclear": "There is no evidence that the adapted prompt changes how often the agent succeeds.",
 }
 _STEPS = {"worse": "but it takes more steps", "better": "and it takes fewer steps"}
@@ -202,10 +222,16 @@ def _claim(contrast: ArmContrast, sentences: Mapping[str, str], steps: bool) -> 
     """The sentence for the metric that decides, with its numbers."""
     comparison = contrast.comparison
     success, reliable = contrast.verdict("acc") or "unclear", contrast.verdict(comparison.reliability)
+    accuracy, tasks = comparison.of("acc"), quantity(comparison.tasks, "task")
     if success == "too few":
-        return Claim(sentences[success].format(tasks=quantity(comparison.tasks, "task")))
-    key, text = "acc", sentences[success]
-    if success in ("same", "unclear") and reliable in ("better", "worse"):
+        return Claim(sentences[success].format(tasks=tasks))
+    if success == "same":
+        ended = "ended the same way" if comparison.runs == 1 else "succeeded in as many runs"
+        text = sentences[success].format(ended=ended, cannot=cannot_exclude(comparison.tasks))
+        both = f"Accuracy {with_unit('acc', accuracy.first)} in both arms, the same in every task"
+        return Claim(text, (f"{contrast.title}: {both}.",))
+    key, text = "acc", sentences[success].format(differ=accuracy.differ, tasks=tasks)
+    if success == "unclear" and reliable in ("better", "worse"):
         more, fewer = ("more", "more") if reliable == "better" else ("less", "fewer")
         key, text = comparison.reliability, sentences["reliable"].format(more=more, fewer=fewer)
     elif success == "unclear" and steps and (words := _STEPS.get(str(contrast.verdict("steps")))):

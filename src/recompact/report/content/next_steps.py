@@ -104,11 +104,11 @@ def _after_harm(run: str, harm: Harm, adapted: bool) -> list[NextStep]:
 
 def _few(contrast: ArmContrast) -> NextStep | None:
     tasks, runs = contrast.comparison.tasks, contrast.comparison.runs
-    unclear = contrast.verdict("acc") in ("unclear", "too few")
+    unclear = contrast.verdict("acc") in ("unclear", "same", "few differ", "too few")
     if runs == 1:
         text = "Run every task three times with the same arms, to see how reliable the agent is."
         return NextStep(text, "recompact evaluate CONFIG --arm … --runs 3")
     if unclear and tasks < ENOUGH:
-        text = f"Evaluate the same arms on more than {quantity(tasks, 'task')}: so few leave the intervals wide."
+        text = f"Evaluate the same arms on more than {quantity(tasks, 'task')}: so few leave too much open."
         return NextStep(text, "recompact evaluate CONFIG --arm … --limit MORE")
     return None

@@ -126,7 +126,8 @@ def _side_by_side(
     if words:
         compared, suite = evaluation(suite, setting.arms, tasks), f"{suite}, {words}"
     if not compared.shared.tasks:
-        raise InputError(f"{path} has no task yet that every arm has finished: resume the same recompact evaluate")
+        why = f"has no task yet that every arm has finished{compared.shared.broken_words}"
+        raise InputError(f"{path} {why}: resume the same recompact evaluate")
     size = f"{quantity(len(compared.shared.tasks), 'task')}, {quantity(compared.shared.runs, 'run')}"
     return replace(compared, title=f"{suite}, {size}" + (f" ({setting.name})" if several else ""))
 

@@ -1,0 +1,53 @@
+"""What PAIR's adaptation cost: every unit that was run for it counts, by whichever rule was selected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from report_support import adapted_template, make_verified
+
+from recompact.candidate import Candidate
+from recompact.chat import Reply, Usage, assistant
+from recompact.config import Config, SuiteConfig
+from recompact.reproduction.effects import cost_table
+from recompact.reproduction.experiments import Setting
+from recompact.store.adaptations import AdaptationRecord, write_adaptation
+from recompact.store.store import Store
+from recompact.tables import Number
+from recompact.template import Template, default_template
+
+ORIGINAL = default_template()
+PRUNED = adapted_template()
+PROPOSED = replace(PRUNED, first=PRUNED.first + "\nAnd this, which closed nothing.\n")
+OTHER = replace(PRUNED, first=PRUNED.first + "\nAnother method's.\n")
+
+
+def own_units(places: Sequence[str]) -> list[str]:
+    return [f"select/{place}{template.hash[:16]}/t/0" for place in places for template in (ORIGINAL, PRUNED)]
+
+
+@pytest.mark.parametrize("proposed", [(PROPOSED.hash,), ()], ids=["recorded", "older record"])
+@pytest.mark.parametrize(
+    "selecting",
+    [own_units([""]), [*own_units(["race/", "confirm/"]), f"select/replay/{PROPOSED.hash[:16]}/collect/t#1/0"]],
+    ids=["paper", "racing"],
+)
+def test_selecting_is_part_of_the_cost(tmp_path: Path, selecting: Sequence[str], proposed: tuple[str, ...]) -> None:
+    foreign = [f"select/{place}{OTHER.hash[:16]}/t/0" for place in ("", "race/", "confirm/", "replay/")]
+    with Store.open(make_verified(tmp_path / "adapt-history.db")) as store:
+        reply = Reply(assistant("x"), Usage(900_000, 100_000, 0, 0, 1))
+        for unit in ("collect/t", "continue/t", "diagnose/t", *selecting, *foreign):
+            store.journal(unit, 0, "agent", "m", "00" * 32, reply, 0.0)
+        for method, template, before in (("pair", PRUNED, proposed), ("facts", OTHER, ())):
+            write_adaptation(store, record(method, template, before))
+    (row,) = cost_table(Setting(Config(suite=SuiteConfig(use="office")), tmp_path, scopes=("history",))).rows
+    (tokens,) = [cell for cell in row if isinstance(cell, Number)]
+    assert tokens.value == pytest.approx(3 + len(selecting))
+
+
+def record(method: str, template: Template, proposed: tuple[str, ...]) -> AdaptationRecord:
+    candidate = Candidate("c", template)
+    return AdaptationRecord(method, "compaction", ORIGINAL.hash, (candidate,), None, proposed=proposed)
