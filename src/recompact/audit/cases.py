@@ -91,12 +91,16 @@ def needs(
     for position, step, used in _first_uses(window):
         here = []
         for literal in used:
-            if _leads_to(literal, folder) or _carries(literal, kept_texts) or not any(holds(t, literal) for t in older):
+            if (
+                _leads_to(literal, folder)
+                or _stands_in(literal, kept_texts)
+                or not any(holds(t, literal) for t in older)
+            ):
                 continue
-            if _carries(literal, (text.text for text in given if text.number < step.number)):
+            if _stands_in(literal, (text.text for text in given if text.number < step.number)):
                 continue
             covered = covers(summary, literal)
-            again = not covered and _carries(literal, (text.text for text in results if text.number < step.number))
+            again = not covered and _stands_in(literal, (text.text for text in results if text.number < step.number))
             late = not covered and bool(earlier_summary) and covers(earlier_summary, literal)
             here.append(Need(literal, step.deed.line, step.line, position, covered, again, late))
         needs += (need for need in here if not any(_within(need.literal, other.literal) for other in here))
@@ -143,7 +147,7 @@ def _leads_to(literal: Literal, folder: str) -> bool:
     return literal.kind == "path" and f"{join_path('', folder)}/".startswith(f"{join_path('', literal.text)}/")
 
 
-def _carries(literal: Literal, texts: Iterable[str]) -> bool:
+def _stands_in(literal: Literal, texts: Iterable[str]) -> bool:
     """Whether one of the texts has it, with the same benefit of the doubt as a summary gets."""
     return any(covers(text, literal) for text in texts)
 
