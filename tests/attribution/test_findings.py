@@ -185,7 +185,7 @@ def test_a_control_is_one_once_it_is_complete(store: Store, name: str) -> None:
     control = control_of(store, settings)
     assert control is not None
     assert (control.boundaries, control.splits) == (2, 1)
-    assert control.rate.value == (0.5 if name == "uniform:1" else 0.0)
+    assert control.rate.value == 0.5
 
 
 @pytest.fixture
