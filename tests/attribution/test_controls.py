@@ -109,6 +109,15 @@ def test_what_was_spent_beside_the_verification_counts_as_others(store: Store) -
     assert controls_of(store).to_json()["savings"]["by_phase"] == savings.by_phase
 
 
+def test_what_one_role_spent_under_two_models_is_added_up(store: Store) -> None:
+    collect(store, "a")
+    pair(store, "a", 1, 0, (1.0, 5), (1.0, 5))
+    journal(store, "collect/a", 0, "agent", 1000, model="first")
+    journal(store, "continue/a/1/PRE/0", 0, "agent", 100, model="second")
+    journal(store, "continue/a/1/POST/0", 0, "agent", 100, model="second")
+    assert controls_of(store).savings.by_phase == {"others": 1000, "verify": 200}
+
+
 @pytest.mark.parametrize("trajectories", [5, 6])
 def test_a_coupling_of_fewer_than_six_trajectories_is_not_told(store: Store, trajectories: int) -> None:
     for n in range(trajectories):

@@ -57,7 +57,7 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
     thresholds = Thresholds(found.settings.hazard, found.settings.burden)
     draws = min((min(len(own.pre), len(own.post)) for own in outcomes.values()), default=0)
     enough = draws > PAIRS  # with no more than three pairs, all draws together are no reference for three
-    spent = {role: usage.total for (_, role), usage in store.spent().items()}
+    spent = sum(usage.total for usage in store.spent().values())  # one role may have been played under two models
     verified = sum(o.tokens for own in outcomes.values() for arm in (own.pre, own.post) for o in arm.values())
     return Controls(
         statement=statement_of(found, control_of(store)),
@@ -75,7 +75,7 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
         )
         if enough
         else (),
-        savings=token_report(outcomes, {"others": sum(spent.values()) - verified}),
+        savings=token_report(outcomes, {"others": spent - verified}),
     )
 
 
