@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 from statistics import fmean
 from typing import Any
 
@@ -234,7 +235,7 @@ PLAIN = Statement(
         (
             {"retained": 4, "control": FalseRetention("halving", 1, 1, Estimate(0.0, 0.0, 0.0))},
             "With both arms from PRE (A/A), 0.0% of 1 boundary are retained by chance: without as many, 4.0 remain"
-            " (95 % interval 4.0 to 4.0).",
+            " (95 % interval 1.6 to 4.0).",
         ),
     ],
 )
@@ -298,6 +299,23 @@ def test_without_a_control_nothing_is_corrected() -> None:
     assert corrected.to_json()["after_control"]["value"] == 2.0
     assert corrected.to_json()["control"]["boundaries"] == 10
     assert PLAIN.to_json()["control"] is None
+
+
+@pytest.mark.parametrize(("boundaries", "rate", "harmful"), [(200, 0.1, 0), (200, 0.05, 10), (60, 0.1, 3)])
+def test_what_remains_is_missed_by_its_interval_as_rarely_as_it_says(
+    boundaries: int, rate: float, harmful: int
+) -> None:
+    """Chance is in what was retained as well as in the control."""
+    chance = Random(7)
+    missed = 0
+    for _ in range(500):
+        by_chance, falsely = (sum(chance.random() < rate for _ in range(n)) for n in (boundaries - harmful, boundaries))
+        retained = harmful + by_chance
+        statement = replace(PLAIN, examined=boundaries, retained=retained, control=control(falsely, boundaries))
+        rest = statement.after_control
+        assert rest is not None
+        missed += not rest.low <= harmful + 1e-9 <= rest.high + 2e-9
+    assert missed / 500 <= 0.05
 
 
 def finding(number: int, **changes: Any) -> Finding:

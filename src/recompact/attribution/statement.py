@@ -18,7 +18,7 @@ from recompact.attribution.further_draws import further_outcomes, without_chaini
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.config import VerifyConfig
 from recompact.outcome import Outcomes
-from recompact.stats import Estimate, mean_of, probable_count, wilson
+from recompact.stats import Estimate, mean_of, newcombe, probable_count, wilson
 from recompact.store.store import Store
 from recompact.texts import quantity
 
@@ -84,15 +84,15 @@ class Statement:
 
     @property
     def after_control(self) -> Estimate | None:
-        """The number retained, less as many as the A/A control would retain by chance."""
-        if self.control is None:
+        """The number retained, less as many as the A/A control would retain by chance.
+
+        Chance is in both, so the interval is that of a difference. At least none remain, and at most those retained.
+        """
+        if self.control is None or not self.examined:
             return None
-        rate = self.control.rate
-
-        def rest(share: float) -> float:
-            return max(0.0, self.retained - share * self.examined)
-
-        return Estimate(rest(rate.value), rest(rate.high), rest(rate.low))
+        rest = newcombe(wilson(self.retained / self.examined, self.examined), self.control.rate)
+        number = [min(max(0.0, share * self.examined), self.retained) for share in (rest.value, rest.low, rest.high)]
+        return Estimate(*number)
 
     def sentences(self) -> tuple[str, ...]:
         """What may be said, the most important first."""
