@@ -31,6 +31,14 @@ def test_counts_by_outcome_of_the_trajectory() -> None:
     assert everything.harmful == failed.harmful + successful.harmful
 
 
+def test_a_compaction_that_clearly_helped_is_longer_and_not_harmful() -> None:
+    known = {BoundaryId("t", 1): outcomes(*[(0, 5, 1, 20)] * 3), BoundaryId("t", 2): outcomes((0, 5, 1, 20))}
+    effects = effects_of(known)
+    everything, _, _ = counts(effects, {"t": True})
+    assert (everything.severe_burden, everything.harmful) == (2, 1)  # one draw is not clear
+    assert everything.harmful == sum(effect.selected for effect in effects.values())
+
+
 def test_coupling_beside_scipy() -> None:
     stats = pytest.importorskip("scipy.stats")
     effects = list(effects_of(random_pool(80, 3, seed=6)).values())

@@ -25,7 +25,7 @@ class Counts:
     longer: int  # B > 0
     severe_burden: int  # B >= tau_B
     twice_severe_burden: int  # B >= 2 tau_B
-    harmful: int  # either of the two
+    harmful: int  # either of the two, unless the compaction clearly helped
     trajectories_with_reduced: int
     trajectories_with_one_or_two_reduced: int
     trajectories_with_harmful: int
@@ -54,7 +54,7 @@ def _group_counts(
         if effect.hazard > 0:
             reduced[boundary.unit] = reduced.get(boundary.unit, 0) + 1
     hazards, burdens = [e.hazard for e in effects.values()], [e.burden for e in effects.values()]
-    harmful = [b for b, e in effects.items() if channel_of(e.hazard, e.burden, thresholds) != "none"]
+    harmful = [b for b, e in effects.items() if not e.helped and channel_of(e.hazard, e.burden, thresholds) != "none"]
     return Counts(
         group=group,
         trajectories=trajectories,

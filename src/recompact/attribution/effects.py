@@ -49,6 +49,11 @@ class Effect:
         return self.burden_estimate.value
 
     @property
+    def helped(self) -> bool:
+        """Whether the compaction clearly helped: the whole interval of H lies below 0."""
+        return self.hazard_estimate.high < 0
+
+    @property
     def selected(self) -> bool:
         """Whether the estimates meet a threshold: the paper's criterion. A compaction that clearly helped does not."""
         return self.channel != "none"
@@ -92,7 +97,7 @@ def effect_of(
         post=len(post),
         harmful=probability_harmful(outcomes, thresholds, remaining=remaining, prior=prior),
         score=float(harm_score(hazard, burden, thresholds)),
-        channel="none" if compaction_helped(pre, post) else channel_of(hazard, burden, thresholds),
+        channel=channel_by_draws(pre, post, thresholds),
     )
 
 
@@ -142,6 +147,13 @@ def channel_of(hazard: float | Fraction, burden: float | Fraction, thresholds: T
     if lost and added:
         return "both"
     return "error" if lost else "burden" if added else "none"
+
+
+def channel_by_draws(pre: Sequence[Outcome], post: Sequence[Outcome], thresholds: Thresholds = PAPER) -> Channel:
+    """In which way a compaction did harm by these draws: in none where it clearly helped."""
+    if compaction_helped(pre, post):
+        return "none"
+    return channel_of(*hazard_and_burden(pre, post), thresholds)
 
 
 def hazard_estimate(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = CONFIDENCE) -> Estimate:
