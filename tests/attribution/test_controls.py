@@ -61,6 +61,28 @@ def test_without_another_run_or_a_task_in_common_there_is_no_identity_to_check(
     assert controls_of(store, uncompacted).to_json()["identity"] is None
 
 
+def test_figures_about_all_boundaries_rest_on_as_many_draws_as_each_has(store: Store, uncompacted: Store) -> None:
+    """What looked harmful by chance was drawn again, which corrected it; what looked helpful was not."""
+    for n in range(8):
+        collect(store, str(n), value=0.5)
+        collect(uncompacted, str(n), (), value=0.5)
+        pair(store, str(n), 1, 0, (n % 2, 5 + n), (1 - n % 2, 5))
+    before = controls_of(store, uncompacted)
+    for n in range(1, 8, 2):
+        pair(store, str(n), 1, 1, (0.5, 5), (0.5, 30))
+        pair(store, str(n), 1, 2, (0.5, 5), (0.5, 30))
+    found = controls_of(store, uncompacted)
+    assert (before.draws, found.draws, found.to_json()["draws"]) == (1, 1, 1)
+    assert found.identity is not None
+    assert (found.identity.predicted.value, found.identity.agrees) == (0.0, True)
+    assert (found.identity, found.coupling) == (before.identity, before.coupling)
+    assert found.coupling is not None
+    for n in range(0, 8, 2):
+        pair(store, str(n), 1, 1, (0.5, 5), (0.5, 5))
+        pair(store, str(n), 1, 2, (0.5, 5), (0.5, 5))
+    assert controls_of(store).draws == 3
+
+
 @pytest.mark.parametrize(("draws", "compared"), [(3, False), (4, True)])
 def test_more_than_three_pairs_are_a_reference_for_three(store: Store, draws: int, compared: bool) -> None:
     for task in ("a", "b", "c"):

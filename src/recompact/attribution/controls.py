@@ -9,8 +9,8 @@ from typing import Any
 
 from recompact.attribution.counts import coupling
 from recompact.attribution.detection import AllocationScore, compare_allocations
-from recompact.attribution.effects import effects_of
-from recompact.attribution.findings import Findings, findings
+from recompact.attribution.effects import effects_of, equal_draws, hazard_and_burden
+from recompact.attribution.findings import findings
 from recompact.attribution.halving import Halving
 from recompact.attribution.identity import IdentityCheck, TaskRuns, check_identity
 from recompact.attribution.posterior import Thresholds
@@ -30,9 +30,13 @@ PAIRS = 3  # of halving and of the fixed-budget evaluation that it is compared w
 
 @dataclass(frozen=True)
 class Controls:
-    """What was checked. A control that the run has no draws for is None or empty."""
+    """What was checked. A control that the run has no draws for is None or empty.
+
+    The identity and the coupling rest on as many draws of each arm as every boundary has (`equal_draws`).
+    """
 
     statement: Statement
+    draws: int  # of each arm, in the identity and the coupling
     identity: IdentityCheck | None
     coupling: Estimate | None  # Spearman's correlation of H and B; the interval resamples trajectories
     allocations: tuple[AllocationScore, ...]  # against what all draws say
@@ -42,6 +46,7 @@ class Controls:
     def to_json(self) -> dict[str, Any]:
         return {
             "statement": self.statement.to_json(),
+            "draws": self.draws,
             "identity": self.identity and {**asdict(self.identity), "agrees": self.identity.agrees},
             "coupling": self.coupling and asdict(self.coupling),
             "allocations": [asdict(row) for row in self.allocations],
@@ -59,10 +64,13 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
     enough = draws > PAIRS  # with no more than three pairs, all draws together are no reference for three
     spent = sum(usage.total for usage in store.spent().values())  # one role may have been played under two models
     verified = sum(o.tokens for own in outcomes.values() for arm in (own.pre, own.post) for o in arm.values())
+    begun = {f.id: f.outcomes for f in found.boundaries if 0 in f.outcomes.pre and 0 in f.outcomes.post}
+    equally, drawn = equal_draws(begun)
     return Controls(
         statement=statement_of(found, control_of(store)),
-        identity=_identity(store, uncompacted, found) if uncompacted else None,
-        coupling=_coupling(outcomes, thresholds),
+        draws=equally,
+        identity=_identity(store, uncompacted, drawn) if uncompacted else None,
+        coupling=_coupling(drawn, thresholds),
         allocations=tuple(
             compare_allocations(
                 [Uniform(PAIRS, thresholds), Halving(PAIRS, thresholds)], outcomes, thresholds=thresholds
@@ -79,13 +87,15 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
     )
 
 
-def _identity(store: Store, uncompacted: Store, found: Findings) -> IdentityCheck | None:
-    """Over the tasks that both runs have and whose boundaries all have an effect."""
+def _identity(store: Store, uncompacted: Store, drawn: Mapping[BoundaryId, Outcomes]) -> IdentityCheck | None:
+    """Over the tasks that both runs have and whose boundaries all have draws."""
     hazards: dict[str, float] = {row.task: 0.0 for row in trajectories(store)}
-    open_tasks = {row.task for row in boundary_rows(store)} & {f.row.task for f in found.boundaries if f.effect is None}
-    for finding in found.boundaries:
-        if finding.effect is not None:
-            hazards[finding.row.task] += finding.effect.hazard
+    open_tasks = set()
+    for row in boundary_rows(store):
+        if (own := drawn.get(BoundaryId(row.unit, row.index))) is None:
+            open_tasks.add(row.task)
+        else:
+            hazards[row.task] += float(hazard_and_burden(tuple(own.pre.values()), tuple(own.post.values()))[0])
     with_compaction, without = _rewards(store), _rewards(uncompacted)
     runs = [
         TaskRuns(task, tuple(with_compaction[task]), (hazards[task],), tuple(without[task]))

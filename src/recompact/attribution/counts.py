@@ -73,6 +73,22 @@ def _group_counts(
     )
 
 
+def unequal_note(effects: Iterable[Effect]) -> str:
+    """What to say beside counts of boundaries that do not have equally many draws; empty where they do.
+
+    The counts themselves go by all draws, which tell most about each boundary: with one pair for each, every failure
+    would be a severe H.
+    """
+    draws = sorted({number for effect in effects for number in (effect.pre, effect.post)})
+    if not draws or draws[0] == draws[-1]:
+        return ""
+    return (
+        f"Boundaries have {draws[0]} to {draws[-1]} draws in an arm. Where outcomes decide which get more (halving,"
+        " racing), chance leaves more estimates below 0 than above it: the counts describe this list, and are biased as"
+        " shares of all compactions."
+    )
+
+
 def coupling(effects: Iterable[Effect]) -> float | None:
     """Spearman's correlation of H and B over boundaries."""
     pairs = [(e.hazard, e.burden) for e in effects]

@@ -183,6 +183,29 @@ def first_draws(outcomes: Outcomes, draws: int) -> tuple[tuple[Outcome, ...], tu
         return None
 
 
+def equal_draws(outcomes: Mapping[BoundaryId, Outcomes]) -> tuple[int, dict[BoundaryId, Outcomes]]:
+    """How many draws every boundary has in each arm, from the first one on, and those draws; nothing where it is none.
+
+    Figures about all boundaries have to rest on these. Where outcomes decide who gets more draws (halving, racing), a
+    mean over all draws is biased: what looked harmful by chance is drawn again and corrected, the opposite is not.
+    """
+    most = min((_in_a_row(arm) for own in outcomes.values() for arm in (own.pre, own.post)), default=0)
+    if not most:
+        return 0, {}
+    return most, {
+        id: Outcomes({n: own.pre[n] for n in range(most)}, {n: own.post[n] for n in range(most)})
+        for id, own in outcomes.items()
+    }
+
+
+def _in_a_row(draws: Mapping[int, Outcome]) -> int:
+    """How many draws there are before the first one that is missing."""
+    number = 0
+    while number in draws:
+        number += 1
+    return number
+
+
 def most_harmful_first(scores: Mapping[BoundaryId, float | Fraction]) -> list[BoundaryId]:
     """By descending score; ties in the order of their names."""
     return sorted(scores, key=lambda boundary: (-scores[boundary], boundary))
