@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from made_up_runs import begin, collect, draw, journal, pair
 
-from recompact.attribution.controls import controls_of
+from recompact.attribution.controls import TasksLeftOut, controls_of
 from recompact.config import VerifyConfig
 from recompact.store.store import Store
+from recompact.trajectory import Ending
 
+BROKEN: Ending = "environment error"
 PAIRS = VerifyConfig(allocation="uniform:1")
 
 
@@ -49,6 +51,27 @@ def test_the_identity_is_checked_on_tasks_of_both_runs_whose_boundaries_all_have
     found = controls_of(store, uncompacted).to_json()
     assert found["identity"]["agrees"] is None
     assert found["identity"]["tasks"] == 2
+
+
+def test_tasks_that_an_environment_broke_say_nothing_about_the_identity(store: Store, uncompacted: Store) -> None:
+    for task in ("whole", "broken", "broken-without", "open"):
+        collect(store, task, value=0.0 if task == "broken" else 1.0, ending=BROKEN if task == "broken" else "finished")
+        without = task == "broken-without"
+        collect(uncompacted, task, (), value=0.0 if without else 1.0, ending=BROKEN if without else "finished")
+        if task != "open":
+            pair(store, task, 1, 0, (1.0, 5), (1.0, 5))
+    collect(uncompacted, "other", (), ending=BROKEN)  # not a task of both
+    found = controls_of(store, uncompacted)
+    assert found.identity is not None
+    assert (found.identity.tasks, found.identity.gap.value) == (1, 0.0)
+    assert found.left_out == TasksLeftOut(broken=2, without_verdict=1)
+    assert found.to_json()["left_out_of_identity"] == {"broken": 2, "without_verdict": 1}
+    assert found.left_out.statement == (
+        "2 tasks where the environment broke a trajectory and 1 task with a boundary without a verdict"
+    )
+    assert TasksLeftOut(0, 2).statement == "2 tasks with a boundary without a verdict"
+    assert TasksLeftOut(0, 0).statement == ""
+    assert controls_of(store).left_out is None
 
 
 def test_without_another_run_or_a_task_in_common_there_is_no_identity_to_check(

@@ -21,11 +21,29 @@ from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import outcomes_in
 from recompact.outcome import BoundaryId, Outcomes
 from recompact.stats import FEWEST, Estimate, percentile_estimate
-from recompact.store.runs import boundary_rows, trajectories
+from recompact.store.runs import boundary_rows, broken_trajectories, trajectories
 from recompact.store.store import Store
+from recompact.texts import quantity
 
 RESAMPLES = 1000
 PAIRS = 3  # of halving and of the fixed-budget evaluation that it is compared with
+
+
+@dataclass(frozen=True)
+class TasksLeftOut:
+    """How many tasks of both runs the identity is not checked on, by the reason."""
+
+    broken: int  # an environment broke a trajectory of either run: it says nothing about the agent
+    without_verdict: int  # a boundary was left out, or has no draws in both arms
+
+    @property
+    def statement(self) -> str:
+        """The reasons in words; empty where no task was left out."""
+        reasons = [
+            f"{quantity(self.broken, 'task')} where the environment broke a trajectory" * bool(self.broken),
+            f"{quantity(self.without_verdict, 'task')} with a boundary without a verdict" * bool(self.without_verdict),
+        ]
+        return " and ".join(filter(None, reasons))
 
 
 @dataclass(frozen=True)
@@ -38,6 +56,7 @@ class Controls:
     statement: Statement
     draws: int  # of each arm, in the identity and the coupling
     identity: IdentityCheck | None
+    left_out: TasksLeftOut | None  # of the identity, where there is a run to compare with
     coupling: Estimate | None  # Spearman's correlation of H and B; the interval resamples trajectories
     allocations: tuple[AllocationScore, ...]  # against what all draws say
     sensitivity: tuple[DrawsPoint, ...]
@@ -48,6 +67,7 @@ class Controls:
             "statement": self.statement.to_json(),
             "draws": self.draws,
             "identity": self.identity and {**asdict(self.identity), "agrees": self.identity.agrees},
+            "left_out_of_identity": self.left_out and asdict(self.left_out),
             "coupling": self.coupling and asdict(self.coupling),
             "allocations": [asdict(row) for row in self.allocations],
             "sensitivity": [asdict(row) for row in self.sensitivity],
@@ -66,10 +86,12 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
     verified = sum(o.tokens for own in outcomes.values() for arm in (own.pre, own.post) for o in arm.values())
     begun = {f.id: f.outcomes for f in found.boundaries if 0 in f.outcomes.pre and 0 in f.outcomes.post}
     equally, drawn = equal_draws(begun)
+    identity, left_out = _identity(store, uncompacted, drawn) if uncompacted else (None, None)
     return Controls(
         statement=statement_of(found, control_of(store)),
         draws=equally,
-        identity=_identity(store, uncompacted, drawn) if uncompacted else None,
+        identity=identity,
+        left_out=left_out,
         coupling=_coupling(drawn, thresholds),
         allocations=tuple(
             compare_allocations(
@@ -87,8 +109,10 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
     )
 
 
-def _identity(store: Store, uncompacted: Store, drawn: Mapping[BoundaryId, Outcomes]) -> IdentityCheck | None:
-    """Over the tasks that both runs have and whose boundaries all have draws."""
+def _identity(
+    store: Store, uncompacted: Store, drawn: Mapping[BoundaryId, Outcomes]
+) -> tuple[IdentityCheck | None, TasksLeftOut]:
+    """Over the tasks that both runs have, whole in both, and whose boundaries all have draws."""
     hazards: dict[str, float] = {row.task: 0.0 for row in trajectories(store)}
     open_tasks = set()
     for row in boundary_rows(store):
@@ -97,11 +121,14 @@ def _identity(store: Store, uncompacted: Store, drawn: Mapping[BoundaryId, Outco
         else:
             hazards[row.task] += float(hazard_and_burden(tuple(own.pre.values()), tuple(own.post.values()))[0])
     with_compaction, without = _rewards(store), _rewards(uncompacted)
+    both = with_compaction.keys() & without.keys()
+    broken = {row.task for run in (store, uncompacted) for row in broken_trajectories(run, "collect")}
     runs = [
         TaskRuns(task, tuple(with_compaction[task]), (hazards[task],), tuple(without[task]))
-        for task in sorted(with_compaction.keys() & without.keys() - open_tasks)
+        for task in sorted(both - broken - open_tasks)
     ]
-    return check_identity(runs) if runs else None
+    left_out = TasksLeftOut(len(both & broken), len((both & open_tasks) - broken))
+    return check_identity(runs) if runs else None, left_out
 
 
 def _rewards(store: Store) -> dict[str, list[float]]:

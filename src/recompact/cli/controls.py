@@ -80,6 +80,11 @@ def _print(controls: Controls, path: str) -> None:
             f" -sum H = {_interval(check.predicted)},"
         )
         say(f"  gap {_interval(check.gap)}: {check.verdict}.")
+        if controls.left_out and controls.left_out.statement:
+            say(f"  Not among them: {controls.left_out.statement}.")
+    elif controls.left_out is not None:
+        why = f", but for {controls.left_out.statement}" if controls.left_out.statement else ""
+        say(f"Identity: there is no task to check it on in both runs{why}.")
     else:
         say(
             'Identity: needs the same tasks without compaction ([compressor] kind = "none"): recompact controls'
