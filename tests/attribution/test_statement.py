@@ -347,6 +347,26 @@ def test_several_draws_of_one_wording_are_about_one_summary(wordings: int, post:
     assert (hazards.boundaries, hazards.confirmed, hazards.same) == (1, False, same)
 
 
+def test_the_mean_hazard_is_as_uncertain_as_its_draws_vary() -> None:
+    won = {n: Outcome(float(n < 4), 5) for n in range(5)}
+    kept = {n: Outcome(float(n < 1), 5) for n in range(5)}
+    effect = effect_of(Outcomes(won, kept))
+    hazards = two_hazards([finding(n, effect=effect, resampled=effect) for n in range(1, 11)])
+    assert hazards is not None
+    for mean in (hazards.summary, hazards.prompt):
+        assert mean.value == pytest.approx(0.6)
+        half = 1.96 * (10 * 2 * 0.8 * 0.2 / 4) ** 0.5 / 10
+        assert mean.low <= 0.6 - half + 1e-4
+        assert mean.high == pytest.approx(0.6 + half, abs=1e-4)
+
+
+@given(some_findings())
+def test_a_mean_hazard_stays_within_what_is_possible(findings: Findings) -> None:
+    if (hazards := statement_of(findings).two_hazards) is not None:
+        for mean in (hazards.summary, hazards.prompt):
+            assert -1 <= mean.low <= mean.value <= mean.high <= 1
+
+
 def test_hazards_are_confirmed_only_where_all_boundaries_have_fresh_pairs() -> None:
     with_pairs = finding(1, effect=lost(), confirmed=lost(), resampled=lost())
     without = finding(2, effect=lost(), resampled=lost())

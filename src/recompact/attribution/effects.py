@@ -21,7 +21,7 @@ from recompact.attribution.posterior import (
 )
 from recompact.attribution.prior import Prior
 from recompact.outcome import BoundaryId, Outcome, Outcomes, exact
-from recompact.stats import CONFIDENCE, Estimate, student
+from recompact.stats import CONFIDENCE, Estimate, student, variance_of_mean
 
 Channel = Literal["error", "burden", "both", "none"]
 
@@ -37,6 +37,7 @@ class Effect:
     harmful: float  # P(H >= tau_H or B >= tau_B | outcomes)
     score: float
     channel: Channel
+    hazard_variance: float | None = None  # of the estimate of H, by the draws alone; None where an arm has one
 
     @property
     def hazard(self) -> float:
@@ -98,7 +99,13 @@ def effect_of(
         harmful=probability_harmful(outcomes, thresholds, remaining=remaining, prior=prior),
         score=float(harm_score(hazard, burden, thresholds)),
         channel=channel_by_draws(pre, post, thresholds),
+        hazard_variance=_hazard_variance(pre, post),
     )
+
+
+def _hazard_variance(pre: Sequence[Outcome], post: Sequence[Outcome]) -> float | None:
+    arms = [variance_of_mean([o.value for o in arm]) for arm in (pre, post)]
+    return sum(each for each in arms if each is not None) if None not in arms else None
 
 
 def compaction_helped(pre: Sequence[Outcome], post: Sequence[Outcome]) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from recompact.attribution.allocation_parser import allocation_of
+from recompact.attribution.effects import Effect
 from recompact.attribution.false_retention import FalseRetention
 from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.further_draws import further_outcomes, without_chaining
@@ -201,11 +202,16 @@ def two_hazards(findings: Sequence[Finding]) -> TwoHazards | None:
         return None
     return TwoHazards(
         boundaries=len(both),
-        summary=mean_of([recorded.hazard_estimate for _, recorded, _ in both]),
-        prompt=mean_of([fresh.hazard_estimate for _, _, fresh in both]),
+        summary=_mean_hazard([recorded for _, recorded, _ in both]),
+        prompt=_mean_hazard([fresh for _, _, fresh in both]),
         confirmed=all(f.confirmed is not None for f, _, _ in both),
         same=sum(f.wordings == 1 and (fresh.post > 1 or f.copied_summaries) for f, _, fresh in both),
     )
+
+
+def _mean_hazard(effects: Sequence[Effect]) -> Estimate:
+    mean = mean_of([each.hazard_estimate for each in effects], [each.hazard_variance for each in effects])
+    return Estimate(mean.value, max(-1.0, mean.low), min(1.0, mean.high))
 
 
 def control_of(store: Store, settings: VerifyConfig | None = None) -> FalseRetention | None:
