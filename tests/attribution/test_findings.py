@@ -13,7 +13,8 @@ from recompact.attribution.cases import evidence_of
 from recompact.attribution.determinism import copied_arms, without_copies
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import by_id, findings, priors_of
-from recompact.attribution.further_draws import PostOnly, Purpose, fresh_summaries, further_draws, further_outcomes
+from recompact.attribution.further_draws import PostOnly
+from recompact.attribution.further_records import Purpose, fresh_summaries, further_draws, further_outcomes
 from recompact.attribution.statement import control_of, two_hazards
 from recompact.attribution.verify import outcomes_in
 from recompact.config import VerifyConfig

@@ -16,7 +16,8 @@ from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.controls import controls_of
 from recompact.attribution.determinism import copied_arms, decoding_note
 from recompact.attribution.findings import findings, priors_of
-from recompact.attribution.further_draws import PostOnly, Purpose, further_draws, further_outcomes, make_further_draws
+from recompact.attribution.further_draws import PostOnly, make_further_draws
+from recompact.attribution.further_records import Purpose, further_draws, further_outcomes
 from recompact.attribution.halving import Halving
 from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.statement import control_of, statement_of

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from recompact.attribution.continuations import continuation_unit
-from recompact.attribution.further_draws import Purpose, further_unit
+from recompact.attribution.further_records import Purpose, further_unit
 from recompact.chat import Reply, ToolCall, Usage, assistant, user
 from recompact.config import VerifyConfig
 from recompact.context import Context, Summary, Turn

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from recompact.attribution.divergence import actions_of
-from recompact.attribution.further_draws import Purpose, further_rows, summary_text
+from recompact.attribution.further_records import Purpose, further_rows, summary_text
 from recompact.chat import canonical
 from recompact.config import Config
 from recompact.outcome import BoundaryId, Outcome, Outcomes

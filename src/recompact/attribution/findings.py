@@ -10,7 +10,7 @@ from typing import Any
 from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by, prior_seen_by
 from recompact.attribution.determinism import copied_arms, without_copies
 from recompact.attribution.effects import Effect, effect_of
-from recompact.attribution.further_draws import Purpose, fresh_summaries, further_outcomes
+from recompact.attribution.further_records import Purpose, fresh_summaries, further_outcomes
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import LearnedPriors, learn_priors
 from recompact.attribution.verify import outcomes_in, settings_of

@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from recompact.attribution.allocation_parser import allocation_of
+from recompact.attribution.chained import without_chaining
 from recompact.attribution.effects import Effect
 from recompact.attribution.false_retention import FalseRetention
 from recompact.attribution.findings import Finding, Findings
-from recompact.attribution.further_draws import further_outcomes, without_chaining
+from recompact.attribution.further_records import further_outcomes
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.config import VerifyConfig
 from recompact.outcome import Outcomes
