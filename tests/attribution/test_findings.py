@@ -9,6 +9,7 @@ from typing import Any, get_args
 import pytest
 from made_up_runs import STEP_LIMIT, begin, collect, draw, further, pair, turn
 
+from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.cases import evidence_of
 from recompact.attribution.determinism import copied_arms, without_copies
 from recompact.attribution.effects import effect_of
@@ -208,6 +209,27 @@ def test_draws_that_did_the_same_to_the_same_end_are_one(greedy: Store) -> None:
     assert (len(finding.outcomes.pre), len(finding.outcomes.post)) == (1, 1)
     draw(greedy, "a", 1, "PRE", 1)
     assert copied_arms(greedy) == {(at("a"), "PRE"), (at("a"), "POST")}
+
+
+@pytest.mark.parametrize("allocation", ["racing", "chained:racing"])
+def test_what_a_race_retains_is_more_probably_harmful_than_not_also_by_copies(greedy: Store, allocation: str) -> None:
+    """Ten copies settle a race, but as evidence they are one pair."""
+    settings = VerifyConfig(allocation=allocation)
+    post = {"a": (0.0, 5), "b": (1.0, 5), "c": (1.0, 30), "d": (0.0, 13), "e": (1.0, 11)}
+    for task in ("b", "c", "d", "e"):
+        collect(greedy, task)
+    while due := allocation_of(greedy, settings).due(outcomes_in(greedy).outcomes):
+        for each in due:
+            task = each.boundary.unit.removeprefix("collect/")
+            draw(greedy, task, 1, each.arm, each.number, *(post[task] if each.arm == "POST" else GOOD))
+    found = findings(greedy, settings)
+    assert found.settled
+    assert any(f.copies for f in found.boundaries)
+    for finding in found.boundaries:
+        assert finding.effect is not None
+        assert finding.retained == (finding.effect.harmful >= 0.5)
+    with_copies = allocation_of(greedy, settings).retained(outcomes_in(greedy).outcomes)
+    assert set(with_copies) != {f.id for f in found.boundaries if f.retained}
 
 
 def test_copies_beside_the_verification_are_one_too(greedy: Store) -> None:

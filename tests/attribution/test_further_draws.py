@@ -33,6 +33,8 @@ from recompact.store.records import read_boundary, read_trajectory
 from recompact.store.runs import continuation_rows, trajectories
 from recompact.store.store import Store
 
+RACING = VerifyConfig(allocation="racing")
+
 
 class Forbidden:
     name = "reader"
@@ -268,6 +270,23 @@ async def test_copies_count_as_one_draw(tmp_path: Path) -> None:
             assert finding.effect is not None
             assert (finding.effect.pre, finding.effect.post) == (1, 1)
         assert any("count as one draw" in sentence for sentence in statement_of(found).sentences())
+
+
+async def test_a_verification_retains_what_its_findings_say_also_where_draws_are_copies(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "steady.db") as store:
+        study = study_of(store, books(6), models={"reader": Steady()})
+        racing = replace(study.config, agent=replace(study.config.agent, temperature=0), verify=RACING)
+        study = replace(study, config=racing)
+        store.set_metadata(replace(store.metadata, identity=racing.identity()))
+        await collect(study)
+        result = await verify(study)
+        before = digest(store)
+        found = findings(store)
+        assert copied_arms(store)
+        assert set(result.retained) == {f.id for f in found.boundaries if f.retained}
+        assert all(f.retained == (f.effect.harmful >= 0.5) for f in found.boundaries if f.effect)
+        assert (await verify(study)).retained == result.retained
+        assert digest(store) == before  # nothing more is due
 
 
 def test_deterministic_decoding_is_warned_of() -> None:

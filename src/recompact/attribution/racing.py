@@ -23,7 +23,16 @@ from recompact.attribution.posterior import (
     probability_harmful,
     probability_hazard,
 )
-from recompact.attribution.prior import BASE_RATE, UNTILTED, Prior, Tilt, learn_priors, published_prior, tilt_prior
+from recompact.attribution.prior import (
+    BASE_RATE,
+    UNTILTED,
+    LearnedPriors,
+    Prior,
+    Tilt,
+    learn_priors,
+    published_prior,
+    tilt_prior,
+)
 from recompact.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
 
 
@@ -72,11 +81,17 @@ class Racing:
         return in_turn(draws)
 
     def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
-        priors = learn_priors(outcomes)
+        over = {boundary: own for boundary, own in outcomes.items() if self.is_over(boundary, own)}
+        return self.judge(over, learn_priors(outcomes))
+
+    def is_over(self, boundary: BoundaryId, outcomes: Outcomes) -> bool:
+        """Whether a boundary has all draws that it needs."""
+        return bool(outcomes.pre and outcomes.post) and self.race(boundary, outcomes).next is None
+
+    def judge(self, outcomes: Mapping[BoundaryId, Outcomes], priors: LearnedPriors) -> Sequence[BoundaryId]:
+        """The boundaries that are more probably harmful than not by these outcomes, most harmful first."""
         scores = {}
         for boundary, own in outcomes.items():
-            if not own.pre or not own.post or self.race(boundary, own).next is not None:
-                continue
             prior = self.prior(priors.of(boundary), boundary)
             harmful = probability_harmful(
                 own, self.rule.thresholds, remaining=self.remaining.get(boundary), prior=prior
