@@ -16,6 +16,7 @@ from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import by_id, findings, priors_of
 from recompact.attribution.further_draws import PostOnly
 from recompact.attribution.further_records import Purpose, fresh_summaries, further_draws, further_outcomes
+from recompact.attribution.racing import Racing
 from recompact.attribution.statement import control_of, two_hazards
 from recompact.attribution.verify import outcomes_in
 from recompact.config import VerifyConfig
@@ -188,6 +189,33 @@ def test_a_control_is_one_once_it_is_complete(store: Store, name: str) -> None:
     assert control is not None
     assert (control.boundaries, control.splits) == (2, 1)
     assert control.rate.value == 0.5
+
+
+def test_a_control_of_a_race_is_judged_by_what_the_verification_teaches(store: Store) -> None:
+    """Where harm is common, a race retains more by chance than its control would by a prior of its own."""
+    settings = VerifyConfig(allocation="racing")
+    begin(store, verified=settings)
+    tasks = [f"t{n:02}" for n in range(30)]
+    for task in tasks:
+        collect(store, task)
+    racing = allocation_of(store, settings)
+    assert isinstance(racing, Racing)
+    while due := racing.due(outcomes_in(store).outcomes):
+        for each in due:
+            longer = 8 if each.arm == "POST" else 0
+            draw(store, each.boundary.unit.removeprefix("collect/"), 1, each.arm, each.number, 1.0, 10 + longer)
+    known: dict[BoundaryId, Outcomes] = {at(task): Outcomes() for task in tasks}
+    while due := racing.due(known):
+        for each in due:
+            task = each.boundary.unit.removeprefix("collect/")
+            longer = (10, 8, 0)[each.number % 3] if each.arm == "POST" and task < "t03" else 0
+            further(store, "control", task, 1, each.arm, each.number, 1.0, 10 + longer)
+        known = {id: further_outcomes(store, "control").get(id, Outcomes()) for id in known}
+    control = control_of(store)
+    assert control is not None
+    retained = racing.judge(known, priors_of(store, settings))
+    assert control.rate.value == len(retained) / 30
+    assert (len(racing.retained(known)), len(retained)) == (0, 3)
 
 
 @pytest.fixture

@@ -13,10 +13,13 @@ from typing import Any
 
 from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.chained import without_chaining
+from recompact.attribution.determinism import copied_arms
 from recompact.attribution.effects import Effect
 from recompact.attribution.false_retention import FalseRetention
-from recompact.attribution.findings import Finding, Findings
+from recompact.attribution.findings import Finding, Findings, priors_of
 from recompact.attribution.further_records import further_outcomes
+from recompact.attribution.racing import Racing
+from recompact.attribution.verdicts import retained_by
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.config import VerifyConfig
 from recompact.outcome import Outcomes
@@ -223,10 +226,13 @@ def control_of(store: Store, settings: VerifyConfig | None = None) -> FalseReten
     outcomes = {id: draws.get(id, Outcomes()) for id in outcomes_in(store).outcomes}
     if not outcomes:  # all have been left out since
         return None
-    allocation = without_chaining(allocation_of(store, settings or settings_of(store)))
+    settings = settings or settings_of(store)
+    allocation = without_chaining(allocation_of(store, settings))
     if allocation.due(outcomes):
         return None
-    rate = len(allocation.retained(outcomes)) / len(outcomes)
+    # The control is judged by the rule of the verification, and racing's has a prior in it.
+    priors = priors_of(store, settings) if isinstance(allocation, Racing) else None
+    rate = len(retained_by(allocation, outcomes, copied_arms(store, "control"), priors)) / len(outcomes)
     return FalseRetention(allocation.name, len(outcomes), 1, wilson(rate, len(outcomes)))
 
 
