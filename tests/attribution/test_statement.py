@@ -176,6 +176,28 @@ def test_the_rule_is_the_one_that_retained(allocation: str, words: str) -> None:
     assert statement_of(Findings(VerifyConfig(allocation=allocation), True, ())).rule == words
 
 
+@pytest.mark.parametrize(
+    ("allocation", "draws", "words"),
+    [
+        ("uniform:2", 3, "by the estimate of the first 2 draws of each arm, uniform:2"),
+        ("uniform:1", 2, "by the estimate of the first draw of each arm, uniform:1"),
+        ("uniform", 4, "by the estimate of the first 3 draws of each arm, uniform"),
+        ("chained:uniform:2", 3, "by the estimate of the first 2 draws of each arm, chained:uniform:2"),
+        ("halving", 4, "by the estimate after all rounds of halving"),
+    ],
+)
+def test_a_rule_of_fewer_draws_than_there_are_says_which(allocation: str, draws: int, words: str) -> None:
+    for number, more in ((draws, True), (draws - 1, False)):
+        found = Findings(VerifyConfig(allocation=allocation), True, (finding(1, effect=lost(number, 1)),))
+        statement = statement_of(found)
+        assert (words in statement.rule) == (more or "rounds" in words)
+        shown = f"by its estimates, which, as all effects shown, rest on up to {number} draws of an arm."
+        assert any(shown in sentence for sentence in statement.sentences()) == (more and statement.most_draws == number)
+    for unmindful in ("racing", "chained:racing"):
+        found = Findings(VerifyConfig(allocation=unmindful), True, (finding(1, effect=lost(9, 9)),))
+        assert not any("rest on" in sentence for sentence in statement_of(found).sentences())
+
+
 PLAIN = Statement(
     settings=VerifyConfig(),
     settled=True,

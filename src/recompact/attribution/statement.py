@@ -18,6 +18,7 @@ from recompact.attribution.effects import Effect
 from recompact.attribution.false_retention import FalseRetention
 from recompact.attribution.findings import Finding, Findings, priors_of
 from recompact.attribution.further_records import further_outcomes
+from recompact.attribution.halving import Halving
 from recompact.attribution.racing import Racing
 from recompact.attribution.verdicts import retained_by
 from recompact.attribution.verify import outcomes_in, settings_of
@@ -75,6 +76,20 @@ class Statement:
     copies: int  # boundaries whose draws in an arm are copies
     two_hazards: TwoHazards | None = None  # where there are fresh summaries
     control: FalseRetention | None = None
+    most_draws: int = 0  # that an arm of an examined boundary has
+
+    @property
+    def draws_of_rule(self) -> int | None:
+        """How many draws of each arm decide; None where all do."""
+        kind, _, number = self.settings.allocation.removeprefix("chained:").partition(":")
+        if kind == "racing":
+            return None
+        return int(number or 3) if kind == "uniform" else Halving.rounds
+
+    @property
+    def rests_on_more(self) -> bool:
+        """Whether the run has draws that had no part in retaining anything, but are in the effects that are shown."""
+        return self.draws_of_rule is not None and self.most_draws > self.draws_of_rule
 
     @property
     def rule(self) -> str:
@@ -84,7 +99,9 @@ class Statement:
         if "racing" in allocation:
             return f"more probably than not {thresholds}, by {allocation}"
         if "uniform" in allocation:
-            return f"{thresholds} by the estimate of all draws, {allocation}"
+            first = "draw" if self.draws_of_rule == 1 else f"{self.draws_of_rule} draws"
+            which = f"the first {first} of each arm" if self.rests_on_more else "all draws"
+            return f"{thresholds} by the estimate of {which}, {allocation}"
         return f"{thresholds} by the estimate after all rounds of {allocation}"
 
     @property
@@ -112,7 +129,8 @@ class Statement:
             ]
         so_far = "" if self.settled else " so far"
         reach = "reaches a threshold by its" if self.by_estimate == 1 else "reach a threshold by their"
-        sentences.append(f"{self.by_estimate:,} of {self.examined:,} {reach} estimates{so_far}.")
+        shown = f", which, as all effects shown, rest on up to {self.most_draws:,} draws of an arm" * self.rests_on_more
+        sentences.append(f"{self.by_estimate:,} of {self.examined:,} {reach} estimates{so_far}{shown}.")
         if self.retained:
             sentences.append(self._probable())
         if (corrected := self.after_control) is not None and self.control is not None:
@@ -166,6 +184,7 @@ class Statement:
             "left_out": self.left_out,
             "retained": self.retained,
             "by_estimate": self.by_estimate,
+            "most_draws": self.most_draws,
             "probably_harmful": asdict(self.probably_harmful),
             "after_control": corrected and asdict(corrected),
             "control": self.control and asdict(self.control),
@@ -196,6 +215,7 @@ def statement_of(findings: Findings, control: FalseRetention | None = None) -> S
         copies=sum(f.copies for f in examined),
         two_hazards=two_hazards(examined),
         control=control,
+        most_draws=max((max(f.effect.pre, f.effect.post) for f in examined if f.effect is not None), default=0),
     )
 
 
