@@ -24,7 +24,6 @@ from recompact.attribution.posterior import (
     probability_hazard,
 )
 from recompact.attribution.prior import (
-    BASE_RATE,
     UNTILTED,
     LearnedPriors,
     Prior,
@@ -41,14 +40,26 @@ class StoppingRule:
     """When a race is over.
 
     A boundary is settled as harmless once it is less probably harmful than one without any draw (the base rate of the
-    prior, 7 %), and as harmful at nine in ten. A race that does not settle ends after `cap` draws: ten, the cost of the
-    paper's next larger evaluation, five pairs.
+    published prior: 7 % at the paper's thresholds, more at lower ones) or than `harmless`, where that is given; and as
+    harmful at nine in ten. A race that does not settle ends after `cap` draws: ten, the cost of the paper's next larger
+    evaluation, five pairs.
     """
 
     thresholds: Thresholds = PAPER
-    harmless: float = BASE_RATE
+    harmless: float | None = None
     harmful: float = 0.9
     cap: int = 10
+
+    @property
+    def harmless_below(self) -> float:
+        """The probability below which a boundary is settled as harmless."""
+        return base_rate(self.thresholds) if self.harmless is None else self.harmless
+
+
+@lru_cache(maxsize=256)
+def base_rate(thresholds: Thresholds) -> float:
+    """How probably a boundary is harmful before any draw, by the published prior."""
+    return probability_harmful(Outcomes(), thresholds)
 
 
 DEFAULT = StoppingRule()
@@ -163,7 +174,7 @@ def _judge(rule: StoppingRule, prior: Prior, remaining: int | None, pre: ArmDraw
     if not post:
         # A low base rate settles nothing, and neither does one PRE draw that left little to lose or to add.
         return Race(pre, post, harmful, "POST")
-    if not rule.harmless <= harmful <= rule.harmful or len(pre) + len(post) >= rule.cap:
+    if not rule.harmless_below <= harmful <= rule.harmful or len(pre) + len(post) >= rule.cap:
         return Race(pre, post, harmful, None)
     if hazard * (1 - hazard) >= burden * (1 - burden):
         doubts = {arm: doubt_after(values, post_values, rule.thresholds.hazard, arm, prior) for arm in ARMS}
