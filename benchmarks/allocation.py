@@ -248,7 +248,7 @@ def goals(results: Mapping[str, Mapping[str, Tally]]) -> list[dict[str, Any]]:
 
 AUDITED = "… prior: audit"  # chained racing that starts from what an audit of the trajectories shows
 REACHING_SEEDS = 10
-HARMLESS = (0.02, 0.03, 0.05, DEFAULT.harmless, 0.1, 0.15, 0.2, 0.3)
+HARMLESS = (0.02, 0.03, 0.05, DEFAULT.harmless_below, 0.1, 0.15, 0.2, 0.3)
 """Probabilities of harm below which a race ends: the lower, the more draws."""
 GOAL = 1.2  # continuations per boundary
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from recompact.adaptation.acon_rewriting import sample_entries
 from recompact.attribution.continuations import continuation_unit
-from recompact.attribution.further_draws import further_unit
+from recompact.attribution.further_records import further_unit
 from recompact.chat import Usage, canonical
 from recompact.collection import unit_of as collected_unit
 from recompact.config import CompressorConfig

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
 from random import Random
-from statistics import NormalDist, fmean
+from statistics import NormalDist, fmean, variance
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
@@ -57,8 +57,12 @@ def newcombe(first: Estimate, second: Estimate) -> Estimate:
     )
 
 
-def mean_of(estimates: Sequence[Estimate]) -> Estimate:
+def mean_of(estimates: Sequence[Estimate], variances: Sequence[float | None] = ()) -> Estimate:
     """The mean of independent estimates, with the interval that follows from theirs (as in `newcombe`).
+
+    The interval of a proportion leans towards the middle, and those of many proportions all lean the same way, so that
+    their mean would be missed too often. Where the variance of every estimate is known, the interval reaches at least
+    as far as these say. They alone would not do: few draws that happen to be alike have none.
 
     >>> mean_of([Estimate(1.0, 0.0, 1.5), Estimate(0.0, 0.0, 0.0)])
     Estimate(value=0.5, low=0.0, high=0.75)
@@ -67,7 +71,20 @@ def mean_of(estimates: Sequence[Estimate]) -> Estimate:
     value = fmean(each.value for each in estimates)
     below = math.hypot(*(each.value - each.low for each in estimates)) / n
     above = math.hypot(*(each.high - each.value for each in estimates)) / n
+    known = [each for each in variances if each is not None]
+    if n > 1 and len(known) == n:
+        half = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * math.sqrt(math.fsum(known)) / n
+        below, above = max(below, half), max(above, half)
     return Estimate(value, value - below, value + above)
+
+
+def variance_of_mean(values: Sequence[float]) -> float | None:
+    """Of the mean of independent draws, estimated from them; None where there are fewer than two.
+
+    >>> variance_of_mean([1.0, 0.0, 1.0, 0.0, 1.0]), variance_of_mean([1.0])
+    (0.06, None)
+    """
+    return variance(values) / len(values) if len(values) > 1 else None
 
 
 def student(value: float, error: float, freedom: float, confidence: float = CONFIDENCE) -> Estimate:

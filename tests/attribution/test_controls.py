@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from made_up_runs import begin, collect, draw, journal, pair
 
-from recompact.attribution.controls import controls_of
+from recompact.attribution.controls import TasksLeftOut, controls_of
 from recompact.config import VerifyConfig
 from recompact.store.store import Store
+from recompact.trajectory import Ending
 
+BROKEN: Ending = "environment error"
 PAIRS = VerifyConfig(allocation="uniform:1")
 
 
@@ -51,6 +53,27 @@ def test_the_identity_is_checked_on_tasks_of_both_runs_whose_boundaries_all_have
     assert found["identity"]["tasks"] == 2
 
 
+def test_tasks_that_an_environment_broke_say_nothing_about_the_identity(store: Store, uncompacted: Store) -> None:
+    for task in ("whole", "broken", "broken-without", "open"):
+        collect(store, task, value=0.0 if task == "broken" else 1.0, ending=BROKEN if task == "broken" else "finished")
+        without = task == "broken-without"
+        collect(uncompacted, task, (), value=0.0 if without else 1.0, ending=BROKEN if without else "finished")
+        if task != "open":
+            pair(store, task, 1, 0, (1.0, 5), (1.0, 5))
+    collect(uncompacted, "other", (), ending=BROKEN)  # not a task of both
+    found = controls_of(store, uncompacted)
+    assert found.identity is not None
+    assert (found.identity.tasks, found.identity.gap.value) == (1, 0.0)
+    assert found.left_out == TasksLeftOut(broken=2, without_verdict=1)
+    assert found.to_json()["left_out_of_identity"] == {"broken": 2, "without_verdict": 1}
+    assert found.left_out.statement == (
+        "2 tasks where the environment broke a trajectory and 1 task with a boundary without a verdict"
+    )
+    assert TasksLeftOut(0, 2).statement == "2 tasks with a boundary without a verdict"
+    assert TasksLeftOut(0, 0).statement == ""
+    assert controls_of(store).left_out is None
+
+
 def test_without_another_run_or_a_task_in_common_there_is_no_identity_to_check(
     store: Store, uncompacted: Store
 ) -> None:
@@ -59,6 +82,28 @@ def test_without_another_run_or_a_task_in_common_there_is_no_identity_to_check(
     assert controls_of(store).identity is None
     assert controls_of(store, uncompacted).identity is None
     assert controls_of(store, uncompacted).to_json()["identity"] is None
+
+
+def test_figures_about_all_boundaries_rest_on_as_many_draws_as_each_has(store: Store, uncompacted: Store) -> None:
+    """What looked harmful by chance was drawn again, which corrected it; what looked helpful was not."""
+    for n in range(8):
+        collect(store, str(n), value=0.5)
+        collect(uncompacted, str(n), (), value=0.5)
+        pair(store, str(n), 1, 0, (n % 2, 5 + n), (1 - n % 2, 5))
+    before = controls_of(store, uncompacted)
+    for n in range(1, 8, 2):
+        pair(store, str(n), 1, 1, (0.5, 5), (0.5, 30))
+        pair(store, str(n), 1, 2, (0.5, 5), (0.5, 30))
+    found = controls_of(store, uncompacted)
+    assert (before.draws, found.draws, found.to_json()["draws"]) == (1, 1, 1)
+    assert found.identity is not None
+    assert (found.identity.predicted.value, found.identity.agrees) == (0.0, True)
+    assert (found.identity, found.coupling) == (before.identity, before.coupling)
+    assert found.coupling is not None
+    for n in range(0, 8, 2):
+        pair(store, str(n), 1, 1, (0.5, 5), (0.5, 5))
+        pair(store, str(n), 1, 2, (0.5, 5), (0.5, 5))
+    assert controls_of(store).draws == 3
 
 
 @pytest.mark.parametrize(("draws", "compared"), [(3, False), (4, True)])
@@ -107,6 +152,15 @@ def test_what_was_spent_beside_the_verification_counts_as_others(store: Store) -
     savings = controls_of(store).savings
     assert savings.by_phase == {"others": 1260, "verify": 100}
     assert controls_of(store).to_json()["savings"]["by_phase"] == savings.by_phase
+
+
+def test_what_one_role_spent_under_two_models_is_added_up(store: Store) -> None:
+    collect(store, "a")
+    pair(store, "a", 1, 0, (1.0, 5), (1.0, 5))
+    journal(store, "collect/a", 0, "agent", 1000, model="first")
+    journal(store, "continue/a/1/PRE/0", 0, "agent", 100, model="second")
+    journal(store, "continue/a/1/POST/0", 0, "agent", 100, model="second")
+    assert controls_of(store).savings.by_phase == {"others": 1000, "verify": 200}
 
 
 @pytest.mark.parametrize("trajectories", [5, 6])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from attribution_support import outcomes, random_pool
 
-from recompact.attribution.counts import counts, coupling
+from recompact.attribution.counts import counts, coupling, unequal_note
 from recompact.attribution.effects import effects_of
 from recompact.attribution.posterior import Thresholds
 from recompact.outcome import BoundaryId
@@ -29,6 +29,14 @@ def test_counts_by_outcome_of_the_trajectory() -> None:
     assert (successful.unchanged, successful.longer, successful.harmful) == (2, 1, 1)
     assert (successful.trajectories_with_reduced, successful.trajectories_with_harmful) == (0, 1)
     assert everything.harmful == failed.harmful + successful.harmful
+
+
+def test_a_compaction_that_clearly_helped_is_longer_and_not_harmful() -> None:
+    known = {BoundaryId("t", 1): outcomes(*[(0, 5, 1, 20)] * 3), BoundaryId("t", 2): outcomes((0, 5, 1, 20))}
+    effects = effects_of(known)
+    everything, _, _ = counts(effects, {"t": True})
+    assert (everything.severe_burden, everything.harmful) == (2, 1)  # one draw is not clear
+    assert everything.harmful == sum(effect.selected for effect in effects.values())
 
 
 def test_coupling_beside_scipy() -> None:
@@ -60,3 +68,11 @@ def test_effects_count_from_their_thresholds_on() -> None:
     assert everything.trajectories_with_harmful == 1
     strict, _, _ = counts(effects_of(known), {"t": True}, Thresholds(0.4, 4.0))
     assert (strict.severe_hazard, strict.severe_burden, strict.twice_severe_burden) == (2, 4, 2)
+
+
+def test_counts_of_unequal_draws_are_said_to_be_biased() -> None:
+    one, three = outcomes((1, 5, 0, 5)), outcomes(*[(1, 5, 0, 5)] * 3)
+    effects = effects_of({BoundaryId("t", 1): one, BoundaryId("t", 2): three})
+    assert unequal_note(effects.values()).startswith("Boundaries have 1 to 3 draws in an arm.")
+    assert unequal_note([effects[BoundaryId("t", 2)]] * 2) == ""
+    assert unequal_note([]) == ""

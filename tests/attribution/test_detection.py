@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from attribution_support import boundary, outcomes, random_pool
+from attribution_support import Pair, boundary, outcomes, random_pool
+from hypothesis import given, strategies as st
 
 from recompact.attribution.detection import compare_allocations, detection, selected_by_all
 from recompact.attribution.halving import Halving
@@ -19,6 +20,20 @@ def test_halving_against_fixed_pairs() -> None:
     assert halving.continuations.value == 3.5
     assert 0 < racing.f1.value <= 1
     assert halving.tokens.value < three.tokens.value
+
+
+RESCUED: Pair = (0, 5, 1, 20)
+PAIR = st.sampled_from([RESCUED, (1, 5, 0, 5), (1, 5, 1, 5), (1, 5, 1, 20), (0.25, 5, 0.5, 9)])
+
+
+@given(st.lists(st.lists(PAIR, min_size=4, max_size=4), min_size=1, max_size=6))
+def test_an_allocation_with_all_draws_finds_exactly_the_reference(pairs: list[list[Pair]]) -> None:
+    """Those where the compaction clearly helped are in neither, however many steps it added."""
+    pool = {boundary(n): outcomes(*own) for n, own in enumerate(pairs)}
+    (everything,) = compare_allocations([Uniform(4)], pool, seeds=range(2))
+    assert (everything.recall.value, everything.precision.value) == (1.0, 1.0)
+    assert selected_by_all(pool) == set(Uniform(4).retained(pool))
+    assert selected_by_all({boundary(0): outcomes(*[RESCUED] * 4)}) == set()
 
 
 def test_detection_counts_only_what_is_judged() -> None:

@@ -1,19 +1,26 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from statistics import fmean
 
 import pytest
-from attribution_support import arm, outcomes
+from attribution_support import arm, boundary, outcomes
+from hypothesis import given, strategies as st
 
+from recompact.attribution.allocation import Allocation
 from recompact.attribution.effects import (
     burden_estimate,
     channel_of,
     effect_of,
     effects_of,
+    equal_draws,
     harm_score,
+    hazard_and_burden,
     hazard_estimate,
 )
+from recompact.attribution.halving import Halving
+from recompact.attribution.pool import sample
 from recompact.attribution.posterior import (
     Thresholds,
     doubt_after,
@@ -22,7 +29,8 @@ from recompact.attribution.posterior import (
     probability_hazard,
 )
 from recompact.attribution.prior import BURDENS, PUBLISHED, RATES, SUCCESS_PRIOR, published_prior
-from recompact.outcome import Outcome, Outcomes
+from recompact.attribution.racing import Racing
+from recompact.outcome import BoundaryId, Outcome, Outcomes
 
 
 def results(successes: int, draws: int) -> list[Outcome]:
@@ -191,3 +199,38 @@ class TestPosterior:
         now = probability_hazard([1], [0], 0.5)
         for which in ("PRE", "POST"):
             assert doubt_after([1], [0], 0.5, which) < now * (1 - now)
+
+
+NUMBERED = st.sets(st.integers(0, 4)).map(lambda numbers: {n: Outcome(1.0, 10 + n) for n in numbers})
+
+
+@given(st.lists(st.builds(Outcomes, NUMBERED, NUMBERED), max_size=4))
+def test_equal_draws_are_the_first_that_every_boundary_has(known: list[Outcomes]) -> None:
+    pool = {boundary(n): own for n, own in enumerate(known)}
+    most, equal = equal_draws(pool)
+    arms = [draws for own in known for draws in (own.pre, own.post)]
+    assert all(number in draws for draws in arms for number in range(most))
+    assert not arms or any(most not in draws for draws in arms)
+    assert set(equal) == (set(pool) if most else set())
+    for id, own in equal.items():
+        assert list(own.pre) == list(own.post) == list(range(most))
+        assert all(own.pre[n] == pool[id].pre[n] and own.post[n] == pool[id].post[n] for n in range(most))
+
+
+@pytest.mark.parametrize("allocation", [Halving(), Racing()], ids=lambda each: each.name)
+def test_where_arms_are_alike_equal_draws_lean_to_neither_side_and_all_draws_do(allocation: Allocation) -> None:
+    chance = Random(5)
+    pool = {}
+    for n in range(1500):
+        rate = chance.uniform(0.5, 0.95)
+        pre, post = ({i: Outcome(float(chance.random() < rate), 12) for i in range(10)} for _ in range(2))
+        pool[boundary(n)] = Outcomes(pre, post)
+    known = sample(allocation, pool).outcomes
+
+    def mean(drawn: Mapping[BoundaryId, Outcomes]) -> float:
+        return fmean(hazard_and_burden(tuple(o.pre.values()), tuple(o.post.values()))[0] for o in drawn.values())
+
+    most, equal = equal_draws(known)
+    assert most == 1
+    assert abs(mean(equal)) < 0.04  # three standard errors
+    assert mean(known) < -0.06

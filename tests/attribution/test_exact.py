@@ -88,10 +88,17 @@ def test_the_papers_rollout_table_in_all_six_rows() -> None:
 @given(st.integers(0, 500), st.integers(1, 5), st.sampled_from(["even", "up"]))
 def test_rollouts_is_what_halving_asks_for(number: int, rounds: int, half: str) -> None:
     assert half_of(number, half) in (number // 2, number // 2 + 1)  # type: ignore[arg-type]
+    assert half_of(number, half) >= min(number, 1)  # type: ignore[arg-type]
     if number <= 12:
         pool = random_pool(number, rounds, seed=Random(number).randint(0, 99))
         halving = Halving(rounds=rounds, half=half)  # type: ignore[arg-type]
         assert sample(halving, pool).continuations == rollouts(number, rounds, half)  # type: ignore[arg-type]
+
+
+@given(st.integers(1, 12), st.integers(1, 5), st.sampled_from(["even", "up"]))
+def test_where_all_are_harmful_halving_retains_at_least_one(number: int, rounds: int, half: str) -> None:
+    pool = {boundary(n): Outcomes(arm(*[(1, 5)] * rounds), arm(*[(0, 5)] * rounds)) for n in range(number)}
+    assert sample(Halving(rounds=rounds, half=half), pool).retained  # type: ignore[arg-type]
 
 
 def test_a_compaction_that_clearly_helped_is_not_retained() -> None:

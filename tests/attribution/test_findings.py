@@ -9,11 +9,14 @@ from typing import Any, get_args
 import pytest
 from made_up_runs import STEP_LIMIT, begin, collect, draw, further, pair, turn
 
+from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.cases import evidence_of
 from recompact.attribution.determinism import copied_arms, without_copies
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import by_id, findings, priors_of
-from recompact.attribution.further_draws import PostOnly, Purpose, fresh_summaries, further_draws, further_outcomes
+from recompact.attribution.further_draws import PostOnly
+from recompact.attribution.further_records import Purpose, fresh_summaries, further_draws, further_outcomes
+from recompact.attribution.racing import Racing
 from recompact.attribution.statement import control_of, two_hazards
 from recompact.attribution.verify import outcomes_in
 from recompact.config import VerifyConfig
@@ -185,7 +188,34 @@ def test_a_control_is_one_once_it_is_complete(store: Store, name: str) -> None:
     control = control_of(store, settings)
     assert control is not None
     assert (control.boundaries, control.splits) == (2, 1)
-    assert control.rate.value == (0.5 if name == "uniform:1" else 0.0)
+    assert control.rate.value == 0.5
+
+
+def test_a_control_of_a_race_is_judged_by_what_the_verification_teaches(store: Store) -> None:
+    """Where harm is common, a race retains more by chance than its control would by a prior of its own."""
+    settings = VerifyConfig(allocation="racing")
+    begin(store, verified=settings)
+    tasks = [f"t{n:02}" for n in range(30)]
+    for task in tasks:
+        collect(store, task)
+    racing = allocation_of(store, settings)
+    assert isinstance(racing, Racing)
+    while due := racing.due(outcomes_in(store).outcomes):
+        for each in due:
+            longer = 8 if each.arm == "POST" else 0
+            draw(store, each.boundary.unit.removeprefix("collect/"), 1, each.arm, each.number, 1.0, 10 + longer)
+    known: dict[BoundaryId, Outcomes] = {at(task): Outcomes() for task in tasks}
+    while due := racing.due(known):
+        for each in due:
+            task = each.boundary.unit.removeprefix("collect/")
+            longer = (10, 8, 0)[each.number % 3] if each.arm == "POST" and task < "t03" else 0
+            further(store, "control", task, 1, each.arm, each.number, 1.0, 10 + longer)
+        known = {id: further_outcomes(store, "control").get(id, Outcomes()) for id in known}
+    control = control_of(store)
+    assert control is not None
+    retained = racing.judge(known, priors_of(store, settings))
+    assert control.rate.value == len(retained) / 30
+    assert (len(racing.retained(known)), len(retained)) == (0, 3)
 
 
 @pytest.fixture
@@ -207,6 +237,27 @@ def test_draws_that_did_the_same_to_the_same_end_are_one(greedy: Store) -> None:
     assert (len(finding.outcomes.pre), len(finding.outcomes.post)) == (1, 1)
     draw(greedy, "a", 1, "PRE", 1)
     assert copied_arms(greedy) == {(at("a"), "PRE"), (at("a"), "POST")}
+
+
+@pytest.mark.parametrize("allocation", ["racing", "chained:racing"])
+def test_what_a_race_retains_is_more_probably_harmful_than_not_also_by_copies(greedy: Store, allocation: str) -> None:
+    """Ten copies settle a race, but as evidence they are one pair."""
+    settings = VerifyConfig(allocation=allocation)
+    post = {"a": (0.0, 5), "b": (1.0, 5), "c": (1.0, 30), "d": (0.0, 13), "e": (1.0, 11)}
+    for task in ("b", "c", "d", "e"):
+        collect(greedy, task)
+    while due := allocation_of(greedy, settings).due(outcomes_in(greedy).outcomes):
+        for each in due:
+            task = each.boundary.unit.removeprefix("collect/")
+            draw(greedy, task, 1, each.arm, each.number, *(post[task] if each.arm == "POST" else GOOD))
+    found = findings(greedy, settings)
+    assert found.settled
+    assert any(f.copies for f in found.boundaries)
+    for finding in found.boundaries:
+        assert finding.effect is not None
+        assert finding.retained == (finding.effect.harmful >= 0.5)
+    with_copies = allocation_of(greedy, settings).retained(outcomes_in(greedy).outcomes)
+    assert set(with_copies) != {f.id for f in found.boundaries if f.retained}
 
 
 def test_copies_beside_the_verification_are_one_too(greedy: Store) -> None:

@@ -16,7 +16,8 @@ from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.controls import controls_of
 from recompact.attribution.determinism import copied_arms, decoding_note
 from recompact.attribution.findings import findings, priors_of
-from recompact.attribution.further_draws import PostOnly, Purpose, further_draws, further_outcomes, make_further_draws
+from recompact.attribution.further_draws import PostOnly, make_further_draws
+from recompact.attribution.further_records import Purpose, further_draws, further_outcomes
 from recompact.attribution.halving import Halving
 from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.statement import control_of, statement_of
@@ -31,6 +32,8 @@ from recompact.models.journal import seed_of
 from recompact.store.records import read_boundary, read_trajectory
 from recompact.store.runs import continuation_rows, trajectories
 from recompact.store.store import Store
+
+RACING = VerifyConfig(allocation="racing")
 
 
 class Forbidden:
@@ -267,6 +270,23 @@ async def test_copies_count_as_one_draw(tmp_path: Path) -> None:
             assert finding.effect is not None
             assert (finding.effect.pre, finding.effect.post) == (1, 1)
         assert any("count as one draw" in sentence for sentence in statement_of(found).sentences())
+
+
+async def test_a_verification_retains_what_its_findings_say_also_where_draws_are_copies(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "steady.db") as store:
+        study = study_of(store, books(6), models={"reader": Steady()})
+        racing = replace(study.config, agent=replace(study.config.agent, temperature=0), verify=RACING)
+        study = replace(study, config=racing)
+        store.set_metadata(replace(store.metadata, identity=racing.identity()))
+        await collect(study)
+        result = await verify(study)
+        before = digest(store)
+        found = findings(store)
+        assert copied_arms(store)
+        assert set(result.retained) == {f.id for f in found.boundaries if f.retained}
+        assert all(f.retained == (f.effect.harmful >= 0.5) for f in found.boundaries if f.effect)
+        assert (await verify(study)).retained == result.retained
+        assert digest(store) == before  # nothing more is due
 
 
 def test_deterministic_decoding_is_warned_of() -> None:

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 from attribution_support import arm, boundary, outcomes
+from hypothesis import given, strategies as st
 
 from recompact.attribution.posterior import (
     Lengths,
@@ -17,7 +18,7 @@ from recompact.attribution.posterior import (
     probability_harmful,
     probability_hazard,
 )
-from recompact.attribution.prior import BASE_RATE, Tilt
+from recompact.attribution.prior import SEVERE_BURDEN, SEVERE_HAZARD, Tilt
 from recompact.attribution.racing import Race, Racing, StoppingRule
 from recompact.outcome import ARMS, Draw, Outcome, Outcomes
 
@@ -123,11 +124,33 @@ def test_a_race_at_its_limits_is_open_and_beyond_them_it_is_over() -> None:
 
 def test_the_usual_rule() -> None:
     rule = StoppingRule()
-    assert (rule.harmless, rule.harmful, rule.cap) == (BASE_RATE, 0.9, 10)
+    assert (rule.harmful, rule.cap) == (0.9, 10)
+    assert rule.harmless_below == pytest.approx(1 - (1 - SEVERE_HAZARD) * (1 - SEVERE_BURDEN), abs=1e-15)
+    assert round(rule.harmless_below, 2) == 0.07
     assert (rule.thresholds.hazard, rule.thresholds.burden) == (0.5, 5.0)
     assert Racing().rule == rule
     assert Racing().name == "racing"
     assert Race() == Race((), (), 0.0, "PRE")
+
+
+@given(st.floats(0.1, 0.9), st.floats(1.0, 12.0), st.none() | st.floats(0, 1))
+def test_harmless_is_less_probable_than_before_any_draw_whatever_the_thresholds(
+    hazard: float, burden: float, limit: float | None
+) -> None:
+    rule = StoppingRule(Thresholds(hazard, burden), limit)
+    before = probability_harmful(Outcomes(), rule.thresholds)
+    assert rule.harmless_below == (before if limit is None else limit)
+    alike = outcomes((1, 10, 1, 10), (1, 10, 1, 10), (1, 10, 1, 10), (1, 10, 1, 10), (1, 10, 1, 10))
+    race = Racing(rule).race(HERE, alike)
+    assert limit is not None or race.next is None
+    assert limit is not None or race.harmful < before
+
+
+@pytest.mark.parametrize("thresholds", [Thresholds(0.2, 2.0), Thresholds(0.8, 10.0)])
+def test_one_pair_without_harm_settles_a_race_and_one_with_harm_does_not(thresholds: Thresholds) -> None:
+    racing = Racing(StoppingRule(thresholds))
+    assert racing.race(HERE, outcomes((1, 10, 1, 9))).next is None
+    assert racing.race(HERE, outcomes((1, 10, 0, 10))).next is not None
 
 
 def test_draws_after_a_missing_one_do_not_count() -> None:

@@ -27,6 +27,15 @@ def test_no_rank_correlation_where_nothing_varies() -> None:
     assert point.jaccard.value == 1
 
 
+def test_what_clearly_helped_is_selected_neither_by_all_draws_nor_by_some() -> None:
+    rescued = [(0, 5, 1, 20)] * 9
+    known = {boundary(1): outcomes(*rescued), boundary(2): outcomes(*[(1, 5, 0, 5)] * 9)}
+    three, nine = sensitivity_to_draws(known, (3, 9), subsamples=5)
+    assert (three.jaccard.value, nine.jaccard.value) == (1.0, 1.0)
+    (one,) = sensitivity_to_draws(known, (1,), subsamples=5)  # from which it is not clear
+    assert one.jaccard.value == 0.5
+
+
 def test_thresholds_select_fewer_as_they_rise() -> None:
     points = sensitivity_to_thresholds(random_pool(60, 9, seed=4))
     for name in ("hazard", "burden"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 from statistics import fmean
 from typing import Any
 
@@ -175,6 +176,28 @@ def test_the_rule_is_the_one_that_retained(allocation: str, words: str) -> None:
     assert statement_of(Findings(VerifyConfig(allocation=allocation), True, ())).rule == words
 
 
+@pytest.mark.parametrize(
+    ("allocation", "draws", "words"),
+    [
+        ("uniform:2", 3, "by the estimate of the first 2 draws of each arm, uniform:2"),
+        ("uniform:1", 2, "by the estimate of the first draw of each arm, uniform:1"),
+        ("uniform", 4, "by the estimate of the first 3 draws of each arm, uniform"),
+        ("chained:uniform:2", 3, "by the estimate of the first 2 draws of each arm, chained:uniform:2"),
+        ("halving", 4, "by the estimate after all rounds of halving"),
+    ],
+)
+def test_a_rule_of_fewer_draws_than_there_are_says_which(allocation: str, draws: int, words: str) -> None:
+    for number, more in ((draws, True), (draws - 1, False)):
+        found = Findings(VerifyConfig(allocation=allocation), True, (finding(1, effect=lost(number, 1)),))
+        statement = statement_of(found)
+        assert (words in statement.rule) == (more or "rounds" in words)
+        shown = f"by its estimates, which, as all effects shown, rest on up to {number} draws of an arm."
+        assert any(shown in sentence for sentence in statement.sentences()) == (more and statement.most_draws == number)
+    for unmindful in ("racing", "chained:racing"):
+        found = Findings(VerifyConfig(allocation=unmindful), True, (finding(1, effect=lost(9, 9)),))
+        assert not any("rest on" in sentence for sentence in statement_of(found).sentences())
+
+
 PLAIN = Statement(
     settings=VerifyConfig(),
     settled=True,
@@ -234,7 +257,7 @@ PLAIN = Statement(
         (
             {"retained": 4, "control": FalseRetention("halving", 1, 1, Estimate(0.0, 0.0, 0.0))},
             "With both arms from PRE (A/A), 0.0% of 1 boundary are retained by chance: without as many, 4.0 remain"
-            " (95 % interval 4.0 to 4.0).",
+            " (95 % interval 1.6 to 4.0).",
         ),
     ],
 )
@@ -300,6 +323,23 @@ def test_without_a_control_nothing_is_corrected() -> None:
     assert PLAIN.to_json()["control"] is None
 
 
+@pytest.mark.parametrize(("boundaries", "rate", "harmful"), [(200, 0.1, 0), (200, 0.05, 10), (60, 0.1, 3)])
+def test_what_remains_is_missed_by_its_interval_as_rarely_as_it_says(
+    boundaries: int, rate: float, harmful: int
+) -> None:
+    """Chance is in what was retained as well as in the control."""
+    chance = Random(7)
+    missed = 0
+    for _ in range(500):
+        by_chance, falsely = (sum(chance.random() < rate for _ in range(n)) for n in (boundaries - harmful, boundaries))
+        retained = harmful + by_chance
+        statement = replace(PLAIN, examined=boundaries, retained=retained, control=control(falsely, boundaries))
+        rest = statement.after_control
+        assert rest is not None
+        missed += not rest.low <= harmful + 1e-9 <= rest.high + 2e-9
+    assert missed / 500 <= 0.05
+
+
 def finding(number: int, **changes: Any) -> Finding:
     row = BoundaryRow("collect/t", number, "t", 5, 2000, 900, 20, True)
     return replace(Finding(BoundaryId("collect/t", number), row, Outcomes(), None), **changes)
@@ -327,6 +367,26 @@ def test_several_draws_of_one_wording_are_about_one_summary(wordings: int, post:
     hazards = two_hazards([fresh, finding(2, effect=lost())])
     assert hazards is not None
     assert (hazards.boundaries, hazards.confirmed, hazards.same) == (1, False, same)
+
+
+def test_the_mean_hazard_is_as_uncertain_as_its_draws_vary() -> None:
+    won = {n: Outcome(float(n < 4), 5) for n in range(5)}
+    kept = {n: Outcome(float(n < 1), 5) for n in range(5)}
+    effect = effect_of(Outcomes(won, kept))
+    hazards = two_hazards([finding(n, effect=effect, resampled=effect) for n in range(1, 11)])
+    assert hazards is not None
+    for mean in (hazards.summary, hazards.prompt):
+        assert mean.value == pytest.approx(0.6)
+        half = 1.96 * (10 * 2 * 0.8 * 0.2 / 4) ** 0.5 / 10
+        assert mean.low <= 0.6 - half + 1e-4
+        assert mean.high == pytest.approx(0.6 + half, abs=1e-4)
+
+
+@given(some_findings())
+def test_a_mean_hazard_stays_within_what_is_possible(findings: Findings) -> None:
+    if (hazards := statement_of(findings).two_hazards) is not None:
+        for mean in (hazards.summary, hazards.prompt):
+            assert -1 <= mean.low <= mean.value <= mean.high <= 1
 
 
 def test_hazards_are_confirmed_only_where_all_boundaries_have_fresh_pairs() -> None:

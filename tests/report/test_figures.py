@@ -19,7 +19,7 @@ from recompact.evaluation.transfer import Setting, transfer
 from recompact.report.figures.figure import Figure
 from recompact.report.figures.files import png, save, svg
 from recompact.report.figures.heatmaps import panels
-from recompact.report.figures.sensitivity import equal_draws
+from recompact.report.figures.sensitivity import comparable_draws
 from recompact.report.figures.sets import (
     boundary_figures,
     boundary_gaps,
@@ -260,7 +260,7 @@ def test_sensitivity_needs_the_same_draws_everywhere() -> None:
     assert [row["selected"] for row in thresholds] == ["6"] * 4 + ["4"] + ["6"] * 5
     assert float(thresholds[4]["jaccard"]) == pytest.approx(4 / 6)
     uneven = [*nine, ("t-9", 1, True, [SAME] * 5)]
-    most, known = equal_draws(found(uneven))
+    most, known = comparable_draws(found(uneven))
     assert (most, {len(o.pre) for o in known.values()}) == (5, {5})
     assert [row["draws"] for row in rows(named(boundary_figures(found(uneven)))["sensitivity-draws"])] == [
         "1",

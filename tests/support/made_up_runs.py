@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from recompact.attribution.continuations import continuation_unit
-from recompact.attribution.further_draws import Purpose, further_unit
+from recompact.attribution.further_records import Purpose, further_unit
 from recompact.chat import Reply, ToolCall, Usage, assistant, user
 from recompact.config import VerifyConfig
 from recompact.context import Context, Summary, Turn
@@ -131,6 +131,8 @@ def further(
     write_trajectory(store, name, whole, phase=purpose, run=number, groups={}, seconds=1.0)
 
 
-def journal(store: Store, unit: str, ordinal: int, role: str, sent: int, written: int = 0) -> None:
+def journal(
+    store: Store, unit: str, ordinal: int, role: str, sent: int, written: int = 0, *, model: str = "local"
+) -> None:
     """One call of a model."""
-    store.journal(unit, ordinal, role, "local", "00" * 32, Reply(assistant("yes"), Usage(sent, written, calls=1)), 0.1)
+    store.journal(unit, ordinal, role, model, "00" * 32, Reply(assistant("yes"), Usage(sent, written, calls=1)), 0.1)

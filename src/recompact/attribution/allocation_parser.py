@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.chained import Chained, TrajectoryFacts, links_of, with_chained
+from recompact.attribution.chained import Chained, TrajectoryFacts, links_of, with_chained, without_chaining
 from recompact.attribution.halving import Halving, rollouts
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import Prior, Tilt
@@ -77,19 +77,19 @@ def audited_tilts(store: Store) -> dict[BoundaryId, Tilt]:
 
 def prior_seen_by(allocation: Allocation, prior: Prior, boundary: BoundaryId) -> Prior:
     """The prior by which an allocation judges a boundary."""
-    inner = allocation.inner if isinstance(allocation, Chained) else allocation
+    inner = without_chaining(allocation)
     return inner.prior(prior, boundary) if isinstance(inner, Racing) else prior
 
 
 def cap_of(allocation: Allocation) -> int | None:
     """The most draws that a boundary can get where its own outcomes decide how many; None elsewhere."""
-    inner = allocation.inner if isinstance(allocation, Chained) else allocation
+    inner = without_chaining(allocation)
     return inner.rule.cap if isinstance(inner, Racing) else None
 
 
 def most_draws(allocation: Allocation, outcomes: Mapping[BoundaryId, Outcomes]) -> int | None:
     """The most draws that these boundaries can have in the end, including those already made; None if unknown."""
-    inner = allocation.inner if isinstance(allocation, Chained) else allocation
+    inner = without_chaining(allocation)
     if isinstance(inner, Halving):
         return rollouts(len(outcomes), inner.rounds, inner.half)
     each = inner.rule.cap if isinstance(inner, Racing) else 2 * inner.draws if isinstance(inner, Uniform) else None

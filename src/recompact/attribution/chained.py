@@ -99,3 +99,9 @@ class Chained:
         if draw.arm == "POST" and draw.number == CHAINED and isinstance(link, Segment) and link.then in outcomes:
             return Draw(link.then, "PRE", CHAINED)
         return draw
+
+
+def without_chaining(allocation: Allocation) -> Allocation:
+    """The allocation itself. A chained draw begins after the compaction, so a control with both arms from PRE cannot
+    have one."""
+    return allocation.inner if isinstance(allocation, Chained) else allocation

@@ -9,8 +9,8 @@ from typing import Any
 
 from recompact.attribution.counts import coupling
 from recompact.attribution.detection import AllocationScore, compare_allocations
-from recompact.attribution.effects import effects_of
-from recompact.attribution.findings import Findings, findings
+from recompact.attribution.effects import effects_of, equal_draws, hazard_and_burden
+from recompact.attribution.findings import findings
 from recompact.attribution.halving import Halving
 from recompact.attribution.identity import IdentityCheck, TaskRuns, check_identity
 from recompact.attribution.posterior import Thresholds
@@ -21,19 +21,42 @@ from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import outcomes_in
 from recompact.outcome import BoundaryId, Outcomes
 from recompact.stats import FEWEST, Estimate, percentile_estimate
-from recompact.store.runs import boundary_rows, trajectories
+from recompact.store.runs import boundary_rows, broken_trajectories, trajectories
 from recompact.store.store import Store
+from recompact.texts import quantity
 
 RESAMPLES = 1000
 PAIRS = 3  # of halving and of the fixed-budget evaluation that it is compared with
 
 
 @dataclass(frozen=True)
+class TasksLeftOut:
+    """How many tasks of both runs the identity is not checked on, by the reason."""
+
+    broken: int  # an environment broke a trajectory of either run: it says nothing about the agent
+    without_verdict: int  # a boundary was left out, or has no draws in both arms
+
+    @property
+    def statement(self) -> str:
+        """The reasons in words; empty where no task was left out."""
+        reasons = [
+            f"{quantity(self.broken, 'task')} where the environment broke a trajectory" * bool(self.broken),
+            f"{quantity(self.without_verdict, 'task')} with a boundary without a verdict" * bool(self.without_verdict),
+        ]
+        return " and ".join(filter(None, reasons))
+
+
+@dataclass(frozen=True)
 class Controls:
-    """What was checked. A control that the run has no draws for is None or empty."""
+    """What was checked. A control that the run has no draws for is None or empty.
+
+    The identity and the coupling rest on as many draws of each arm as every boundary has (`equal_draws`).
+    """
 
     statement: Statement
+    draws: int  # of each arm, in the identity and the coupling
     identity: IdentityCheck | None
+    left_out: TasksLeftOut | None  # of the identity, where there is a run to compare with
     coupling: Estimate | None  # Spearman's correlation of H and B; the interval resamples trajectories
     allocations: tuple[AllocationScore, ...]  # against what all draws say
     sensitivity: tuple[DrawsPoint, ...]
@@ -42,7 +65,9 @@ class Controls:
     def to_json(self) -> dict[str, Any]:
         return {
             "statement": self.statement.to_json(),
+            "draws": self.draws,
             "identity": self.identity and {**asdict(self.identity), "agrees": self.identity.agrees},
+            "left_out_of_identity": self.left_out and asdict(self.left_out),
             "coupling": self.coupling and asdict(self.coupling),
             "allocations": [asdict(row) for row in self.allocations],
             "sensitivity": [asdict(row) for row in self.sensitivity],
@@ -57,12 +82,17 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
     thresholds = Thresholds(found.settings.hazard, found.settings.burden)
     draws = min((min(len(own.pre), len(own.post)) for own in outcomes.values()), default=0)
     enough = draws > PAIRS  # with no more than three pairs, all draws together are no reference for three
-    spent = {role: usage.total for (_, role), usage in store.spent().items()}
+    spent = sum(usage.total for usage in store.spent().values())  # one role may have been played under two models
     verified = sum(o.tokens for own in outcomes.values() for arm in (own.pre, own.post) for o in arm.values())
+    begun = {f.id: f.outcomes for f in found.boundaries if 0 in f.outcomes.pre and 0 in f.outcomes.post}
+    equally, drawn = equal_draws(begun)
+    identity, left_out = _identity(store, uncompacted, drawn) if uncompacted else (None, None)
     return Controls(
         statement=statement_of(found, control_of(store)),
-        identity=_identity(store, uncompacted, found) if uncompacted else None,
-        coupling=_coupling(outcomes, thresholds),
+        draws=equally,
+        identity=identity,
+        left_out=left_out,
+        coupling=_coupling(drawn, thresholds),
         allocations=tuple(
             compare_allocations(
                 [Uniform(PAIRS, thresholds), Halving(PAIRS, thresholds)], outcomes, thresholds=thresholds
@@ -75,23 +105,30 @@ def controls_of(store: Store, uncompacted: Store | None = None) -> Controls:
         )
         if enough
         else (),
-        savings=token_report(outcomes, {"others": sum(spent.values()) - verified}),
+        savings=token_report(outcomes, {"others": spent - verified}),
     )
 
 
-def _identity(store: Store, uncompacted: Store, found: Findings) -> IdentityCheck | None:
-    """Over the tasks that both runs have and whose boundaries all have an effect."""
+def _identity(
+    store: Store, uncompacted: Store, drawn: Mapping[BoundaryId, Outcomes]
+) -> tuple[IdentityCheck | None, TasksLeftOut]:
+    """Over the tasks that both runs have, whole in both, and whose boundaries all have draws."""
     hazards: dict[str, float] = {row.task: 0.0 for row in trajectories(store)}
-    open_tasks = {row.task for row in boundary_rows(store)} & {f.row.task for f in found.boundaries if f.effect is None}
-    for finding in found.boundaries:
-        if finding.effect is not None:
-            hazards[finding.row.task] += finding.effect.hazard
+    open_tasks = set()
+    for row in boundary_rows(store):
+        if (own := drawn.get(BoundaryId(row.unit, row.index))) is None:
+            open_tasks.add(row.task)
+        else:
+            hazards[row.task] += float(hazard_and_burden(tuple(own.pre.values()), tuple(own.post.values()))[0])
     with_compaction, without = _rewards(store), _rewards(uncompacted)
+    both = with_compaction.keys() & without.keys()
+    broken = {row.task for run in (store, uncompacted) for row in broken_trajectories(run, "collect")}
     runs = [
         TaskRuns(task, tuple(with_compaction[task]), (hazards[task],), tuple(without[task]))
-        for task in sorted(with_compaction.keys() & without.keys() - open_tasks)
+        for task in sorted(both - broken - open_tasks)
     ]
-    return check_identity(runs) if runs else None
+    left_out = TasksLeftOut(len(both & broken), len((both & open_tasks) - broken))
+    return check_identity(runs) if runs else None, left_out
 
 
 def _rewards(store: Store) -> dict[str, list[float]]:

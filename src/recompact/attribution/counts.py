@@ -25,7 +25,7 @@ class Counts:
     longer: int  # B > 0
     severe_burden: int  # B >= tau_B
     twice_severe_burden: int  # B >= 2 tau_B
-    harmful: int  # either of the two
+    harmful: int  # either of the two, unless the compaction clearly helped
     trajectories_with_reduced: int
     trajectories_with_one_or_two_reduced: int
     trajectories_with_harmful: int
@@ -54,7 +54,7 @@ def _group_counts(
         if effect.hazard > 0:
             reduced[boundary.unit] = reduced.get(boundary.unit, 0) + 1
     hazards, burdens = [e.hazard for e in effects.values()], [e.burden for e in effects.values()]
-    harmful = [b for b, e in effects.items() if channel_of(e.hazard, e.burden, thresholds) != "none"]
+    harmful = [b for b, e in effects.items() if not e.helped and channel_of(e.hazard, e.burden, thresholds) != "none"]
     return Counts(
         group=group,
         trajectories=trajectories,
@@ -70,6 +70,22 @@ def _group_counts(
         trajectories_with_reduced=len(reduced),
         trajectories_with_one_or_two_reduced=sum(number <= 2 for number in reduced.values()),
         trajectories_with_harmful=len({boundary.unit for boundary in harmful}),
+    )
+
+
+def unequal_note(effects: Iterable[Effect]) -> str:
+    """What to say beside counts of boundaries that do not have equally many draws; empty where they do.
+
+    The counts themselves go by all draws, which tell most about each boundary: with one pair for each, every failure
+    would be a severe H.
+    """
+    draws = sorted({number for effect in effects for number in (effect.pre, effect.post)})
+    if not draws or draws[0] == draws[-1]:
+        return ""
+    return (
+        f"Boundaries have {draws[0]} to {draws[-1]} draws in an arm. Where outcomes decide which get more (halving,"
+        " racing), chance leaves more estimates below 0 than above it: the counts describe this list, and are biased as"
+        " shares of all compactions."
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.effects import channel_of, hazard_and_burden
+from recompact.attribution.effects import channel_by_draws
 from recompact.attribution.pool import Sample, sample, shuffle_draws
 from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.outcome import BoundaryId, Outcomes
@@ -40,12 +40,11 @@ class AllocationScore:
 
 
 def selected_by_all(pool: Mapping[BoundaryId, Outcomes], thresholds: Thresholds = PAPER) -> set[BoundaryId]:
-    """The boundaries that are harmful by all draws together: the reference."""
+    """The boundaries that all draws together would retain, by the rule of `Uniform`: the reference."""
     return {
         boundary
         for boundary, outcomes in pool.items()
-        if channel_of(*hazard_and_burden(tuple(outcomes.pre.values()), tuple(outcomes.post.values())), thresholds)
-        != "none"
+        if channel_by_draws(tuple(outcomes.pre.values()), tuple(outcomes.post.values()), thresholds) != "none"
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from recompact.attribution.divergence import actions_of
-from recompact.attribution.further_draws import Purpose, further_rows, summary_text
+from recompact.attribution.further_records import Purpose, further_rows, summary_text
 from recompact.chat import canonical
 from recompact.config import Config
 from recompact.outcome import BoundaryId, Outcome, Outcomes
@@ -24,7 +24,11 @@ def decoding_note(config: Config) -> str | None:
     )
 
 
-def copied_arms(store: Store, purpose: Purpose | None = None) -> frozenset[tuple[BoundaryId, str]]:
+CopiedArms = frozenset[tuple[BoundaryId, str]]
+"""The arms of which all draws are copies of each other."""
+
+
+def copied_arms(store: Store, purpose: Purpose | None = None) -> CopiedArms:
     """The boundaries and arms, at temperature 0, whose draws all took the same actions to the same end, and where they
     have fresh summaries, from the same words. The draws are those of the verification or, with a `purpose`, of that."""
     if store.metadata.identity.get("agent", {}).get("temperature") != 0:
@@ -54,10 +58,9 @@ def _alike(store: Store, draws: Sequence[_Draw]) -> bool:
     return len({(summary_text(c), canonical([a.to_json() for a in actions_of(c)])) for c in continuations}) == 1
 
 
-def without_copies(
-    outcomes: Mapping[BoundaryId, Outcomes], copied: frozenset[tuple[BoundaryId, str]]
-) -> Mapping[BoundaryId, Outcomes]:
-    """The outcomes with one draw for each arm whose draws are copies. Allocations still see all of them."""
+def without_copies(outcomes: Mapping[BoundaryId, Outcomes], copied: CopiedArms) -> Mapping[BoundaryId, Outcomes]:
+    """The outcomes with one draw for each arm whose draws are copies. An allocation that asks for draws still sees all
+    of them: which are copies is known only afterwards."""
     if not copied:
         return outcomes
     return {

@@ -21,7 +21,7 @@ from recompact.attribution.posterior import (
 )
 from recompact.attribution.prior import Prior
 from recompact.outcome import BoundaryId, Outcome, Outcomes, exact
-from recompact.stats import CONFIDENCE, Estimate, student
+from recompact.stats import CONFIDENCE, Estimate, student, variance_of_mean
 
 Channel = Literal["error", "burden", "both", "none"]
 
@@ -37,6 +37,7 @@ class Effect:
     harmful: float  # P(H >= tau_H or B >= tau_B | outcomes)
     score: float
     channel: Channel
+    hazard_variance: float | None = None  # of the estimate of H, by the draws alone; None where an arm has one
 
     @property
     def hazard(self) -> float:
@@ -47,6 +48,11 @@ class Effect:
     def burden(self) -> float:
         """Steps added."""
         return self.burden_estimate.value
+
+    @property
+    def helped(self) -> bool:
+        """Whether the compaction clearly helped: the whole interval of H lies below 0."""
+        return self.hazard_estimate.high < 0
 
     @property
     def selected(self) -> bool:
@@ -92,8 +98,14 @@ def effect_of(
         post=len(post),
         harmful=probability_harmful(outcomes, thresholds, remaining=remaining, prior=prior),
         score=float(harm_score(hazard, burden, thresholds)),
-        channel="none" if compaction_helped(pre, post) else channel_of(hazard, burden, thresholds),
+        channel=channel_by_draws(pre, post, thresholds),
+        hazard_variance=_hazard_variance(pre, post),
     )
+
+
+def _hazard_variance(pre: Sequence[Outcome], post: Sequence[Outcome]) -> float | None:
+    arms = [variance_of_mean([o.value for o in arm]) for arm in (pre, post)]
+    return sum(each for each in arms if each is not None) if None not in arms else None
 
 
 def compaction_helped(pre: Sequence[Outcome], post: Sequence[Outcome]) -> bool:
@@ -144,6 +156,13 @@ def channel_of(hazard: float | Fraction, burden: float | Fraction, thresholds: T
     return "error" if lost else "burden" if added else "none"
 
 
+def channel_by_draws(pre: Sequence[Outcome], post: Sequence[Outcome], thresholds: Thresholds = PAPER) -> Channel:
+    """In which way a compaction did harm by these draws: in none where it clearly helped."""
+    if compaction_helped(pre, post):
+        return "none"
+    return channel_of(*hazard_and_burden(pre, post), thresholds)
+
+
 def hazard_estimate(pre: Sequence[Outcome], post: Sequence[Outcome], confidence: float = CONFIDENCE) -> Estimate:
     """H with its interval: see `recompact.attribution.posterior.hazard_interval`."""
     return hazard_interval([o.value for o in pre], [o.value for o in post], confidence)
@@ -169,6 +188,29 @@ def first_draws(outcomes: Outcomes, draws: int) -> tuple[tuple[Outcome, ...], tu
         return tuple([pre[n] for n in range(draws)]), tuple([post[n] for n in range(draws)])
     except KeyError:
         return None
+
+
+def equal_draws(outcomes: Mapping[BoundaryId, Outcomes]) -> tuple[int, dict[BoundaryId, Outcomes]]:
+    """How many draws every boundary has in each arm, from the first one on, and those draws; nothing where it is none.
+
+    Figures about all boundaries have to rest on these. Where outcomes decide who gets more draws (halving, racing), a
+    mean over all draws is biased: what looked harmful by chance is drawn again and corrected, the opposite is not.
+    """
+    most = min((_in_a_row(arm) for own in outcomes.values() for arm in (own.pre, own.post)), default=0)
+    if not most:
+        return 0, {}
+    return most, {
+        id: Outcomes({n: own.pre[n] for n in range(most)}, {n: own.post[n] for n in range(most)})
+        for id, own in outcomes.items()
+    }
+
+
+def _in_a_row(draws: Mapping[int, Outcome]) -> int:
+    """How many draws there are before the first one that is missing."""
+    number = 0
+    while number in draws:
+        number += 1
+    return number
 
 
 def most_harmful_first(scores: Mapping[BoundaryId, float | Fraction]) -> list[BoundaryId]:

@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by, prior_seen_by
-from recompact.attribution.determinism import copied_arms, without_copies
+from recompact.attribution.allocation_parser import allocation_of, prior_seen_by
+from recompact.attribution.determinism import CopiedArms, copied_arms, without_copies
 from recompact.attribution.effects import Effect, effect_of
-from recompact.attribution.further_draws import Purpose, fresh_summaries, further_outcomes
+from recompact.attribution.further_records import Purpose, fresh_summaries, further_outcomes
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import LearnedPriors, learn_priors
+from recompact.attribution.verdicts import judged_outcomes, retained_by
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.config import VerifyConfig
 from recompact.outcome import ARMS, BoundaryId, Outcomes
@@ -106,9 +107,9 @@ def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
     now = outcomes_in(store)
     allocation = allocation_of(store, settings)
     settled = not allocation.due(now.outcomes)
-    retained = set(allocation.retained(now.outcomes)) if settled else set()
     copied = copied_arms(store)
-    judged = without_copies(outcomes_seen_by(allocation, now.outcomes), copied)
+    retained = set(retained_by(allocation, now.outcomes, copied)) if settled else set()
+    judged = judged_outcomes(allocation, now.outcomes, copied)
     priors = learn_priors(judged)
     fresh, copied_pairs = _further_judged(store, "confirm")
     summaries, copied_summaries = _further_judged(store, "resample")
@@ -140,9 +141,7 @@ def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
     return Findings(settings, settled, tuple(sorted(boundaries, key=_rank)))
 
 
-def _further_judged(
-    store: Store, purpose: Purpose
-) -> tuple[Mapping[BoundaryId, Outcomes], frozenset[tuple[BoundaryId, str]]]:
+def _further_judged(store: Store, purpose: Purpose) -> tuple[Mapping[BoundaryId, Outcomes], CopiedArms]:
     """The draws beside the verification that effects are estimated from, and the arms of which only one copy stays."""
     copied = copied_arms(store, purpose)
     return without_copies(further_outcomes(store, purpose), copied), copied
@@ -150,8 +149,9 @@ def _further_judged(
 
 def priors_of(store: Store, settings: VerifyConfig) -> LearnedPriors:
     """What a run teaches about its compactions; its findings, and whatever is compared with them, are judged by it."""
-    seen = outcomes_seen_by(allocation_of(store, settings), outcomes_in(store).outcomes)
-    return learn_priors(without_copies(seen, copied_arms(store)))
+    return learn_priors(
+        judged_outcomes(allocation_of(store, settings), outcomes_in(store).outcomes, copied_arms(store))
+    )
 
 
 def _rank(finding: Finding) -> tuple[int, bool, float, BoundaryId]:

@@ -1,7 +1,7 @@
 """Draws in addition to a verification: an A/A control, fresh pairs that confirm what was retained, and fresh summaries.
 
-Each is its own unit with its own seeds, recorded in the same run; a verification never sees them. What comes to
-nothing is not recorded, and the same command tries it again.
+Each is its own unit with its own seeds, recorded in the same run (`further_records` reads them); a verification never
+sees them. What comes to nothing is not recorded, and the same command tries it again.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, get_args
 
 from recompact.attribution.agenda import DrawAgenda
 from recompact.attribution.allocation import Allocation, in_turn
 from recompact.attribution.allocation_parser import most_draws
-from recompact.attribution.chained import Chained
 from recompact.attribution.continuations import continue_from, recompress
+from recompact.attribution.further_records import Purpose, further_outcomes, further_unit
 from recompact.attribution.verify import RunOutcomes, outcome_of, places, telling
 from recompact.chat import Usage
 from recompact.collection import unit_of as collected_unit
@@ -27,17 +26,11 @@ from recompact.execution.executor import Unit
 from recompact.execution.scheduler import run_agenda
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
-from recompact.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
+from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
 from recompact.store.plan import bound_stage
-from recompact.store.records import read_boundary, read_trajectory, write_trajectory
-from recompact.store.runs import TrajectoryRow, boundary_rows, trajectories
-from recompact.store.store import Store
+from recompact.store.records import read_boundary, write_trajectory
 from recompact.study import Study
 from recompact.trajectory import Boundary, Score, Trajectory
-
-Purpose = Literal["control", "confirm", "resample"]
-"""control: both arms from PRE. confirm: PRE and POST as in the verification. resample: POST with a separate summary
-for each draw."""
 
 
 @dataclass(frozen=True)
@@ -60,58 +53,6 @@ class PostOnly:
 
     def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
         return ()
-
-
-def without_chaining(allocation: Allocation) -> Allocation:
-    """A chained draw begins after the compaction, so a control with both arms from PRE cannot have one."""
-    return allocation.inner if isinstance(allocation, Chained) else allocation
-
-
-def further_unit(purpose: Purpose, task: str, index: int, arm: ContinuationArm, number: int) -> str:
-    """The name of one draw; everything random in it comes from this name."""
-    return f"{purpose}/{task}/{index}/{arm}/{number}"
-
-
-def further_outcomes(store: Store, purpose: Purpose) -> dict[BoundaryId, Outcomes]:
-    """The draws of this kind that a run has, by boundary."""
-    assert purpose in get_args(Purpose)
-    arms: dict[BoundaryId, dict[str, dict[int, Outcome]]] = {}
-    for draw, row in further_rows(store, purpose):
-        tokens = sum(usage.total for usage in row.usage.values())
-        at = arms.setdefault(draw.boundary, {arm: {} for arm in ARMS})
-        at[draw.arm][draw.number] = Outcome(row.value, row.steps, tokens)
-    return {id: Outcomes(of["PRE"], of["POST"]) for id, of in arms.items()}
-
-
-def further_rows(store: Store, purpose: Purpose) -> list[tuple[Draw, TrajectoryRow]]:
-    """The draws of this kind with their records. Those of boundaries that the run no longer has, since their task was
-    collected again, belong to none."""
-    known = {(row.task, row.index): BoundaryId(row.unit, row.index) for row in boundary_rows(store)}
-    draws = []
-    for row in trajectories(store, phase=purpose):
-        _, index, arm, number = row.unit.rsplit("/", 3)
-        if id := known.get((row.task, int(index))):
-            draws.append((Draw(id, "PRE" if arm == "PRE" else "POST", int(number)), row))
-    return draws
-
-
-def further_draws(store: Store) -> dict[str, int]:
-    """How many draws of each kind a run has besides its verification."""
-    return {purpose: len(further_rows(store, purpose)) for purpose in get_args(Purpose)}
-
-
-def fresh_summaries(store: Store) -> dict[BoundaryId, int]:
-    """How many different summaries the draws with fresh ones have: a compressor may write the same one each time."""
-    texts: dict[BoundaryId, set[str]] = {}
-    for draw, row in further_rows(store, "resample"):
-        texts.setdefault(draw.boundary, set()).add(summary_text(read_trajectory(store, row.unit)))
-    return {id: len(each) for id, each in texts.items()}
-
-
-def summary_text(draw: Trajectory) -> str:
-    """The words of the summary that a draw with a fresh one continued from; empty for other draws."""
-    summary = draw.boundaries[0].post.summary if draw.boundaries else None
-    return summary.text if summary else ""
 
 
 async def make_further_draws(

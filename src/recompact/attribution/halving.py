@@ -91,12 +91,12 @@ def _lot(boundary: BoundaryId, seed: int) -> int:
 
 
 def half_of(number: int, half: Half = "even") -> int:
-    """How many of `number` boundaries go on to the next round.
+    """How many of `number` boundaries go on to the next round: at least one, or a run of one would retain nothing.
 
-    >>> half_of(133), half_of(99), half_of(133, "up")
-    (66, 50, 67)
+    >>> half_of(133), half_of(99), half_of(133, "up"), half_of(1)
+    (66, 50, 67, 1)
     """
-    return (number + 1) // 2 if half == "up" else round(number / 2)
+    return (number + 1) // 2 if half == "up" else max(round(number / 2), min(number, 1))
 
 
 def rollouts(boundaries: int, rounds: int = 3, half: Half = "even") -> int:

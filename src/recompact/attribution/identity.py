@@ -18,7 +18,8 @@ from recompact.stats import CONFIDENCE, FEWEST, Estimate, percentile_estimate
 class TaskRuns:
     """The runs of one task: rewards with compaction, the sum of the estimated hazards of each, rewards without.
 
-    A few draws in each arm are enough for the hazards: their estimates are unbiased.
+    A few draws in each arm are enough for the hazards, but as many for every boundary: then their estimates are
+    unbiased. Where outcomes decided which boundary was drawn again, they are not (`effects.equal_draws`).
     """
 
     task: str

@@ -24,7 +24,6 @@ SEVERE_BURDENS = (12, 7, 2)  # B >= 5
 SEVERE_HAZARD = sum(SEVERE_HAZARDS) / PUBLISHED
 SEVERE_BURDEN = sum(SEVERE_BURDENS) / PUBLISHED
 ANY_BURDEN = 355 / PUBLISHED  # B > 0: 151 + 109 + 95
-BASE_RATE = 1 - (1 - SEVERE_HAZARD) * (1 - SEVERE_BURDEN)  # of harmful compactions: 7 %
 SUCCESS_PRIOR = (0.39, 0.076)  # of a beta distribution: see `published_prior`
 TASKS = (168, 95, 40)  # that it was read off
 BURDEN_FREEDOM = 3.0  # tails: 3 of 197 boundaries lie beyond ten steps

@@ -23,7 +23,15 @@ from recompact.attribution.posterior import (
     probability_harmful,
     probability_hazard,
 )
-from recompact.attribution.prior import BASE_RATE, UNTILTED, Prior, Tilt, learn_priors, published_prior, tilt_prior
+from recompact.attribution.prior import (
+    UNTILTED,
+    LearnedPriors,
+    Prior,
+    Tilt,
+    learn_priors,
+    published_prior,
+    tilt_prior,
+)
 from recompact.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
 
 
@@ -32,14 +40,26 @@ class StoppingRule:
     """When a race is over.
 
     A boundary is settled as harmless once it is less probably harmful than one without any draw (the base rate of the
-    prior, 7 %), and as harmful at nine in ten. A race that does not settle ends after `cap` draws: ten, the cost of the
-    paper's next larger evaluation, five pairs.
+    published prior: 7 % at the paper's thresholds, more at lower ones) or than `harmless`, where that is given; and as
+    harmful at nine in ten. A race that does not settle ends after `cap` draws: ten, the cost of the paper's next larger
+    evaluation, five pairs.
     """
 
     thresholds: Thresholds = PAPER
-    harmless: float = BASE_RATE
+    harmless: float | None = None
     harmful: float = 0.9
     cap: int = 10
+
+    @property
+    def harmless_below(self) -> float:
+        """The probability below which a boundary is settled as harmless."""
+        return base_rate(self.thresholds) if self.harmless is None else self.harmless
+
+
+@lru_cache(maxsize=256)
+def base_rate(thresholds: Thresholds) -> float:
+    """How probably a boundary is harmful before any draw, by the published prior."""
+    return probability_harmful(Outcomes(), thresholds)
 
 
 DEFAULT = StoppingRule()
@@ -72,11 +92,17 @@ class Racing:
         return in_turn(draws)
 
     def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
-        priors = learn_priors(outcomes)
+        over = {boundary: own for boundary, own in outcomes.items() if self.is_over(boundary, own)}
+        return self.judge(over, learn_priors(outcomes))
+
+    def is_over(self, boundary: BoundaryId, outcomes: Outcomes) -> bool:
+        """Whether a boundary has all draws that it needs."""
+        return bool(outcomes.pre and outcomes.post) and self.race(boundary, outcomes).next is None
+
+    def judge(self, outcomes: Mapping[BoundaryId, Outcomes], priors: LearnedPriors) -> Sequence[BoundaryId]:
+        """The boundaries that are more probably harmful than not by these outcomes, most harmful first."""
         scores = {}
         for boundary, own in outcomes.items():
-            if not own.pre or not own.post or self.race(boundary, own).next is not None:
-                continue
             prior = self.prior(priors.of(boundary), boundary)
             harmful = probability_harmful(
                 own, self.rule.thresholds, remaining=self.remaining.get(boundary), prior=prior
@@ -148,7 +174,7 @@ def _judge(rule: StoppingRule, prior: Prior, remaining: int | None, pre: ArmDraw
     if not post:
         # A low base rate settles nothing, and neither does one PRE draw that left little to lose or to add.
         return Race(pre, post, harmful, "POST")
-    if not rule.harmless <= harmful <= rule.harmful or len(pre) + len(post) >= rule.cap:
+    if not rule.harmless_below <= harmful <= rule.harmful or len(pre) + len(post) >= rule.cap:
         return Race(pre, post, harmful, None)
     if hazard * (1 - hazard) >= burden * (1 - burden):
         doubts = {arm: doubt_after(values, post_values, rule.thresholds.hazard, arm, prior) for arm in ARMS}

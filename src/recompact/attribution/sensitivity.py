@@ -13,8 +13,8 @@ from itertools import combinations
 from math import comb, lcm
 from random import Random
 
-from recompact.attribution.effects import channel_of, hazard_and_burden
-from recompact.attribution.posterior import PAPER, Thresholds
+from recompact.attribution.effects import channel_of, compaction_helped, hazard_and_burden
+from recompact.attribution.posterior import PAPER, Thresholds, helped_by_means
 from recompact.attribution.uniform import Uniform
 from recompact.outcome import BoundaryId, Outcome, Outcomes, exact
 from recompact.stats import Estimate, jaccard, pearson, ranks, spread
@@ -42,7 +42,7 @@ def sensitivity_to_draws(
 ) -> list[DrawsPoint]:
     """Subsample the draws of each arm without replacement and compare with all of them."""
     arms = [(tuple(outcomes[b].pre.values()), tuple(outcomes[b].post.values())) for b in sorted(outcomes)]
-    full = [(float(h), float(b)) for h, b in (hazard_and_burden(*pair) for pair in arms)]
+    full = [_effect(pre, post) for pre, post in arms]
     reference = tuple(ranks([effect[n] for effect in full]) for n in (0, 1))
     selected = _select(full, thresholds)
     points = []
@@ -59,18 +59,35 @@ def sensitivity_to_draws(
     return points
 
 
+_Effect = tuple[float, float, bool]
+"""H, B, and whether the compaction clearly helped."""
+
+
+def _effect(pre: Sequence[Outcome], post: Sequence[Outcome]) -> _Effect:
+    hazard, burden = hazard_and_burden(pre, post)
+    return float(hazard), float(burden), compaction_helped(pre, post)
+
+
 def _subsamples(
     arms: Sequence[tuple[Sequence[Outcome], Sequence[Outcome]]], m: int, repeats: int, random: Random
-) -> Iterator[list[tuple[float, float]]]:
+) -> Iterator[list[_Effect]]:
     """The effects of all boundaries, `repeats` times, each from m draws of either arm without replacement."""
     # Whole numbers, divided once: equal means are equal, and a threshold that is met is met.
-    scales = [lcm(min(m, len(pre)), min(m, len(post))) for pre, post in arms]
+    sizes_of = [(min(m, len(pre)), min(m, len(post))) for pre, post in arms]
+    scales = [lcm(*sizes) for sizes in sizes_of]
     sums = [
-        (_sums(pre, m, repeats, random, scale), _sums(post, m, repeats, random, scale), scale)
-        for (pre, post), scale in zip(arms, scales, strict=True)
+        (_sums(pre, m, repeats, random, scale), _sums(post, m, repeats, random, scale), scale, sizes)
+        for (pre, post), scale, sizes in zip(arms, scales, sizes_of, strict=True)
     ]
     for n in range(repeats):
-        yield [(float((pre[n][0] - post[n][0]) / scale), (post[n][1] - pre[n][1]) / scale) for pre, post, scale in sums]
+        yield [_difference(pre[n], post[n], scale, *sizes) for pre, post, scale, sizes in sums]
+
+
+def _difference(pre: _Sum, post: _Sum, scale: int, pre_draws: int, post_draws: int) -> _Effect:
+    (won, steps), (kept, post_steps) = pre, post
+    # The interval is asked for only where success rose at all: it takes longer than all the rest.
+    helped = won < kept and helped_by_means(float(won / scale), pre_draws, float(kept / scale), post_draws)
+    return float((won - kept) / scale), (post_steps - steps) / scale, helped
 
 
 _Sum = tuple[int | Fraction, int]
@@ -97,8 +114,9 @@ def _spread(values: Sequence[float | None]) -> Estimate | None:
     return spread(defined) if defined else None
 
 
-def _select(effects: Sequence[tuple[float, float]], thresholds: Thresholds) -> set[int]:
-    return {n for n, effect in enumerate(effects) if channel_of(*effect, thresholds) != "none"}
+def _select(effects: Sequence[_Effect], thresholds: Thresholds) -> set[int]:
+    """What is retained by the rule of `Uniform`."""
+    return {n for n, (h, b, helped) in enumerate(effects) if not helped and channel_of(h, b, thresholds) != "none"}
 
 
 @dataclass(frozen=True)

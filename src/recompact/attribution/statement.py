@@ -12,13 +12,19 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from recompact.attribution.allocation_parser import allocation_of
+from recompact.attribution.chained import without_chaining
+from recompact.attribution.determinism import copied_arms
+from recompact.attribution.effects import Effect
 from recompact.attribution.false_retention import FalseRetention
-from recompact.attribution.findings import Finding, Findings
-from recompact.attribution.further_draws import further_outcomes, without_chaining
+from recompact.attribution.findings import Finding, Findings, priors_of
+from recompact.attribution.further_records import further_outcomes
+from recompact.attribution.halving import Halving
+from recompact.attribution.racing import Racing
+from recompact.attribution.verdicts import retained_by
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.config import VerifyConfig
 from recompact.outcome import Outcomes
-from recompact.stats import Estimate, mean_of, probable_count, wilson
+from recompact.stats import Estimate, mean_of, newcombe, probable_count, wilson
 from recompact.store.store import Store
 from recompact.texts import quantity
 
@@ -70,6 +76,20 @@ class Statement:
     copies: int  # boundaries whose draws in an arm are copies
     two_hazards: TwoHazards | None = None  # where there are fresh summaries
     control: FalseRetention | None = None
+    most_draws: int = 0  # that an arm of an examined boundary has
+
+    @property
+    def draws_of_rule(self) -> int | None:
+        """How many draws of each arm decide; None where all do."""
+        kind, _, number = self.settings.allocation.removeprefix("chained:").partition(":")
+        if kind == "racing":
+            return None
+        return int(number or 3) if kind == "uniform" else Halving.rounds
+
+    @property
+    def rests_on_more(self) -> bool:
+        """Whether the run has draws that had no part in retaining anything, but are in the effects that are shown."""
+        return self.draws_of_rule is not None and self.most_draws > self.draws_of_rule
 
     @property
     def rule(self) -> str:
@@ -79,20 +99,22 @@ class Statement:
         if "racing" in allocation:
             return f"more probably than not {thresholds}, by {allocation}"
         if "uniform" in allocation:
-            return f"{thresholds} by the estimate of all draws, {allocation}"
+            first = "draw" if self.draws_of_rule == 1 else f"{self.draws_of_rule} draws"
+            which = f"the first {first} of each arm" if self.rests_on_more else "all draws"
+            return f"{thresholds} by the estimate of {which}, {allocation}"
         return f"{thresholds} by the estimate after all rounds of {allocation}"
 
     @property
     def after_control(self) -> Estimate | None:
-        """The number retained, less as many as the A/A control would retain by chance."""
-        if self.control is None:
+        """The number retained, less as many as the A/A control would retain by chance.
+
+        Chance is in both, so the interval is that of a difference. At least none remain, and at most those retained.
+        """
+        if self.control is None or not self.examined:
             return None
-        rate = self.control.rate
-
-        def rest(share: float) -> float:
-            return max(0.0, self.retained - share * self.examined)
-
-        return Estimate(rest(rate.value), rest(rate.high), rest(rate.low))
+        rest = newcombe(wilson(self.retained / self.examined, self.examined), self.control.rate)
+        number = [min(max(0.0, share * self.examined), self.retained) for share in (rest.value, rest.low, rest.high)]
+        return Estimate(*number)
 
     def sentences(self) -> tuple[str, ...]:
         """What may be said, the most important first."""
@@ -107,7 +129,8 @@ class Statement:
             ]
         so_far = "" if self.settled else " so far"
         reach = "reaches a threshold by its" if self.by_estimate == 1 else "reach a threshold by their"
-        sentences.append(f"{self.by_estimate:,} of {self.examined:,} {reach} estimates{so_far}.")
+        shown = f", which, as all effects shown, rest on up to {self.most_draws:,} draws of an arm" * self.rests_on_more
+        sentences.append(f"{self.by_estimate:,} of {self.examined:,} {reach} estimates{so_far}{shown}.")
         if self.retained:
             sentences.append(self._probable())
         if (corrected := self.after_control) is not None and self.control is not None:
@@ -161,6 +184,7 @@ class Statement:
             "left_out": self.left_out,
             "retained": self.retained,
             "by_estimate": self.by_estimate,
+            "most_draws": self.most_draws,
             "probably_harmful": asdict(self.probably_harmful),
             "after_control": corrected and asdict(corrected),
             "control": self.control and asdict(self.control),
@@ -191,6 +215,7 @@ def statement_of(findings: Findings, control: FalseRetention | None = None) -> S
         copies=sum(f.copies for f in examined),
         two_hazards=two_hazards(examined),
         control=control,
+        most_draws=max((max(f.effect.pre, f.effect.post) for f in examined if f.effect is not None), default=0),
     )
 
 
@@ -201,11 +226,16 @@ def two_hazards(findings: Sequence[Finding]) -> TwoHazards | None:
         return None
     return TwoHazards(
         boundaries=len(both),
-        summary=mean_of([recorded.hazard_estimate for _, recorded, _ in both]),
-        prompt=mean_of([fresh.hazard_estimate for _, _, fresh in both]),
+        summary=_mean_hazard([recorded for _, recorded, _ in both]),
+        prompt=_mean_hazard([fresh for _, _, fresh in both]),
         confirmed=all(f.confirmed is not None for f, _, _ in both),
         same=sum(f.wordings == 1 and (fresh.post > 1 or f.copied_summaries) for f, _, fresh in both),
     )
+
+
+def _mean_hazard(effects: Sequence[Effect]) -> Estimate:
+    mean = mean_of([each.hazard_estimate for each in effects], [each.hazard_variance for each in effects])
+    return Estimate(mean.value, max(-1.0, mean.low), min(1.0, mean.high))
 
 
 def control_of(store: Store, settings: VerifyConfig | None = None) -> FalseRetention | None:
@@ -216,10 +246,13 @@ def control_of(store: Store, settings: VerifyConfig | None = None) -> FalseReten
     outcomes = {id: draws.get(id, Outcomes()) for id in outcomes_in(store).outcomes}
     if not outcomes:  # all have been left out since
         return None
-    allocation = without_chaining(allocation_of(store, settings or settings_of(store)))
+    settings = settings or settings_of(store)
+    allocation = without_chaining(allocation_of(store, settings))
     if allocation.due(outcomes):
         return None
-    rate = len(allocation.retained(outcomes)) / len(outcomes)
+    # The control is judged by the rule of the verification, and racing's has a prior in it.
+    priors = priors_of(store, settings) if isinstance(allocation, Racing) else None
+    rate = len(retained_by(allocation, outcomes, copied_arms(store, "control"), priors)) / len(outcomes)
     return FalseRetention(allocation.name, len(outcomes), 1, wilson(rate, len(outcomes)))
 
 

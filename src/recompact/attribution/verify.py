@@ -16,7 +16,9 @@ from recompact.attribution.agenda import DrawAgenda, LeftOut, Order
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.allocation_parser import allocation_of, cap_of, most_draws
 from recompact.attribution.continuations import continuation_unit, continue_from
+from recompact.attribution.determinism import copied_arms
 from recompact.attribution.turns import draws_at_once
+from recompact.attribution.verdicts import retained_by
 from recompact.chat import Reply, Request
 from recompact.collection import unit_of
 from recompact.config import VerifyConfig
@@ -92,7 +94,7 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
     await run_agenda(agenda, study.executor, at_once, study.progress)
     if allocation is None:
         study.store.set_metadata(replace(study.store.metadata, verified=asdict(study.config.verify)))
-    retained = tuple(chosen.retained(agenda.outcomes))
+    retained = tuple(retained_by(chosen, agenda.outcomes, copied_arms(study.store)))
     return Verification(agenda.outcomes, {**before.left_out, **agenda.left_out}, retained)
 
 

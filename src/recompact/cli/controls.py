@@ -75,17 +75,23 @@ def _print(controls: Controls, path: str) -> None:
         say(f"A/A: not made, or not finished: recompact verify {path} --control aa")
     if (check := controls.identity) is not None:
         say(
-            f"Identity, {quantity(check.tasks, 'task')}: J(C) - J(none) = {_interval(check.difference)},"
+            f"Identity, {quantity(check.tasks, 'task')}{_draws(controls)}: J(C) - J(none) ="
+            f" {_interval(check.difference)},"
             f" -sum H = {_interval(check.predicted)},"
         )
         say(f"  gap {_interval(check.gap)}: {check.verdict}.")
+        if controls.left_out and controls.left_out.statement:
+            say(f"  Not among them: {controls.left_out.statement}.")
+    elif controls.left_out is not None:
+        why = f", but for {controls.left_out.statement}" if controls.left_out.statement else ""
+        say(f"Identity: there is no task to check it on in both runs{why}.")
     else:
         say(
             'Identity: needs the same tasks without compaction ([compressor] kind = "none"): recompact controls'
             f" {path} --without THAT_RUN"
         )
     if controls.coupling is not None:
-        say(f"Spearman of H and B over boundaries: {_interval(controls.coupling)}")
+        say(f"Spearman of H and B over boundaries{_draws(controls)}: {_interval(controls.coupling)}")
     for row in controls.allocations:
         say(
             f"{row.allocation}: recall {_interval(row.recall)}, precision {_interval(row.precision)}, against all"
@@ -95,6 +101,12 @@ def _print(controls: Controls, path: str) -> None:
         say(f"Halving against uniform: needs as many draws at every boundary: recompact verify {path} --draws 9")
     if controls.statement.settled:
         say(controls.savings.statement)
+
+
+def _draws(controls: Controls) -> str:
+    """What the figures about all boundaries rest on."""
+    number = f"{controls.draws:,} draws" if controls.draws > 1 else "draw"
+    return f", by the first {number} of each arm, which every boundary has" if controls.draws else ""
 
 
 def _interval(estimate: Estimate) -> str:

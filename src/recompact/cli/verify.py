@@ -161,7 +161,8 @@ async def _control(config: Config, store: Store, quiet: bool) -> _Broken:
     """The A/A control: the same allocation, both arms from PRE."""
     from recompact.assembly import open_study
     from recompact.attribution.allocation_parser import allocation_of
-    from recompact.attribution.further_draws import make_further_draws, without_chaining
+    from recompact.attribution.chained import without_chaining
+    from recompact.attribution.further_draws import make_further_draws
     from recompact.attribution.verify import outcomes_in
     from recompact.cli.progress import watch
 
@@ -190,7 +191,7 @@ def _report(
     """Say what came out."""
     from recompact.attribution.cached_input import cached_input
     from recompact.attribution.findings import findings
-    from recompact.attribution.further_draws import further_draws
+    from recompact.attribution.further_records import further_draws
     from recompact.attribution.statement import control_of, statement_of
     from recompact.attribution.verify import digest as digest_of, outcomes_in
     from recompact.cli.running import report_skipped, report_unfinished

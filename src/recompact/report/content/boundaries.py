@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recompact.attribution.counts import counts
+from recompact.attribution.counts import counts, unequal_note
 from recompact.attribution.effects import Effect
 from recompact.attribution.findings import Finding, Findings, effect_numbers
 from recompact.attribution.posterior import Thresholds
@@ -35,8 +35,12 @@ def counts_table(findings: Findings, success: Mapping[str, bool]) -> Table:
         trajectories_with_harmful="in so many trajectories",
     )
     rows = tuple(tuple(getattr(row, column.key) for column in heads) for row in counts(effects, success, limits))
-    note = "By the estimates of all draws; an allocation that gives some boundaries fewer draws can retain fewer."
-    return Table("Boundaries by the outcome of their trajectories", heads, rows, (note,))
+    notes = ["By the estimates of all draws; an allocation that gives some boundaries fewer draws can retain fewer."]
+    if unequal := unequal_note(effects.values()):
+        notes.append(unequal)
+    if helped := sum(e.helped and e.burden >= limits.burden for e in effects.values()):
+        notes.append(f"Not under “either”, since the compaction clearly helped: {helped:,} with B ≥ {limits.burden:g}.")
+    return Table("Boundaries by the outcome of their trajectories", heads, rows, tuple(notes))
 
 
 def boundary_table(findings: Findings) -> Table:

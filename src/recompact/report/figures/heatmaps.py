@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from recompact.attribution.counts import counts
+from recompact.attribution.counts import counts, unequal_note
 from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.posterior import Thresholds
 from recompact.report.content.boundaries import exact_boundary_table
@@ -200,6 +200,8 @@ def _caption(findings: Findings, chosen: Sequence[Panel]) -> str:
     words += f" Of {quantity(all_of.boundaries, 'boundary')} in {quantity(all_of.trajectories, 'trajectory')}"
     words += f" ({often} in each arm), {all_of.unchanged} leave success as it was, {all_of.severe_hazard} have"
     words += f" H ≥ {findings.settings.hazard:g} and {all_of.severe_burden} B ≥ {findings.settings.burden:g}."
+    if unequal := unequal_note(effects.values()):
+        words += f" {unequal}"
     parts = [
         f"in ({letter}) {len(panel.rows)} of {panel.of} {panel.outcome or 'of either outcome'}"
         for letter, panel in zip("abc", chosen, strict=False)

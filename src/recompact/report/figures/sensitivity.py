@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from recompact.attribution.effects import first_draws
+from recompact.attribution.effects import equal_draws
 from recompact.attribution.findings import Findings
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.sensitivity import (
@@ -28,22 +28,14 @@ DASHES = (0, (4, 3))
 BLUE = "#1F7FC4"
 
 
-def equal_draws(findings: Findings) -> tuple[int, dict[BoundaryId, Outcomes]]:
+def comparable_draws(findings: Findings) -> tuple[int, dict[BoundaryId, Outcomes]]:
     """How many draws every boundary has in each arm, and those draws; boundaries that were left out do not count."""
-    judged = [f for f in findings.boundaries if not f.left_out]
-    most = min((min(len(f.outcomes.pre), len(f.outcomes.post)) for f in judged), default=0)
-    outcomes = {}
-    for finding in judged:
-        arms = first_draws(finding.outcomes, most)
-        if not most or arms is None:
-            return 0, {}
-        outcomes[finding.id] = Outcomes(dict(enumerate(arms[0])), dict(enumerate(arms[1])))
-    return most, outcomes
+    return equal_draws({f.id: f.outcomes for f in findings.boundaries if not f.left_out})
 
 
 def sensitivity_figures(findings: Findings) -> list[Figure]:
     """One figure where every boundary has three draws in each arm, both where it has more."""
-    most, outcomes = equal_draws(findings)
+    most, outcomes = comparable_draws(findings)
     if most < PAIRS:
         return []
     thresholds = Thresholds(findings.settings.hazard, findings.settings.burden)

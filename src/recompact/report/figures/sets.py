@@ -16,7 +16,7 @@ from recompact.report.figures.budgets import sweep_figure
 from recompact.report.figures.evaluations import arm_looks, arms_figure, tokens_figure
 from recompact.report.figures.figure import Figure, available, require_matplotlib
 from recompact.report.figures.heatmaps import heatmap_figure
-from recompact.report.figures.sensitivity import PAIRS, equal_draws, sensitivity_figures
+from recompact.report.figures.sensitivity import PAIRS, comparable_draws, sensitivity_figures
 from recompact.report.figures.transfers import transfer_figure
 
 
@@ -95,7 +95,7 @@ def boundary_gaps(findings: Findings) -> dict[str, str]:
         return {"boundary-effects": "nothing was compacted, so there are no boundaries"}
     if not with_effect(findings):
         return {"boundary-effects": "no boundary has draws in both arms: recompact verify RUN"}
-    most, _ = equal_draws(findings)
+    most, _ = comparable_draws(findings)
     more = "recompact verify RUN --allocation uniform:9"
     if most >= PAIRS:
         return {} if most > PAIRS else {"sensitivity-draws": f"it needs more than three draws in each arm: {more}"}
