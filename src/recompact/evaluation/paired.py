@@ -75,6 +75,7 @@ class Comparison:
     wins: int  # tasks that only the first solved in all runs
     losses: int
     p: float
+    one_arm: bool = False  # both are the same trajectories, so there is nothing to find out
 
     def of(self, key: str) -> Difference:
         return next(d for d in self.differences if d.metric == key)
@@ -180,7 +181,9 @@ def _comparison(
     wins = sum(x > y for x, y in zip(a[key], b[key], strict=True))
     losses = sum(x < y for x, y in zip(a[key], b[key], strict=True))
     p = sign_test(wins, losses)
-    return Comparison(first.label, second.label, len(shared.tasks), shared.runs, differences, wins, losses, p)
+    arm = first.settings.get("key")
+    same = arm is not None and arm == second.settings.get("key") and first.rows == second.rows
+    return Comparison(first.label, second.label, len(shared.tasks), shared.runs, differences, wins, losses, p, same)
 
 
 def warnings(comparison: Comparison) -> tuple[str, ...]:
@@ -199,7 +202,7 @@ def difference_warnings(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
         line if len(labels) == len(comparisons) else f"{', '.join(labels)}: {line[0].lower()}{line[1:]}"
         for line, labels in about.items()
     ]
-    every = [(comparison, difference) for comparison in comparisons for difference in comparison.differences]
+    every = [(c, difference) for c in comparisons if not c.one_arm for difference in c.differences]
     unmarked = sum(
         comparison.tasks >= FEWEST and d.excludes_zero and not comparison.marks(d) for comparison, d in every
     )
@@ -216,6 +219,8 @@ def difference_warnings(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
 def _sign_test_warning(comparison: Comparison) -> str:
     """What the sign test cannot show where too few tasks differ; empty where enough do."""
     differ, name = comparison.wins + comparison.losses, metric(comparison.reliability).title
+    if comparison.one_arm:
+        return f"Nothing can differ from {comparison.second}: both are one arm, with the same trajectories."
     if not differ:
         return f"In {name} no task differs: {cannot_exclude(comparison.tasks)}"
     if differ >= FEWEST:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from report_support import arm
 
@@ -10,7 +12,7 @@ from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.statement import statement_of
 from recompact.config import VerifyConfig
 from recompact.evaluation.arm_runs import ArmRuns
-from recompact.evaluation.paired import compare
+from recompact.evaluation.paired import compare, difference_warnings
 from recompact.outcome import BoundaryId, Outcome, Outcomes
 from recompact.report.content.answer import (
     ArmContrast,
@@ -86,6 +88,17 @@ def test_reliability_can_fall_where_accuracy_does_not() -> None:
     back = turned_of(uneven)
     assert cost_claim(back).text == "Compaction makes this agent more reliable: it solves more tasks every time."
     assert gain_claim(back).text.startswith("With the adapted prompt the agent is more reliable: it solves more tasks")
+
+
+def test_of_one_arm_under_two_names_nothing_is_claimed() -> None:
+    twins = [replace(arm(name, FAIR), settings={"key": "k"}) for name in ("kept", "prompting")]
+    one = of(*twins)
+    assert gain_claim(one).text == "kept is prompting under another name: they share their trajectories."
+    assert one.changes[0].numbers == "90.0 % in both arms. Both are one arm, with the same trajectories."
+    (said,) = difference_warnings([one.comparison])
+    assert said == "Nothing can differ from prompting: both are one arm, with the same trajectories."
+    longer = of(replace(arm("kept", FAIR, steps=20), settings={"key": "k"}), twins[1])  # the same arm, drawn again
+    assert not longer.comparison.one_arm
 
 
 def test_equal_arms_and_few_tasks() -> None:

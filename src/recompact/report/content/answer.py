@@ -154,15 +154,18 @@ def _change(d: Difference, comparison: Comparison) -> MetricChange:
     before, after = with_unit(d.metric, d.second), with_unit(d.metric, d.first)
     numbers = f"From {before} to {after}: {delta_text(d)}."
     if verdict == "same":
-        numbers = f"{after} in both arms. {_open_question(d.metric, comparison.tasks)}"
+        numbers = f"{after} in both arms. {_open_question(d.metric, comparison)}"
     elif comparison.tasks < FEWEST:
         change = f"{before} became {after}" if before != after else f"{after} in both arms"
         numbers = f"{change}, on {quantity(comparison.tasks, 'task')}."
     return MetricChange(d.metric, verdict, words, numbers)
 
 
-def _open_question(key: str, tasks: int) -> str:
+def _open_question(key: str, comparison: Comparison) -> str:
     """What tasks that are all alike cannot tell: never that the agent is the same."""
+    if comparison.one_arm:
+        return "Both are one arm, with the same trajectories."
+    tasks = comparison.tasks
     if metric(key).unit == "points":
         return cannot_exclude(tasks)
     return f"{quantity(tasks, 'task')} cannot exclude that up to {100 * hidden_share(tasks):.1f} % of tasks differ."
@@ -221,6 +224,8 @@ def gain_claim(contrast: ArmContrast, steps: bool = True) -> Claim:
 def _claim(contrast: ArmContrast, sentences: Mapping[str, str], steps: bool) -> Claim:
     """The sentence for the metric that decides, with its numbers."""
     comparison = contrast.comparison
+    if comparison.one_arm:
+        return Claim(f"{comparison.first} is {comparison.second} under another name: they share their trajectories.")
     success, reliable = contrast.verdict("acc") or "unclear", contrast.verdict(comparison.reliability)
     accuracy, tasks = comparison.of("acc"), quantity(comparison.tasks, "task")
     if success == "too few":
