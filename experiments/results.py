@@ -62,7 +62,8 @@ def _head(experiment: Experiment) -> Iterator[str]:
     arms = _arms(experiment)
     distinct = {arm.settings["key"]: arm for arm in arms}
     evaluated = sum(len(arm.rows) for arm in distinct.values())
-    empty = [record.method for record in records if record.selection is None and record.statement]
+    named = {arm.name for arm in arms}
+    empty = [r.method for r in records if r.selection is None and r.statement and r.method not in named]
     spared = len(arms) - len(distinct) + len(empty)
     planned = experiment.planned - spared * len(experiment.plan.tasks) * experiment.plan.runs
     yield f"- Training tasks collected: {collected} of {len(experiment.config.suite.tasks)}."
