@@ -17,7 +17,7 @@ from recompact.models.protocol import ChatModel
 from recompact.progress import SILENT, Progress
 from recompact.texts import keep_ends
 from recompact.tokens import TokenCounter
-from recompact.trajectory import Action, Boundary, Ending, Incident, Score, Trajectory
+from recompact.trajectory import COMPACTION_FAILED, Action, Boundary, Ending, Incident, Score, Trajectory
 
 ODD_REPLY = "odd reply"
 """The kind of incident where something about a reply had to be changed before it could be kept."""
@@ -146,7 +146,7 @@ async def _compact(compressor: Compressor, budget: int, episode: Episode, state:
         if isinstance(failure, CompactionFailed):
             state.spend("compressor", failure.usage)
             state.incidents += [Incident(step, ODD_REPLY, note) for note in failure.notes]
-        state.incidents.append(Incident(step, "compaction failed", str(failure)))
+        state.incidents.append(Incident(step, COMPACTION_FAILED, str(failure)))
         return pre
     if compaction.usage.calls:
         state.spend("compressor", compaction.usage)
