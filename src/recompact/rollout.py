@@ -170,7 +170,7 @@ async def _act(reply: Reply, episode: Episode, opening: Opening, state: _State) 
     """Execute a message's calls in order; what cannot be executed is answered with an error, as an observation."""
     message = reply.message
     if not message.calls:
-        if opening.text_actions and message.content.strip():
+        if opening.text_actions and (opening.empty_actions or message.content.strip()):
             action = Action("", text=message.content)
             observation = await episode.step(action)
             state.actions.append(action)
@@ -212,6 +212,9 @@ def _shorten_result(result: Message, limit: int, count: TokenCounter, state: _St
 
 def _no_call(reply: Reply, opening: Opening) -> str:
     names = ", ".join(tool.name for tool in opening.tools)
+    if not names:
+        cut = " (it was cut at the output limit)" if reply.finish == "length" else ""
+        return f"Error: the message was empty{cut}. Answer with text: there are no tools."
     if reply.finish == "length":
         return f"Error: the message was cut at the output limit before it called a tool. Call one of: {names}."
     return f"Error: the message called no tool. Each message must call one of: {names}."
