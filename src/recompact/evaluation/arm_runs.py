@@ -115,7 +115,8 @@ def common(arms: Sequence[ArmRuns], tasks: Iterable[str] | None = None, runs: in
     """
     most = min((arm.runs for arm in arms), default=0)
     shared = min(runs or most, most)
-    every = sorted({row.task for arm in arms for row in arm.rows}) if tasks is None else list(dict.fromkeys(tasks))
+    # In one order wherever they come from: resampling goes by position, so that another one gives other intervals.
+    every = sorted({row.task for arm in arms for row in arm.rows} if tasks is None else set(tasks))
     complete = [arm.complete(shared) for arm in arms]
     done = [task for task in every if all(task in tasks for tasks in complete)] if shared else []
     broken = {row.task for arm in arms for row in arm.rows if row.ending == BROKEN and row.run < shared}
