@@ -28,7 +28,7 @@ from recompact.evaluation.paired import (
     size_warnings,
     warnings,
 )
-from recompact.stats import FEWEST, Estimate
+from recompact.stats import Estimate
 from recompact.tables import Cell, Column, Number, Row, Table, columns
 from recompact.texts import quantity
 
@@ -276,7 +276,7 @@ def sign_test_cells(comparison: Comparison) -> Row:
 def delta(difference: Difference, tasks: int) -> Number:
     """A difference as people read it; marked only where it rests on enough tasks."""
     estimate = Estimate(difference.delta, difference.low, difference.high)
-    shown = interval(difference.metric, estimate, signed=tasks >= FEWEST)
+    shown = interval(difference.metric, estimate, signed=True)
     return replace(shown, unmarked=not enough_tasks(difference.metric, tasks, difference.differ))
 
 
@@ -284,7 +284,7 @@ def percentage(key: str, share: Estimate, tasks: int, differ: int) -> Number:
     """A relative difference in a metric in per cent, the same way."""
     ends = (100 * share.low, 100 * share.high)
     unmarked = not enough_tasks(key, tasks, differ)
-    return Number(100 * share.value, 1, interval=ends, signed=tasks >= FEWEST, unmarked=unmarked)
+    return Number(100 * share.value, 1, interval=ends, signed=True, unmarked=unmarked)
 
 
 def comparison_table(comparison: Comparison, simulated: bool = False, missing: Sequence[str] = ()) -> Table:
