@@ -300,10 +300,10 @@ async def test_a_compaction_that_failed_is_paid_for_too() -> None:
             raise CompactionFailed("nothing came", Usage(7, 0, 0, 0, 2))
 
     spent: list[Any] = []
-    backend: Any = SimpleNamespace(compactions=[], spend=lambda role, usage: spent.append((role, usage)))
+    backend: Any = SimpleNamespace(compactions=[], spend=lambda *amount: spent.append(amount))
     with pytest.raises(CompactionFailed):
         await _Noted(Silent(), "c", backend).compress(Context(()), 9)
-    assert (spent, backend.compactions) == ([("compressor", Usage(7, 0, 0, 0, 2))], [])
+    assert (spent, backend.compactions) == ([("c", "compressor", Usage(7, 0, 0, 0, 2))], [])
 
 
 def test_a_client_that_is_closed_says_so() -> None:
@@ -337,15 +337,68 @@ def test_several_calls_are_delivered_one_after_the_other(tmp_path: Path) -> None
     assert [result.content for result in trajectory.turns[0].results] == ["0\n", "1\n"]
 
 
-def test_a_model_that_says_nothing_does_not_go_on_for_ever() -> None:
-    class Mute:
-        name = "mute"
+class Repeating:
+    """Says the same again and again, or from some call on something else."""
 
-        async def reply(self, request: Request) -> Reply:
-            return Reply(assistant(""), Usage(1, 1, 0, 0, 1))
+    name = "repeating"
 
-    with small_gateway(Mute(), step_limit=5) as client, pytest.raises(openai.OpenAIError, match="5 steps"):
-        client.chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}])
+    def __init__(self, message: Message, calls_before: int = 10**9, after: Message | None = None) -> None:
+        self.message, self.calls_before, self.after = message, calls_before, after
+        self.calls = 0
+
+    async def reply(self, request: Request) -> Reply:
+        self.calls += 1
+        said = self.message if self.calls <= self.calls_before or self.after is None else self.after
+        return Reply(said, Usage(1, 1, 0, 0, 1))
+
+
+@pytest.mark.parametrize("tools", [[], [SHELL]])
+def test_an_empty_message_is_delivered_as_it_is(tools: list[Any]) -> None:
+    model = Repeating(assistant(""))
+    with small_gateway(model) as client:
+        messages: list[Any] = [{"role": "user", "content": "x"}]
+        for calls in (1, 2):
+            completion = client.chat.completions.create(model="m", messages=messages, tools=tools or openai.omit)
+            assert not completion.choices[0].message.content
+            assert model.calls == calls
+            messages += [{"role": "assistant", "content": ""}, {"role": "user", "content": "Say something."}]
+    assert [each.steps for each in client.trajectories] == [2]
+
+
+def test_a_message_that_cannot_be_delivered_is_asked_for_three_times_only() -> None:
+    unknown = Message("assistant", "", (ToolCall("c", "no_such_tool", "{}"),))
+    model = Repeating(unknown, calls_before=4, after=assistant("At last."))
+    messages: Any = [{"role": "user", "content": "x"}]
+    with small_gateway(model) as client:
+        with pytest.raises(openai.OpenAIError, match="none of the model's 3 messages could be delivered"):
+            client.chat.completions.create(model="m", messages=messages, tools=[SHELL])
+        assert model.calls == 3
+        again = client.chat.completions.create(model="m", messages=messages, tools=[SHELL])
+        assert again.choices[0].message.content == "At last."
+    assert model.calls == 5
+    assert client.usage["agent"].calls == 5
+
+
+def test_what_is_played_again_after_a_failure_is_counted_once() -> None:
+    model = Wordy("word " * 60)
+    with recompact.gateway(model, compressor=Forgetful(), budget=100, counter="characters") as client:
+        messages: list[Any] = [{"role": "user", "content": "x"}]
+        for n in range(5):
+            if n == 4:
+                before, counts = client.usage["agent"], set()
+                model.failures = [Overloaded("busy")] * 2
+                for _ in range(2):
+                    with pytest.raises(openai.InternalServerError):
+                        client.chat.completions.create(model="m", messages=messages)
+                    counts.add((client.usage["compressor"].calls, len(client.compactions)))
+                assert client.usage["agent"] == before
+                assert len(counts) == 1
+            answer = client.chat.completions.create(model="m", messages=messages).choices[0].message.content
+            messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": f"LATER {n}"}]
+        assert client.usage["agent"].calls == 5
+    (trajectory,) = client.trajectories
+    assert len(client.compactions) == len(trajectory.boundaries) > 0
+    assert client.usage["compressor"] == trajectory.usage["compressor"]
 
 
 KILLED = """
@@ -444,9 +497,12 @@ class Wordy(EchoModel):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.text = text
+        self.failures: list[Exception] = []
 
     async def reply(self, request: Request) -> Reply:
         self.requests.append(request)
+        if self.failures:
+            raise self.failures.pop()
         return Reply(assistant(self.text), Usage(7, 3, 0, 0, 1))
 
 
@@ -478,6 +534,11 @@ def test_after_as_many_steps_as_there_may_be_a_conversation_says_so() -> None:
             messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": "go on"}]
         with pytest.raises(openai.OpenAIError, match=r"the conversation has had its 2 steps \(step_limit\)"):
             client.chat.completions.create(model="m", messages=messages)
+        conversation = client._backend._conversations[0]
+        playing = conversation._playing
+        with pytest.raises(openai.OpenAIError, match="has had its 2 steps"):
+            client.chat.completions.create(model="m", messages=messages)
+        assert conversation._playing is playing, "it is not played again, only to end in the same way"
 
 
 def trajectory_that(ending: Any, error: str = "") -> Trajectory:

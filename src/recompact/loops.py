@@ -154,7 +154,7 @@ class _Backend:
     def __init__(self, config: Config, models: Mapping[str, ChatModel], template: Template, run: Path | None) -> None:
         self._config, self._models, self._template, self._run = config, models, template, run
         self.compactions: list[LoopCompaction] = []
-        self.usage: dict[str, Usage] = {}
+        self._spent: dict[str, dict[str, Usage]] = {}  # by conversation and role
         self.trajectories: dict[str, Trajectory] = {}
         self._conversations: list[Conversation] = []
         self._ready: Future[None] = Future()
@@ -208,6 +208,7 @@ class _Backend:
 
     async def _play(self, conversation: Conversation) -> None:
         """One conversation as a trajectory, recorded when it ends."""
+        self._forget(conversation.name)
         study, task = self._study, Task(conversation.name, _task_text(conversation.requests[0]))
         unit = f"{RECORDED}/{conversation.name}"
         if unit in study.store.finished("trajectory"):
@@ -232,14 +233,32 @@ class _Backend:
         )
         self.trajectories[conversation.name] = trajectory
         if not conversation.ended:
-            raise _failure_of(trajectory)
+            failure = _failure_of(trajectory)
+            if trajectory.ending == "step limit":
+                conversation.over = failure
+            raise failure
 
     def _compressor(self, study: Study, calls: UnitCalls, task: Task, opening: Opening) -> Compressor | None:
         compressor = study.compressor(calls, task, opening)
         return None if compressor is None else _Noted(compressor, task.id, self)
 
-    def spend(self, role: str, usage: Usage) -> None:
-        self.usage[role] = self.usage.get(role, Usage()) + usage
+    @property
+    def usage(self) -> dict[str, Usage]:
+        """What all conversations have used, by role."""
+        total: dict[str, Usage] = {}
+        for spent in list(self._spent.values()):
+            for role, usage in list(spent.items()):
+                total[role] = total.get(role, Usage()) + usage
+        return total
+
+    def _forget(self, conversation: str) -> None:
+        """What a conversation used and compacted is counted anew when it is played again: the journal has all of it."""
+        self._spent[conversation] = {}
+        self.compactions = [each for each in self.compactions if each.conversation != conversation]
+
+    def spend(self, conversation: str, role: str, usage: Usage) -> None:
+        spent = self._spent.setdefault(conversation, {})
+        spent[role] = spent.get(role, Usage()) + usage
 
 
 _SETTINGS = AgentSettings((NAME,), timeout=math.inf, in_place=Path())
@@ -299,8 +318,9 @@ class _AsAsked:
         return self.model.name
 
     async def reply(self, request: Request) -> Reply:
+        self.conversation.check_tries()
         reply = await self.model.reply(replace(request, decoding=self.conversation.decoding))
-        self.backend.spend("agent", reply.usage)
+        self.backend.spend(self.conversation.name, "agent", reply.usage)
         self.conversation.reply = reply
         return reply
 
@@ -317,8 +337,8 @@ class _Noted:
         try:
             compaction = await self.compressor.compress(context, budget)
         except CompactionFailed as failure:  # what was paid for is counted all the same
-            self.backend.spend("compressor", failure.usage)
+            self.backend.spend(self.conversation, "compressor", failure.usage)
             raise
         self.backend.compactions.append(LoopCompaction(self.conversation, context, compaction.context))
-        self.backend.spend("compressor", compaction.usage)
+        self.backend.spend(self.conversation, "compressor", compaction.usage)
         return compaction

@@ -17,7 +17,7 @@ from recompact.models.protocol import ChatModel
 from recompact.progress import SILENT, Progress
 from recompact.texts import keep_ends
 from recompact.tokens import TokenCounter
-from recompact.trajectory import Action, Boundary, Ending, Incident, Score, Trajectory
+from recompact.trajectory import COMPACTION_FAILED, Action, Boundary, Ending, Incident, Score, Trajectory
 
 ODD_REPLY = "odd reply"
 """The kind of incident where something about a reply had to be changed before it could be kept."""
@@ -146,7 +146,7 @@ async def _compact(compressor: Compressor, budget: int, episode: Episode, state:
         if isinstance(failure, CompactionFailed):
             state.spend("compressor", failure.usage)
             state.incidents += [Incident(step, ODD_REPLY, note) for note in failure.notes]
-        state.incidents.append(Incident(step, "compaction failed", str(failure)))
+        state.incidents.append(Incident(step, COMPACTION_FAILED, str(failure)))
         return pre
     if compaction.usage.calls:
         state.spend("compressor", compaction.usage)
@@ -170,7 +170,7 @@ async def _act(reply: Reply, episode: Episode, opening: Opening, state: _State) 
     """Execute a message's calls in order; what cannot be executed is answered with an error, as an observation."""
     message = reply.message
     if not message.calls:
-        if opening.text_actions and message.content.strip():
+        if opening.text_actions and (opening.empty_actions or message.content.strip()):
             action = Action("", text=message.content)
             observation = await episode.step(action)
             state.actions.append(action)
@@ -212,6 +212,9 @@ def _shorten_result(result: Message, limit: int, count: TokenCounter, state: _St
 
 def _no_call(reply: Reply, opening: Opening) -> str:
     names = ", ".join(tool.name for tool in opening.tools)
+    if not names:
+        cut = " (it was cut at the output limit)" if reply.finish == "length" else ""
+        return f"Error: the message was empty{cut}. Answer with text: there are no tools."
     if reply.finish == "length":
         return f"Error: the message was cut at the output limit before it called a tool. Call one of: {names}."
     return f"Error: the message called no tool. Each message must call one of: {names}."

@@ -12,6 +12,9 @@ from typing import Any, Literal
 from recompact.chat import ToolCall, Usage
 from recompact.context import Context, Turn
 
+COMPACTION_FAILED = "compaction failed"
+"""The kind of incident where no usable summary came back, and the context stayed as it was."""
+
 Ending = Literal["finished", "step limit", "context overflow", "refused", "environment error"]
 
 

@@ -99,6 +99,7 @@ def test_where_nothing_is_missing_the_original_stays(monkeypatch: pytest.MonkeyP
 
 
 def test_without_boundaries_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recompact.adaptation.evidence.trajectories", lambda store: [])
     proposal, done = proposed(monkeypatch, [])
     assert proposal == Proposal(
         (), statement="No boundary was retained, so there is nothing to adapt: the original stays."

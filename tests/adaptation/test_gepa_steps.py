@@ -71,7 +71,7 @@ def proposed(
     def trajectories(store: Any, phase: str = "collect") -> list[Any]:
         if phase == "gepa":
             return [1, 2, 3]
-        return [SimpleNamespace(task=task, compactions=int(task in compacted)) for task in "abc"]
+        return [SimpleNamespace(task=task, compactions=int(task in compacted), incidents=0) for task in "abc"]
 
     async def tasks() -> tuple[Task, ...]:
         return tuple(Task(task, "") for task in "abc")

@@ -93,6 +93,7 @@ def test_candidates_of_no_use_are_to_be_drawn_again(monkeypatch: pytest.MonkeyPa
 
 
 def test_without_boundaries_there_is_nothing_to_adapt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recompact.adaptation.evidence.trajectories", lambda store: [])
     proposal, seen = proposed(monkeypatch, [])
     assert proposal == Proposal(
         (), statement="No boundary was retained, so there is nothing to adapt: the original stays."

@@ -153,3 +153,69 @@ def test_what_a_tool_returns_is_shown_as_json_where_it_is_no_text() -> None:
     environment = function_suite("s", [many], {"t": ("x", "y")}).environment(Task("t", "x"))
     assert environment.step(Action("many", {"n": 1})).text == '{"set": [1, 2], "self": "⟨object⟩"}'
     assert environment.step(Action("many", {"n": 0})).text == "null"
+
+
+async def look_async(room: str) -> str:
+    return room
+
+
+def look_twice(room: str) -> Any:
+    yield room
+
+
+async def look_twice_async(room: str) -> Any:
+    yield room
+
+
+@pytest.mark.parametrize(
+    ("tool", "kind"),
+    [
+        (look_async, "look_async is an async function"),
+        (look_twice, "look_twice is a generator"),
+        (look_twice_async, "look_twice_async is an async generator"),
+    ],
+)
+def test_a_tool_whose_call_would_not_run_it_is_refused(tool: Any, kind: str) -> None:
+    with pytest.raises(InputError, match=f"suite s: tool {kind}, and calling it does not run it: make it a plain"):
+        function_suite("s", [look, tool], {"a": ("?", "x")})
+
+
+def score_by(check: Any) -> Any:
+    environment = function_suite("s", [look], {"a": ("?", check)}).environment(Task("a", "?"))
+    environment.step(Action("finish", {"answer": "x"}))
+    return environment.score()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "success", "value"),
+    [(True, True, 1.0), (False, False, 0.0), (1, True, 1.0), (0, False, 0.0), (0.5, False, 0.5), (1.0, True, 1.0)],
+)
+def test_a_check_returns_a_bool_or_a_value(verdict: Any, success: bool, value: float) -> None:
+    score = score_by(lambda answer, state: verdict)
+    assert (score.success, score.value, score.details) == (success, value, {"answer": "x"})
+    assert type(score.success) is bool
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        ((False, "why"), "a tuple"),
+        ("no", "a str"),
+        (None, "None"),
+        (float("nan"), "nan"),
+        (-0.1, "-0.1"),
+        (2, "2"),
+        ([], "a list"),
+    ],
+)
+def test_what_else_a_check_returns_is_no_verdict(verdict: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=f"the check of task 'a' must return a bool, or a number .*, not {words}$"):
+        score_by(lambda answer, state: verdict)
+
+
+def test_a_check_that_is_an_async_function_is_told_as_one() -> None:
+    async def check(answer: str, state: dict[str, Any]) -> bool:
+        return False
+
+    with pytest.raises(TypeError, match=r"not a coroutine: is it an async function\?$"):
+        score_by(check)

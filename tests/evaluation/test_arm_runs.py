@@ -67,6 +67,9 @@ def test_what_arms_share() -> None:
     assert common([a], runs=9) == Common(("t000", "t001"), 3, 1)
     assert common([a, b], ["t001", "t009", "t001"]) == Common(("t001",), 2, 1)
     assert common([a, b], []) == Common((), 2, 0)
+    assert (
+        common([a, b], ["t001", "t000"]).tasks == common([a, b]).tasks
+    )  # one order, and so one interval, for the same records
     assert common([]) == Common((), 0, 0)
     broken = replace(b, rows=tuple(replace(r, ending="environment error") if r.task == "t001" else r for r in b.rows))
     assert common([a, broken]) == Common(("t000",), 2, 1, ("t001",))

@@ -394,17 +394,17 @@ def test_a_p_value_is_never_shown_as_zero(p: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tasks", "differ", "signed", "success", "steps"),
-    [(5, 5, False, False, False), (6, 6, True, True, False), (20, 5, True, False, False), (20, 6, True, True, True)],
+    ("tasks", "differ", "success", "steps"),
+    [(5, 5, False, False), (6, 6, True, False), (20, 5, False, False), (20, 6, True, True)],
 )
-def test_a_difference_is_marked_where_it_may_be_read(
-    tasks: int, differ: int, signed: bool, success: bool, steps: bool
+def test_a_difference_is_marked_where_it_may_be_read_and_has_its_sign_everywhere(
+    tasks: int, differ: int, success: bool, steps: bool
 ) -> None:
     figure = delta(Difference("acc", 0.5, 0.25, 0.25, 0.1, 0.4, differ=differ), tasks)
-    assert (figure.value, figure.interval, figure.signed, figure.strong) == (25, (10, 40), signed, success)
+    assert (figure.value, figure.interval, figure.signed, figure.strong) == (25, (10, 40), True, success)
     assert delta(Difference("steps", 5, 4, 1, 0.5, 1.5, differ=differ), tasks).strong is steps
     share = percentage("steps", Estimate(0.5, 0.25, 0.75), tasks, differ)
-    assert (share.value, share.interval, share.signed, share.digits, share.strong) == (50, (25, 75), signed, 1, steps)
+    assert (share.value, share.interval, share.signed, share.digits, share.strong) == (50, (25, 75), True, 1, steps)
 
 
 @pytest.mark.parametrize(("runs", "solved"), [(1, "in its run"), (3, "in all 3 runs")])

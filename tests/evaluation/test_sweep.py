@@ -107,7 +107,7 @@ def test_the_table_by_budget() -> None:
     assert "41.7 [" in text
     cell = table.rows[1][-1]
     assert isinstance(cell, Number)
-    assert cell.text.startswith("93.0 [")  # 20.75 steps beside 10.75 (t000 to t003 add 0, 1, 2, 0)
+    assert cell.text.startswith("+93.0 [")  # 20.75 steps beside 10.75 (t000 to t003 add 0, 1, 2, 0)
     assert "*" not in cell.text  # four tasks
     acc = table.rows[1][4]
     assert isinstance(acc, Number)

@@ -274,7 +274,8 @@ def test_the_columns_of_the_table(runs: int, solved: str) -> None:
     assert (titles["acc_against"], titles["acc"], titles["acc_delta"]) == ("Acc reference", "Acc arm", "Δ Acc")
     cell = table.rows[0][names.index("acc_delta")]
     assert isinstance(cell, Number)
-    assert not cell.signed  # four tasks
+    assert cell.signed
+    assert cell.unmarked  # four tasks
 
 
 def test_evaluations_without_a_suite_may_stand_beside_one_with() -> None:

@@ -98,6 +98,7 @@ def make_evaluation(
     own = default_template()
     arms += [Arm(f"prompting@{budget}", "prompted", budget, "history", "quoted", own) for budget in budgets]
     turns = (Turn(assistant("Next."), (user("Go on."),), 4),) * 9
+    compaction = Boundary(1, 2, Context(PREFIX, None, turns[:2]), Context(PREFIX, Summary("Short.", 1)), None, ())
     with Store.open(path) as store:
         claim(store, PHASE, model)
         note_arms(store, arms)
@@ -106,8 +107,15 @@ def make_evaluation(
                 for one in arms:
                     chance = Random(f"{one.name}/{task}/{run}")
                     skill = 0.7 if "@" not in one.name else (one.budget or 0) / 10_000
+                    boundaries = () if one.name == "none" else (compaction,)
                     made = Trajectory(
-                        *(task, turns[: chance.randrange(3, 9)], (), "finished", Score.of(chance.random() < skill)),
+                        *(
+                            task,
+                            turns[: chance.randrange(3, 9)],
+                            boundaries,
+                            "finished",
+                            Score.of(chance.random() < skill),
+                        ),
                         Context(PREFIX),
                         usage={"agent": Usage(4000, 200)},
                         peak_reported=3000,

@@ -29,7 +29,7 @@ from recompact.compressors.protocol import Scope
 from recompact.context import Turn
 from recompact.outcome import BoundaryId
 from recompact.store.records import read_boundary, read_trajectory
-from recompact.store.runs import boundary_rows
+from recompact.store.runs import boundary_rows, failed_compactions, trajectories
 from recompact.store.store import Store
 from recompact.texts import quantity
 from recompact.tokens import TokenCounter
@@ -60,6 +60,14 @@ def retained_evidence(store: Store) -> tuple[Evidence, ...]:
     """What is known about every retained boundary, most harmful first."""
     kept = [finding for finding in findings(store).boundaries if finding.retained]
     return tuple(evidence_of(store, finding.id, finding) for finding in kept)
+
+
+def nothing_retained(store: Store) -> str:
+    """Why there is no evidence: no boundary was retained, or there was none since every compaction failed."""
+    failed = failed_compactions(store, trajectories(store))
+    if failed.number and not boundary_rows(store):
+        return f"There is nothing to adapt, since {failed.nothing_compacted}. The original stays."
+    return "No boundary was retained, so there is nothing to adapt: the original stays."
 
 
 def gather(

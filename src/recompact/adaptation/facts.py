@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import cast
 
-from recompact.adaptation.evidence import retained_evidence
+from recompact.adaptation.evidence import nothing_retained, retained_evidence
 from recompact.adaptation.fact_clauses import ALL_CLAUSES, ENTRIES, ORDERS, Form, clause_of, section_of, with_clauses
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.lock import broken_rules, unusable
@@ -47,7 +47,7 @@ async def propose(study: Study, name: str = "facts", form: Form = ORDERS) -> Pro
     store = study.store
     evidence = retained_evidence(store)
     if not evidence:
-        return Proposal((), statement="No boundary was retained, so there is nothing to adapt: the original stays.")
+        return Proposal((), statement=nothing_retained(store))
     lacks = [_lack(store, each) for each in evidence]
     _write(store, name, lacks)
     kinds = missing_kinds(lacks, study.template)

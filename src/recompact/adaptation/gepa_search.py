@@ -33,7 +33,7 @@ from recompact.execution.executor import Unit
 from recompact.models.journal import UnitCalls
 from recompact.progress import Progress
 from recompact.store.records import read_trajectory
-from recompact.store.runs import trajectories
+from recompact.store.runs import failed_compactions, trajectories
 from recompact.store.store import Store
 from recompact.study import Method, Study
 from recompact.template import Template
@@ -71,7 +71,10 @@ async def _propose(study: Study, metric_calls: int | None, minibatch: int) -> Pr
     compacted = {row.task for row in trajectories(store) if row.compactions}
     learning = [task for task in await study.tasks() if task.id in compacted]
     if not learning:
-        return Proposal((), statement="No training task was compacted, so there is nothing to learn from.")
+        statement = "No training task was compacted, so there is nothing to learn from."
+        if words := failed_compactions(store, trajectories(store)).words:
+            statement = f"{statement[:-1]}: {words}."
+        return Proposal((), statement=statement)
     ids = fit_tasks(store, study.config.adapt.fit_tasks, study.config.run.seed)
     validation = [task for task in await study.tasks() if task.id in ids]
     allowed = metric_calls or default_runs(study)

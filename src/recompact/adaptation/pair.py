@@ -7,7 +7,7 @@ from typing import Any
 
 from recompact.adaptation.candidates import draw_candidates, without_usable
 from recompact.adaptation.diagnosis import Diagnosis, diagnose
-from recompact.adaptation.evidence import BoundaryEvidence, gather, retained_evidence, shared_prefix
+from recompact.adaptation.evidence import BoundaryEvidence, gather, nothing_retained, retained_evidence, shared_prefix
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.questions import Question, answers
@@ -32,7 +32,7 @@ async def propose_from(
 ) -> Proposal:
     """Diagnose these boundaries, then revise. `kind` and `under` keep what was made from other evidence separate."""
     if not evidence:
-        return Proposal((), statement="No boundary was retained, so there is nothing to adapt: the original stays.")
+        return Proposal((), statement=nothing_retained(study.store))
     questions = {entry.id: _question(entry, under) for entry in evidence}
     records = await answers(
         study, "diagnose", kind, questions, useful=lambda record: bool(record["findings"]), failed=_is_failure

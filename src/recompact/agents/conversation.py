@@ -13,7 +13,11 @@ from recompact.agents.running import Door
 from recompact.agents.server import Exchange
 from recompact.agents.threads import Thread, Threads
 from recompact.chat import Decoding, Message, Reply, Request
+from recompact.errors import RecompactError
 from recompact.models.failures import ModelFailure
+
+TRIES = 3
+"""How often a model is asked for one request of a loop, if nothing of what it says can be delivered."""
 
 
 @dataclass(eq=False)
@@ -21,16 +25,20 @@ class Conversation:
     """One conversation: its requests so far, and the rollout that answers them, which `play` begins.
 
     Where a model has failed for good, the same request may be made again: the rollout is then played once more from the
-    journal, and gets the requests it had, until it is back where it was.
+    journal, and gets the requests it had, until it is back where it was. A conversation that is `over` is not: it would
+    end as before.
     """
 
     name: str
     play: Callable[[Conversation], Coroutine[Any, Any, None]]
     requests: list[Request] = field(default_factory=list)
     ended: bool = False
+    over: RecompactError | None = None  # why it cannot go on, whatever is asked
     reply: Reply | None = None  # the model's, as long as none of it has been delivered
     _playing: asyncio.Task[None] | None = None
     _fed: int = 0  # requests that this rollout has had
+    _attempts: list[int] = field(default_factory=list)  # how often somebody has waited for each request
+    _tries: tuple[int, int] = (0, 0)  # for which request, and how many replies it has had
     _door: Door | None = None
     _running: RunningLoop | None = None
     _caller: asyncio.Future[Reply] | None = None
@@ -48,8 +56,11 @@ class Conversation:
         return not over and len(request.messages) > len(last.messages) and _EXACT.continues(last, request.messages)
 
     async def ask(self, request: Request) -> Reply:
+        if self.over is not None:
+            raise self.over
         if self._taken:
             self.requests.append(request)
+            self._attempts.append(0)
         self._taken = False
         if self._unclaimed is not None:
             reply, self._unclaimed = self._unclaimed, None
@@ -60,8 +71,9 @@ class Conversation:
 
     async def _await_reply(self) -> Reply:
         self._caller = asyncio.get_running_loop().create_future()
+        self._attempts[-1] += 1
         if self._playing is None or self._playing.done():
-            self._fed, self.reply = 0, None
+            self._fed, self._tries, self.reply = 0, (0, 0), None
             self._playing = asyncio.create_task(self.play(self))
             self._playing.add_done_callback(self._note_end)
         elif self._fed < len(self.requests):
@@ -80,6 +92,20 @@ class Conversation:
     def decoding(self) -> Decoding:
         """What the request being answered asks for."""
         return self.requests[self._fed - 1].decoding
+
+    def check_tries(self) -> None:
+        """Before the model is asked: not more often than `TRIES` for one request, for each time that it was made.
+
+        Replies that cannot be delivered (calls of tools that there are not) are answered without the loop, and each
+        further one is paid for. Whoever makes the request again gets as many tries more.
+        """
+        fed, tries = self._tries if self._tries[0] == self._fed else (self._fed, 0)
+        if tries >= TRIES * self._attempts[fed - 1]:
+            raise ModelFailure(
+                f"none of the model's {tries} messages could be delivered: each called a tool that the request does not"
+                " have, or gave arguments that are no JSON object. The same request may be made again"
+            )
+        self._tries = fed, tries + 1
 
     def _feed(self) -> None:
         """Give the rollout the next request."""

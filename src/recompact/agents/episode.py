@@ -128,7 +128,8 @@ class AgentEpisode:
     async def start(self) -> Opening:
         await self._begin()
         assert self._pending is not None
-        return Opening(self._first, self._pending.request.tools, text_actions=True)
+        # A loop of somebody else's gets what the model said, and no more calls are made than it asked for.
+        return Opening(self._first, self._pending.request.tools, text_actions=True, empty_actions=self._single)
 
     async def step(self, action: Action) -> Observation:
         for _ in range(_REVIVALS + 1):

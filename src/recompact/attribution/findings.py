@@ -17,7 +17,8 @@ from recompact.attribution.verdicts import judged_outcomes, retained_by
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.config import VerifyConfig
 from recompact.outcome import ARMS, BoundaryId, Outcomes
-from recompact.store.runs import BoundaryRow, boundary_rows
+from recompact.store.failed_compactions import NONE_FAILED, FailedCompactions
+from recompact.store.runs import BoundaryRow, boundary_rows, failed_compactions, trajectories
 from recompact.store.store import Store
 
 
@@ -92,11 +93,13 @@ class Findings:
     settings: VerifyConfig
     settled: bool
     boundaries: tuple[Finding, ...]
+    failed: FailedCompactions = NONE_FAILED  # compactions that would have been boundaries
 
     def to_json(self) -> dict[str, Any]:
         return {
             **asdict(self.settings),
             "settled": self.settled,
+            "failed_compactions": asdict(self.failed),
             "boundaries": [finding.to_json() for finding in self.boundaries],
         }
 
@@ -138,7 +141,8 @@ def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
             copied_summaries=(id, "POST") in copied_summaries,
         )
         boundaries.append(finding)
-    return Findings(settings, settled, tuple(sorted(boundaries, key=_rank)))
+    failed = failed_compactions(store, trajectories(store))
+    return Findings(settings, settled, tuple(sorted(boundaries, key=_rank)), failed)
 
 
 def _further_judged(store: Store, purpose: Purpose) -> tuple[Mapping[BoundaryId, Outcomes], CopiedArms]:

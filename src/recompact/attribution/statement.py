@@ -25,6 +25,7 @@ from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.config import VerifyConfig
 from recompact.outcome import Outcomes
 from recompact.stats import Estimate, mean_of, newcombe, probable_count, wilson
+from recompact.store.failed_compactions import NONE_FAILED, FailedCompactions
 from recompact.store.store import Store
 from recompact.texts import quantity
 
@@ -77,6 +78,7 @@ class Statement:
     two_hazards: TwoHazards | None = None  # where there are fresh summaries
     control: FalseRetention | None = None
     most_draws: int = 0  # that an arm of an examined boundary has
+    failed: FailedCompactions = NONE_FAILED  # compactions that would have been boundaries
 
     @property
     def draws_of_rule(self) -> int | None:
@@ -119,7 +121,7 @@ class Statement:
     def sentences(self) -> tuple[str, ...]:
         """What may be said, the most important first."""
         if not self.examined:
-            return (self._nothing(),)
+            return (self._nothing(), *self._failures()) if self.boundaries else (self._nothing(),)
         sentences = [
             f"{self.retained:,} of {quantity(self.examined, 'boundary')} {_were(self.retained)} retained ({self.rule})."
         ]
@@ -157,7 +159,7 @@ class Statement:
             sentences.append(
                 f"{quantity(self.left_out, 'boundary')} {_were(self.left_out)} left out: no verdict is possible there."
             )
-        return tuple(sentences)
+        return (*sentences, *self._failures())
 
     def _probable(self) -> str:
         count = self.probably_harmful
@@ -167,8 +169,13 @@ class Statement:
             f" interval {count.low:.0f} to {count.high:.0f}), by P(harmful) after all draws{but}."
         )
 
+    def _failures(self) -> tuple[str, ...]:
+        return (f"{self.failed.words}.",) if self.failed.number else ()
+
     def _nothing(self) -> str:
         if not self.boundaries:
+            if self.failed.number:
+                return f"There is nothing to verify, since {self.failed.nothing_compacted}."
             return "Nothing was compacted, so there is nothing to verify."
         if self.left_out == self.boundaries:
             return f"None of {quantity(self.boundaries, 'boundary')} could be verified: all were left out."
@@ -191,6 +198,7 @@ class Statement:
             "confirmed": self.confirmed,
             "confirmable": self.confirmable,
             "copies": self.copies,
+            "failed_compactions": asdict(self.failed),
             "two_hazards": self.two_hazards and asdict(self.two_hazards),
             "sentences": list(self.sentences()),
         }
@@ -215,6 +223,7 @@ def statement_of(findings: Findings, control: FalseRetention | None = None) -> S
         copies=sum(f.copies for f in examined),
         two_hazards=two_hazards(examined),
         control=control,
+        failed=findings.failed,
         most_draws=max((max(f.effect.pre, f.effect.post) for f in examined if f.effect is not None), default=0),
     )
 

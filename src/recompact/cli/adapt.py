@@ -165,8 +165,10 @@ def _report(
     again: str,
     as_json: bool,
 ) -> None:
-    from recompact.cli.running import report_skipped, report_unfinished
+    from recompact.cli.running import report_failed_compactions, report_skipped, report_unfinished
+    from recompact.store.runs import overview
 
+    run = overview(store)
     digest = store.digest(without="replay/") if adaptation else None
     selection = adaptation.selection if adaptation else None
     decided = adaptation is not None and until == "select" and not adaptation.unusable
@@ -185,6 +187,7 @@ def _report(
                     {"name": c.name, "valid": c.template is not None, "refused": list(c.objections)}
                     for c in (adaptation.candidates if adaptation else ())
                 ],
+                "failed_compactions": vars(run.failed_compactions),
                 "directory": str(target) if target else None,
                 "skipped": list(store.metadata.skipped),
                 "unfinished": [unit.to_json() for unit in unfinished],
@@ -194,6 +197,8 @@ def _report(
     elif adaptation:
         _print(adaptation, target, until, again)
     report_skipped(store)
+    if as_json or not adaptation or run.failed_compactions.words not in adaptation.statement:  # which said so
+        report_failed_compactions(run.failed_compactions, run.compactions)
     report_unfinished(unfinished, "units", again)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)

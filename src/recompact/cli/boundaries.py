@@ -61,7 +61,7 @@ def _refuse_evaluation(store: Store) -> None:
 def _print(every: Findings, path: Path, listed: Sequence[Finding], simulated: bool) -> None:
     total, known = len(every.boundaries), len(with_effect(every))
     if not total:
-        say(f"{path} has no boundaries: nothing was compacted.")
+        say(f"{path} has no boundaries: {every.failed.nothing_compacted}.")
         return
     if not known:
         say(f"{path} has {quantity(total, 'boundary')} and no draws yet: recompact verify {path}")

@@ -182,6 +182,7 @@ async def _play(config: Config, notes: list[str]) -> list[str]:
     from recompact.collection import collect, unit_of
     from recompact.environments.snapshots.conformance import conformance
     from recompact.execution.scheduler import Unfinished
+    from recompact.store.failed_compactions import failed_among
     from recompact.store.records import read_trajectory
     from recompact.store.runs import BROKEN
     from recompact.texts import quantity
@@ -195,13 +196,18 @@ async def _play(config: Config, notes: list[str]) -> list[str]:
             except Unfinished as unfinished:
                 return [f"task {task.id} could not be played: {unfinished.units[0].failure}"]
             trajectory = read_trajectory(study.store, unit_of(task))
+            failed = failed_among(trajectory.incidents)
             compactions = quantity(len(trajectory.boundaries), "compaction")
+            compactions += f" and {failed.number:,} that failed" * bool(failed.number)
             notes.append(
                 f"played {task.id}: {quantity(trajectory.steps, 'step')}, {compactions},"
                 f" {'success' if trajectory.score.success else 'failure'} ({trajectory.ending})"
             )
             if trajectory.ending == BROKEN:
                 return [f"[suite] use: {trajectory.error}"]
+            if failed.number and not trajectory.boundaries:
+                return [f"[compressor] {failed.nothing_compacted}"]
+            notes.extend(filter(None, [failed.words]))
             actions = await _actions(study, task, trajectory)
             if isinstance(study.episodes, AgentSuite):
                 replayed = await fidelity(study.episodes, task, actions, _side_ask(study, task))

@@ -74,7 +74,7 @@ async def _collect(
 def _report(
     store: Store, unfinished: tuple[UnfinishedUnit, ...], broken: list[TrajectoryRow], again: str, as_json: bool
 ) -> None:
-    from recompact.cli.running import report_skipped, report_unfinished
+    from recompact.cli.running import report_failed_compactions, report_skipped, report_unfinished
     from recompact.report.content.overview import overview_table
     from recompact.store.runs import overview
 
@@ -85,6 +85,7 @@ def _report(
     else:
         print_tables([overview_table([summary])])
     report_skipped(store)
+    report_failed_compactions(summary.failed_compactions, summary.compactions)
     _report_broken(store, summary.endings, broken, again)
     if not unfinished and not as_json and len(broken) < summary.trajectories:
         say(f"Look at it: recompact show {store.path} [TASK]")

@@ -11,7 +11,7 @@ from recompact.cli.console import FORMATS, json_option, print_claims, print_json
 from recompact.cli.evaluate import check_against, check_by, print_evaluation
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, common, find_arm, read_arms
-from recompact.evaluation.caveats import left_out, seen_tasks
+from recompact.evaluation.caveats import compaction_lines, failed_in_arm, left_out, seen_tasks
 from recompact.evaluation.metrics import group_keys
 from recompact.evaluation.paired import compare_many
 from recompact.evaluation.released import is_released, read_released
@@ -109,10 +109,17 @@ def _compare(first: ArmRuns, second: ArmRuns, runs: int | None, by: tuple[str, .
     if form == "json":
         by_group = {key: {value: c.to_json() for value, c in within.items()} for key, within in groups.items()}
         seen = {arm.label: len(arm.seen(shared.tasks)) for arm in (first, second)}
-        left = {"left_out": shared.left_out, "broken": list(shared.broken), "seen_tasks": seen}
+        failed = {arm.label: vars(failed_in_arm(arm, shared)) for arm in (first, second)}
+        left = {
+            "left_out": shared.left_out,
+            "broken": list(shared.broken),
+            "seen_tasks": seen,
+            "failed_compactions": failed,
+        }
         print_json({**comparison.to_json(), **left, "simulated": simulated, "groups": by_group})
         return
     missing = [*left_out(shared.left_out, len(shared.broken)), *seen_tasks([first, second], shared)]
+    missing += compaction_lines([first, second], shared)
     tables = [comparison_table(comparison, simulated, missing)]
     tables += [group_comparison_table(within, key) for key, within in groups.items()]
     print_tables(tables[bool(by) :][:1] if form == "csv" else tables, form)

@@ -20,6 +20,7 @@ from recompact.cli.console import say
 
 if TYPE_CHECKING:
     from recompact.execution.scheduler import UnfinishedUnit
+    from recompact.store.failed_compactions import FailedCompactions
     from recompact.store.store import Store
 
 skip_option = click.option(
@@ -79,6 +80,12 @@ def report_unfinished(units: Sequence[UnfinishedUnit], what: str, again: str) ->
     if tasks := sorted({unit.task for unit in units if unit.task}):
         skips = shlex.join(word for task in tasks[:20] for word in ("--skip", task))
         say(f"To continue without {'that task' if len(tasks) == 1 else 'such tasks'}, add {skips}", err=True)
+
+
+def report_failed_compactions(failed: FailedCompactions, compactions: int) -> None:
+    """Say that compactions failed, and that nothing was compacted where all of them did; nothing where none failed."""
+    if failed.number:
+        say(f"recompact: {failed.words if compactions else failed.nothing_compacted}", err=True)
 
 
 def report_skipped(store: Store) -> None:

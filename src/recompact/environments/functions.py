@@ -14,15 +14,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recompact.chat import ToolSpec, system, user
-from recompact.environments.json_shape import Changes, shape_json
+from recompact.environments.json_shape import Changes, from_numpy, shape_json
 from recompact.environments.protocol import Behaviour, Literals, Observation, Opening, Task
 from recompact.environments.schemas import enums_of, tool_spec
 from recompact.errors import InputError
 from recompact.trajectory import Action, Score
 
 Tool = Callable[..., Any]
-Check = Callable[[str, dict[str, Any]], bool]
-"""Whether the task was done, from the answer and the final state."""
+Check = Callable[[str, dict[str, Any]], bool | float]
+"""Whether the task was done, or how well (a number from 0 to 1; only 1 is a success), from the answer and the final
+state."""
 
 Tasks = Mapping[str, tuple[str, str | Check]]
 """From an id to the text of the task and the expected answer, or a check."""
@@ -86,6 +87,7 @@ def function_suite(
     """
     for tool in tools:
         tool_spec(tool)  # which refuses parameters that no agent can give, before anything runs
+        _check_plain(name, tool)
     by_split = _by_split(name, tasks, splits)
     return FunctionSuite(name, tuple(tools), by_split, dict(state or {}), instructions, behaviour, literals)
 
@@ -162,7 +164,7 @@ class FunctionEnvironment:
         expected = self._suite.expected[self._task.id][1]
         answer = self._answer or ""
         if callable(expected):
-            return Score.of(bool(expected(answer, self._state)), answer=answer)
+            return _score(expected(answer, self._state), self._task.id, answer)
         return Score.of(answer.strip().casefold() == expected.strip().casefold(), answer=answer)
 
     def snapshot(self) -> bytes:
@@ -185,6 +187,40 @@ class FunctionEnvironment:
 
     def close(self) -> None:
         pass
+
+
+_NEVER_RUN = (
+    (inspect.isasyncgenfunction, "an async generator"),
+    (inspect.iscoroutinefunction, "an async function"),
+    (inspect.isgeneratorfunction, "a generator"),
+)
+"""Functions that only promise a result when they are called."""
+
+
+def _check_plain(suite: str, tool: Tool) -> None:
+    """Refuse a function whose call would not run it: the agent would see the name of a promise, and nothing be done."""
+    for is_one, kind in _NEVER_RUN:
+        if is_one(tool):
+            raise InputError(
+                f"suite {suite}: tool {tool.__name__} is {kind}, and calling it does not run it: make it a plain"
+                " function that returns its result (asyncio.run runs an async function, list a generator)"
+            )
+
+
+def _score(verdict: Any, task: str, answer: str) -> Score:
+    """What a check returned, as a score. It is never guessed: a tuple with a reason is true whatever it says."""
+    if isinstance(verdict, bool):
+        return Score.of(verdict, answer=answer)
+    plain = from_numpy(verdict)
+    if isinstance(plain, bool | int | float) and 0 <= plain <= 1:
+        return Score(plain == 1, float(plain), {"answer": answer})
+    if is_async := inspect.iscoroutine(verdict):
+        verdict.close()
+    came = repr(verdict) if isinstance(verdict, int | float | None) else f"a {type(verdict).__name__}"
+    raise TypeError(
+        f"the check of task {task!r} must return a bool, or a number from 0 to 1, not {came}"
+        f"{': is it an async function?' * is_async}"
+    )
 
 
 def _as_text(result: Any) -> str:

@@ -33,6 +33,7 @@ class Opening:
     prefix: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
     text_actions: bool = False  # plain text is an action too (the agent talks to somebody)
+    empty_actions: bool = False  # and so is no text at all: whoever is talked to decides what it means
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from recompact.chat import Usage
 from recompact.errors import InputError
 from recompact.evaluation.arms import label
 from recompact.evaluation.evaluate import PHASE
+from recompact.store.failed_compactions import NONE_FAILED, FailedCompactions, failed_in_unit
 from recompact.store.runs import BROKEN, TrajectoryRow, trajectories
 from recompact.store.store import Store
 from recompact.texts import quantity
@@ -38,6 +39,7 @@ class TaskRun:
     groups: Mapping[str, str] = field(default_factory=dict)
     em: tuple[float, ...] | None = None
     f1: tuple[float, ...] | None = None
+    failed: FailedCompactions = NONE_FAILED
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,8 @@ def common(arms: Sequence[ArmRuns], tasks: Iterable[str] | None = None, runs: in
     """
     most = min((arm.runs for arm in arms), default=0)
     shared = min(runs or most, most)
-    every = sorted({row.task for arm in arms for row in arm.rows}) if tasks is None else list(dict.fromkeys(tasks))
+    # In one order wherever they come from: resampling goes by position, so that another one gives other intervals.
+    every = sorted({row.task for arm in arms for row in arm.rows} if tasks is None else set(tasks))
     complete = [arm.complete(shared) for arm in arms]
     done = [task for task in every if all(task in tasks for tasks in complete)] if shared else []
     broken = {row.task for arm in arms for row in arm.rows if row.ending == BROKEN and row.run < shared}
@@ -160,7 +163,7 @@ def read_arms(store: Store) -> tuple[ArmRuns, ...]:
         ArmRuns(
             arm["name"],
             arm["scope"],
-            tuple(_task_run(row, answers.get(row.unit, {})) for row in rows.get(arm["key"], ())),
+            tuple(_task_run(store, row, answers.get(row.unit, {})) for row in rows.get(arm["key"], ())),
             simulated,
             arm if _of_suite(arm, metadata.identity) else {**arm, "adapted_on": []},
         )
@@ -191,7 +194,7 @@ Answers = Mapping[str, tuple[float, ...]]
 """`em` and `f1` of one trajectory, where its suite gives them."""
 
 
-def _task_run(row: TrajectoryRow, answers: Answers) -> TaskRun:
+def _task_run(store: Store, row: TrajectoryRow, answers: Answers) -> TaskRun:
     return TaskRun(
         task=row.task,
         run=row.run,
@@ -205,6 +208,7 @@ def _task_run(row: TrajectoryRow, answers: Answers) -> TaskRun:
         groups=row.groups,
         em=answers.get("em"),
         f1=answers.get("f1"),
+        failed=failed_in_unit(store, row.unit) if row.incidents else NONE_FAILED,
     )
 
 

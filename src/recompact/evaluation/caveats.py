@@ -1,10 +1,13 @@
-"""Sentences about the tasks of a comparison: which are left out and why, and which an arm has seen before."""
+"""Sentences about the tasks of a comparison: which are left out and why, which an arm has seen before, and in which
+arms compactions failed or nothing was compacted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from recompact.evaluation.arm_runs import ArmRuns, Common
+from recompact.evaluation.arm_runs import ArmRuns, Common, TaskRun
+from recompact.store.failed_compactions import FailedCompactions, failed_in_all
 from recompact.texts import quantity
 
 
@@ -39,3 +42,53 @@ def seen_tasks(arms: Iterable[ArmRuns], shared: Common) -> list[str]:
         these = f"{seen:,} of these {quantity(len(shared.tasks), 'task')}"
         lines.append(f"{' and '.join(same)} {was} adapted on {these}: only unseen tasks show what is gained by {it}.")
     return lines
+
+
+@dataclass(frozen=True)
+class Uncompacted:
+    """An arm that compresses, but in which nothing was compacted: it says nothing about compaction."""
+
+    arm: str
+    failed: int  # compactions that were tried
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        return f"Nothing was compacted in {self.arm}: {self.reason}."
+
+
+def failed_in_arm(arm: ArmRuns, shared: Common) -> FailedCompactions:
+    """The compactions that failed in an arm, on these tasks and runs."""
+    return failed_in_all(row.failed for row in _rows(arm, shared))
+
+
+def uncompacted_arms(arms: Iterable[ArmRuns], shared: Common) -> tuple[Uncompacted, ...]:
+    """The arms that compress and have no compaction on these tasks and runs, where compactions were counted."""
+    by_label = {arm.label: arm for arm in arms if arm.compresses}
+    every = (_uncompacted_arm(arm, shared) for arm in by_label.values())
+    return tuple(each for each in every if each is not None)
+
+
+def compaction_lines(arms: Iterable[ArmRuns], shared: Common) -> list[str]:
+    """In which arms nothing was compacted and why, and in which others compactions failed."""
+    arms = list(arms)
+    nothing = {each.arm: each for each in uncompacted_arms(arms, shared)}
+    lines = [each.sentence for each in nothing.values()]
+    for label, arm in {arm.label: arm for arm in arms if arm.label not in nothing}.items():
+        if words := failed_in_arm(arm, shared).words:
+            lines.append(f"{label}: {words}.")
+    return lines
+
+
+def _uncompacted_arm(arm: ArmRuns, shared: Common) -> Uncompacted | None:
+    rows = _rows(arm, shared)
+    if not rows or any(row.compactions is None or row.compactions for row in rows):
+        return None
+    failed, budget = failed_in_arm(arm, shared), arm.settings.get("budget")
+    under = f" under its budget of {budget:,} tokens" if budget else ""
+    return Uncompacted(arm.label, failed.number, failed.words or f"no compaction was due{under}")
+
+
+def _rows(arm: ArmRuns, shared: Common) -> list[TaskRun]:
+    tasks = frozenset(shared.tasks)
+    return [row for row in arm.rows if row.task in tasks and row.run < shared.runs]

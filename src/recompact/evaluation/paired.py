@@ -13,6 +13,7 @@ from typing import Any
 
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, Common, common, with_all_questions
+from recompact.evaluation.caveats import Uncompacted, uncompacted_arms
 from recompact.evaluation.metrics import PeakSource, metric, peak_source, per_task
 from recompact.stats import CONFIDENCE, FEWEST, RESAMPLES, Estimate, bootstrap, bootstrap_ratios, sign_test
 from recompact.texts import quantity
@@ -76,6 +77,7 @@ class Comparison:
     losses: int
     p: float
     one_arm: bool = False  # both are the same trajectories, so there is nothing to find out
+    uncompacted: tuple[Uncompacted, ...] = ()  # those of the two that compress, but in which nothing was compacted
 
     def of(self, key: str) -> Difference:
         return next(d for d in self.differences if d.metric == key)
@@ -183,7 +185,18 @@ def _comparison(
     p = sign_test(wins, losses)
     arm = first.settings.get("key")
     same = arm is not None and arm == second.settings.get("key") and first.rows == second.rows
-    return Comparison(first.label, second.label, len(shared.tasks), shared.runs, differences, wins, losses, p, same)
+    return Comparison(
+        first=first.label,
+        second=second.label,
+        tasks=len(shared.tasks),
+        runs=shared.runs,
+        differences=differences,
+        wins=wins,
+        losses=losses,
+        p=p,
+        one_arm=same,
+        uncompacted=uncompacted_arms((first, second), shared),
+    )
 
 
 def warnings(comparison: Comparison) -> tuple[str, ...]:

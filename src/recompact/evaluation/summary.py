@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from recompact.evaluation.arm_runs import ArmRuns, Common, common, with_all_questions
 from recompact.evaluation.arms import PROMPTING
-from recompact.evaluation.caveats import left_out, seen_tasks
+from recompact.evaluation.caveats import compaction_lines, failed_in_arm, left_out, seen_tasks
 from recompact.evaluation.metrics import (
     TOTAL,
     Metrics,
@@ -28,7 +28,7 @@ from recompact.evaluation.paired import (
     size_warnings,
     warnings,
 )
-from recompact.stats import FEWEST, Estimate
+from recompact.stats import Estimate
 from recompact.tables import Cell, Column, Number, Row, Table, columns
 from recompact.texts import quantity
 
@@ -85,11 +85,13 @@ def notes(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def _missing(evaluation: Evaluation) -> list[str]:
-    """What is not in the figures, which tasks an arm has seen before, and which arms are the same."""
+    """What is not in the figures, which tasks an arm has seen before, where compactions failed or nothing was
+    compacted, and which arms are the same."""
     shared, lines = evaluation.shared, []
     if evaluation.not_begun:
         lines.append(f"Nothing is finished yet of {', '.join(evaluation.not_begun)}.")
     lines += [*left_out(shared.left_out, len(shared.broken)), *seen_tasks(evaluation.arms, shared)]
+    lines += compaction_lines(evaluation.arms, shared)
     names: dict[str, list[str]] = {}
     for arm in evaluation.arms:
         names.setdefault(arm.settings.get("key", arm.label), []).append(arm.label)
@@ -274,7 +276,7 @@ def sign_test_cells(comparison: Comparison) -> Row:
 def delta(difference: Difference, tasks: int) -> Number:
     """A difference as people read it; marked only where it rests on enough tasks."""
     estimate = Estimate(difference.delta, difference.low, difference.high)
-    shown = interval(difference.metric, estimate, signed=tasks >= FEWEST)
+    shown = interval(difference.metric, estimate, signed=True)
     return replace(shown, unmarked=not enough_tasks(difference.metric, tasks, difference.differ))
 
 
@@ -282,7 +284,7 @@ def percentage(key: str, share: Estimate, tasks: int, differ: int) -> Number:
     """A relative difference in a metric in per cent, the same way."""
     ends = (100 * share.low, 100 * share.high)
     unmarked = not enough_tasks(key, tasks, differ)
-    return Number(100 * share.value, 1, interval=ends, signed=tasks >= FEWEST, unmarked=unmarked)
+    return Number(100 * share.value, 1, interval=ends, signed=True, unmarked=unmarked)
 
 
 def comparison_table(comparison: Comparison, simulated: bool = False, missing: Sequence[str] = ()) -> Table:
@@ -344,6 +346,7 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
         settings = {k: v for k, v in arm.settings.items() if k not in own}
         seen = len(arm.seen(evaluation.shared.tasks))
         named = {"arm": arm.label, "name": arm.name, "scope": arm.scope, **settings, "seen_tasks": seen}
+        named["failed_compactions"] = asdict(failed_in_arm(arm, evaluation.shared))
         arms.append({**named, **evaluation.metrics(arm).to_json(), "groups": by_group})
     return {
         "title": evaluation.title,

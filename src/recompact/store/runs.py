@@ -8,7 +8,7 @@ import os
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -17,6 +17,7 @@ from typing import Any
 
 from recompact.chat import Usage
 from recompact.errors import InputError
+from recompact.store.failed_compactions import NONE_FAILED, FailedCompactions, failed_in_all, failed_in_unit
 from recompact.store.metadata import RunMetadata
 from recompact.store.store import Store
 from recompact.texts import quantity
@@ -49,6 +50,7 @@ class Overview:
     stage: str = ""  # the last with records
     models: tuple[str, ...] = ()  # that were asked
     changed: str = ""  # when something was last recorded, in UTC
+    failed_compactions: FailedCompactions = NONE_FAILED
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -140,6 +142,7 @@ def overview(store: Store) -> Overview:
         stage=stage_of(metadata),
         models=models,
         changed=datetime.fromtimestamp(last_change(store.path), UTC).isoformat(timespec="minutes"),
+        failed_compactions=failed_compactions(store, rows),
     )
 
 
@@ -216,6 +219,11 @@ def trajectories(store: Store, task: str | None = None, phase: str = "collect") 
     query = "SELECT * FROM trajectories WHERE phase = ? AND (?2 IS NULL OR task = ?2) ORDER BY task, unit"
     skipped = _skipped_tasks(store)
     return [trajectory_of_row(row) for row in store._rows(query, (phase, task)) if row["task"] not in skipped]
+
+
+def failed_compactions(store: Store, rows: Iterable[TrajectoryRow]) -> FailedCompactions:
+    """The compactions that failed in these trajectories, from their incidents."""
+    return failed_in_all(failed_in_unit(store, row.unit) for row in rows if row.incidents)
 
 
 def _skipped_tasks(store: Store) -> frozenset[str]:

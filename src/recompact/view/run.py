@@ -14,7 +14,7 @@ from recompact.outcome import BoundaryId
 from recompact.report.content.answer import Claim
 from recompact.report.content.harm import harm_claim, harm_of
 from recompact.store.pages import BoundaryPoint, ListedTrajectory, TrajectoryQuery, group_values, trajectory_page
-from recompact.store.runs import TrajectoryRow, last_change, trajectories
+from recompact.store.runs import TrajectoryRow, failed_compactions, last_change, trajectories
 from recompact.store.store import Store
 from recompact.view.runs import JUDGED, RunLine, open_moment, phase_of, thresholds_of
 
@@ -52,6 +52,7 @@ class RunPage:
     total: int
     arms: Mapping[str, str]  # key -> label
     groups: tuple[str, ...]
+    failed: str = ""  # compactions that failed, where the claim does not say so
 
     @property
     def drawable(self) -> bool:
@@ -78,7 +79,8 @@ def run_page(store: Store, line: RunLine, query: TrajectoryQuery) -> RunPage:
     claim, note = _claim(store, line)
     longest = max((each.row.steps for each in listed), default=0) or 1
     rows = tuple(_row(each, arms, thresholds, longest) for each in listed)
-    return RunPage(line, claim, note, rows, query, total, arms, tuple(group_values(store, phase)))
+    failed = "" if claim else _failures(store, line)
+    return RunPage(line, claim, note, rows, query, total, arms, tuple(group_values(store, phase)), failed)
 
 
 def arm_labels(store: Store) -> dict[str, str]:
@@ -117,6 +119,18 @@ def _claim(store: Store, line: RunLine) -> tuple[Claim | None, str]:
         )
     every = judge_run(store)
     return harm_claim(harm_of(every, len(trajectories(store)), control_of(store, every.settings))), ""
+
+
+def _failures(store: Store, line: RunLine) -> str:
+    """How many compactions failed. Whole trajectories say so, which takes too long where there are very many."""
+    if line.counts is None or line.counts.trajectories > JUDGED:
+        return ""
+    rows = trajectories(store, phase=phase_of(store))
+    failed = failed_compactions(store, rows)
+    if not failed.number:
+        return ""
+    words = failed.words if any(row.compactions for row in rows) else failed.nothing_compacted
+    return f"{words[0].upper()}{words[1:]}."
 
 
 def judge_run(store: Store) -> Findings:

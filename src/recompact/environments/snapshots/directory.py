@@ -27,6 +27,10 @@ class SnapshotRefused(Exception):
     """No snapshot can be taken or restored here; the text says why."""
 
 
+class SnapshotTooLarge(SnapshotRefused):
+    """The tree is larger than its limit."""
+
+
 def archive(root: Path, limit: int = LIMIT) -> bytes:
     """The tree below `root`. Hard links become separate files; pipes, sockets and devices are refused."""
     buffer = io.BytesIO()
@@ -36,7 +40,7 @@ def archive(root: Path, limit: int = LIMIT) -> bytes:
         for name, status in _walk(top):
             size += status.st_size + _ENTRY_COST if stat.S_ISREG(status.st_mode) else _ENTRY_COST
             if size > limit:
-                raise SnapshotRefused(
+                raise SnapshotTooLarge(
                     f"{root} is larger than the {limit:,} bytes that a directory snapshot may hold (reached at {name}):"
                     " set directory_limit on the environment, or choose another strategy"
                 )

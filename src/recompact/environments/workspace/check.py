@@ -11,7 +11,7 @@ from typing import Any
 
 from recompact.environments.files import remove
 from recompact.environments.shell import TEMPORARY, Outcome, Shell
-from recompact.environments.snapshots.directory import archive, unpack
+from recompact.environments.snapshots.directory import SnapshotRefused, SnapshotTooLarge, archive, unpack
 from recompact.environments.workspace.folder import CHECK, MOUNT, TaskFolder
 from recompact.trajectory import Score
 
@@ -29,7 +29,7 @@ def judge(folder: TaskFolder, workspace: Path, answer: str, shell: Shell) -> Sco
     scratch = Path(tempfile.mkdtemp(prefix="recompact-check-"))
     try:
         directory = scratch / _WORKSPACE
-        unpack(archive(workspace, folder.limits.disk), directory)
+        _copy(folder, workspace, directory)
         os.chmod(directory, 0o700)
         folder.put_back(directory)
         temporary = scratch / TEMPORARY
@@ -38,6 +38,19 @@ def judge(folder: TaskFolder, workspace: Path, answer: str, shell: Shell) -> Sco
         return _score(folder, _shell_of(folder, shell, temporary).run(folder.check.command, directory))
     finally:
         remove(scratch)
+
+
+def _copy(folder: TaskFolder, workspace: Path, directory: Path) -> None:
+    """A copy of what the agent left, which may be anything: pipes, sockets, more than the disk holds."""
+    try:
+        unpack(archive(workspace, folder.limits.disk), directory)
+    except SnapshotTooLarge:
+        raise CheckFailed(
+            f"the workspace of task {folder.id} cannot be judged: it is larger than the {folder.limits.disk:,} bytes of"
+            " [limits] disk in its task.toml"
+        ) from None
+    except SnapshotRefused as error:
+        raise CheckFailed(f"the workspace of task {folder.id} cannot be judged: {error}") from None
 
 
 def _shell_of(folder: TaskFolder, shell: Shell, temporary: Path) -> Shell:

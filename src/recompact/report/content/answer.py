@@ -191,6 +191,7 @@ def metric_text(key: str, value: float, signed: bool = False) -> str:
 # --- claims
 
 _COST = {
+    "uncompacted": "Nothing can be said about what compaction does to this agent: {nothing}",
     "too few": "{tasks} cannot tell what compaction does to this agent.",
     "better": "Compaction makes this agent succeed more often.",
     "worse": "Compaction makes this agent fail more often.",
@@ -200,6 +201,7 @@ _COST = {
     "unclear": "There is no evidence that compaction changes how often this agent succeeds.",
 }
 _GAIN = {
+    "uncompacted": "Nothing can be said about what the adapted prompt changes: {nothing}",
     "too few": "{tasks} cannot tell whether the adapted prompt helps.",
     "better": "With the adapted prompt the agent succeeds more often.",
     "worse": "With the adapted prompt the agent succeeds less often.",
@@ -226,6 +228,8 @@ def _claim(contrast: ArmContrast, sentences: Mapping[str, str], steps: bool) -> 
     comparison = contrast.comparison
     if comparison.one_arm:
         return Claim(f"{comparison.first} is {comparison.second} under another name: they share their trajectories.")
+    if nothing := [f"{each.sentence[0].lower()}{each.sentence[1:]}" for each in comparison.uncompacted]:
+        return Claim(sentences["uncompacted"].format(nothing=" And ".join(nothing)))
     success, reliable = contrast.verdict("acc") or "unclear", contrast.verdict(comparison.reliability)
     accuracy, tasks = comparison.of("acc"), quantity(comparison.tasks, "task")
     if success == "too few":

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from recompact.evaluation.arm_runs import ArmRuns
+from recompact.evaluation.caveats import uncompacted_arms
 from recompact.evaluation.intervals import none_of
 from recompact.evaluation.summary import Evaluation
 from recompact.report.content.answer import (
@@ -118,9 +119,15 @@ def _accuracy_figure(label: str, evaluation: Evaluation, arms: Sequence[ArmRuns]
     low, high = ordered[0], ordered[-1]
     value = with_unit("acc", _accuracy(evaluation, high))
     if low is high:
-        return KeyFigure(f"Accuracy {label}", value, f"arm {low.label}{where}")
-    note = f"{quantity(len(arms), 'arm')}{where}, {low.label} to {high.label}"
+        return KeyFigure(f"Accuracy {label}", value, f"arm {low.label}{where}{_nothing_compacted(evaluation, arms)}")
+    note = f"{quantity(len(arms), 'arm')}{where}, {low.label} to {high.label}{_nothing_compacted(evaluation, arms)}"
     return KeyFigure(f"Accuracy {label}", f"{metric_text('acc', _accuracy(evaluation, low))} to {value}", note)
+
+
+def _nothing_compacted(evaluation: Evaluation, arms: Sequence[ArmRuns]) -> str:
+    """What must be known of a figure with compaction: that there was none."""
+    labels = [each.arm for each in uncompacted_arms(arms, evaluation.shared)]
+    return f"; nothing was compacted in {', '.join(labels)}" if labels else ""
 
 
 def _accuracy(evaluation: Evaluation, arm: ArmRuns) -> float:

@@ -33,7 +33,11 @@ def next_steps(
 ) -> tuple[NextStep, ...]:
     """`harms` come with the run's name as a command takes it; `adapted` says that a template was made from one;
     `places` are the directories of templates, by arm, and under "" that of the adaptation."""
-    steps = _after_gains(gains, places)
+    steps = _where_nothing_was_compacted([*costs, *gains])
+    costs, gains = (
+        [contrast for contrast in contrasts if not contrast.comparison.uncompacted] for contrasts in (costs, gains)
+    )
+    steps += _after_gains(gains, places)
     steps += [step for run, harm in harms for step in _after_harm(run, harm, adapted or bool(gains))]
     contrasts = [*costs, *gains]
     if not harms and costs:
@@ -56,6 +60,21 @@ def next_steps(
 
 _EVALUATE = "recompact evaluate CONFIG --arm none --arm prompting --runs 3"
 UNKNOWN = "DIRECTORY"  # where no record says where a template is
+
+
+def _where_nothing_was_compacted(contrasts: Sequence[ArmContrast]) -> list[NextStep]:
+    """Before anything else, arms that compress have to have something compacted."""
+    nothing = {each.arm: each for contrast in contrasts for each in contrast.comparison.uncompacted}
+    failed = [each.arm for each in nothing.values() if each.failed]
+    idle = [each.arm for each in nothing.values() if not each.failed]
+    steps = []
+    if failed:
+        text = f"Mend the compressor: every compaction of {', '.join(failed)} failed. Then evaluate in another run."
+        steps.append(NextStep(text, "recompact check CONFIG --play"))
+    if idle:
+        text = f"Evaluate under a smaller budget or on longer tasks: nothing was compacted in {', '.join(idle)}."
+        steps.append(NextStep(text, "recompact evaluate CONFIG --arm … --budget SMALLER"))
+    return steps
 
 
 def _after_gains(gains: Sequence[ArmContrast], places: Mapping[str, str]) -> list[NextStep]:

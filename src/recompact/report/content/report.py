@@ -29,7 +29,7 @@ from recompact.report.content.runs import (
     verified_run,
 )
 from recompact.report.content.transfer import across_models
-from recompact.store.runs import boundary_rows, continuation_rows, find_run, overview, trajectories
+from recompact.store.runs import boundary_rows, continuation_rows, failed_compactions, find_run, overview, trajectories
 from recompact.store.store import Store
 from recompact.version import __version__
 
@@ -122,7 +122,9 @@ def _read_run(store: Store, read: _Runs, top: int) -> None:
 
 def _way_out(store: Store) -> str:
     """What to do with a run that was only collected."""
-    if trajectories(store) and not boundary_rows(store):
+    if (rows := trajectories(store)) and not boundary_rows(store):
+        if (failed := failed_compactions(store, rows)).number:
+            return f"{failed.nothing_compacted}. Mend the compressor and collect another run, or give an evaluation"
         return "nothing was compacted in it. Collect with a smaller budget, or give an evaluation"
     verify = shlex.join(["recompact", "verify", str(store.path)])
     return f"give an evaluation, or verify its compactions with `{verify}`"

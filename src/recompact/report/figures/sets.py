@@ -92,7 +92,7 @@ def evaluation_gaps(evaluation: Evaluation) -> dict[str, str]:
 def boundary_gaps(findings: Findings) -> dict[str, str]:
     """The figures of boundaries that a run has too few draws for: name -> why, and what to do."""
     if not findings.boundaries:
-        return {"boundary-effects": "nothing was compacted, so there are no boundaries"}
+        return {"boundary-effects": f"{findings.failed.nothing_compacted}, so there are no boundaries"}
     if not with_effect(findings):
         return {"boundary-effects": "no boundary has draws in both arms: recompact verify RUN"}
     most, _ = comparable_draws(findings)
