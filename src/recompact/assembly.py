@@ -37,6 +37,7 @@ from recompact.store.runs import note_config, open_run, run_path
 from recompact.store.store import Store, StoreError
 from recompact.study import Method, Study
 from recompact.template import Template, resolve
+from recompact.texts import command_line
 from recompact.tokens import counter
 from recompact.version import __version__
 
@@ -329,7 +330,7 @@ def _check_suite(store: Store, config: Config, accept_changes: bool) -> None:
     if before and store.finished():
         changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
         if not accept_changes:
-            command = f"recompact {metadata.command or COLLECTION} {config.file or 'CONFIG'} --accept-changes"
+            command = command_line(metadata.command or COLLECTION, config.file or "CONFIG", "--accept-changes")
             raise StoreError(
                 f"the suite {config.suite.use!r} has changed since {store.path} was begun ({', '.join(changed)}): undo"
                 f" the change, begin a new run with --run NAME, or continue with what is there: {command}"

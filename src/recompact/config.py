@@ -25,6 +25,7 @@ from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint, Seconds
 from recompact.models.secrets import redact
 from recompact.rollout import OBSERVATION_TOKENS
+from recompact.texts import command_line
 
 Count = Annotated[int, Gt(0)]
 Threshold = Annotated[float, Gt(0)]
@@ -306,7 +307,7 @@ class ConfigError(InputError):
     def __init__(self, path: Path, problems: tuple[str, ...], rest: Config | None = None) -> None:
         self.problems = problems
         self.rest = rest
-        more = f" ({len(problems) - 1} more: see recompact check {path})" if len(problems) > 1 else ""
+        more = f" ({len(problems) - 1} more: see {command_line('check', path)})" if len(problems) > 1 else ""
         super().__init__(f"{path}: {problems[0]}{more}")
 
 

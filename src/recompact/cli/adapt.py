@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from recompact.cli.console import json_option, print_json, print_tables, run_option, say
-from recompact.cli.running import skip_option
+from recompact.cli.running import skip_option, this_command
+from recompact.texts import command_line
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adaptation, Stage
@@ -75,7 +76,7 @@ def command(
     target = out or path.with_suffix("").with_name(f"{path.stem}-{chosen.name}")
     if until == "select":
         check_directory(target, RESULT)  # before anything is paid for
-    again = "recompact " + " ".join(sys.argv[1:])
+    again = this_command()
     with open_run(path) as store:
         if begin:
             check_identity(store, loaded, resolve(loaded.compressor.template, loaded.directory))
@@ -220,5 +221,5 @@ def _print(adaptation: Adaptation, target: Path | None, until: str, again: str) 
     elif not adaptation.selection and until != "select":
         say(f"Stopped after {until}, as asked.")
     if target:
-        click.echo(f"The template, its manifest and CHANGES.md are in {target}")
-        click.echo(f"To use it in your harness: recompact export {target} --to HARNESS")
+        say(f"The template, its manifest and CHANGES.md are in {target}")
+        say(f"To use it in your harness: {command_line('export', target)} --to HARNESS")

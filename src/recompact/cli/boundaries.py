@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from recompact.report.content.boundaries import brief_boundary_table, exact_boun
 from recompact.report.content.harm import with_effect
 from recompact.store.runs import find_run, overview, trajectories
 from recompact.store.store import Store
-from recompact.texts import quantity
+from recompact.texts import command_line, quantity
 
 
 @click.command(name="boundaries")
@@ -48,13 +47,13 @@ def _refuse_evaluation(store: Store) -> None:
     if store.metadata.command != "evaluate":
         return
     phase = trajectories(store, phase="evaluate")
-    config = shlex.quote(store.metadata.config_file or "CONFIG")
+    config = store.metadata.config_file or "CONFIG"
     compactions = quantity(sum(row.compactions for row in phase), "compaction")
     raise InputError(
         f"{store.path} is an evaluation: its {compactions} in {quantity(len(phase), 'trajectory')} were made without"
         " snapshots, so nobody can go back to them and they have no effects. For those:"
-        f" recompact collect {config} && recompact verify {config}. What the agent did after each of them:"
-        f" recompact behaviour {shlex.quote(str(store.path))}"
+        f" {command_line('collect', config)} && {command_line('verify', config)}. What the agent did after each of"
+        f" them: {command_line('behaviour', store.path)}"
     )
 
 
@@ -64,7 +63,7 @@ def _print(every: Findings, path: Path, listed: Sequence[Finding], simulated: bo
         say(f"{path} has no boundaries: nothing was compacted.")
         return
     if not known:
-        say(f"{path} has {quantity(total, 'boundary')} and no draws yet: recompact verify {path}")
+        say(f"{path} has {quantity(total, 'boundary')} and no draws yet: {command_line('verify', path)}")
         return
     print_tables([brief_boundary_table(listed)])
     more = f"; {total - len(listed)} more with --all" if total > len(listed) else ""
@@ -76,4 +75,4 @@ def _print(every: Findings, path: Path, listed: Sequence[Finding], simulated: bo
     for finding in every.boundaries:
         if finding.left_out:
             say(f"left out: {finding.id}: {finding.left_out}", err=True)
-    say(f"Look at one: recompact boundary {shlex.quote(str(path))} {listed[0].id}")
+    say(f"Look at one: {command_line('boundary', path, listed[0].id)}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from recompact.cli.console import json_option, print_json, say
-from recompact.texts import quantity
+from recompact.texts import command_line, quantity
 
 if TYPE_CHECKING:
     from recompact.attribution.controls import Controls
@@ -46,7 +45,7 @@ def command(run: str | None, directory: Path, without: str | None, rollouts: boo
         else:
             with Store.read(find_run(without, directory)) as uncompacted:
                 controls = controls_of(store, uncompacted)
-        path = shlex.quote(str(store.path))
+        path = store.path
     if as_json:
         print_json(controls.to_json())
     else:
@@ -68,11 +67,11 @@ def _print_rollouts(as_json: bool) -> None:
         say(f"{row['boundaries']:10,}  {row['even']:5,}  {row['up']:5,}  {row['uniform 3']:9,}")
 
 
-def _print(controls: Controls, path: str) -> None:
+def _print(controls: Controls, path: Path) -> None:
     for sentence in controls.statement.sentences():
         say(sentence)
     if controls.statement.control is None:
-        say(f"A/A: not made, or not finished: recompact verify {path} --control aa")
+        say(f"A/A: not made, or not finished: {command_line('verify', path)} --control aa")
     if (check := controls.identity) is not None:
         say(
             f"Identity, {quantity(check.tasks, 'task')}{_draws(controls)}: J(C) - J(none) ="
@@ -87,8 +86,8 @@ def _print(controls: Controls, path: str) -> None:
         say(f"Identity: there is no task to check it on in both runs{why}.")
     else:
         say(
-            'Identity: needs the same tasks without compaction ([compressor] kind = "none"): recompact controls'
-            f" {path} --without THAT_RUN"
+            'Identity: needs the same tasks without compaction ([compressor] kind = "none"):'
+            f" {command_line('controls', path)} --without THAT_RUN"
         )
     if controls.coupling is not None:
         say(f"Spearman of H and B over boundaries{_draws(controls)}: {_interval(controls.coupling)}")
@@ -98,7 +97,7 @@ def _print(controls: Controls, path: str) -> None:
             f" draws; {row.continuations.value:.2f} continuations a boundary"
         )
     if not controls.allocations:
-        say(f"Halving against uniform: needs as many draws at every boundary: recompact verify {path} --draws 9")
+        say(f"Halving against uniform: needs as many draws at every boundary: {command_line('verify', path)} --draws 9")
     if controls.statement.settled:
         say(controls.savings.statement)
 

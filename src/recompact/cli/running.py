@@ -17,10 +17,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from recompact.cli.console import say
+from recompact.texts import command_line
 
 if TYPE_CHECKING:
     from recompact.execution.scheduler import UnfinishedUnit
     from recompact.store.store import Store
+
+
+def this_command() -> str:
+    """The command that was typed, to be typed again."""
+    return command_line(*sys.argv[1:])
+
 
 skip_option = click.option(
     "--skip",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recompact.cli.console import json_option, print_json, print_tables, run_option, say
-from recompact.cli.running import skip_option
-from recompact.texts import quantity
+from recompact.cli.running import skip_option, this_command
+from recompact.texts import command_line, quantity
 
 if TYPE_CHECKING:
     from recompact.attribution.cached_input import CachedInput
@@ -78,7 +77,7 @@ def command(
             config = _verifying(store, config, chosen, beside)
             _print_forecast(_forecast(store, config), config, as_json)
         return
-    again = shlex.join(["recompact", *sys.argv[1:]])
+    again = this_command()
     with open_run(path) as store:
         config = _verifying(store, config, chosen, beside)
         with ending_early(path, again):
@@ -230,7 +229,7 @@ def _report(
             say(f"left out: {id}: {reason}", err=True)
         if known.left_out:
             say(
-                f"Mend what broke, then try those again: recompact verify {shlex.quote(str(store.path))} --retry",
+                f"Mend what broke, then try those again: {command_line('verify', store.path)} --retry",
                 err=True,
             )
     report_skipped(store)
@@ -267,7 +266,7 @@ def _print_summary(summary: dict[str, Any], store: Store, cache: CachedInput) ->
         click.echo(f"Beside it, the run has {', '.join(further)}.")
     if not summary["simulated"]:  # there is no server that could have a cache
         say(cache_sentence(cache, "continue", "control", "confirm", "resample"))
-    click.echo(f"Look at them: recompact boundaries {shlex.quote(str(store.path))}")
+    say(f"Look at them: {command_line('boundaries', store.path)}")
 
 
 def _print_forecast(forecast: Forecast, config: Config, as_json: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from recompact.report.content.runs import (
 from recompact.report.content.transfer import across_models
 from recompact.store.runs import boundary_rows, continuation_rows, find_run, overview, trajectories
 from recompact.store.store import Store
+from recompact.texts import command_line
 from recompact.version import __version__
 
 TITLE = "What compaction does to this agent"
@@ -124,7 +124,7 @@ def _way_out(store: Store) -> str:
     """What to do with a run that was only collected."""
     if trajectories(store) and not boundary_rows(store):
         return "nothing was compacted in it. Collect with a smaller budget, or give an evaluation"
-    verify = shlex.join(["recompact", "verify", str(store.path)])
+    verify = command_line("verify", store.path)
     return f"give an evaluation, or verify its compactions with `{verify}`"
 
 

@@ -1,0 +1,81 @@
+"""A command that is printed can be pasted into a shell, whatever the names in it; and it resumes what was begun."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import Done, recompact, served
+from fakes import Noter, Reader
+
+from recompact.cli.main import COMMANDS
+from recompact.embedded.simulation.server import Server
+
+ODD = "$(touch pwn)`id` it's"
+SUITE = f"""
+from fakes import look, read_all
+from recompact.environments.functions import function_suite
+
+tasks = {{name: ("Read all pages of a book.", read_all) for name in ({ODD!r}, "plain")}}
+suite = function_suite("pages", [look], tasks, state={{"seen": []}})
+"""
+COMMAND = re.compile(rf"recompact ((?:{'|'.join(COMMANDS)}) .*)")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with served({"reader": Reader(), "noter": Noter()}, require_key=None) as running:
+        yield running
+
+
+def config_in(directory: Path, base_url: str, more: str = "") -> Path:
+    directory.mkdir(exist_ok=True)
+    (directory / "suite.py").write_text(SUITE)
+    path = directory / "books.toml"
+    model = f'id = "NAME"\nbase_url = "{base_url}"\n'
+    path.write_text(
+        f'[suite]\nuse = "suite.py:suite"\n[models.reader]\n{model.replace("NAME", "reader")}'
+        f'[models.noter]\n{model.replace("NAME", "noter")}[agent]\nmodel = "reader"\n'
+        f'[compressor]\nmodel = "noter"\nbudget = 500\n[run]\nstep_limit = 20\n{more}'
+    )
+    return path
+
+
+def printed_commands(done: Done) -> list[list[str]]:
+    """The words of each command in what was said, as a shell would take them."""
+    return [shlex.split(match[1].removesuffix("`.")) for match in COMMAND.finditer(done.stdout + done.stderr)]
+
+
+def test_commands_that_are_printed_are_quoted(tmp_path: Path, server: Server) -> None:
+    place = tmp_path / "my own $(runs)"
+    config = config_in(place, server.base_url)
+    run, evaluation = place / "runs" / "books.db", place / "runs" / "books-evaluate.db"
+    asked: list[tuple[object, ...]] = [
+        ("collect", config),
+        ("boundaries", run),
+        ("verify", config, "--draws", 1),
+        ("boundaries", run),
+        ("controls", run),
+        ("evaluate", config, "--arm", "none", "--arm", "prompting", "--split", "train", "--runs", 2),
+        ("show", evaluation),
+        ("show", evaluation, ODD),
+        ("boundaries", evaluation),
+        ("adapt", config, "--until", "verify"),
+        ("init", "mine", "--dir", place),
+        ("prompts", "import", place / "prompt.md", "--to", place / "imported"),
+    ]
+    (place / "prompt.md").write_text("Summarise the work so far, with every name and number.")
+    printed = []
+    for arguments in asked:
+        done = recompact(*arguments, cwd=tmp_path)
+        assert done.returncode == 0 or arguments == ("boundaries", evaluation), done.stderr
+        printed += printed_commands(done)
+    whole = {word for words in printed for word in words}
+    assert {str(run), str(evaluation), str(place / "mine.toml"), str(place / "imported")} <= whole, printed
+    assert ODD in whole or f"{ODD}#1" in whole, printed
+    for word in whole:
+        assert "my own" in word or "own" not in word, printed
+        assert "touch" not in word or ODD in word, printed
