@@ -12,6 +12,7 @@ from commands import Done, recompact, served
 from fakes import Noter, Reader
 
 from recompact.cli.main import COMMANDS
+from recompact.cli.running import this_command
 from recompact.embedded.simulation.server import Server
 
 ODD = "$(touch pwn)`id` it's"
@@ -79,3 +80,18 @@ def test_commands_that_are_printed_are_quoted(tmp_path: Path, server: Server) ->
     for word in whole:
         assert "my own" in word or "own" not in word, printed
         assert "touch" not in word or ODD in word, printed
+
+
+def test_a_command_is_printed_again_without_options_that_would_undo_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["recompact", "adapt", "my own.toml", "--from", "verify", "--json"])
+    assert this_command(without=["--from"]) == "recompact adapt 'my own.toml' --json"
+    monkeypatch.setattr("sys.argv", ["recompact", "adapt", "a.toml", "--from=verify"])
+    assert this_command(without=["--from"]) == "recompact adapt a.toml"
+    assert this_command() == "recompact adapt a.toml --from=verify"
+
+
+def test_adapt_from_a_stage_resumes_without_doing_it_again(tmp_path: Path, server: Server) -> None:
+    config = config_in(tmp_path / "my runs", server.base_url, "[ceiling]\ntokens = 1\n")
+    done = recompact("adapt", config, "--from", "collect", "--until", "verify")
+    assert done.returncode == 3, done.stderr
+    assert f"resume with: recompact adapt '{config}' --until verify\n" in done.stderr

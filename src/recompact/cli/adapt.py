@@ -76,7 +76,7 @@ def command(
     target = out or path.with_suffix("").with_name(f"{path.stem}-{chosen.name}")
     if until == "select":
         check_directory(target, RESULT)  # before anything is paid for
-    again = this_command()
+    again = this_command(without=["--from"])  # which would throw away what was done since
     with open_run(path) as store:
         if begin:
             check_identity(store, loaded, resolve(loaded.compressor.template, loaded.directory))

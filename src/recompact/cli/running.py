@@ -24,9 +24,15 @@ if TYPE_CHECKING:
     from recompact.store.store import Store
 
 
-def this_command() -> str:
-    """The command that was typed, to be typed again."""
-    return command_line(*sys.argv[1:])
+def this_command(*, without: Sequence[str] = ()) -> str:
+    """The command that was typed, to be typed again; `without` are options with a value that it should not repeat."""
+    words, kept = iter(sys.argv[1:]), []
+    for word in words:
+        if word in without:
+            next(words, None)
+        elif not word.startswith(tuple(f"{option}=" for option in without)):
+            kept.append(word)
+    return command_line(*kept)
 
 
 skip_option = click.option(
@@ -50,6 +56,7 @@ def ending_early(path: Path, again: str) -> Iterator[None]:
         sys.exit(130)
     except CeilingReached as reached:
         say(f"recompact: stopped at its ceiling: {reached}", err=True)
+        say(f"{path} keeps what was done; then resume with: {again}", err=True)
         sys.exit(3)
     except ModelFailure as failure:
         at = f"{failure.unit}: " if failure.unit else ""
