@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from recompact.agents.defects import defects_of
 from recompact.agents.suite import AgentSuite
 from recompact.compressors.protocol import Compressor, CompressorKind
 from recompact.compressors.registry import compressor_kind, load_compressor
@@ -229,10 +230,14 @@ def _agent_suite(config: Config, hidden: tuple[Path, ...]) -> Episodes:
     suite = _load_suite(config)
     if not isinstance(suite, WorkspaceSuite):
         raise config.error("an agent of your own plays tasks that are folders: workspace", "suite", "use")
+    settings = replace(config.agent.settings(config.directory), hidden=hidden)
+    program = "command" if config.agent.command else "profile"
+    if defects := list(defects_of(settings)):
+        raise config.errors([(text, ("agent", program if key == "command" else key)) for key, text in defects])
     try:
-        return AgentSuite(suite, replace(config.agent.settings(config.directory), hidden=hidden))
+        return AgentSuite(suite, settings)
     except InputError as error:
-        raise config.error(str(error), "agent", "command" if config.agent.command else "profile") from None
+        raise config.error(str(error), "agent", program) from None
 
 
 def _load_suite(config: Config) -> Suite:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -297,8 +297,13 @@ class Config:
 
     def error(self, text: str, *key: str) -> ConfigError:
         """A mistake that only shows when something is built, with its place in the file."""
-        place = f"{self.line(*key)}[{'.'.join(key[:-1])}] {key[-1]}: " if key else ""
-        return ConfigError(self.file or Path("config"), (f"{place}{text}",))
+        return self.errors([(text, key)])
+
+    def errors(self, problems: Sequence[tuple[str, tuple[str, ...]]]) -> ConfigError:
+        """Several of them, each text with its key."""
+        places = (f"{self.line(*key)}[{'.'.join(key[:-1])}] {key[-1]}: " if key else "" for _, key in problems)
+        texts = tuple(f"{place}{text}" for place, (text, _) in zip(places, problems, strict=True))
+        return ConfigError(self.file or Path("config"), texts)
 
 
 class ConfigError(InputError):
