@@ -1,7 +1,8 @@
 """What commands that ask models have in common: the ways in which they end early, each with its message and exit code.
 
-Exit codes: 130 stopped by Ctrl-C, 3 stopped at a ceiling, 2 a failure that trying again will not fix, 1 some units are
-not finished. In every case the run keeps what was done, and the message says how to continue.
+Exit codes: 130 stopped by Ctrl-C (143 by SIGTERM, 129 by SIGHUP), 3 stopped at a ceiling, 2 a failure that trying again
+will not fix, 1 some units are not finished. In every case the run keeps what was done, and the message says how to
+continue.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from recompact.cli.console import say
+from recompact.cli.stopping import end_stopped
 from recompact.texts import command_line
 
 if TYPE_CHECKING:
@@ -52,8 +54,7 @@ def ending_early(path: Path, again: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say(f"\nrecompact: stopped. {path} keeps what was done; resume with: {again}", err=True)
-        sys.exit(130)
+        end_stopped(f"\nrecompact: stopped. {path} keeps what was done; resume with: {again}")
     except CeilingReached as reached:
         say(f"recompact: stopped at its ceiling: {reached}", err=True)
         say(f"{path} keeps what was done; then resume with: {again}", err=True)
