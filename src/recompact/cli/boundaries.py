@@ -13,7 +13,7 @@ from recompact.cli.progress import waiting
 from recompact.errors import InputError
 from recompact.report.content.boundaries import brief_boundary_table, exact_boundary_table
 from recompact.report.content.harm import with_effect
-from recompact.store.runs import find_run, overview, trajectories
+from recompact.store.runs import WRAPPED, find_run, overview, trajectories
 from recompact.store.store import Store
 from recompact.texts import command_line, quantity
 
@@ -43,7 +43,12 @@ def command(run: str, directory: Path, top: int, everything: bool, as_csv: bool,
 
 
 def _refuse_evaluation(store: Store) -> None:
-    """An evaluation's compactions have no snapshots, so they have no effects to list."""
+    """The compactions of an evaluation and of a wrapped agent have no snapshots, so they have no effects to list."""
+    if store.metadata.suite == WRAPPED:
+        raise InputError(
+            f"{store.path} is of a wrapped agent: nobody can go back to its compactions, so they have no effects. What"
+            f" followed them: {command_line('audit', store.path)}"
+        )
     if store.metadata.command != "evaluate":
         return
     phase = trajectories(store, phase="evaluate")

@@ -54,6 +54,10 @@ class Overview:
         return asdict(self)
 
 
+WRAPPED = "wrap"
+"""The suite of an agent that `recompact wrap` ran once, and the phase of its trajectory."""
+
+
 def run_path(name: str, directory: Path) -> Path:
     """The file of a run: a path stays as it is, a bare name is looked for in the directory of runs."""
     if name.endswith(SUFFIX) or "/" in name:
@@ -113,7 +117,7 @@ def open_run(path: Path) -> Iterator[Store]:
 
 def overview(store: Store) -> Overview:
     metadata = store.metadata
-    phase = "evaluate" if metadata.command == "evaluate" else "collect"
+    phase = "evaluate" if metadata.command == "evaluate" else WRAPPED if metadata.suite == WRAPPED else "collect"
     rows = trajectories(store, phase=phase)
     tokens: Counter[str] = Counter()
     for (_, role), usage in store.spent().items():
@@ -156,6 +160,8 @@ def stage_of(metadata: RunMetadata) -> str:
     """How far a run has got."""
     if metadata.command == "evaluate":
         return "evaluated"
+    if metadata.suite == WRAPPED:
+        return "a wrapped agent"
     return "adapted" if metadata.adaptations else "verified" if metadata.verified else "collected"
 
 
