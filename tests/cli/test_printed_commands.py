@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from commands import Done, recompact, served
 from fakes import Noter, Reader
+from made_up_runs import begin, collect
 
 from recompact.cli.main import COMMANDS
 from recompact.cli.running import this_command
 from recompact.embedded.simulation.server import Server
+from recompact.store.store import Store
 
 ODD = "$(touch pwn)`id` it's"
 SUITE = f"""
@@ -95,3 +98,30 @@ def test_adapt_from_a_stage_resumes_without_doing_it_again(tmp_path: Path, serve
     done = recompact("adapt", config, "--from", "collect", "--until", "verify")
     assert done.returncode == 3, done.stderr
     assert f"resume with: recompact adapt '{config}' --until verify\n" in done.stderr
+
+
+def test_an_evaluation_is_refused_by_commands_about_effects_with_a_config_that_is_there(
+    tmp_path: Path, server: Server
+) -> None:
+    config = config_in(tmp_path / "place", server.base_url)
+    arms = ("--arm", "prompting", "--split", "train", "--limit", 1)
+    assert recompact("evaluate", config, *arms, cwd=tmp_path).returncode == 0
+    evaluation = tmp_path / "place" / "runs" / "books-evaluate.db"
+    for command in (("boundaries",), ("boundary",), ("controls",), ("verify",)):
+        done = recompact(*command, evaluation, *(["plain#1"] * (command == ("boundary",))), cwd=tmp_path)
+        assert done.returncode == 2
+        assert f"{evaluation} is an evaluation" in done.stderr
+        assert f"recompact collect {config} && recompact verify {config}." in done.stderr
+    assert recompact("behaviour", evaluation, cwd=tmp_path).returncode == 0
+
+
+def test_a_loop_is_verified_from_python(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "loop.db") as store:
+        begin(store)
+        store.set_metadata(replace(store.metadata, command="collect", suite="loop"))
+        collect(store, "loop-1")
+    for command in ("boundaries", "controls", "report", "verify"):
+        more = ("--out", tmp_path / "page.html") if command == "report" else ()
+        done = recompact(command, tmp_path / "loop.db", *more, cwd=tmp_path)
+        assert "recompact.agent_suite makes of it: docs/loops.md" in done.stdout + done.stderr, command
+        assert "recompact verify" not in done.stdout + done.stderr

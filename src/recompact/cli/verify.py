@@ -68,6 +68,7 @@ def command(
 
     if draws and allocation:
         raise click.UsageError("--draws N is --allocation uniform:N: give one of the two")
+    _refuse_unverifiable(run, directory)
     path, file = locate_run(run, name, directory)
     config = load_config(file)
     chosen = f"uniform:{draws}" if draws else allocation
@@ -96,6 +97,21 @@ def command(
         sys.exit(1)
     if told.boundaries and (told.left_out == told.boundaries if control else not told.examined):
         sys.exit(2)
+
+
+def _refuse_unverifiable(run: str, directory: Path) -> None:
+    """Raise for a RUN that has no compactions to continue from, or no config to do it with."""
+    from recompact.attribution.verifiable import LOOP, refuse_without_effects, way_to_verify
+    from recompact.errors import InputError
+    from recompact.store.runs import find_run
+    from recompact.store.store import Store
+
+    if run.endswith(".toml"):
+        return
+    with Store.read(find_run(run, directory)) as store:
+        refuse_without_effects(store)
+        if store.metadata.suite == LOOP and not store.metadata.config_file:
+            raise InputError(f"{store.path} has no config: {way_to_verify(store)}")
 
 
 def locate_run(run: str, name: str | None, directory: Path) -> tuple[Path, Path]:

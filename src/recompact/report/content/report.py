@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from recompact.attribution.verifiable import way_to_verify
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.released import is_released
@@ -30,7 +31,6 @@ from recompact.report.content.runs import (
 from recompact.report.content.transfer import across_models
 from recompact.store.runs import boundary_rows, continuation_rows, find_run, overview, trajectories
 from recompact.store.store import Store
-from recompact.texts import command_line
 from recompact.version import __version__
 
 TITLE = "What compaction does to this agent"
@@ -124,8 +124,7 @@ def _way_out(store: Store) -> str:
     """What to do with a run that was only collected."""
     if trajectories(store) and not boundary_rows(store):
         return "nothing was compacted in it. Collect with a smaller budget, or give an evaluation"
-    verify = command_line("verify", store.path)
-    return f"give an evaluation, or verify its compactions with `{verify}`"
+    return f"give an evaluation, or verify its compactions: {way_to_verify(store)}"
 
 
 def _report(read: _Runs, prompts: tuple[PromptChange, ...], title: str, date: str) -> Report:
