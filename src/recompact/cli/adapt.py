@@ -195,7 +195,7 @@ def _report(
     elif adaptation:
         _print(adaptation, target, until, again)
     report_skipped(store)
-    report_unfinished(unfinished, "units", again)
+    report_unfinished(unfinished, "unit", again)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)
 

@@ -89,7 +89,7 @@ def _report(
     _report_broken(store, summary.endings, broken, again)
     if not unfinished and not as_json and len(broken) < summary.trajectories:
         say(f"Look at it: {command_line('show', store.path)} [TASK]")
-    report_unfinished(unfinished, "episodes", again)
+    report_unfinished(unfinished, "episode", again)
     if not unfinished:
         click.echo(f"digest: {digest}", err=as_json)
 

@@ -209,7 +209,7 @@ def _report(
     if form == "terminal" and not shown.simulated and (sentence := cache_sentence(cache, PHASE)):
         say(sentence)
     report_skipped(store)
-    report_unfinished(unfinished, "trajectories", again)
+    report_unfinished(unfinished, "trajectory", again)
     if form == "terminal" and not unfinished and len(shown.arms) > 1:
         first, second = shown.arms[-1].label, shown.arms[0].label
         say(f"Compare two of them: {command_line('compare', store.path, first, second)}")

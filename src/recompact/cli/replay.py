@@ -128,7 +128,7 @@ def _report(
     if found.left_out:
         draws = quantity(len(found.left_out), "draw")
         click.echo(f"recompact: {draws} came to nothing; try them again with: {again}", err=True)
-    report_unfinished(unfinished, "draws", again)
+    report_unfinished(unfinished, "draw", again, retry=False)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)
 

@@ -128,7 +128,7 @@ def _play(setting: Setting, experiment: Experiment, again: str, quiet: bool) -> 
     with ending_early(path, again):
         _, unfinished = finish(experiment.play(setting, lambda study, title: watch(study, title, quiet=quiet)))
     if unfinished:
-        report_unfinished(unfinished, "units", again)
+        report_unfinished(unfinished, "unit", again, retry=False)
         sys.exit(1)
 
 

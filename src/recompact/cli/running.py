@@ -19,7 +19,7 @@ import click
 
 from recompact.cli.console import say
 from recompact.cli.stopping import end_stopped
-from recompact.texts import command_line
+from recompact.texts import command_line, quantity
 
 if TYPE_CHECKING:
     from recompact.execution.scheduler import UnfinishedUnit
@@ -79,8 +79,9 @@ def finish(work: Coroutine[Any, Any, Result]) -> tuple[Result | None, tuple[Unfi
         return None, unfinished.units
 
 
-def report_unfinished(units: Sequence[UnfinishedUnit], what: str, again: str) -> None:
-    """Say which units are not finished, the first few by name; nothing where there are none."""
+def report_unfinished(units: Sequence[UnfinishedUnit], noun: str, again: str, *, retry: bool = True) -> None:
+    """Say which units are not finished, the first few by name; nothing where there are none. `retry` says whether the
+    command has the option --retry."""
     from recompact.models.failures import SetAside
 
     if not units:
@@ -88,8 +89,14 @@ def report_unfinished(units: Sequence[UnfinishedUnit], what: str, again: str) ->
     for unit in sorted(units, key=lambda unit: unit.name)[:5]:
         say(f"not finished: {unit.name} ({unit.failure.kind}): {unit.failure}", err=True)
     more = f" (the first 5 of {len(units)} are listed)" if len(units) > 5 else ""
-    say(f"recompact: {len(units)} {what} are not finished{more}; try them again with: {again}", err=True)
-    if any(isinstance(unit.failure, SetAside) for unit in units):
+    aside = retry and any(isinstance(unit.failure, SetAside) for unit in units)
+    command = f"{again} --retry" if aside and "--retry" not in again.split() else again
+    state, them = ("is", "it") if len(units) == 1 else ("are", "them")
+    say(
+        f"recompact: {quantity(len(units), noun)} {state} not finished{more}; try {them} again with: {command}",
+        err=True,
+    )
+    if aside:
         say("Units that were set aside would fail again, so they are played again only with --retry.", err=True)
     if tasks := sorted({unit.task for unit in units if unit.task}):
         skips = shlex.join(word for task in tasks[:20] for word in ("--skip", task))

@@ -249,7 +249,7 @@ def _report(
                 err=True,
             )
     report_skipped(store)
-    report_unfinished(unfinished, "continuations", again)
+    report_unfinished(unfinished, "continuation", again)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)
     return statement
