@@ -187,6 +187,9 @@ def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
         raise config.error(str(error), "suite", "use") from None
     if needs is not None and not suite.host:
         raise config.error(f"{suite.use} lives in an interpreter of its own: set host = true", "suite", "use")
+    places = [config.directory / place for place in suite.readable] if suite.host is True else []
+    if missing := [place for place in places if not place.exists()]:
+        raise config.error(f"it names {missing[0]}, which is not there", "suite", "readable")
     if suite.host:
         python = needs.python if needs else suite.python or sys.executable
         try:
@@ -217,7 +220,10 @@ def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
 def _elsewhere(config: Config, hosted: HostedSuite, own_python: bool) -> Episodes:
     """The same suite with its hosts where the config wants them."""
     try:
-        opened: Episodes = HOSTS.find(str(config.suite.host), config.directory)(
+        opener = HOSTS.find(str(config.suite.host), config.directory)
+        if not callable(opener):
+            raise InputError(f"{config.suite.host} is a {type(opener).__name__}, which opens no hosts: name a class")
+        opened: Episodes = opener(
             hosted, config.cluster, own_python=own_python, runs=config.run.directory, most=config.run.concurrency
         )
         return opened
