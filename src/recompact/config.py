@@ -6,6 +6,7 @@ Nothing is read, built or contacted here: `recompact.config_parser` reads the fi
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le, Lt
 
 from recompact.agents.profiles import Profile, profile_named
 from recompact.agents.settings import IGNORED, AgentSettings
@@ -29,7 +30,8 @@ from recompact.texts import command_line
 
 Count = Annotated[int, Gt(0)]
 Threshold = Annotated[float, Gt(0)]
-Amount = Annotated[float, Ge(0)]
+Amount = Annotated[float, Ge(0), Lt(math.inf)]
+Share = Annotated[float, Ge(0), Le(1)]
 
 ALLOCATION = r"(chained:)?(halving|racing|uniform(:[1-9]\d*)?)|chained"
 ALLOCATIONS = "halving, uniform:N, racing, chained, or chained: and one of them"
@@ -90,7 +92,7 @@ class AgentConfig:
     model: str = DEFAULT_MODELS["agent"]
     max_output_tokens: Count = 2048
     temperature: Amount | None = None
-    top_p: Amount | None = None
+    top_p: Share | None = None
     reasoning_effort: str | None = None
     stop: tuple[str, ...] = ()
     profile: str | None = None  # a known agent, in place of our loop
@@ -155,7 +157,7 @@ class CompressorConfig:
     rendering: Rendering = "quoted"
     max_output_tokens: Count = 8192
     temperature: Amount | None = None
-    top_p: Amount | None = None
+    top_p: Share | None = None
     reasoning_effort: str | None = None
 
 
@@ -178,7 +180,7 @@ class OptimizerConfig:
     model: str | None = None  # default: the agent's
     max_output_tokens: Count = 16384
     temperature: Amount | None = None
-    top_p: Amount | None = None
+    top_p: Share | None = None
     reasoning_effort: str | None = None
 
 
