@@ -49,11 +49,7 @@ class Store:
     @classmethod
     def open(cls, path: Path) -> Self:
         """Open for writing, creating the file where there is none. A second writer is refused."""
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lock = take_lock(path)
-        except OSError as error:
-            raise StoreError(f"{path} cannot be written: {error}; name another [run] directory") from None
+        lock = take_lock(path)
         try:
             return cls(path, connect_to_write(path), lock)
         except BaseException:
