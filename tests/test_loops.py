@@ -22,9 +22,10 @@ from recompact.agents.client import InProcessClient
 from recompact.chat import Message, Reply, Request, ToolCall, Usage, assistant
 from recompact.compressors.protocol import Compaction, CompactionFailed
 from recompact.context import Context, Summary
+from recompact.environments.own_directory import own_directory
 from recompact.environments.protocol import Task
 from recompact.errors import InputError, RecompactError
-from recompact.loops import LoopCompaction, _failure_of, _Loops, _Noted, _settings_of
+from recompact.loops import LoopCompaction, _failure_of, _Loops, _Noted, _scratch, _settings_of
 from recompact.models.failures import ContextOverflow, ModelFailure, Overloaded, RateLimited, Refused
 from recompact.store.store import Store
 from recompact.trajectory import Score, Trajectory
@@ -592,3 +593,8 @@ def test_a_gateway_that_cannot_begin_says_why_at_once(tmp_path: Path) -> None:
     (tmp_path / "run.db").write_text("this is no run")
     with pytest.raises(RecompactError, match=r"run\.db"):
         small_gateway(EchoModel(), run=tmp_path / "run.db")
+
+
+def test_the_run_that_nobody_asked_for_lies_where_the_next_process_would_remove_it() -> None:
+    with _scratch() as place:
+        assert Path(place).parent == own_directory()

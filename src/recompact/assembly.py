@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from recompact.agents.defects import defects_of
 from recompact.agents.suite import AgentSuite
 from recompact.compressors.protocol import Compressor, CompressorKind
 from recompact.compressors.registry import compressor_kind, load_compressor
@@ -37,6 +38,7 @@ from recompact.store.runs import note_config, open_run, run_path
 from recompact.store.store import Store, StoreError
 from recompact.study import Method, Study
 from recompact.template import Template, resolve
+from recompact.texts import command_line
 from recompact.tokens import counter
 from recompact.version import __version__
 
@@ -185,6 +187,9 @@ def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
         raise config.error(str(error), "suite", "use") from None
     if needs is not None and not suite.host:
         raise config.error(f"{suite.use} lives in an interpreter of its own: set host = true", "suite", "use")
+    places = [config.directory / place for place in suite.readable] if suite.host is True else []
+    if missing := [place for place in places if not place.exists()]:
+        raise config.error(f"it names {missing[0]}, which is not there", "suite", "readable")
     if suite.host:
         python = needs.python if needs else suite.python or sys.executable
         try:
@@ -215,7 +220,10 @@ def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
 def _elsewhere(config: Config, hosted: HostedSuite, own_python: bool) -> Episodes:
     """The same suite with its hosts where the config wants them."""
     try:
-        opened: Episodes = HOSTS.find(str(config.suite.host), config.directory)(
+        opener = HOSTS.find(str(config.suite.host), config.directory)
+        if not callable(opener):
+            raise InputError(f"{config.suite.host} is a {type(opener).__name__}, which opens no hosts: name a class")
+        opened: Episodes = opener(
             hosted, config.cluster, own_python=own_python, runs=config.run.directory, most=config.run.concurrency
         )
         return opened
@@ -228,10 +236,14 @@ def _agent_suite(config: Config, hidden: tuple[Path, ...]) -> Episodes:
     suite = _load_suite(config)
     if not isinstance(suite, WorkspaceSuite):
         raise config.error("an agent of your own plays tasks that are folders: workspace", "suite", "use")
+    settings = replace(config.agent.settings(config.directory), hidden=hidden)
+    program = "command" if config.agent.command else "profile"
+    if defects := list(defects_of(settings)):
+        raise config.errors([(text, ("agent", program if key == "command" else key)) for key, text in defects])
     try:
-        return AgentSuite(suite, replace(config.agent.settings(config.directory), hidden=hidden))
+        return AgentSuite(suite, settings)
     except InputError as error:
-        raise config.error(str(error), "agent", "command" if config.agent.command else "profile") from None
+        raise config.error(str(error), "agent", program) from None
 
 
 def _load_suite(config: Config) -> Suite:
@@ -329,7 +341,7 @@ def _check_suite(store: Store, config: Config, accept_changes: bool) -> None:
     if before and store.finished():
         changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
         if not accept_changes:
-            command = f"recompact {metadata.command or COLLECTION} {config.file or 'CONFIG'} --accept-changes"
+            command = command_line(metadata.command or COLLECTION, config.file or "CONFIG", "--accept-changes")
             raise StoreError(
                 f"the suite {config.suite.use!r} has changed since {store.path} was begun ({', '.join(changed)}): undo"
                 f" the change, begin a new run with --run NAME, or continue with what is there: {command}"

@@ -6,14 +6,15 @@ Nothing is read, built or contacted here: `recompact.config_parser` reads the fi
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le, Lt
 
 from recompact.agents.profiles import Profile, profile_named
 from recompact.agents.settings import IGNORED, AgentSettings
@@ -25,10 +26,12 @@ from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint, Seconds
 from recompact.models.secrets import redact
 from recompact.rollout import OBSERVATION_TOKENS
+from recompact.texts import command_line
 
 Count = Annotated[int, Gt(0)]
 Threshold = Annotated[float, Gt(0)]
-Amount = Annotated[float, Ge(0)]
+Amount = Annotated[float, Ge(0), Lt(math.inf)]
+Share = Annotated[float, Ge(0), Le(1)]
 
 ALLOCATION = r"(chained:)?(halving|racing|uniform(:[1-9]\d*)?)|chained"
 ALLOCATIONS = "halving, uniform:N, racing, chained, or chained: and one of them"
@@ -89,7 +92,7 @@ class AgentConfig:
     model: str = DEFAULT_MODELS["agent"]
     max_output_tokens: Count = 2048
     temperature: Amount | None = None
-    top_p: Amount | None = None
+    top_p: Share | None = None
     reasoning_effort: str | None = None
     stop: tuple[str, ...] = ()
     profile: str | None = None  # a known agent, in place of our loop
@@ -154,7 +157,7 @@ class CompressorConfig:
     rendering: Rendering = "quoted"
     max_output_tokens: Count = 8192
     temperature: Amount | None = None
-    top_p: Amount | None = None
+    top_p: Share | None = None
     reasoning_effort: str | None = None
 
 
@@ -177,7 +180,7 @@ class OptimizerConfig:
     model: str | None = None  # default: the agent's
     max_output_tokens: Count = 16384
     temperature: Amount | None = None
-    top_p: Amount | None = None
+    top_p: Share | None = None
     reasoning_effort: str | None = None
 
 
@@ -296,8 +299,13 @@ class Config:
 
     def error(self, text: str, *key: str) -> ConfigError:
         """A mistake that only shows when something is built, with its place in the file."""
-        place = f"{self.line(*key)}[{'.'.join(key[:-1])}] {key[-1]}: " if key else ""
-        return ConfigError(self.file or Path("config"), (f"{place}{text}",))
+        return self.errors([(text, key)])
+
+    def errors(self, problems: Sequence[tuple[str, tuple[str, ...]]]) -> ConfigError:
+        """Several of them, each text with its key."""
+        places = (f"{self.line(*key)}[{'.'.join(key[:-1])}] {key[-1]}: " if key else "" for _, key in problems)
+        texts = tuple(f"{place}{text}" for place, (text, _) in zip(places, problems, strict=True))
+        return ConfigError(self.file or Path("config"), texts)
 
 
 class ConfigError(InputError):
@@ -306,7 +314,7 @@ class ConfigError(InputError):
     def __init__(self, path: Path, problems: tuple[str, ...], rest: Config | None = None) -> None:
         self.problems = problems
         self.rest = rest
-        more = f" ({len(problems) - 1} more: see recompact check {path})" if len(problems) > 1 else ""
+        more = f" ({len(problems) - 1} more: see {command_line('check', path)})" if len(problems) > 1 else ""
         super().__init__(f"{path}: {problems[0]}{more}")
 
 

@@ -160,6 +160,9 @@ def _contradictions(config: Config, text: str) -> list[str]:
     if config.agent.profile not in (None, *PROFILES):
         at = line_of(text, ("agent", "profile"))
         out.append(f"{at}[agent] profile = {config.agent.profile!r} is none of {', '.join(PROFILES)}")
+    if not config.agent.command and "command" in tomllib.loads(text).get("agent", {}):
+        at = line_of(text, ("agent", "command"))
+        out.append(f"{at}[agent] command is empty: name the program and its arguments, or leave the key out")
     if config.agent.command and not any("{task}" in part for part in _filled_texts(config.agent)):
         at = line_of(text, ("agent", "command"))
         out.append(f"{at}[agent] command never learns its task: {{task}} must stand in it, or in variables or files")

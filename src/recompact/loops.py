@@ -31,6 +31,7 @@ from recompact.chat import Reply, Request, Usage
 from recompact.compressors.protocol import Compaction, CompactionFailed, Compressor, Scope
 from recompact.config import AgentConfig, CompressorConfig, Config, ModelConfig, RunConfig, SuiteConfig
 from recompact.context import Context
+from recompact.environments.own_directory import own_directory
 from recompact.environments.protocol import AsyncAsk, Behaviour, Literals, Opening, Task
 from recompact.errors import InputError, RecompactError
 from recompact.execution.episodes import run_episode, with_differences
@@ -104,6 +105,11 @@ class LoopCompaction:
 
     def __str__(self) -> str:
         return f"{self.conversation}: {self.pre.size:,} tokens of history became {self.post.size:,}"
+
+
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """Where a run is that nobody asked for. If this process is killed, the next one removes it."""
+    return tempfile.TemporaryDirectory(dir=own_directory())
 
 
 class GatewayClient(InProcessClient):
@@ -183,7 +189,7 @@ class _Backend:
         self._closing = asyncio.Event()
         try:
             with ExitStack() as stack:
-                scratch = self._run or Path(stack.enter_context(tempfile.TemporaryDirectory()), "loop.db")
+                scratch = self._run or Path(stack.enter_context(_scratch()), "loop.db")
                 suite = _Loops()
                 async with open_study(
                     self._config, scratch, models=self._models, suite=suite, template=self._template

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 
 from recompact.tokens import TokenCounter
@@ -122,6 +123,15 @@ def quantity(number: int, noun: str) -> str:
     ('1 trajectory', '1,200 trajectories', '2 keys', '2 branches')
     """
     return f"{number:,} {noun if number == 1 else _plural(noun)}"
+
+
+def command_line(*words: object) -> str:
+    """A command of ours as it can be pasted into a shell: no part of a name or a path is run there.
+
+    >>> print(command_line("show", "my runs/a.db", "$(id)"))
+    recompact show 'my runs/a.db' '$(id)'
+    """
+    return shlex.join(["recompact", *map(str, words)])
 
 
 def _plural(noun: str) -> str:

@@ -123,5 +123,5 @@ async def test_the_temporary_directory_of_an_agent_with_the_users_rights_is_stea
 async def test_a_place_to_read_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     write_task(tmp_path / "tasks")
     config = agent_config(tmp_path / "tasks", agent='readable = ["nowhere"]')
-    with pytest.raises(InputError, match=r"readable names .*nowhere, which is not there"):
+    with pytest.raises(InputError, match=r"line \d+: \[agent\] readable: it names .*nowhere, which is not there"):
         await look(config, tmp_path / "run.db", "ls")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from recompact.agents.wrapping import transcript
+from recompact.agents.wrapping import transcript, transcript_of_calls
 from recompact.audit.auditing import audit_trajectory, audit_transcripts
 from recompact.audit.findings import Session
 from recompact.audit.trajectories import trajectory_events
@@ -31,6 +31,21 @@ def test_a_compaction_after_the_last_turn_is_marked_too() -> None:
     expected = [("Do it.", False), ("step 0", False), ("result 0", False), ("summary 1", True), ("step 1", False)]
     expected += [("result 1", False), ("step 2", False), ("result 2", False), ("summary 3", True)]
     assert told == expected
+
+
+def test_a_transcript_is_made_of_calls_too() -> None:
+    task, said, told = user("Do it."), [assistant(f"step {n}") for n in range(4)], [user(f"r{n}") for n in range(4)]
+    summary = user("So far: two steps.")
+    calls = [
+        ((task,), said[0]),
+        ((task, said[0], told[0]), said[1]),
+        ((task, summary, said[1], told[1]), said[2]),
+        ((task, summary, said[1], told[1], said[2], told[2]), said[3]),
+    ]
+    lines = list(transcript_of_calls(calls))
+    expected = ["Do it.", "step 0", "r0", "step 1", "So far: two steps.", "r1", "step 2", "r2", "step 3"]
+    assert [line["content"] for line in lines] == expected
+    assert [line["kept"] for line in lines if line.get("compaction")] == [[1, 4]]
 
 
 def compacted() -> Trajectory:

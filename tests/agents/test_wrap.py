@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
 from agent_support import AGENT, Clerk, Forgetful, write_notes
 from commands import recompact, served
 from workspace_support import needs_bubblewrap
+
+from recompact.chat import Request
 
 pytestmark = needs_bubblewrap
 PYTHON = os.path.realpath(sys.executable)
@@ -51,6 +54,42 @@ def test_an_agent_is_wrapped_where_it_is(tmp_path: Path) -> None:
     assert sorted(of_file) == sorted(of_run)
     assert len(of_run) == len(described["compactions"])
     assert recompact("wrap", "--out", out, config, "--", *agent, cwd=place).returncode == 2
+
+
+def test_a_program_that_is_not_there_is_said_first(tmp_path: Path) -> None:
+    config = write_config(tmp_path / "mine.toml", "http://127.0.0.1:1/v1")
+    ended = recompact("wrap", config, "--", "no-such-agent", cwd=tmp_path)
+    assert ended.returncode == 2
+    assert "there is no program 'no-such-agent'" in ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+
+
+def test_an_agent_that_is_stopped_leaves_its_transcript(tmp_path: Path) -> None:
+    write_notes(tmp_path / "tasks")
+    (tmp_path / "agent.py").write_text(AGENT)
+    place, out = tmp_path / "tasks" / "notes" / "files", tmp_path / "session.jsonl"
+    asked: list[object] = []
+
+    def stop(request: Request) -> None:
+        asked.append(request)
+        if len(asked) == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with served({"clerk": Clerk(stop), "forgetful": Forgetful()}) as server:
+        config = write_config(tmp_path / "mine.toml", server.base_url)
+        agent = [PYTHON, tmp_path / "agent.py", "chat", "plain", "Read the notes."]
+        ended = recompact("wrap", "--out", out, config, "--", *agent, cwd=place)
+    assert ended.returncode == 130, ended.stderr
+    assert f"Transcript so far: {out}" in ended.stderr
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert sum(line["role"] == "assistant" for line in lines) in (5, 6)
+    assert any(line.get("compaction") for line in lines)
+    assert recompact("audit", out, "--json", "--no-page").returncode == 0
+    assert "a wrapped agent" in recompact("runs", "--dir", tmp_path / "runs").stdout
+    (run,) = (tmp_path / "runs").glob("wrap-*.db")
+    said = recompact("boundaries", run)
+    assert said.returncode == 2
+    assert "is of a wrapped agent" in said.stderr
 
 
 def test_a_built_in_template_and_a_program_are_named_from_where_one_is(tmp_path: Path) -> None:

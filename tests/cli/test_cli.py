@@ -215,7 +215,13 @@ def test_a_ceiling_stops_cleanly_and_the_run_goes_on_when_it_is_raised(tmp_path:
     assert done.stdout.splitlines()[-1] == whole
 
 
-def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(tmp_path: Path, server: Server) -> None:
+STOPS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+
+
+@pytest.mark.parametrize(("number", "code"), STOPS.items(), ids=[number.name for number in STOPS])
+def test_ctrl_c_and_its_like_end_cleanly_and_say_how_to_go_on(
+    number: signal.Signals, code: int, tmp_path: Path, server: Server
+) -> None:
     path = config(tmp_path, server.base_url, agent="slow")
     process = subprocess.Popen(
         [sys.executable, "-m", "recompact", "collect", str(path)],
@@ -231,12 +237,40 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(tmp_path: Path, server: Serve
             with Store.read(run) as store:
                 if store.spent():
                     break
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, said = process.communicate(timeout=20)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert f"resume with: recompact collect {path}" in said
     assert "Traceback" not in said
     assert recompact("collect", path).returncode == 0
+
+
+def test_a_signal_stops_a_job_for_which_ctrl_c_is_ignored_and_leaves_nothing(tmp_path: Path, server: Server) -> None:
+    path = config(tmp_path, server.base_url, agent="slow")
+    path.write_text(path.read_text().replace("[models.reader]", "host = true\nsandbox = 'off'\n[models.reader]"))
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    process = subprocess.Popen(
+        ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-m", "recompact", "collect", str(path)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(scratch)},
+    )
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and not list(scratch.glob("recompact-hosts-*/*/*")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 143, said
+    assert "resume with: recompact collect" in said
+    assert not list(scratch.glob("recompact-hosts-*"))
+
+
+def test_output_that_nobody_reads_ends_the_command(tmp_path: Path) -> None:
+    script = f'"{sys.executable}" -m recompact figures --help; "{sys.executable}" -m recompact suites; echo $? >&2'
+    done = subprocess.run(["bash", "-c", f"exec > >(exec true); sleep 0.5; {script}"], capture_output=True, text=True)
+    assert done.stderr.strip().splitlines()[-1] == "141", done.stderr
 
 
 def test_check_tells_all_and_connects_on_request(tmp_path: Path, server: Server) -> None:

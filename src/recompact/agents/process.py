@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recompact.agents import launcher
+from recompact.agents.defects import find_program
 from recompact.agents.settings import (
     HOME,
     PORT,
@@ -298,10 +298,10 @@ def _limits(limits: HostLimits, shut_in: bool) -> str:
 
 def _program(name: str) -> str:
     """The program of a command, by the user's own PATH."""
-    found = shutil.which(name)
+    found, problem = find_program(name)
     if found is None:
-        raise EnvironmentFailed(f"there is no program {name!r}: install it, or name its path in [agent] command")
-    return os.path.abspath(found)
+        raise EnvironmentFailed(f"[agent] command: {problem}")
+    return found
 
 
 def _walls(settings: AgentSettings, program: str, quarters: Quarters, variables: dict[str, str]) -> Walls:
@@ -340,7 +340,7 @@ def _installation(program: str) -> list[Path]:
 
 
 def _write(home: Path, name: str, content: str) -> None:
-    if name.startswith("/") or ".." in name.split("/"):
+    if name.startswith("/") or ".." in name.split("/"):  # whoever made the settings should have refused it
         raise EnvironmentFailed(f"[agent] files: {name!r} is not a path below the agent's home")
     path = home / name
     path.parent.mkdir(parents=True, exist_ok=True)

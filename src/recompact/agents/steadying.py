@@ -18,8 +18,8 @@ class Steadying:
     def __init__(
         self, replacements: Mapping[str, str], ids: Sequence[str], places: Mapping[str, str] | None = None
     ) -> None:
-        self._replacements = [(_pattern(pattern), text) for pattern, text in replacements.items()]
-        self._ids = [_pattern(pattern, groups=1) for pattern in ids]
+        self._replacements = [(check_replacement(pattern, text), text) for pattern, text in replacements.items()]
+        self._ids = [check_pattern(pattern, groups=1) for pattern in ids]
         self._places = dict(places or {})  # paths that differ in each run -> the steady ones
         self._steady: dict[str, str] = {}  # the name in this run -> the steady one
 
@@ -60,7 +60,18 @@ class Steadying:
         return match[0][:start] + self._steady[name] + match[0][end:]
 
 
-def _pattern(text: str, groups: int = 0) -> re.Pattern[str]:
+def check_replacement(pattern: str, text: str) -> re.Pattern[str]:
+    """The pattern, compiled, if this text can replace what it matches."""
+    compiled = check_pattern(pattern)
+    try:
+        compiled.sub(text, "")
+    except (re.error, IndexError) as error:
+        raise InputError(f"{text!r} cannot replace what {pattern!r} matches: {error}") from None
+    return compiled
+
+
+def check_pattern(text: str, groups: int = 0) -> re.Pattern[str]:
+    """The pattern, compiled, if it is one and has so many groups."""
     try:
         pattern = re.compile(text)
     except re.error as error:

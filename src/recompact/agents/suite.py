@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from recompact.agents.defects import defects_of
 from recompact.agents.episode import AgentEpisode
 from recompact.agents.process import sandbox_for
 from recompact.agents.running import Launch
 from recompact.agents.settings import AgentSettings
-from recompact.agents.steadying import Steadying
 from recompact.environments.protocol import AsyncAsk, Behaviour, Literals, Task
 from recompact.environments.shell import Shell
 from recompact.environments.workspace.check import judge
 from recompact.environments.workspace.folder import TaskFolder
 from recompact.environments.workspace.suite import WorkspaceSuite
-from recompact.errors import InputError
+from recompact.errors import OptionError
 from recompact.trajectory import Action, Score
 
 
@@ -26,9 +26,8 @@ class AgentSuite:
     def __init__(self, suite: WorkspaceSuite, settings: AgentSettings, launch: Launch | None = None) -> None:
         if launch is None:
             sandbox_for(settings)  # which refuses what this machine cannot do
-        if missing := [place for place in settings.readable if not place.exists()]:
-            raise InputError(f"[agent] readable names {missing[0]}, which is not there")
-        Steadying(settings.replace, settings.ids)
+        for key, text in defects_of(settings, launched=launch is not None):
+            raise OptionError(text, key)
         self.suite, self.settings, self._launch = suite, settings, launch
 
     @property

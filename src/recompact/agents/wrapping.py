@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,37 @@ def transcript(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
             yield from map(_message, turn.messages)
             of_turns.append(range(written + 1, written + len(turn.messages) + 1))
             written += len(turn.messages)
+
+
+def transcript_of_calls(calls: Iterable[tuple[Sequence[Message], Message]]) -> Iterator[dict[str, Any]]:
+    """The same from requests and replies of an agent that was stopped, so that no trajectory was recorded.
+
+    Where a request does not go on with the one before, the first message that is new is the summary.
+    """
+    seen: list[Message] = []  # what the model has seen last, with its reply
+    numbers: list[int] = []  # of those messages in the transcript
+    written = 0
+    for request, reply in calls:
+        same = _common_length(seen, request)
+        rest = list(request[same:])
+        if same < len(seen) and rest:
+            kept = next((n for n in range(len(seen) - same, 0, -1) if rest[1 : n + 1] == seen[-n:]), 0)
+            numbers = [*numbers[:same], *numbers[len(numbers) - kept :]]
+            yield {"role": "user", "content": rest[0].content, "compaction": True, "kept": numbers}
+            written += 1
+            numbers = [*numbers[:same], written, *numbers[same:]]
+            rest = rest[1 + kept :]
+        for message in (*rest, reply):
+            yield _message(message)
+            written += 1
+            numbers.append(written)
+        seen = [*request, reply]
+
+
+def _common_length(one: Sequence[Message], other: Sequence[Message]) -> int:
+    """How many messages both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _compaction(boundary: Boundary, kept: list[int]) -> dict[str, Any]:

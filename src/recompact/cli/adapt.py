@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from recompact.cli.console import json_option, print_json, print_tables, run_option, say
-from recompact.cli.running import skip_option
+from recompact.cli.running import skip_option, this_command
+from recompact.texts import command_line
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adaptation, Stage
@@ -75,7 +76,7 @@ def command(
     target = out or path.with_suffix("").with_name(f"{path.stem}-{chosen.name}")
     if until == "select":
         check_directory(target, RESULT)  # before anything is paid for
-    again = "recompact " + " ".join(sys.argv[1:])
+    again = this_command(without=["--from"])  # which would throw away what was done since
     with open_run(path) as store:
         if begin:
             check_identity(store, loaded, resolve(loaded.compressor.template, loaded.directory))
@@ -199,7 +200,7 @@ def _report(
     report_skipped(store)
     if as_json or not adaptation or run.failed_compactions.words not in adaptation.statement:  # which said so
         report_failed_compactions(run.failed_compactions, run.compactions)
-    report_unfinished(unfinished, "units", again)
+    report_unfinished(unfinished, "unit", again)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)
 
@@ -225,5 +226,5 @@ def _print(adaptation: Adaptation, target: Path | None, until: str, again: str) 
     elif not adaptation.selection and until != "select":
         say(f"Stopped after {until}, as asked.")
     if target:
-        click.echo(f"The template, its manifest and CHANGES.md are in {target}")
-        click.echo(f"To use it in your harness: recompact export {target} --to HARNESS")
+        say(f"The template, its manifest and CHANGES.md are in {target}")
+        say(f"To use it in your harness: {command_line('export', target)} --to HARNESS")

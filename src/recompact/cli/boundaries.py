@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from recompact.attribution.findings import Finding, Findings, findings
+from recompact.attribution.verifiable import refuse_without_effects, way_to_verify
 from recompact.cli.console import json_option, print_json, print_tables, say
 from recompact.cli.progress import waiting
-from recompact.errors import InputError
 from recompact.report.content.boundaries import brief_boundary_table, exact_boundary_table
 from recompact.report.content.harm import with_effect
-from recompact.store.runs import find_run, overview, trajectories
+from recompact.store.runs import find_run, overview
 from recompact.store.store import Store
-from recompact.texts import quantity
+from recompact.texts import command_line, quantity
 
 
 @click.command(name="boundaries")
@@ -33,38 +32,24 @@ def command(run: str, directory: Path, top: int, everything: bool, as_csv: bool,
     verification retained. Effects of confirmed ones (verify --confirm) are of the fresh pairs alone.
     """
     with Store.read(find_run(run, directory)) as store, waiting("reading the boundaries", quiet=as_csv or as_json):
-        _refuse_evaluation(store)
+        refuse_without_effects(store)
         every, path, simulated = findings(store), store.path, overview(store).simulated
+        verify = way_to_verify(store)
     if as_json:
         print_json({"simulated": simulated, **every.to_json()})
     elif as_csv:
         print_tables([exact_boundary_table(every)] if every.boundaries else [], "csv")
     else:
-        _print(every, path, every.boundaries if everything else with_effect(every)[:top], simulated)
+        _print(every, path, every.boundaries if everything else with_effect(every)[:top], simulated, verify)
 
 
-def _refuse_evaluation(store: Store) -> None:
-    """An evaluation's compactions have no snapshots, so they have no effects to list."""
-    if store.metadata.command != "evaluate":
-        return
-    phase = trajectories(store, phase="evaluate")
-    config = shlex.quote(store.metadata.config_file or "CONFIG")
-    compactions = quantity(sum(row.compactions for row in phase), "compaction")
-    raise InputError(
-        f"{store.path} is an evaluation: its {compactions} in {quantity(len(phase), 'trajectory')} were made without"
-        " snapshots, so nobody can go back to them and they have no effects. For those:"
-        f" recompact collect {config} && recompact verify {config}. What the agent did after each of them:"
-        f" recompact behaviour {shlex.quote(str(store.path))}"
-    )
-
-
-def _print(every: Findings, path: Path, listed: Sequence[Finding], simulated: bool) -> None:
+def _print(every: Findings, path: Path, listed: Sequence[Finding], simulated: bool, verify: str) -> None:
     total, known = len(every.boundaries), len(with_effect(every))
     if not total:
         say(f"{path} has no boundaries: {every.failed.nothing_compacted}.")
         return
     if not known:
-        say(f"{path} has {quantity(total, 'boundary')} and no draws yet: recompact verify {path}")
+        say(f"{path} has {quantity(total, 'boundary')} and no draws yet: {verify}")
         return
     print_tables([brief_boundary_table(listed)])
     more = f"; {total - len(listed)} more with --all" if total > len(listed) else ""
@@ -76,4 +61,4 @@ def _print(every: Findings, path: Path, listed: Sequence[Finding], simulated: bo
     for finding in every.boundaries:
         if finding.left_out:
             say(f"left out: {finding.id}: {finding.left_out}", err=True)
-    say(f"Look at one: recompact boundary {shlex.quote(str(path))} {listed[0].id}")
+    say(f"Look at one: {command_line('boundary', path, listed[0].id)}")

@@ -8,6 +8,7 @@ import click
 
 from recompact.attribution.cases import evidence_of
 from recompact.attribution.findings import findings
+from recompact.attribution.verifiable import refuse_without_effects
 from recompact.attribution.verify import boundary_named
 from recompact.cli.console import console, json_option, print_json
 from recompact.report.content.cases import FULL, TERMINAL, case_of, diagnoses_of
@@ -29,6 +30,7 @@ def command(run: str, id: str, directory: Path, full: bool, as_json: bool) -> No
     ID is task#t, as `recompact boundaries` lists it, such as pocket-train-007#2.
     """
     with Store.read(find_run(run, directory)) as store:
+        refuse_without_effects(store)
         named = boundary_named(store, id)
         every = findings(store)
         evidence = evidence_of(store, named, next(f for f in every.boundaries if f.id == named))

@@ -72,15 +72,13 @@ def _problems(config: Config, notes: list[str], earlier: Sequence[str]) -> list[
     from recompact.assembly import compressor_in
     from recompact.attribution.determinism import decoding_note
     from recompact.config_parser import unknown_models
-    from recompact.environments.protection import describe
+    from recompact.store.runs import run_path
 
     problems = list(unknown_models(config))
     with _noting(problems, f"{config.line('compressor', 'template')}[compressor] template: "):
         problems += _template_problems(config, notes)
     with _noting(problems, f"{config.line('suite', 'use')}[suite] use: "):
         problems += asyncio.run(_suite_problems(config, notes))
-        if config.suite.host is True:
-            notes.append(describe(config.suite.sandbox, config.suite.network))
     if not earlier and config.suite.use != "pocket" and "agent" not in _tables(config):
         problems.append(
             f"[agent] is missing: the simulated agent, which is the default, plays nothing but pocket; name the model"
@@ -94,6 +92,9 @@ def _problems(config: Config, notes: list[str], earlier: Sequence[str]) -> list[
     if note := decoding_note(config):
         notes.append(f"warning: {note}")
     notes.append(_isolation(config))
+    if config.file is not None:
+        with _noting(notes, "run: "):
+            run_path(config.file.stem, config.directory)
     return problems
 
 

@@ -11,6 +11,7 @@ import click
 
 from recompact.cli.console import accept_option, json_option, print_json, print_tables, run_option, say
 from recompact.cli.running import skip_option
+from recompact.texts import command_line
 
 if TYPE_CHECKING:
     from recompact.config import Config
@@ -41,7 +42,7 @@ def command(
 
     loaded = load_config(config)
     path = run_path(run or config.stem, config.parent / loaded.run.directory)
-    again = f"recompact collect {config}" + (f" --run {run}" if run else "")
+    again = command_line("collect", config, *(["--run", run] if run else []))
     with open_run(path) as store:
         with ending_early(path, again):
             work = _collect(loaded, store, skip, retry=retry, accept_changes=accept_changes, quiet=as_json)
@@ -88,8 +89,8 @@ def _report(
     report_failed_compactions(summary.failed_compactions, summary.compactions)
     _report_broken(store, summary.endings, broken, again)
     if not unfinished and not as_json and len(broken) < summary.trajectories:
-        say(f"Look at it: recompact show {store.path} [TASK]")
-    report_unfinished(unfinished, "episodes", again)
+        say(f"Look at it: {command_line('show', store.path)} [TASK]")
+    report_unfinished(unfinished, "episode", again)
     if not unfinished:
         click.echo(f"digest: {digest}", err=as_json)
 

@@ -6,8 +6,10 @@ Everything printed here is made visible first, so that no text can steer the ter
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
@@ -36,7 +38,29 @@ def run_option(default: str, name: str = "run") -> Callable[[Command], Command]:
     return click.option("--run", name, callback=_run_name, help=f"Name of the run (default: {default}).")
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+_reserved: list[TextIO] = []  # standard output, while it is kept for one JSON document
+
+
+@contextmanager
+def _reserve_output() -> Iterator[None]:
+    """Keep standard output for the document: what an environment in this process prints goes to standard error."""
+    _reserved.append(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _reserved.pop()
+
+
+def _take_json(context: click.Context, parameter: click.Parameter, as_json: bool) -> bool:
+    if as_json:
+        context.with_resource(_reserve_output())
+    return as_json
+
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, callback=_take_json, help="Print one JSON document instead of text."
+)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -59,7 +83,8 @@ def print_claims(claims: Iterable[tuple[str, Iterable[str]]]) -> None:
 
 
 def print_json(value: Any) -> None:
-    click.echo(visible_json(json.dumps(value, indent=2, ensure_ascii=False)))
+    text = visible_json(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(text, file=_reserved[-1] if _reserved else None)
 
 
 def print_tables(tables: Sequence[Table], form: Format = "terminal") -> None:

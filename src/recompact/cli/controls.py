@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from recompact.cli.console import json_option, print_json, say
-from recompact.texts import quantity
+from recompact.texts import command_line, quantity
 
 if TYPE_CHECKING:
     from recompact.attribution.controls import Controls
     from recompact.stats import Estimate
+
+_MORE = {"control": ("--control", "aa"), "draws": ("--draws", "9")}
+"""What `verify` is to be asked for where a control lacks it."""
 
 PAPER_TABLE = (133, 198, 214, 298, 200, 204)
 """The boundaries in the rows of the paper's cost table."""
@@ -32,6 +35,7 @@ def command(run: str | None, directory: Path, without: str | None, rollouts: boo
     sum of the hazards? Halving against uniform: what does it find, and what does it save? How do H and B go together?
     """
     from recompact.attribution.controls import controls_of
+    from recompact.attribution.verifiable import refuse_without_effects, way_to_verify
     from recompact.store.runs import find_run
     from recompact.store.store import Store
 
@@ -41,16 +45,18 @@ def command(run: str | None, directory: Path, without: str | None, rollouts: boo
     if run is None:
         raise click.UsageError("name a RUN, or ask for --rollouts")
     with Store.read(find_run(run, directory)) as store:
+        refuse_without_effects(store)
         if without is None:
             controls = controls_of(store)
         else:
             with Store.read(find_run(without, directory)) as uncompacted:
                 controls = controls_of(store, uncompacted)
-        path = shlex.quote(str(store.path))
+        path = store.path
+        more = {purpose: way_to_verify(store, *words) for purpose, words in _MORE.items()}
     if as_json:
         print_json(controls.to_json())
     else:
-        _print(controls, path)
+        _print(controls, path, more)
 
 
 def _print_rollouts(as_json: bool) -> None:
@@ -68,11 +74,11 @@ def _print_rollouts(as_json: bool) -> None:
         say(f"{row['boundaries']:10,}  {row['even']:5,}  {row['up']:5,}  {row['uniform 3']:9,}")
 
 
-def _print(controls: Controls, path: str) -> None:
+def _print(controls: Controls, path: Path, more: Mapping[str, str]) -> None:
     for sentence in controls.statement.sentences():
         say(sentence)
     if controls.statement.control is None:
-        say(f"A/A: not made, or not finished: recompact verify {path} --control aa")
+        say(f"A/A: not made, or not finished: {more['control']}")
     if (check := controls.identity) is not None:
         say(
             f"Identity, {quantity(check.tasks, 'task')}{_draws(controls)}: J(C) - J(none) ="
@@ -87,8 +93,8 @@ def _print(controls: Controls, path: str) -> None:
         say(f"Identity: there is no task to check it on in both runs{why}.")
     else:
         say(
-            'Identity: needs the same tasks without compaction ([compressor] kind = "none"): recompact controls'
-            f" {path} --without THAT_RUN"
+            'Identity: needs the same tasks without compaction ([compressor] kind = "none"):'
+            f" {command_line('controls', path)} --without THAT_RUN"
         )
     if controls.coupling is not None:
         say(f"Spearman of H and B over boundaries{_draws(controls)}: {_interval(controls.coupling)}")
@@ -98,7 +104,7 @@ def _print(controls: Controls, path: str) -> None:
             f" draws; {row.continuations.value:.2f} continuations a boundary"
         )
     if not controls.allocations:
-        say(f"Halving against uniform: needs as many draws at every boundary: recompact verify {path} --draws 9")
+        say(f"Halving against uniform: needs as many draws at every boundary: {more['draws']}")
     if controls.statement.settled:
         say(controls.savings.statement)
 

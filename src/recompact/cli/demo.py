@@ -11,7 +11,6 @@ import asyncio
 import multiprocessing
 import os
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -23,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recompact.cli.console import json_option, print_claims, print_json, print_tables, say
+from recompact.cli.running import this_command
+from recompact.texts import command_line
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adaptation
@@ -65,7 +66,7 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     result = directory / "adapted"
     path = run_path("adapt", directory)
     add_files(directory, "demo", {file.name: _config(train).encode()}, "--dir")
-    with ending_early(path, "recompact " + " ".join(sys.argv[1:])):
+    with ending_early(path, this_command()):
         with _playing_ahead(config, directory, test, runs), open_run(path) as store:
             study, adapted = asyncio.run(_adapt(config, store, quiet=as_json))
             write_result(study, adapted, result, datetime.now(UTC).date().isoformat())
@@ -85,8 +86,8 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     _print_story(adapted, shown, page, _harm(verified))
     click.echo(f"\nThe report, for a browser:            {page['report']} (written in {page['seconds']:.1f} s)")
     click.echo(f"The adapted template and CHANGES.md:  {result}")
-    click.echo(f"What the compactions did:             recompact boundaries {path}")
-    click.echo(f"Look at the runs in a browser:        recompact view {directory}")
+    click.echo(f"What the compactions did:             {command_line('boundaries', path)}")
+    click.echo(f"Look at the runs in a browser:        {command_line('view', directory)}")
     click.echo("Run your own agent:                   docs/configuration.md, then recompact adapt CONFIG")
     click.echo(f"digest: {digest}")
 

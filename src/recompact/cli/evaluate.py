@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -21,7 +20,8 @@ from recompact.cli.console import (
     run_option,
     say,
 )
-from recompact.cli.running import skip_option
+from recompact.cli.running import skip_option, this_command
+from recompact.texts import command_line
 
 if TYPE_CHECKING:
     from recompact.compressors.protocol import Scope
@@ -94,7 +94,7 @@ def command(
     chosen = parse_arms(arms, loaded.compressor, own, parse_scopes(scopes), _budgets(budgets))
     check_against(against, chosen)
     path = run_path(run or f"{config.stem}-evaluate", config.parent / loaded.run.directory)
-    again = shlex.join(["recompact", *sys.argv[1:]])
+    again = this_command()
     form = "json" if as_json else form
     with open_run(path) as store:
         with ending_early(path, again):
@@ -209,10 +209,10 @@ def _report(
     if form == "terminal" and not shown.simulated and (sentence := cache_sentence(cache, PHASE)):
         say(sentence)
     report_skipped(store)
-    report_unfinished(unfinished, "trajectories", again)
+    report_unfinished(unfinished, "trajectory", again)
     if form == "terminal" and not unfinished and len(shown.arms) > 1:
         first, second = shown.arms[-1].label, shown.arms[0].label
-        say(f"Compare two of them: recompact compare {store.path} {first} {second}")
+        say(f"Compare two of them: {command_line('compare', store.path, first, second)}")
     if digest:
         click.echo(f"digest: {digest}", err=form != "terminal")
 

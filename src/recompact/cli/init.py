@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from recompact.cli.console import json_option, print_json, say
+from recompact.texts import command_line
 
 if TYPE_CHECKING:
     from recompact.compressors.protocol import Scope
@@ -115,7 +116,7 @@ def command(name: str, suite: bool, scope: Scope | None, directory: Path, as_jso
     for file in files:
         say(f"Written: {file}")
     key = "; it needs OPENAI_API_KEY in the environment, or another model in [models]"
-    say(f"Next: recompact check {files[0]}{key if suite or name in BENCHMARKS else ''}")
+    say(f"Next: {command_line('check', files[0])}{key if suite or name in BENCHMARKS else ''}")
 
 
 def _texts(name: str, suite: bool, scope: Scope | None) -> dict[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from typing import Any, NoReturn
 
 import click
 
@@ -49,6 +50,10 @@ COMMANDS = {
 }
 
 
+class _ReaderGone(Exception):
+    """Nobody reads our output any more. Not an OSError: those click would answer with exit code 1."""
+
+
 class LazyGroup(click.Group):
     """A group that imports a command's module when that command is called."""
 
@@ -61,6 +66,12 @@ class LazyGroup(click.Group):
         module = import_module(f"recompact.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = module.command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _ReaderGone from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -83,28 +94,31 @@ def main() -> None:
 
     Anything unforeseen is one line as well, with the path of a log that has the rest, and exit code 70.
     """
-    try:
-        cli(prog_name="recompact", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except click.Abort:
-        click.echo("recompact: stopped.", err=True)
-        sys.exit(130)
-    except KeyboardInterrupt:
-        click.echo("\nrecompact: stopped.", err=True)
-        sys.exit(130)
-    except BrokenPipeError:  # whoever read our output has seen enough
-        sys.stdout = None  # or Python would complain at exit
-        sys.exit(141)
-    except Exception as error:
-        from recompact.errors import RecompactError
-        from recompact.texts import visible
+    from recompact.cli.stopping import end_stopped, stopped_by_signals
 
-        if isinstance(error, RecompactError):
-            click.echo(visible(f"recompact: {error}"), err=True)
-            sys.exit(2)
-        from recompact.cli.unforeseen import report_unforeseen
+    with stopped_by_signals():
+        try:
+            cli(prog_name="recompact", standalone_mode=False)
+        except click.ClickException as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except (click.Abort, KeyboardInterrupt):
+            end_stopped("\nrecompact: stopped.")
+        except _ReaderGone:  # whoever read our output has seen enough
+            sys.stdout = None  # or Python would complain at exit
+            sys.exit(141)
+        except Exception as error:
+            _explain(error)
 
-        report_unforeseen(error)
-        sys.exit(70)
+
+def _explain(error: Exception) -> NoReturn:
+    from recompact.errors import RecompactError
+    from recompact.texts import visible
+
+    if isinstance(error, RecompactError):
+        click.echo(visible(f"recompact: {error}"), err=True)
+        sys.exit(2)
+    from recompact.cli.unforeseen import report_unforeseen
+
+    report_unforeseen(error)
+    sys.exit(70)

@@ -40,7 +40,7 @@ from recompact.template import (
     placeholders,
     read,
 )
-from recompact.texts import quantity
+from recompact.texts import command_line, quantity
 
 ALL_PARTS = ("system", "first", "update", "frame")
 _path = click.Path(path_type=Path)
@@ -189,7 +189,7 @@ def import_(target: Path, force: bool, as_json: bool, **sources: Any) -> None:
     out = console()
     _print_origin(out, template, str(target))
     _print_findings(out, findings, target)
-    say(f"Written to {target}. Look at it with `recompact prompts show {target}`.")
+    say(f"Written to {target}. Look at it with `{command_line('prompts', 'show', target)}`.")
 
 
 def _import(

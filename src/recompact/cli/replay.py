@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from recompact.cli.console import console, json_option, print_json, print_tables, run_option, say
+from recompact.cli.running import this_command
 from recompact.texts import quantity
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def command(
     chosen = _templates(templates)
     path, file = locate_run(run, name, directory)
     config = load_config(file)
-    again = shlex.join(["recompact", *sys.argv[1:]])
+    again = this_command()
     with open_run(path) as store:
         refuse_evaluation(store)
         id = boundary_named(store, boundary)
@@ -128,7 +128,7 @@ def _report(
     if found.left_out:
         draws = quantity(len(found.left_out), "draw")
         click.echo(f"recompact: {draws} came to nothing; try them again with: {again}", err=True)
-    report_unfinished(unfinished, "draws", again)
+    report_unfinished(unfinished, "draw", again, retry=False)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)
 

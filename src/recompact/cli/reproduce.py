@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from recompact.cli.console import FORMATS, json_option, print_json, print_tables, say
+from recompact.cli.running import this_command
 
 if TYPE_CHECKING:
     from recompact.compressors.protocol import Scope
@@ -80,7 +80,7 @@ def command(
     if dry_run:
         return
     _refuse_dear(expected, config, yes)
-    again = shlex.join(["recompact", *sys.argv[1:]])
+    again = this_command()
     place.mkdir(parents=True, exist_ok=True)
     for experiment in experiments:
         _play(setting, experiment, again, quiet=form != "terminal")
@@ -128,7 +128,7 @@ def _play(setting: Setting, experiment: Experiment, again: str, quiet: bool) -> 
     with ending_early(path, again):
         _, unfinished = finish(experiment.play(setting, lambda study, title: watch(study, title, quiet=quiet)))
     if unfinished:
-        report_unfinished(unfinished, "units", again)
+        report_unfinished(unfinished, "unit", again, retry=False)
         sys.exit(1)
 
 

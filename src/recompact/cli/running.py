@@ -1,7 +1,8 @@
 """What commands that ask models have in common: the ways in which they end early, each with its message and exit code.
 
-Exit codes: 130 stopped by Ctrl-C, 3 stopped at a ceiling, 2 a failure that trying again will not fix, 1 some units are
-not finished. In every case the run keeps what was done, and the message says how to continue.
+Exit codes: 130 stopped by Ctrl-C (143 by SIGTERM, 129 by SIGHUP), 3 stopped at a ceiling, 2 a failure that trying again
+will not fix, 1 some units are not finished. In every case the run keeps what was done, and the message says how to
+continue.
 """
 
 from __future__ import annotations
@@ -17,11 +18,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from recompact.cli.console import say
+from recompact.cli.stopping import end_stopped
+from recompact.texts import command_line, quantity
 
 if TYPE_CHECKING:
     from recompact.execution.scheduler import UnfinishedUnit
     from recompact.store.failed_compactions import FailedCompactions
     from recompact.store.store import Store
+
+
+def this_command(*, without: Sequence[str] = ()) -> str:
+    """The command that was typed, to be typed again; `without` are options with a value that it should not repeat."""
+    words, kept = iter(sys.argv[1:]), []
+    for word in words:
+        if word in without:
+            next(words, None)
+        elif not word.startswith(tuple(f"{option}=" for option in without)):
+            kept.append(word)
+    return command_line(*kept)
+
 
 skip_option = click.option(
     "--skip",
@@ -40,10 +55,10 @@ def ending_early(path: Path, again: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say(f"\nrecompact: stopped. {path} keeps what was done; resume with: {again}", err=True)
-        sys.exit(130)
+        end_stopped(f"\nrecompact: stopped. {path} keeps what was done; resume with: {again}")
     except CeilingReached as reached:
         say(f"recompact: stopped at its ceiling: {reached}", err=True)
+        say(f"{path} keeps what was done; then resume with: {again}", err=True)
         sys.exit(3)
     except ModelFailure as failure:
         at = f"{failure.unit}: " if failure.unit else ""
@@ -65,8 +80,9 @@ def finish(work: Coroutine[Any, Any, Result]) -> tuple[Result | None, tuple[Unfi
         return None, unfinished.units
 
 
-def report_unfinished(units: Sequence[UnfinishedUnit], what: str, again: str) -> None:
-    """Say which units are not finished, the first few by name; nothing where there are none."""
+def report_unfinished(units: Sequence[UnfinishedUnit], noun: str, again: str, *, retry: bool = True) -> None:
+    """Say which units are not finished, the first few by name; nothing where there are none. `retry` says whether the
+    command has the option --retry."""
     from recompact.models.failures import SetAside
 
     if not units:
@@ -74,8 +90,14 @@ def report_unfinished(units: Sequence[UnfinishedUnit], what: str, again: str) ->
     for unit in sorted(units, key=lambda unit: unit.name)[:5]:
         say(f"not finished: {unit.name} ({unit.failure.kind}): {unit.failure}", err=True)
     more = f" (the first 5 of {len(units)} are listed)" if len(units) > 5 else ""
-    say(f"recompact: {len(units)} {what} are not finished{more}; try them again with: {again}", err=True)
-    if any(isinstance(unit.failure, SetAside) for unit in units):
+    aside = retry and any(isinstance(unit.failure, SetAside) for unit in units)
+    command = f"{again} --retry" if aside and "--retry" not in again.split() else again
+    state, them = ("is", "it") if len(units) == 1 else ("are", "them")
+    say(
+        f"recompact: {quantity(len(units), noun)} {state} not finished{more}; try {them} again with: {command}",
+        err=True,
+    )
+    if aside:
         say("Units that were set aside would fail again, so they are played again only with --retry.", err=True)
     if tasks := sorted({unit.task for unit in units if unit.task}):
         skips = shlex.join(word for task in tasks[:20] for word in ("--skip", task))

@@ -28,7 +28,7 @@ from recompact.report.terminal import LONG, heading, print_trajectory
 from recompact.store.records import read_trajectory, stream_trajectory
 from recompact.store.runs import find_run, overview, trajectories
 from recompact.store.store import Store
-from recompact.texts import cut
+from recompact.texts import command_line, cut
 from recompact.trajectory import Trajectory
 
 
@@ -114,7 +114,8 @@ def _show_evaluation(
     else:
         print_tables([run_table(task, runs)])
         arm, row = runs[-1]
-        say(f"One of them: recompact show {store.path} {task} --arm {arm.label} --run {row.run + 1}")
+        one = command_line("show", store.path, task, "--arm", arm.label, "--run", row.run + 1)
+        say(f"One of them: {one}")
 
 
 def _no_run(store: Store, task: str, arms: Sequence[ArmRuns], number: int | None) -> InputError:
@@ -132,7 +133,8 @@ def _show_arms(store: Store, arms: Sequence[ArmRuns], as_json: bool) -> None:
     summary = overview_table([overview(store)])
     print_tables([summary, arm_progress_table(arms), task_table(begun)] if begun else [summary])
     if begun:
-        say(f"One of them: recompact show {store.path} TASK --arm {begun[-1].label} --run 1")
+        one = command_line("show", store.path, "TASK", "--arm", begun[-1].label, "--run", 1)
+        say(f"One of them: {one}")
     else:
         say("No trajectory is finished yet.")
 

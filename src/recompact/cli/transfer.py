@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from recompact.cli.console import FORMATS, json_option, print_json, print_tables, say
+from recompact.texts import command_line
 
 if TYPE_CHECKING:
     from recompact.tables import Format
@@ -39,4 +39,4 @@ def command(
         return
     print_tables([transfer_table(found)], form)
     if form == "terminal":
-        say(f"Draw it: recompact figures {shlex.join(runs)} --out figures")
+        say(f"Draw it: {command_line('figures', *runs)} --out figures")

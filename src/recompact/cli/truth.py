@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import click
 
 from recompact.cli.console import json_option, print_json, run_option, say
 from recompact.cli.progress import open_bar
+from recompact.cli.stopping import end_stopped
 from recompact.config_parser import load_config
 from recompact.embedded.simulation.truth import BoundaryTruth, check_target, run_truth, write_truth
 from recompact.errors import InputError
@@ -39,8 +39,7 @@ def command(config: Path, run: str | None, draws: int, out: Path | None, as_json
         with open_bar("truth", Spending(), quiet=as_json) as progress:
             truths = run_truth(path, draws, progress)
     except KeyboardInterrupt:
-        say("\nrecompact: stopped. Nothing was written; the same command starts again.", err=True)
-        sys.exit(130)
+        end_stopped("\nrecompact: stopped. Nothing was written; the same command starts again.")
     write_truth(truths, target)
     summary = truth_summary(truths, draws)
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recompact.cli.console import json_option, print_json, print_tables, run_option, say
-from recompact.cli.running import skip_option
-from recompact.texts import quantity
+from recompact.cli.running import skip_option, this_command
+from recompact.texts import command_line, quantity
 
 if TYPE_CHECKING:
     from recompact.attribution.cached_input import CachedInput
@@ -69,6 +68,7 @@ def command(
 
     if draws and allocation:
         raise click.UsageError("--draws N is --allocation uniform:N: give one of the two")
+    _refuse_unverifiable(run, directory)
     path, file = locate_run(run, name, directory)
     config = load_config(file)
     chosen = f"uniform:{draws}" if draws else allocation
@@ -78,7 +78,7 @@ def command(
             config = _verifying(store, config, chosen, beside)
             _print_forecast(_forecast(store, config), config, as_json)
         return
-    again = shlex.join(["recompact", *sys.argv[1:]])
+    again = this_command()
     with open_run(path) as store:
         config = _verifying(store, config, chosen, beside)
         with ending_early(path, again):
@@ -97,6 +97,21 @@ def command(
         sys.exit(1)
     if told.boundaries and (told.left_out == told.boundaries if control else not told.examined):
         sys.exit(2)
+
+
+def _refuse_unverifiable(run: str, directory: Path) -> None:
+    """Raise for a RUN that has no compactions to continue from, or no config to do it with."""
+    from recompact.attribution.verifiable import LOOP, refuse_without_effects, way_to_verify
+    from recompact.errors import InputError
+    from recompact.store.runs import find_run
+    from recompact.store.store import Store
+
+    if run.endswith(".toml"):
+        return
+    with Store.read(find_run(run, directory)) as store:
+        refuse_without_effects(store)
+        if store.metadata.suite == LOOP and not store.metadata.config_file:
+            raise InputError(f"{store.path} has no config: {way_to_verify(store)}")
 
 
 def locate_run(run: str, name: str | None, directory: Path) -> tuple[Path, Path]:
@@ -230,11 +245,11 @@ def _report(
             say(f"left out: {id}: {reason}", err=True)
         if known.left_out:
             say(
-                f"Mend what broke, then try those again: recompact verify {shlex.quote(str(store.path))} --retry",
+                f"Mend what broke, then try those again: {command_line('verify', store.path)} --retry",
                 err=True,
             )
     report_skipped(store)
-    report_unfinished(unfinished, "continuations", again)
+    report_unfinished(unfinished, "continuation", again)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)
     return statement
@@ -267,7 +282,7 @@ def _print_summary(summary: dict[str, Any], store: Store, cache: CachedInput) ->
         click.echo(f"Beside it, the run has {', '.join(further)}.")
     if not summary["simulated"]:  # there is no server that could have a cache
         say(cache_sentence(cache, "continue", "control", "confirm", "resample"))
-    click.echo(f"Look at them: recompact boundaries {shlex.quote(str(store.path))}")
+    say(f"Look at them: {command_line('boundaries', store.path)}")
 
 
 def _print_forecast(forecast: Forecast, config: Config, as_json: bool) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,9 +35,13 @@ def command(
     Write the agent's command after --, as in: recompact wrap --budget 8192 mine.toml -- codex exec "Fix the tests". It
     must ask its model at OPENAI_BASE_URL or ANTHROPIC_BASE_URL; {url} in its arguments is the gateway's address.
     """
+    from recompact.agents.defects import find_program
     from recompact.agents.settings import KEY
+    from recompact.agents.wrapping import transcript
+    from recompact.cli.stopping import end_stopped
     from recompact.config_parser import load_config
     from recompact.errors import InputError
+    from recompact.store.runs import run_path
 
     agent = agent[1:] if agent[0] == "--" else agent
     if not agent:
@@ -53,18 +58,45 @@ def command(
     )
     dummies = {model.key_env: KEY for model in loaded.models.values()}  # the gateway has the keys, the agent has none
     settings = replace(loaded.agent, command=agent, profile=None, variables={**dummies, **loaded.agent.variables})
-    trajectory = asyncio.run(_run(replace(loaded, compressor=compressor, agent=settings), name, agent))
-    from recompact.agents.wrapping import transcript
-
-    with target.open("x", encoding="utf-8") as file:
-        for message in transcript(trajectory):
-            file.write(json.dumps(message, ensure_ascii=False) + "\n")
+    if (missing := find_program(agent[0]))[0] is None and not agent[0].startswith("{"):
+        raise InputError(missing[1])
+    try:
+        trajectory = asyncio.run(_run(replace(loaded, compressor=compressor, agent=settings), name, agent))
+    except KeyboardInterrupt:
+        end_stopped(_keep(run_path(name, config.parent / loaded.run.directory), f"wrap/{name}", target))
+    _write(target, transcript(trajectory))
     if as_json:
         print_json(_describe_trajectory(trajectory, target, name))
     else:
         _print(trajectory, target)
     if trajectory.ending != "finished":
         raise SystemExit(1)
+
+
+def _write(target: Path, messages: Iterable[dict[str, Any]]) -> None:
+    with target.open("x", encoding="utf-8") as file:
+        for message in messages:
+            file.write(json.dumps(message, ensure_ascii=False) + "\n")
+
+
+def _keep(path: Path, unit: str, target: Path) -> str:
+    """Write what an agent that was stopped has said, from its journal, and say where it is."""
+    from recompact.agents.wrapping import transcript_of_calls
+    from recompact.store.calls import call_rows
+    from recompact.store.requests import kept_request
+    from recompact.store.store import Store
+
+    if not path.exists():
+        return "\nrecompact: stopped. The agent had no answer yet, so there is no transcript."
+    with Store.read(path) as store:
+        replies, calls = store.journaled(unit), []
+        for row in call_rows(store, unit):
+            request = kept_request(store, unit, row.ordinal) if row.role == "agent" else None
+            if request is not None:
+                messages = tuple(request.message(store, number) for number in range(len(request.messages)))
+                calls.append((messages, replies[row.ordinal][1].message))
+    _write(target, transcript_of_calls(calls))
+    return f"\nrecompact: stopped. Transcript so far: {target}"
 
 
 def _template(name: str) -> str:

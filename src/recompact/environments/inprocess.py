@@ -209,10 +209,12 @@ def _carried_cause(error: BaseException) -> BaseException | None:
 
 
 def _is_the_users(error: KeyboardInterrupt) -> bool:
-    """Whether somebody pressed Ctrl-C: asyncio's own handler raised it, or Python's, which leaves no frame."""
+    """Whether somebody pressed Ctrl-C, or stopped us in another way: asyncio's own handler raised it, or ours for other
+    signals, or Python's, which leaves no frame."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
-    if frame is not None and frame.tb_frame.f_globals.get("__name__") == asyncio.runners.__name__:
+    module = frame.tb_frame.f_globals.get("__name__") if frame is not None else None
+    if module in (asyncio.runners.__name__, "recompact.cli.stopping"):
         return True
     return signal.getsignal(signal.SIGINT) is signal.default_int_handler

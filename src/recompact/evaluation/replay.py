@@ -39,6 +39,7 @@ from recompact.store.runs import ContinuationRow, continuation_rows
 from recompact.store.store import Store
 from recompact.study import Study
 from recompact.template import Template
+from recompact.texts import command_line
 from recompact.trajectory import Boundary, Trajectory
 
 PHASE = "replay"
@@ -209,7 +210,7 @@ async def _try_restore(case: _Case) -> Opening:
     except EnvironmentFailed as failure:
         raise InputError(
             f"{case.id} cannot be brought back, so there is nothing to compare: {failure}. Choose another boundary"
-            f" (recompact boundaries {case.study.store.path}), or mend the environment"
+            f" ({command_line('boundaries', case.study.store.path)}), or mend the environment"
         ) from None
 
 

@@ -193,12 +193,12 @@ class Spending:
         if self.tokens_ceiling is not None and self.tokens >= self.tokens_ceiling:
             raise CeilingReached(
                 f"the run has used {self.tokens:,} tokens and may use {self.tokens_ceiling:,}:"
-                " raise [ceiling] tokens in the config and run the same command again to go on"
+                " raise [ceiling] tokens in the config to go on"
             )
         if self.money_ceiling is not None and self.money >= self.money_ceiling:
             raise CeilingReached(
                 f"the run has cost {self.money:.2f} and may cost {self.money_ceiling:.2f}:"
-                " raise [ceiling] money in the config and run the same command again to go on"
+                " raise [ceiling] money in the config to go on"
             )
 
     @asynccontextmanager

@@ -24,9 +24,13 @@ class StoreError(InputError):
 def take_lock(path: Path) -> int:
     """An advisory lock that dies with its holder, so that a killed driver leaves nothing to clean up.
 
-    It is beside the file itself, so that a run has one lock whatever link it is opened by.
+    It is beside the file itself, so that a run has one lock whatever link it is opened by. Its directory is made.
     """
-    lock = os.open(f"{path.resolve()}{LOCK}", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(f"{path.resolve()}{LOCK}", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error}; name another [run] directory") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

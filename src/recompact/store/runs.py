@@ -56,6 +56,10 @@ class Overview:
         return asdict(self)
 
 
+WRAPPED = "wrap"
+"""The suite of an agent that `recompact wrap` ran once, and the phase of its trajectory."""
+
+
 def run_path(name: str, directory: Path) -> Path:
     """The file of a run: a path stays as it is, a bare name is looked for in the directory of runs."""
     if name.endswith(SUFFIX) or "/" in name:
@@ -66,7 +70,7 @@ def run_path(name: str, directory: Path) -> Path:
 def named_run_path(name: str, directory: Path) -> Path:
     """The file of a run that is given by name alone, as --run does."""
     if not re.fullmatch(r"[\w.@+-]+", name):
-        raise InputError(f"{name!r} is no name for a run: use letters, digits, and . _ - + @")
+        raise InputError(f"{name!r} is no name for a run: give one with --run, of letters, digits, and . _ - + @")
     return directory / f"{name.removesuffix(SUFFIX)}{SUFFIX}"
 
 
@@ -115,7 +119,7 @@ def open_run(path: Path) -> Iterator[Store]:
 
 def overview(store: Store) -> Overview:
     metadata = store.metadata
-    phase = "evaluate" if metadata.command == "evaluate" else "collect"
+    phase = "evaluate" if metadata.command == "evaluate" else WRAPPED if metadata.suite == WRAPPED else "collect"
     rows = trajectories(store, phase=phase)
     tokens: Counter[str] = Counter()
     for (_, role), usage in store.spent().items():
@@ -159,6 +163,8 @@ def stage_of(metadata: RunMetadata) -> str:
     """How far a run has got."""
     if metadata.command == "evaluate":
         return "evaluated"
+    if metadata.suite == WRAPPED:
+        return "a wrapped agent"
     return "adapted" if metadata.adaptations else "verified" if metadata.verified else "collected"
 
 

@@ -49,7 +49,6 @@ class Store:
     @classmethod
     def open(cls, path: Path) -> Self:
         """Open for writing, creating the file where there is none. A second writer is refused."""
-        path.parent.mkdir(parents=True, exist_ok=True)
         lock = take_lock(path)
         try:
             return cls(path, connect_to_write(path), lock)

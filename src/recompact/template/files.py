@@ -81,6 +81,8 @@ def directory_of(name: str, relative_to: Path = Path()) -> Path:
 
 def resolve(name: str, relative_to: Path) -> Template:
     """A built-in template by its name, or a template directory, given relative to the file that names it."""
+    if "\0" in name:
+        raise TemplateError(f"{name!r} has a NUL character, which no path can have: name a template directory")
     return load(directory_of(name, relative_to).resolve())
 
 

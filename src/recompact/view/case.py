@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -20,6 +19,7 @@ from recompact.report.content.harm import is_harmful
 from recompact.store.calls import compressor_calls, count_calls
 from recompact.store.runs import BoundaryRow, boundary_row
 from recompact.store.store import Store
+from recompact.texts import command_line
 from recompact.view.calls import CallView, list_calls
 from recompact.view.citations import Citations, citations_of
 from recompact.view.run import judge_run
@@ -89,7 +89,7 @@ def case_page(store: Store, line: RunLine, id: BoundaryId) -> CasePage:
 
 
 def _commands(store: Store, id: BoundaryId) -> tuple[str, ...]:
-    return tuple(shlex.join(["recompact", word, str(store.path), str(id)]) for word in ("boundary", "replay"))
+    return tuple(command_line(word, store.path, id) for word in ("boundary", "replay"))
 
 
 def _alone(store: Store, row: BoundaryRow, id: BoundaryId) -> Finding:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from recompact.report.content.prompts import prompt_changes
 from recompact.report.content.runs import evaluated_run
 from recompact.store.calls import count_calls
 from recompact.store.store import Store
+from recompact.texts import command_line
 from recompact.view.runs import RunLine
 
 
@@ -58,7 +58,7 @@ def _exports(places: Sequence[tuple[str, str]], harnesses: Sequence[str]) -> tup
             name,
             where,
             Path(where).is_dir(),
-            tuple((each, shlex.join(["recompact", "export", where, "--to", each])) for each in harnesses),
+            tuple((each, command_line("export", where, "--to", each)) for each in harnesses),
         )
         for name, where in places
     )

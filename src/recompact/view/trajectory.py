@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from recompact.store.pages import boundary_points
 from recompact.store.records import stream_trajectory
 from recompact.store.runs import TrajectoryRow, trajectory_row
 from recompact.store.store import Store
+from recompact.texts import command_line
 from recompact.trajectory import Boundary
 from recompact.view.run import Mark, arm_labels, mark_of
 from recompact.view.runs import RunLine, thresholds_of
@@ -141,4 +141,4 @@ def _height(size: int, most: int) -> float:
 
 def _command(store: Store, row: TrajectoryRow, arm: str) -> str:
     chosen = ["--arm", arm, "--run", str(row.run + 1)] if arm else []
-    return shlex.join(["recompact", "show", str(store.path), row.task, *chosen])
+    return command_line("show", store.path, row.task, *chosen)

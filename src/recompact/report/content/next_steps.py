@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from recompact.report.content.answer import ArmContrast, MetricVerdict
 from recompact.report.content.harm import Harm
-from recompact.texts import quantity
+from recompact.texts import command_line, quantity
 
 ENOUGH = 100  # tasks at which a size warning is no longer given
 
@@ -111,9 +111,7 @@ def _effort(gain: ArmContrast) -> tuple[MetricVerdict | None, ...]:
 
 def _after_harm(run: str, harm: Harm, adapted: bool) -> list[NextStep]:
     if not harm.settled:
-        return [
-            NextStep("Finish the verification: it resumes where it stopped.", shlex.join(["recompact", "verify", run]))
-        ]
+        return [NextStep("Finish the verification: it resumes where it stopped.", command_line("verify", run))]
     if harm.harmful and not adapted:
         return [NextStep("Adapt the prompt from the compactions that were retained.", "recompact adapt CONFIG")]
     if not harm.harmful:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from recompact.report.content.harm import rule_of
 from recompact.report.content.next_steps import NextStep
 from recompact.store.runs import overview
 from recompact.store.store import Store
-from recompact.texts import quantity
+from recompact.texts import command_line, quantity
 
 
 @dataclass(frozen=True)
@@ -34,18 +33,18 @@ class Provenance:
 def evaluation_provenance(store: Store, name: str, evaluation: Evaluation) -> Provenance:
     arms = "; ".join(_arm(arm) for arm in evaluation.arms)
     facts = (*_common(store), ("Tasks", _tasks(evaluation)), ("Arms", arms), *_spending(store))
-    more = [NextStep("What the agent does after a compaction, arm by arm:", _command("behaviour", name))]
+    more = [NextStep("What the agent does after a compaction, arm by arm:", command_line("behaviour", name))]
     if len(evaluation.arms) > 1:
         two = evaluation.arms[-1].label, evaluation.arms[0].label
-        more.append(NextStep("Two arms in every metric:", _command("compare", name, *two)))
+        more.append(NextStep("Two arms in every metric:", command_line("compare", name, *two)))
     groups = [word for key in group_keys(evaluation.arms) for word in ("--by", key)]
-    commands = (_command("compare", name, "--details", *groups),)
+    commands = (command_line("compare", name, "--details", *groups),)
     return Provenance(name, "an evaluation", facts, commands, tuple(more), suite_changes(store))
 
 
 def released_provenance(name: str, evaluation: Evaluation) -> Provenance:
     facts = (("Tasks", _tasks(evaluation)), ("Arms", "; ".join(arm.label for arm in evaluation.arms)))
-    return Provenance(name, "released run records", facts, (_command("compare", name),))
+    return Provenance(name, "released run records", facts, (command_line("compare", name),))
 
 
 def verified_provenance(store: Store, name: str, findings: Findings, worst: str, *, adapted: bool) -> Provenance:
@@ -53,8 +52,8 @@ def verified_provenance(store: Store, name: str, findings: Findings, worst: str,
     settings = findings.settings
     facts = (*_common(store), ("Compressor", overview(store).compressor), ("Allocation", settings.allocation))
     facts = (*facts, ("Harmful", rule_of(settings)), *_spending(store))
-    commands = [_command("boundaries", name)] + [_command("boundary", name, worst)] * bool(worst)
-    replay = _command("replay", name, worst, "--template", "NAME=DIRECTORY")
+    commands = [command_line("boundaries", name)] + [command_line("boundary", name, worst)] * bool(worst)
+    replay = command_line("replay", name, worst, "--template", "NAME=DIRECTORY")
     more = [NextStep("Whether the harm is gone with another template:", replay)] * bool(worst)
     kind = "a verified and adapted run" if adapted else "a verified run"
     return Provenance(name, kind, facts, tuple(commands), tuple(more), suite_changes(store))
@@ -62,7 +61,7 @@ def verified_provenance(store: Store, name: str, findings: Findings, worst: str,
 
 def adapted_provenance(store: Store, name: str) -> Provenance:
     facts = (*_common(store), ("Compressor", overview(store).compressor), *_spending(store))
-    commands = (_command("show", name),)
+    commands = (command_line("show", name),)
     return Provenance(name, "an adapted run", facts, commands, suite_changes=suite_changes(store))
 
 
@@ -119,7 +118,3 @@ def _arm(arm: ArmRuns) -> str:
 
 def _tasks(evaluation: Evaluation) -> str:
     return f"{quantity(len(evaluation.shared.tasks), 'task')}, {quantity(evaluation.shared.runs, 'run')} of each arm"
-
-
-def _command(name: str, *arguments: str) -> str:
-    return shlex.join(["recompact", name, *arguments])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from recompact.attribution.verifiable import way_to_verify
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.released import is_released
@@ -126,8 +126,7 @@ def _way_out(store: Store) -> str:
         if (failed := failed_compactions(store, rows)).number:
             return f"{failed.nothing_compacted}. Mend the compressor and collect another run, or give an evaluation"
         return "nothing was compacted in it. Collect with a smaller budget, or give an evaluation"
-    verify = shlex.join(["recompact", "verify", str(store.path)])
-    return f"give an evaluation, or verify its compactions with `{verify}`"
+    return f"give an evaluation, or verify its compactions: {way_to_verify(store)}"
 
 
 def _report(read: _Runs, prompts: tuple[PromptChange, ...], title: str, date: str) -> Report:

@@ -1,0 +1,41 @@
+"""Which runs can be verified, and how: what commands say of those that have no effects."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from recompact.errors import InputError
+from recompact.store.runs import WRAPPED, config_of, trajectories
+from recompact.store.store import Store
+from recompact.texts import command_line, quantity
+
+LOOP = "loop"
+"""The suite of a run that `recompact.gateway` recorded."""
+
+
+def refuse_without_effects(store: Store) -> None:
+    """Raise where the compactions have no snapshots and so no effects: in an evaluation and of a wrapped agent."""
+    if store.metadata.suite == WRAPPED:
+        raise InputError(
+            f"{store.path} is of a wrapped agent: nobody can go back to its compactions, so they have no effects. What"
+            f" followed them: {command_line('audit', store.path)}"
+        )
+    if store.metadata.command != "evaluate":
+        return
+    phase, config = trajectories(store, phase="evaluate"), "CONFIG"
+    with suppress(InputError):
+        config = str(config_of(store))
+    compactions = quantity(sum(row.compactions for row in phase), "compaction")
+    raise InputError(
+        f"{store.path} is an evaluation: its {compactions} in {quantity(len(phase), 'trajectory')} were made without"
+        " snapshots, so nobody can go back to them and they have no effects. For those:"
+        f" {command_line('collect', config)} && {command_line('verify', config)}. What the agent did after each of"
+        f" them: {command_line('behaviour', store.path)}"
+    )
+
+
+def way_to_verify(store: Store, *options: str) -> str:
+    """The command that verifies a run, or what can be done where there is none."""
+    if store.metadata.suite == LOOP and not store.metadata.config_file:
+        return "a loop is verified from Python, as a subject that recompact.agent_suite makes of it: docs/loops.md"
+    return command_line("verify", store.path, *options)
