@@ -271,7 +271,13 @@ def test_boundaries_of_an_evaluation_say_why_not_and_what_to_do(tmp_path: Path) 
         store.set_metadata(replace(store.metadata, command="evaluate", config_file="arms.toml"))
     done = recompact("boundaries", tmp_path / "arms.db")
     assert done.returncode == 2
-    assert "recompact collect arms.toml && recompact verify arms.toml" in done.stderr
+    assert "recompact collect CONFIG && recompact verify CONFIG" in done.stderr  # it is not there
+    config = tmp_path / "arms.toml"
+    config.write_text("")
+    assert (
+        f"recompact collect {config} && recompact verify {config}"
+        in recompact("boundaries", tmp_path / "arms.db").stderr
+    )
     assert f"recompact behaviour {tmp_path / 'arms.db'}" in done.stderr
 
 

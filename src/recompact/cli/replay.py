@@ -127,7 +127,8 @@ def _report(
         click.echo(visible(f"left out: {unit}: {reason}"), err=True)
     if found.left_out:
         draws = quantity(len(found.left_out), "draw")
-        click.echo(f"recompact: {draws} came to nothing; try them again with: {again}", err=True)
+        them = "it" if len(found.left_out) == 1 else "them"
+        say(f"recompact: {draws} came to nothing; try {them} again with: {again}", err=True)
     report_unfinished(unfinished, "draw", again, retry=False)
     if digest:
         click.echo(f"digest: {digest}", err=as_json)
