@@ -173,7 +173,7 @@ def test_a_loop_that_is_started_again_gets_its_answers_from_the_record(workspace
     assert "The last note read" in command("boundary", place, f"{name}#1").stdout
     refused = command("verify", place)
     assert refused.returncode == 2
-    assert "does not say where its config is" in refused.stderr
+    assert "has no config: a loop is verified from Python" in refused.stderr
     with pytest.raises(recompact.RecompactError, match="another config"):
         small_gateway(run=place, budget=451)
 

@@ -236,7 +236,7 @@ async def test_an_empty_message_is_no_action_even_where_text_is_one(text: str) -
     episode = Meeting()
     trajectory = await meet(Scripted(text, "bye"), episode)
     assert [action.text for action in episode.done] == ["bye"]
-    assert trajectory.turns[0].results == (user("Error: the message called no tool. Each message must call one of: ."),)
+    assert trajectory.turns[0].results == (user("Error: the message was empty. Answer with text: there are no tools."),)
 
 
 async def test_calls_are_executed_where_text_is_an_action_too() -> None:

@@ -212,6 +212,8 @@ def _shorten_result(result: Message, limit: int, count: TokenCounter, state: _St
 
 def _no_call(reply: Reply, opening: Opening) -> str:
     names = ", ".join(tool.name for tool in opening.tools)
+    if not names and reply.message.content.strip():
+        return "Error: text does nothing here, and there is no tool to call."
     if not names:
         cut = " (it was cut at the output limit)" if reply.finish == "length" else ""
         return f"Error: the message was empty{cut}. Answer with text: there are no tools."
