@@ -200,11 +200,12 @@ def test_a_check_returns_a_bool_or_a_value(verdict: Any, success: bool, value: f
     ("verdict", "words"),
     [
         ((False, "why"), "a tuple"),
-        ("no", "a str"),
+        ("no", "'no'"),
         (None, "None"),
         (float("nan"), "nan"),
         (-0.1, "-0.1"),
         (2, "2"),
+        pytest.param(10**5000, "an int", id="huge"),  # too long for Python to write out
         ([], "a list"),
     ],
 )

@@ -17,6 +17,7 @@ from recompact.chat import ToolSpec, system, user
 from recompact.environments.json_shape import Changes, from_numpy, shape_json
 from recompact.environments.protocol import Behaviour, Literals, Observation, Opening, Task
 from recompact.environments.schemas import enums_of, tool_spec
+from recompact.environments.shaping import show_value
 from recompact.errors import InputError
 from recompact.trajectory import Action, Score
 
@@ -216,7 +217,8 @@ def _score(verdict: Any, task: str, answer: str) -> Score:
         return Score(plain == 1, float(plain), {"answer": answer})
     if is_async := inspect.iscoroutine(verdict):
         verdict.close()
-    came = repr(verdict) if isinstance(verdict, int | float | None) else f"a {type(verdict).__name__}"
+    number = isinstance(verdict, float) or (isinstance(verdict, int) and verdict.bit_length() <= 64)
+    came = repr(verdict) if number else show_value(verdict)
     raise TypeError(
         f"the check of task {task!r} must return a bool, or a number from 0 to 1, not {came}"
         f"{': is it an async function?' * is_async}"

@@ -62,7 +62,7 @@ def fields_of(value: Any, count: int) -> list[Any]:
 def shape_line(value: Any) -> str:
     """A message from a host, for people: a str without what cannot be encoded, and not too long."""
     if not isinstance(value, str):
-        return f"({_show_value(value)})"
+        return f"({show_value(value)})"
     return make_encodable(value[:4000], "", [])
 
 
@@ -154,7 +154,7 @@ def shape_name(value: Any, what: str = "its name") -> str:
     text = str.__str__(value)
     if not text or len(text) > _ID_LENGTH or not is_plain(text):
         kind = f"a str of 1 to {_ID_LENGTH} characters, none of them a control character,"
-        raise Misshapen(f"{kind} was expected for {what}, not {_show_value(text)}")
+        raise Misshapen(f"{kind} was expected for {what}, not {show_value(text)}")
     return text
 
 
@@ -189,7 +189,7 @@ def _message(value: Any, changes: Changes) -> Message:
     role = next((role for role in _ROLES if type(value.role) is str and value.role == role), None)
     if role is None:
         roles = ", ".join(_ROLES)
-        raise Misshapen(f"a role ({roles}) was expected for a message of its prefix, not {_show_value(value.role)}")
+        raise Misshapen(f"a role ({roles}) was expected for a message of its prefix, not {show_value(value.role)}")
     calls = []
     for call in _list_items(value.calls, "the calls of a message", "ToolCalls", _MESSAGE_LIMIT):
         if not isinstance(call, ToolCall):
@@ -287,14 +287,14 @@ def _first_repeated(names: Sequence[str]) -> str | None:
 
 def _misshapen(wanted: str, value: Any, where: str = "") -> Misshapen:
     place = f" {where}" if where.startswith("for") else ""
-    came = f"{where} {_show_value(value)}" if where and not place else _show_value(value)
+    came = f"{where} {show_value(value)}" if where and not place else show_value(value)
     hint = ": is it an async function?" if kind_of(value) == "coroutine" else ""
     if kind_of(value) == "coroutine":
         value.close()
     return Misshapen(f"{wanted} was expected{place}, not {came}{hint}")
 
 
-def _show_value(value: Any) -> str:
+def show_value(value: Any) -> str:
     """A value in a few words, without calling anything of its own."""
     if value is None or isinstance(value, bool):
         return repr(value)
