@@ -22,23 +22,23 @@ from random import Random
 from statistics import fmean
 from typing import Any
 
-from recompact import embedded
+import recompact
 from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.adaptation.fact_clauses import CLAUSES, with_clauses
 from recompact.adaptation.registry import load_method
-from recompact.assembly import open_study
-from recompact.candidate import ORIGINAL
-from recompact.chat import sha256
-from recompact.config import Config
-from recompact.config_parser import parse_config
-from recompact.embedded.pocket import PocketSuite
+from recompact.engine.assembly import open_study
+from recompact.engine.config import Config
+from recompact.engine.config_parser import parse_config
+from recompact.engine.store.calls import tokens_by_phase
+from recompact.engine.store.runs import boundary_rows, continuation_rows
+from recompact.engine.store.store import Store
 from recompact.evaluation.arm_runs import find_arm, read_arms
 from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.evaluate import evaluate, open_evaluation
-from recompact.store.calls import tokens_by_phase
-from recompact.store.runs import boundary_rows, continuation_rows
-from recompact.store.store import Store
-from recompact.template import Template, default_template, load, save
+from recompact.suites.pocket import PocketSuite
+from recompact.values.candidate import ORIGINAL
+from recompact.values.chat import sha256
+from recompact.values.template import Template, default_template, load, save
 
 REFERENCES = ("none", "fifo")  # no prompt at all
 FIXED = (ORIGINAL, "all-clauses")  # prompts that no evidence changed
@@ -102,8 +102,9 @@ method = "{method}"
 @cache
 def world() -> str:
     """The embedded world as it is now, in a few letters: figures from another one must not be built on."""
-    root = Path(embedded.__file__).parent
-    texts = [path.relative_to(root).as_posix() + path.read_text() for path in sorted(root.rglob("*.py"))]
+    root = Path(recompact.__file__).parent
+    files = sorted(path for room in ("suites/pocket", "simulation") for path in (root / room).rglob("*.py"))
+    texts = [path.relative_to(root).as_posix() + path.read_text() for path in files]
     return sha256("".join(texts))[:8]
 
 

@@ -24,7 +24,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from recompact.assembly import open_study
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.allocation_parser import audited_tilts, trajectory_facts
 from recompact.attribution.chained import Chained, Link, links_of, with_chained
@@ -36,14 +35,15 @@ from recompact.attribution.posterior import PAPER
 from recompact.attribution.prior import Tilt
 from recompact.attribution.racing import DEFAULT, Racing
 from recompact.attribution.uniform import Uniform
-from recompact.collection import collect
-from recompact.config import CompressorConfig, Config, RunConfig, SuiteConfig
-from recompact.embedded.simulation.truth import BoundaryTruth, Draws, read_truth, run_truth, write_truth
-from recompact.outcome import BoundaryId, Outcome, Outcomes
-from recompact.progress import Silent
-from recompact.stats import Estimate, pearson, percentile_estimate
-from recompact.store.runs import open_run
-from recompact.store.store import Store
+from recompact.engine.assembly import open_study
+from recompact.engine.collection import collect
+from recompact.engine.config import CompressorConfig, Config, RunConfig, SuiteConfig
+from recompact.engine.store.runs import open_run
+from recompact.engine.store.store import Store
+from recompact.simulation.truth import BoundaryTruth, Draws, read_truth, run_truth, write_truth
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.progress import Silent
+from recompact.values.stats import Estimate, pearson, percentile_estimate
 
 BUDGET = 2048
 SAMPLED = 16  # draws in each arm to sample from; the others are the truth

@@ -31,11 +31,11 @@ from recompact.attribution.posterior import PAPER
 from recompact.audit.odds import Features, OddsModel, Weight, features
 from recompact.audit.scoring import assess
 from recompact.audit.worth import FILE, STRATA, Stratum, Worth, sentences, stratum_of
-from recompact.config import CompressorConfig, Config, RunConfig, SuiteConfig
-from recompact.outcome import BoundaryId
-from recompact.stats import Estimate, percentile_estimate, ranks, spearman, wilson
-from recompact.store.audited import audit_run
-from recompact.store.store import Store
+from recompact.engine.config import CompressorConfig, Config, RunConfig, SuiteConfig
+from recompact.engine.store.audited import audit_run
+from recompact.engine.store.store import Store
+from recompact.values.outcome import BoundaryId
+from recompact.values.stats import Estimate, percentile_estimate, ranks, spearman, wilson
 
 DOCS = Path(__file__).parent.parent / "docs" / "audit.md"
 BEGIN, END = "<!-- worth -->", "<!-- /worth -->"

@@ -27,20 +27,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from recompact.assembly import open_study
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.verify import outcomes_in, verify
-from recompact.chat import Reply, Request
-from recompact.collection import collect
-from recompact.config import Config, VerifyConfig
-from recompact.config_parser import parse_config
+from recompact.engine.assembly import open_study
+from recompact.engine.collection import collect
+from recompact.engine.config import Config, VerifyConfig
+from recompact.engine.config_parser import parse_config
+from recompact.engine.store.calls import journaled_calls
+from recompact.engine.store.runs import continuation_rows, phase_digest
+from recompact.engine.store.store import Store
 from recompact.models.journal import seed_of
 from recompact.models.protocol import ChatModel
-from recompact.outcome import BoundaryId, Draw, Outcomes
-from recompact.store.calls import journaled_calls
-from recompact.store.runs import continuation_rows, phase_digest
-from recompact.store.store import Store
+from recompact.values.chat import Reply, Request
+from recompact.values.outcome import BoundaryId, Draw, Outcomes
 
 PLACES = 64
 SHORTEST, MEDIAN, LONGEST, SPREAD = 0.2, 0.5, 2.0, 0.7

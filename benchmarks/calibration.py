@@ -25,7 +25,7 @@ from recompact.attribution.pool import sample, shuffle_draws
 from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.prior import learn_priors, published_prior
 from recompact.attribution.racing import Racing
-from recompact.stats import percentile_estimate
+from recompact.values.stats import percentile_estimate
 
 BINS = (0.0, 0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 1.000001)
 Case = tuple[float, bool, str]

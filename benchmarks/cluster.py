@@ -31,21 +31,21 @@ from pathlib import Path
 from typing import Any
 
 from engine import InstantModel
+from recompact.engine.execution.episodes import run_episode
+from recompact.engine.execution.executor import InProcess, Unit
+from recompact.engine.execution.scheduler import run_units
+from recompact.engine.rollout import Agent
+from recompact.engine.store.records import write_trajectory
+from recompact.engine.store.store import Store
 from recompact.environments.cluster.connection import VARIABLES
 from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.cluster.suite import ClusterSuite
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.process_tree import descendants
 from recompact.environments.protocol import Episode, Episodes, Opening
-from recompact.execution.episodes import run_episode
-from recompact.execution.executor import InProcess, Unit
-from recompact.execution.scheduler import run_units
 from recompact.models.journal import UnitCalls
-from recompact.rollout import Agent
-from recompact.store.records import write_trajectory
-from recompact.store.store import Store
-from recompact.tokens import counter
-from recompact.trajectory import Action, Trajectory
+from recompact.values.tokens import counter
+from recompact.values.trajectory import Action, Trajectory
 from waiting_suite import OBSERVATION, TASK
 
 GOAL = 1.3

@@ -23,19 +23,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from recompact.chat import Message, Reply, Request, ToolCall, ToolSpec, Usage, system, user
+from recompact.engine.execution.episodes import run_episode
+from recompact.engine.execution.executor import InProcess, Unit
+from recompact.engine.execution.scheduler import run_units
+from recompact.engine.rollout import Agent
+from recompact.engine.store.records import write_trajectory
+from recompact.engine.store.store import Store
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import Observation, Opening, Task
-from recompact.execution.episodes import run_episode
-from recompact.execution.executor import InProcess, Unit
-from recompact.execution.scheduler import run_units
 from recompact.models.journal import UnitCalls
-from recompact.progress import SILENT, Silent
-from recompact.rollout import Agent
-from recompact.store.records import write_trajectory
-from recompact.store.store import Store
-from recompact.tokens import counter
-from recompact.trajectory import Action, Score, Trajectory
+from recompact.values.chat import Message, Reply, Request, ToolCall, ToolSpec, Usage, system, user
+from recompact.values.progress import SILENT, Silent
+from recompact.values.tokens import counter
+from recompact.values.trajectory import Action, Score, Trajectory
 
 OBSERVATION = json.dumps([{"id": n, "sender": f"person-{n}", "amount": n * 7.5} for n in range(8)])
 

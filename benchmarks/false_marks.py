@@ -16,8 +16,8 @@ from collections.abc import Callable
 from random import Random
 
 from recompact.evaluation.paired import enough_tasks
-from recompact.stats import bootstrap
-from recompact.tables import Table, columns, markdown
+from recompact.values.stats import bootstrap
+from recompact.values.tables import Table, columns, markdown
 
 Draw = Callable[[], float]
 """One value of one task in one arm."""

@@ -25,10 +25,10 @@ import aiohttp
 from recompact.agents.server import Exchange, Gateway
 from recompact.agents.settings import AgentSettings
 from recompact.agents.suite import AgentSuite
-from recompact.chat import ToolCall, assistant
-from recompact.config import AgentConfig
+from recompact.engine.config import AgentConfig
 from recompact.environments.workspace.suite import WorkspaceSuite
-from recompact.trajectory import Action
+from recompact.values.chat import ToolCall, assistant
+from recompact.values.trajectory import Action
 
 AGENT = """
 import json, os, subprocess, sys, urllib.request

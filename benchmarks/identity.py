@@ -21,11 +21,11 @@ from pathlib import Path
 
 from allocation import BUDGET, CACHE, collect_run
 from recompact.attribution.identity import IdentityCheck, TaskRuns, check_identity
-from recompact.config import CompressorConfig, Config, RunConfig, SuiteConfig
-from recompact.embedded.simulation.truth import boundary_truth
-from recompact.stats import Estimate
-from recompact.store.runs import boundary_rows, trajectories
-from recompact.store.store import Store
+from recompact.engine.config import CompressorConfig, Config, RunConfig, SuiteConfig
+from recompact.engine.store.runs import boundary_rows, trajectories
+from recompact.engine.store.store import Store
+from recompact.simulation.truth import boundary_truth
+from recompact.values.stats import Estimate
 
 SPLIT = "test"
 

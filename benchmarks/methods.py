@@ -26,9 +26,9 @@ from statistics import fmean, stdev
 from typing import Any
 
 from adaptations import ADAPTING, METHODS, REFERENCES, Failure, Plan, Trial, trials
-from recompact.candidate import ORIGINAL
-from recompact.stats import Estimate, bootstrap_crossed
-from recompact.tables import Number, Table, columns, render
+from recompact.values.candidate import ORIGINAL
+from recompact.values.stats import Estimate, bootstrap_crossed
+from recompact.values.tables import Number, Table, columns, render
 from recovery import Recovery
 
 PAIR = "pair"

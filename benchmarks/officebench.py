@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from recompact.environments.inprocess import InProcessSuite
-from recompact.environments.officebench.environment import OfficeBenchEnvironment
-from recompact.environments.officebench.suite import OfficeBenchSuite
 from recompact.environments.protocol import Task
-from recompact.trajectory import Action
+from recompact.suites.officebench.environment import OfficeBenchEnvironment
+from recompact.suites.officebench.suite import OfficeBenchSuite
+from recompact.values.trajectory import Action
 
 Call = tuple[str, dict[str, Any]]
 READERS = {".xlsx": ("excel", "file_path"), ".docx": ("word", "file_path"), ".pdf": ("pdf", "pdf_file_path")}

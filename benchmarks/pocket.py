@@ -18,13 +18,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from recompact.assembly import open_study
 from recompact.cli.truth import truth_summary
-from recompact.collection import collect
-from recompact.config_parser import parse_config
-from recompact.embedded.simulation.truth import run_truth
-from recompact.store.runs import trajectories
-from recompact.store.store import Store
+from recompact.engine.assembly import open_study
+from recompact.engine.collection import collect
+from recompact.engine.config_parser import parse_config
+from recompact.engine.store.runs import trajectories
+from recompact.engine.store.store import Store
+from recompact.simulation.truth import run_truth
 
 ARMS = {
     "no compaction": 'kind = "none"',

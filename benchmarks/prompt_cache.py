@@ -33,22 +33,22 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from recompact.assembly import open_study
 from recompact.attribution.agenda import DrawAgenda
 from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.cached_input import cached_input, share_text
 from recompact.attribution.turns import draws_at_once
 from recompact.attribution.verify import outcomes_in, verify
-from recompact.chat import Reply, Request, Usage, canonical
-from recompact.collection import collect
-from recompact.config import Config, VerifyConfig
-from recompact.config_parser import parse_config
+from recompact.engine.assembly import open_study
+from recompact.engine.collection import collect
+from recompact.engine.config import Config, VerifyConfig
+from recompact.engine.config_parser import parse_config
+from recompact.engine.store.calls import Pace
+from recompact.engine.store.runs import phase_digest
+from recompact.engine.store.store import Store
 from recompact.models.protocol import ChatModel
-from recompact.outcome import Draw
-from recompact.store.calls import Pace
-from recompact.store.runs import phase_digest
-from recompact.store.store import Store
-from recompact.tokens import counter
+from recompact.values.chat import Reply, Request, Usage, canonical
+from recompact.values.outcome import Draw
+from recompact.values.tokens import counter
 
 READING, WRITING = 0.001, 0.02  # seconds a token
 BLOCK, SHORTEST, LIFETIME = 128, 1024, 300.0  # of the hosted cache: tokens, tokens, seconds
@@ -314,7 +314,7 @@ def measure(path: Path, config: Config, setting: Setting, order: str, simulated:
     places = draws_at_once(setting.concurrency, setting.calls, Pace(1.0, 0.0))
     with (
         order_draws(order, setting.concurrency, places),
-        mock.patch("recompact.study.Study.agent_slots", setting.slots if simulated else setting.calls),
+        mock.patch("recompact.engine.study.Study.agent_slots", setting.slots if simulated else setting.calls),
         asyncio.Runner(loop_factory=SimulatedClock if simulated else None) as runner,
     ):
         server = setting.server if simulated else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from recompact.evaluation.arm_runs import ArmRuns, Common, common
 from recompact.evaluation.metrics import per_task
-from recompact.stats import RESAMPLES, Estimate, bootstrap
+from recompact.values.stats import RESAMPLES, Estimate, bootstrap
 
 
 @dataclass(frozen=True)

@@ -20,21 +20,21 @@ from pathlib import Path
 from random import Random
 
 from recompact.attribution.continuations import continuation_unit
-from recompact.chat import Message, Reply, ToolCall, Usage, assistant, system, user
 from recompact.cli.report import write_report
-from recompact.collection import unit_of
-from recompact.config import Config, SuiteConfig, VerifyConfig
-from recompact.context import Context, Summary, Turn
+from recompact.engine.collection import unit_of
+from recompact.engine.config import Config, SuiteConfig, VerifyConfig
+from recompact.engine.store.metadata import RunMetadata
+from recompact.engine.store.records import write_continuation, write_trajectory
+from recompact.engine.store.store import Store
 from recompact.environments.protocol import Task
 from recompact.evaluation import arms as evaluated
 from recompact.evaluation.arms import note_arms
 from recompact.evaluation.evaluate import PHASE, plan_runs
-from recompact.outcome import ARMS, ContinuationArm
-from recompact.store.metadata import RunMetadata
-from recompact.store.records import write_continuation, write_trajectory
-from recompact.store.store import Store
-from recompact.template import Template, default_template
-from recompact.trajectory import Action, Boundary, Score, Trajectory
+from recompact.values.chat import Message, Reply, ToolCall, Usage, assistant, system, user
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.outcome import ARMS, ContinuationArm
+from recompact.values.template import Template, default_template
+from recompact.values.trajectory import Action, Boundary, Score, Trajectory
 
 TASKS, RUNS, BOUNDARIES = 168, 3, 400
 STEPS = 24

@@ -28,17 +28,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from recompact.chat import Reply, Request, assistant
-from recompact.embedded.pocket import PocketEnvironment, PocketSuite
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import host_needs
-from recompact.environments.officebench.suite import OfficeBenchSuite
-from recompact.environments.officebench.tree import VARIABLE
 from recompact.environments.protocol import Episode, Strategy, Suite, Task
-from recompact.environments.qa.suite import QaSuite
 from recompact.environments.snapshots.directory import archive, unpack
-from recompact.trajectory import Action, Snapshot
+from recompact.suites.officebench.suite import OfficeBenchSuite
+from recompact.suites.officebench.tree import VARIABLE
+from recompact.suites.pocket import PocketEnvironment, PocketSuite
+from recompact.suites.qa.suite import QaSuite
+from recompact.values.chat import Reply, Request, assistant
+from recompact.values.trajectory import Action, Snapshot
 
 DEPTHS = (1, 10, 50, 200)
 CALLS = (("account", "show_profile"), ("account", "show_passwords"), ("documentation", "show_apps"))
@@ -219,9 +219,9 @@ async def question_answering(count: int) -> list[Measured]:
 
 
 BENCHMARKS: dict[str, tuple[str, str, Action]] = {  # the module that says what is missing, a split, an action
-    "tau2-retail": ("recompact.environments.tau2", "test", Action("get_order_details", {"order_id": "#W2611340"})),
+    "tau2-retail": ("recompact.suites.tau2", "test", Action("get_order_details", {"order_id": "#W2611340"})),
     "appworld": (
-        "recompact.environments.appworld",
+        "recompact.suites.appworld",
         "train",
         Action("execute_python", {"code": "print(apis.supervisor.show_account_passwords())"}),
     ),

@@ -23,18 +23,18 @@ from pathlib import Path
 from statistics import fmean
 
 from recompact.adaptation.adapt import Adaptation, adapt
-from recompact.assembly import open_study
-from recompact.candidate import Fit
-from recompact.config import Config
-from recompact.config_parser import parse_config
+from recompact.engine.assembly import open_study
+from recompact.engine.config import Config
+from recompact.engine.config_parser import parse_config
+from recompact.engine.store.calls import tokens_by_phase
+from recompact.engine.store.store import Store
 from recompact.evaluation.arm_runs import find_arm, read_arms
 from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.evaluate import evaluate, open_evaluation, with_split
 from recompact.evaluation.summary import evaluation
-from recompact.stats import Estimate, bootstrap
-from recompact.store.calls import tokens_by_phase
-from recompact.store.store import Store
-from recompact.template import Template, save
+from recompact.values.candidate import Fit
+from recompact.values.stats import Estimate, bootstrap
+from recompact.values.template import Template, save
 
 RULES = ("paper", "racing")
 

@@ -24,12 +24,12 @@ from random import Random
 from urllib.parse import quote
 
 from recompact.attribution.continuations import continuation_unit
-from recompact.chat import system, user
-from recompact.config import VerifyConfig
-from recompact.context import Context
-from recompact.store.records import write_continuation, write_trajectory
-from recompact.store.store import Store
-from recompact.trajectory import Score, Trajectory
+from recompact.engine.config import VerifyConfig
+from recompact.engine.store.records import write_continuation, write_trajectory
+from recompact.engine.store.store import Store
+from recompact.values.chat import system, user
+from recompact.values.context import Context
+from recompact.values.trajectory import Score, Trajectory
 from report import _boundary, _claim, _continuations, _turns  # the same made-up office
 
 SIZES = (1_000, 10_000, 100_000)

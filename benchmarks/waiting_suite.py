@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import time
 
-from recompact.chat import ToolSpec, system, user
 from recompact.environments.protocol import Observation, Opening, Task
-from recompact.trajectory import Action, Score
+from recompact.values.chat import ToolSpec, system, user
+from recompact.values.trajectory import Action, Score
 
 TASK = Task("bench", "Read them all.")
 OBSERVATION = json.dumps([{"id": n, "sender": f"person-{n}", "amount": n * 7.5} for n in range(8)])

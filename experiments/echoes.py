@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
+from recompact.engine.store.adaptations import recorded_templates
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.store import Store
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.evaluate import unit_of
-from recompact.store.adaptations import recorded_templates
-from recompact.store.records import read_trajectory
-from recompact.store.store import Store
-from recompact.tables import Table, columns
-from recompact.template import Template
+from recompact.values.tables import Table, columns
+from recompact.values.template import Template
 
 SHORTEST = 25  # characters of a sentence that nobody writes by chance
 ALIKE = 0.8  # of two sentences, where 1 is the same: small models change a word or two

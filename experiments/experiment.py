@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from recompact.config import Config
-from recompact.config_parser import load_config
+from recompact.engine.config import Config
+from recompact.engine.config_parser import load_config
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, parse_arms
 from recompact.evaluation.evaluate import with_split
-from recompact.template import resolve
+from recompact.values.template import resolve
 
 HERE = Path(__file__).parent
 PLAN = "plan.toml"

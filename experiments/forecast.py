@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from experiment import Experiment
 from recompact.adaptation.registry import load_method
-from recompact.assembly import price_of
-from recompact.chat import Usage
+from recompact.engine.assembly import price_of
+from recompact.engine.store.runs import TrajectoryRow, trajectories
+from recompact.engine.store.store import Store
 from recompact.models.limits import Price
-from recompact.store.runs import TrajectoryRow, trajectories
-from recompact.store.store import Store
-from recompact.tables import Number, Table, columns
+from recompact.values.chat import Usage
+from recompact.values.tables import Number, Table, columns
 
 ENOUGH = 5  # trajectories with a compaction, before measured habits count
 CONTINUATION = 0.5  # of a trajectory's agent calls

@@ -16,13 +16,13 @@ from dataclasses import fields
 from pathlib import Path
 
 from experiment import Experiment, find_experiment, parser_of
-from recompact.chat import Reply
+from recompact.engine.store.calls import JournaledReply, journaled_calls, journaled_replies
+from recompact.engine.store.runs import open_run
+from recompact.engine.store.store import Store
 from recompact.errors import InputError, RecompactError
 from recompact.models.shape import in_shape
-from recompact.store.calls import JournaledReply, journaled_calls, journaled_replies
-from recompact.store.runs import open_run
-from recompact.store.store import Store
-from recompact.texts import quantity
+from recompact.values.chat import Reply
+from recompact.values.texts import quantity
 
 _DIGITS = 3  # of the seconds that a call took
 _FIELDS = tuple(field.name for field in fields(JournaledReply))

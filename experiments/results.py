@@ -16,21 +16,21 @@ from experiment import Experiment, find_experiment, parser_of
 from recompact.adaptation.fit_table import fit_table
 from recompact.attribution.findings import Finding, findings
 from recompact.attribution.statement import control_of, statement_of
-from recompact.config import DEFAULT_MODELS
-from recompact.embedded.simulation.notes import read_notes
+from recompact.engine.config import DEFAULT_MODELS
+from recompact.engine.store.adaptations import AdaptationRecord, read_adaptations, recorded_templates
+from recompact.engine.store.records import read_boundary
+from recompact.engine.store.runs import TrajectoryRow, boundary_rows, trajectories
+from recompact.engine.store.store import Store
 from recompact.errors import RecompactError
 from recompact.evaluation.arm_runs import ArmRuns, read_arms
 from recompact.evaluation.evaluate import PHASE
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.paired import Comparison
 from recompact.evaluation.summary import Evaluation, arm_table, difference_table, evaluation, group_table
-from recompact.report.changes import prompt_change
-from recompact.store.adaptations import AdaptationRecord, read_adaptations, recorded_templates
-from recompact.store.records import read_boundary
-from recompact.store.runs import TrajectoryRow, boundary_rows, trajectories
-from recompact.store.store import Store
-from recompact.tables import Cell, Number, Table, columns, markdown
-from recompact.texts import markdown_text, quantity
+from recompact.presentation.report.changes import prompt_change
+from recompact.simulation.notes import read_notes
+from recompact.values.tables import Cell, Number, Table, columns, markdown
+from recompact.values.texts import markdown_text, quantity
 
 REASON = 200  # characters of the reason why a draft was refused
 MIXED = "The agent is simulated and the compressor is real: the figures say nothing about a real agent."

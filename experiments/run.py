@@ -19,13 +19,13 @@ from experiment import Experiment, find_experiment, parser_of
 from forecast import forecast
 from recompact.adaptation.adapt import STAGES, Adaptation, Stage, adapt
 from recompact.adaptation.result import write_result
-from recompact.assembly import open_study
 from recompact.cli.progress import watch
+from recompact.engine.assembly import open_study
+from recompact.engine.store.runs import open_run, trajectories
 from recompact.errors import InputError, RecompactError
 from recompact.evaluation.evaluate import PHASE, evaluate, open_evaluation
-from recompact.store.runs import open_run, trajectories
-from recompact.tables import render
-from recompact.texts import quantity
+from recompact.values.tables import render
+from recompact.values.texts import quantity
 from replies import begin_with_replies
 
 PHASES = ("adapt", "evaluate", "all")

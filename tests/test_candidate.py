@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from recompact.candidate import (
+from recompact.errors import InputError
+from recompact.values.candidate import (
     ORIGINAL,
     Candidate,
     Clause,
@@ -18,8 +19,7 @@ from recompact.candidate import (
     Proposal,
     Selection,
 )
-from recompact.errors import InputError
-from recompact.template import Template
+from recompact.values.template import Template
 
 TEMPLATE = Template("system", "first", "update", frame="a frame")
 CLAUSE = Clause("Keep ids.", "Goal", ("a#1", "b#2"))

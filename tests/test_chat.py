@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from recompact.chat import (
+from recompact.values.chat import (
     DEEPEST,
     Decoding,
     Message,

@@ -15,8 +15,8 @@ from hypothesis import given, settings, strategies as st
 from loopback import served_app
 
 from recompact import CompactionFailed, Compactor, Endpoint, InputError, Template, default_template
-from recompact.chat import Reply, Request, assistant
-from recompact.compactor import MessageDict
+from recompact.engine.compactor import MessageDict
+from recompact.values.chat import Reply, Request, assistant
 
 SYSTEM = {"role": "system", "content": "You work."}
 TASK = {"role": "user", "content": "Read all the pages."}
@@ -140,7 +140,7 @@ def test_a_model_without_words_changes_nothing() -> None:
 def test_a_template_directory_and_a_server_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from aiohttp import web
 
-    from recompact.template import save
+    from recompact.values.template import save
 
     bodies: list[Any] = []
 

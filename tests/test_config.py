@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recompact.config import AgentConfig, ConfigError, config_hash, differences
-from recompact.config_parser import load_config, parse_config, unknown_models
+from recompact.engine.config import AgentConfig, ConfigError, config_hash, differences
+from recompact.engine.config_parser import load_config, parse_config, unknown_models
 from recompact.errors import InputError
 
 PATH = Path("c.toml")

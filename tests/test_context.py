@@ -6,11 +6,11 @@ import asyncio
 
 from hypothesis import given, strategies as st
 
-from recompact.chat import Message, Request, ToolCall, assistant, chain_digest, system, user
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.protocol import due
-from recompact.context import Context, Summary, Turn, render_turn, summary_message
-from recompact.tokens import counter
+from recompact.values.chat import Message, Request, ToolCall, assistant, chain_digest, system, user
+from recompact.values.context import Context, Summary, Turn, render_turn, summary_message
+from recompact.values.tokens import counter
 
 PREFIX = (system("You are an agent."), user("Do it."))
 

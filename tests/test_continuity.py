@@ -8,14 +8,14 @@ from __future__ import annotations
 from recompact.adaptation.acon_rewriting import sample_entries
 from recompact.attribution.continuations import continuation_unit
 from recompact.attribution.further_records import further_unit
-from recompact.chat import Usage, canonical
-from recompact.collection import unit_of as collected_unit
-from recompact.config import CompressorConfig
+from recompact.engine.collection import unit_of as collected_unit
+from recompact.engine.config import CompressorConfig
 from recompact.environments.protocol import Task
 from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.evaluate import plan_runs
 from recompact.models.journal import seed_of
-from recompact.template import default_template
+from recompact.values.chat import Usage, canonical
+from recompact.values.template import default_template
 
 TASKS = [Task(f"t{n}", "Do it.") for n in range(3)]
 

@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 import recompact
-from recompact.config_parser import parse_config
+from recompact.engine.config_parser import parse_config
 
 ROOT = Path(__file__).parent.parent
 FRONT = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]

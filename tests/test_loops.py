@@ -19,16 +19,16 @@ from workspace_support import needs_bubblewrap
 
 import recompact
 from recompact.agents.client import InProcessClient
-from recompact.chat import Message, Reply, Request, ToolCall, Usage, assistant
 from recompact.compressors.protocol import Compaction, CompactionFailed
-from recompact.context import Context, Summary
+from recompact.engine.loops import LoopCompaction, _failure_of, _Loops, _Noted, _scratch, _settings_of
+from recompact.engine.store.store import Store
 from recompact.environments.own_directory import own_directory
 from recompact.environments.protocol import Task
 from recompact.errors import InputError, RecompactError
-from recompact.loops import LoopCompaction, _failure_of, _Loops, _Noted, _scratch, _settings_of
 from recompact.models.failures import ContextOverflow, ModelFailure, Overloaded, RateLimited, Refused
-from recompact.store.store import Store
-from recompact.trajectory import Score, Trajectory
+from recompact.values.chat import Message, Reply, Request, ToolCall, Usage, assistant
+from recompact.values.context import Context, Summary
+from recompact.values.trajectory import Score, Trajectory
 
 SHELL: Any = {
     "type": "function",

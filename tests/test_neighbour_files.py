@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recompact.neighbours import _Finder, load_with_neighbours
+from recompact.values.neighbours import _Finder, load_with_neighbours
 
 
 def write(directory: Path, **texts: str) -> Path:

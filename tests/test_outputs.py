@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from places import contents
 
-from recompact import outputs
 from recompact.errors import InputError
-from recompact.outputs import add_files, check_directory, replaced_directory, write_file
+from recompact.values import outputs
+from recompact.values.outputs import add_files, check_directory, replaced_directory, write_file
 
 
 def put(directory: Path, text: str, *more: str) -> None:

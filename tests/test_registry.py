@@ -15,16 +15,16 @@ from recompact import registry
 from recompact.adaptation.registry import METHODS, load_method
 from recompact.compressors.protocol import CompressorInputs, CompressorKind
 from recompact.compressors.registry import COMPRESSORS, load_compressor
-from recompact.config import ModelConfig
-from recompact.embedded.pocket import PocketSuite
+from recompact.engine.config import ModelConfig
+from recompact.engine.study import Method
 from recompact.environments.loading import SUITES, load_suite
 from recompact.errors import InputError, OptionError
 from recompact.harnesses.registry import transcript_readers
 from recompact.harnesses.transcripts.registry import reader_of
 from recompact.models.registry import MODELS, load_model
 from recompact.registry import Registry, build, from_file
-from recompact.study import Method
-from recompact.template import default_template
+from recompact.suites.pocket import PocketSuite
+from recompact.values.template import default_template
 
 TOOLS = Registry("tool", "recompact.tools_of_a_test", {"hammer": "pathlib:Path", "saw": "pathlib:PurePath"})
 
@@ -259,7 +259,7 @@ def test_every_built_in_name_can_be_found(kind: Registry) -> None:
 def test_a_suite_may_be_a_value_or_made_from_options(tmp_path: Path) -> None:
     file = tmp_path / "suites.py"
     file.write_text(
-        "from recompact.embedded.pocket import PocketSuite\nready = PocketSuite()\nnothing = 5\n"
+        "from recompact.suites.pocket import PocketSuite\nready = PocketSuite()\nnothing = 5\n"
         "def made(size):\n    return PocketSuite() if size else None\n"
     )
     assert isinstance(load_suite("pocket", {}, tmp_path), PocketSuite)
@@ -323,7 +323,7 @@ def test_a_compressor_may_be_a_kind_an_object_or_a_class(tmp_path: Path) -> None
 
 def test_a_method_may_be_a_value_or_made_from_options(tmp_path: Path) -> None:
     (tmp_path / "methods.py").write_text(
-        "from recompact.study import Method\nasync def propose(study):\n    return ()\n"
+        "from recompact.engine.study import Method\nasync def propose(study):\n    return ()\n"
         "ready = Method('mine', propose)\ndef made(rounds=1):\n    return Method(f'mine-{rounds}', propose)\n"
         "def nothing():\n    return 5\n"
     )

@@ -11,27 +11,27 @@ import pytest
 from fakes import PAGES, Noter, Reader, Scripted, calling, look, pages_suite
 
 from recompact.attribution.continuations import continue_from
-from recompact.chat import (
+from recompact.compressors.fifo import Fifo
+from recompact.compressors.prompted import Prompted
+from recompact.compressors.protocol import CompressorInputs
+from recompact.engine.config import Config
+from recompact.engine.execution.episodes import run_episode
+from recompact.engine.rollout import OBSERVATION_TOKENS, Agent, rollout
+from recompact.environments.functions import function_suite
+from recompact.environments.inprocess import InProcessEpisode
+from recompact.environments.protocol import EnvironmentFailed, Observation, Opening
+from recompact.models.failures import ContextOverflow, RateLimited, Refused
+from recompact.models.protocol import ChatModel
+from recompact.values.chat import (
     Message,
     Reply,
     Usage,
     assistant,
 )
-from recompact.compressors.fifo import Fifo
-from recompact.compressors.prompted import Prompted
-from recompact.compressors.protocol import CompressorInputs
-from recompact.config import Config
-from recompact.environments.functions import function_suite
-from recompact.environments.inprocess import InProcessEpisode
-from recompact.environments.protocol import EnvironmentFailed, Observation, Opening
-from recompact.execution.episodes import run_episode
-from recompact.models.failures import ContextOverflow, RateLimited, Refused
-from recompact.models.protocol import ChatModel
-from recompact.outcome import ContinuationArm
-from recompact.rollout import OBSERVATION_TOKENS, Agent, rollout
-from recompact.template import default_template
-from recompact.tokens import counter
-from recompact.trajectory import Action, Score, Trajectory
+from recompact.values.outcome import ContinuationArm
+from recompact.values.template import default_template
+from recompact.values.tokens import counter
+from recompact.values.trajectory import Action, Score, Trajectory
 
 COUNT = counter()
 

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 from fakes import Scripted, calling
 
-from recompact.chat import (
+from recompact.compressors.fifo import Fifo
+from recompact.compressors.protocol import Compaction, CompactionFailed
+from recompact.engine.rollout import ODD_REPLY, Agent, rollout
+from recompact.environments.protocol import EnvironmentFailed, Observation, Opening
+from recompact.models.failures import Refused
+from recompact.models.protocol import ChatModel
+from recompact.values.chat import (
     Decoding,
     Finish,
     Message,
@@ -22,16 +28,10 @@ from recompact.chat import (
     system,
     user,
 )
-from recompact.compressors.fifo import Fifo
-from recompact.compressors.protocol import Compaction, CompactionFailed
-from recompact.context import Context, Turn
-from recompact.environments.protocol import EnvironmentFailed, Observation, Opening
-from recompact.models.failures import Refused
-from recompact.models.protocol import ChatModel
-from recompact.progress import Silent
-from recompact.rollout import ODD_REPLY, Agent, rollout
-from recompact.tokens import counter
-from recompact.trajectory import Action, Incident, Score, Snapshot, Trajectory
+from recompact.values.context import Context, Turn
+from recompact.values.progress import Silent
+from recompact.values.tokens import counter
+from recompact.values.trajectory import Action, Incident, Score, Snapshot, Trajectory
 
 COUNT = counter()
 

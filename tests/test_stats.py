@@ -9,7 +9,7 @@ from statistics import NormalDist, fmean, pstdev
 import pytest
 from hypothesis import given, strategies as st
 
-from recompact.stats import (
+from recompact.values.stats import (
     CONFIDENCE,
     FEWEST,
     RESAMPLES,

@@ -12,23 +12,23 @@ from progress_support import Heard
 from run_files import select_rows
 
 from recompact.adaptation.registry import method_of
-from recompact.assembly import open_study
-from recompact.candidate import Candidate
-from recompact.chat import Reply, Request
-from recompact.collection import collect
 from recompact.compressors.fifo import Fifo
-from recompact.config import Config, ConfigError
-from recompact.config_parser import parse_config
+from recompact.engine.assembly import open_study
+from recompact.engine.collection import collect
+from recompact.engine.config import Config, ConfigError
+from recompact.engine.config_parser import parse_config
+from recompact.engine.execution.executor import Unit
+from recompact.engine.execution.scheduler import Unfinished
+from recompact.engine.store.adaptations import recorded_templates
+from recompact.engine.store.store import Store, StoreError
+from recompact.engine.study import Method, Study
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import open_evaluation
-from recompact.execution.executor import Unit
-from recompact.execution.scheduler import Unfinished
 from recompact.models.failures import Overloaded
 from recompact.models.journal import UnitCalls
 from recompact.models.protocol import ChatModel
-from recompact.store.adaptations import recorded_templates
-from recompact.store.store import Store, StoreError
-from recompact.study import Method, Study
+from recompact.values.candidate import Candidate
+from recompact.values.chat import Reply, Request
 
 SUITE = pages_suite(5)
 READING = '[agent]\nmodel = "reader"\n[compressor]\nmodel = "noter"\nbudget = 500\n[optimizer]\nmodel = "reader"\n'

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 from rich.console import Console
 
-from recompact.tables import (
+from recompact.values.tables import (
     Column,
     Number,
     Table,
@@ -25,7 +25,7 @@ from recompact.tables import (
     render_all,
     terminal,
 )
-from recompact.texts import visible
+from recompact.values.texts import visible
 
 NASTY = 'a|b <script>alert(1)</script> [bold]x[/bold] \x1b[31m_50%_ & $x^2$ \\ "q", z'
 

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from recompact.adaptation.lock import broken_rules
 from recompact.errors import InputError
-from recompact.template import (
+from recompact.values.template import (
     BUILT_IN,
     PLACEHOLDERS,
     Template,

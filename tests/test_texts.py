@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from recompact.errors import InputError
-from recompact.progress import SILENT, Notices
-from recompact.texts import (
+from recompact.values.progress import SILENT, Notices
+from recompact.values.texts import (
     SLACK,
     action_line,
     csv_text,
@@ -20,8 +20,8 @@ from recompact.texts import (
     visible_json,
     visible_line,
 )
-from recompact.tokens import COUNTERS, counter
-from recompact.trajectory import Action
+from recompact.values.tokens import COUNTERS, counter
+from recompact.values.trajectory import Action
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import recompact
 
 # What goes on while something is played, kept nowhere.
 STATE = ("_Course", "_State", "Bridge", "DrawAgenda", "Notices", "Search", "Turns")
-PACKAGES = ("attribution", "adaptation", "compressors", "evaluation", "template")
+PACKAGES = ("attribution", "adaptation", "compressors", "evaluation", "values")
 
 
 def modules() -> Iterator[str]:

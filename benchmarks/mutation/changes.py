@@ -41,8 +41,8 @@ def modules(root: Path) -> dict[str, str]:
     paths: dict[str, str] = {}
     for path in sorted((root / SOURCE).rglob("*.py")):
         inside = path.relative_to(root / SOURCE)
-        package = "values" if len(inside.parts) == 1 or inside.parts[0] == "template" else inside.parts[0]
-        if inside == Path("rollout.py"):
+        package = "values" if inside == Path("registry.py") else inside.parts[0]
+        if inside == Path("engine/rollout.py"):
             package = "rollout"
         elif package == "values" and inside.stem in NOT_VALUES:
             continue

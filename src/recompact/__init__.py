@@ -13,24 +13,8 @@ from recompact.version import __version__ as __version__
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import adapt as adapt
     from recompact.agents.function import LoopEnded as LoopEnded, agent_suite as agent_suite
-    from recompact.assembly import open_study as open_study
     from recompact.attribution.findings import findings as findings
     from recompact.attribution.verify import verify as verify
-    from recompact.candidate import Candidate as Candidate, Clause as Clause
-    from recompact.chat import (
-        Decoding as Decoding,
-        Message as Message,
-        Reply as Reply,
-        Request as Request,
-        ToolCall as ToolCall,
-        ToolSpec as ToolSpec,
-        Usage as Usage,
-        assistant as assistant,
-        system as system,
-        user as user,
-    )
-    from recompact.collection import collect as collect
-    from recompact.compactor import Compactor as Compactor
     from recompact.compressors.fifo import Fifo as Fifo
     from recompact.compressors.prompted import Prompted as Prompted
     from recompact.compressors.protocol import (
@@ -40,11 +24,21 @@ if TYPE_CHECKING:
         CompressorInputs as CompressorInputs,
         CompressorKind as CompressorKind,
     )
-    from recompact.config import Config as Config
-    from recompact.config_parser import load_config as load_config, parse_config as parse_config
-    from recompact.context import Context as Context, Summary as Summary, Turn as Turn
-    from recompact.embedded.pocket.suite import PocketSuite as PocketSuite
-    from recompact.embedded.simulation import simulated_models as simulated_models
+    from recompact.engine.assembly import open_study as open_study
+    from recompact.engine.collection import collect as collect
+    from recompact.engine.compactor import Compactor as Compactor
+    from recompact.engine.config import Config as Config
+    from recompact.engine.config_parser import load_config as load_config, parse_config as parse_config
+    from recompact.engine.execution.episodes import run_episode as run_episode
+    from recompact.engine.execution.scheduler import Unfinished as Unfinished
+    from recompact.engine.loops import (
+        GatewayClient as GatewayClient,
+        LoopCompaction as LoopCompaction,
+        gateway as gateway,
+    )
+    from recompact.engine.rollout import Agent as Agent
+    from recompact.engine.store.runs import open_run as open_run
+    from recompact.engine.study import Method as Method, Study as Study
     from recompact.environments.functions import function_suite as function_suite
     from recompact.environments.inprocess import InProcessSuite as InProcessSuite
     from recompact.environments.protocol import (
@@ -60,97 +54,112 @@ if TYPE_CHECKING:
     from recompact.evaluation.arms import Arm as Arm
     from recompact.evaluation.evaluate import evaluate as evaluate, open_evaluation as open_evaluation
     from recompact.evaluation.paired import compare as compare
-    from recompact.execution.episodes import run_episode as run_episode
-    from recompact.execution.scheduler import Unfinished as Unfinished
-    from recompact.loops import GatewayClient as GatewayClient, LoopCompaction as LoopCompaction, gateway as gateway
     from recompact.models.endpoint import Endpoint as Endpoint
     from recompact.models.failures import ModelFailure as ModelFailure
     from recompact.models.openai import OpenAIModel as OpenAIModel
     from recompact.models.protocol import ChatModel as ChatModel
-    from recompact.outcome import BoundaryId as BoundaryId, Outcome as Outcome, Outcomes as Outcomes
-    from recompact.progress import Progress as Progress
-    from recompact.rollout import Agent as Agent
-    from recompact.store.runs import open_run as open_run
-    from recompact.study import Method as Method, Study as Study
-    from recompact.template import Template as Template, default_template as default_template
-    from recompact.tokens import counter as counter
-    from recompact.trajectory import Action as Action, Boundary as Boundary, Score as Score, Trajectory as Trajectory
+    from recompact.simulation import simulated_models as simulated_models
+    from recompact.suites.pocket.suite import PocketSuite as PocketSuite
+    from recompact.values.candidate import Candidate as Candidate, Clause as Clause
+    from recompact.values.chat import (
+        Decoding as Decoding,
+        Message as Message,
+        Reply as Reply,
+        Request as Request,
+        ToolCall as ToolCall,
+        ToolSpec as ToolSpec,
+        Usage as Usage,
+        assistant as assistant,
+        system as system,
+        user as user,
+    )
+    from recompact.values.context import Context as Context, Summary as Summary, Turn as Turn
+    from recompact.values.outcome import BoundaryId as BoundaryId, Outcome as Outcome, Outcomes as Outcomes
+    from recompact.values.progress import Progress as Progress
+    from recompact.values.template import Template as Template, default_template as default_template
+    from recompact.values.tokens import counter as counter
+    from recompact.values.trajectory import (
+        Action as Action,
+        Boundary as Boundary,
+        Score as Score,
+        Trajectory as Trajectory,
+    )
 
 _PUBLIC = {
-    "Action": "trajectory",
-    "Agent": "rollout",
+    "Action": "values.trajectory",
+    "Agent": "engine.rollout",
     "Arm": "evaluation.arms",
-    "Boundary": "trajectory",
-    "BoundaryId": "outcome",
-    "Candidate": "candidate",
+    "Boundary": "values.trajectory",
+    "BoundaryId": "values.outcome",
+    "Candidate": "values.candidate",
     "ChatModel": "models.protocol",
-    "Clause": "candidate",
+    "Clause": "values.candidate",
     "Compaction": "compressors.protocol",
     "CompactionFailed": "compressors.protocol",
-    "Compactor": "compactor",
+    "Compactor": "engine.compactor",
     "Compressor": "compressors.protocol",
     "CompressorInputs": "compressors.protocol",
     "CompressorKind": "compressors.protocol",
-    "Config": "config",
-    "Context": "context",
-    "Decoding": "chat",
+    "Config": "engine.config",
+    "Context": "values.context",
+    "Decoding": "values.chat",
     "Endpoint": "models.endpoint",
     "Environment": "environments.protocol",
     "EnvironmentFailed": "environments.protocol",
     "Fifo": "compressors.fifo",
-    "GatewayClient": "loops",
+    "GatewayClient": "engine.loops",
     "InProcessSuite": "environments.inprocess",
     "InputError": "errors",
-    "LoopCompaction": "loops",
+    "LoopCompaction": "engine.loops",
     "LoopEnded": "agents.function",
-    "Message": "chat",
-    "Method": "study",
+    "Message": "values.chat",
+    "Method": "engine.study",
     "ModelFailure": "models.failures",
     "Observation": "environments.protocol",
     "OpenAIModel": "models.openai",
     "Opening": "environments.protocol",
     "OptionError": "errors",
-    "Outcome": "outcome",
-    "Outcomes": "outcome",
-    "PocketSuite": "embedded.pocket.suite",
-    "Progress": "progress",
+    "Outcome": "values.outcome",
+    "Outcomes": "values.outcome",
+    "PocketSuite": "suites.pocket.suite",
+    "Progress": "values.progress",
     "Prompted": "compressors.prompted",
     "RecompactError": "errors",
-    "Reply": "chat",
-    "Request": "chat",
-    "Score": "trajectory",
-    "Study": "study",
+    "Reply": "values.chat",
+    "Request": "values.chat",
+    "Score": "values.trajectory",
+    "Study": "engine.study",
     "Suite": "environments.protocol",
-    "Summary": "context",
+    "Summary": "values.context",
     "Task": "environments.protocol",
-    "Template": "template",
-    "ToolCall": "chat",
-    "ToolSpec": "chat",
-    "Trajectory": "trajectory",
-    "Turn": "context",
-    "Unfinished": "execution.scheduler",
-    "Usage": "chat",
+    "Template": "values.template",
+    "ToolCall": "values.chat",
+    "ToolSpec": "values.chat",
+    "Trajectory": "values.trajectory",
+    "Turn": "values.context",
+    "Unfinished": "engine.execution.scheduler",
+    "Usage": "values.chat",
     "adapt": "adaptation.adapt",
     "agent_suite": "agents.function",
-    "assistant": "chat",
-    "collect": "collection",
+    "assistant": "values.chat",
+    "collect": "engine.collection",
     "compare": "evaluation.paired",
-    "counter": "tokens",
-    "default_template": "template",
+    "counter": "values.tokens",
+    "default_template": "values.template",
     "evaluate": "evaluation.evaluate",
     "findings": "attribution.findings",
     "function_suite": "environments.functions",
-    "gateway": "loops",
-    "load_config": "config_parser",
+    "gateway": "engine.loops",
+    "load_config": "engine.config_parser",
     "open_evaluation": "evaluation.evaluate",
-    "open_run": "store.runs",
-    "open_study": "assembly",
-    "parse_config": "config_parser",
+    "open_run": "engine.store.runs",
+    "open_study": "engine.assembly",
+    "parse_config": "engine.config_parser",
     "read_arms": "evaluation.arm_runs",
-    "run_episode": "execution.episodes",
-    "simulated_models": "embedded.simulation",
-    "system": "chat",
-    "user": "chat",
+    "run_episode": "engine.execution.episodes",
+    "simulated_models": "simulation",
+    "system": "values.chat",
+    "user": "values.chat",
     "verify": "attribution.verify",
 }
 

@@ -16,7 +16,7 @@ from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from recompact.errors import InputError, OptionError
-from recompact.neighbours import load_with_neighbours
+from recompact.values.neighbours import load_with_neighbours
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,16 @@ from recompact.adaptation.acon_feedback import BASELINE, PROMPT, contrast
 from recompact.adaptation.adapt import Adaptation, adapt
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.registry import load_method
-from recompact.candidate import ORIGINAL, PARTS, Candidate, Proposal
-from recompact.chat import assistant
-from recompact.collection import collect
-from recompact.context import Context, Turn
-from recompact.store.records import write_trajectory
-from recompact.store.runs import boundary_rows, trajectories
-from recompact.store.store import Store
-from recompact.study import Study
-from recompact.template import default_template, placeholders
-from recompact.trajectory import Score, Trajectory
+from recompact.engine.collection import collect
+from recompact.engine.store.records import write_trajectory
+from recompact.engine.store.runs import boundary_rows, trajectories
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
+from recompact.values.candidate import ORIGINAL, PARTS, Candidate, Proposal
+from recompact.values.chat import assistant
+from recompact.values.context import Context, Turn
+from recompact.values.template import default_template, placeholders
+from recompact.values.trajectory import Score, Trajectory
 
 METHODS = ("acon-ut", "acon-ut-locked", "acon-utco")
 Run = tuple[Path, Mapping[str, Adaptation]]

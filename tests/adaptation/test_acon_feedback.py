@@ -26,12 +26,12 @@ from recompact.adaptation.acon_feedback import (
 )
 from recompact.adaptation.excerpts import shown_turns
 from recompact.adaptation.optimizer import Optimizer
-from recompact.chat import assistant
-from recompact.context import Context, Summary, Turn
+from recompact.engine.store.records import write_trajectory
+from recompact.engine.store.store import Store
 from recompact.environments.protocol import Task
-from recompact.store.records import write_trajectory
-from recompact.store.store import Store
-from recompact.trajectory import Boundary, Ending, Score, Trajectory
+from recompact.values.chat import assistant
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.trajectory import Boundary, Ending, Score, Trajectory
 
 Run = tuple[float, int, Ending]
 """Score, steps and ending."""

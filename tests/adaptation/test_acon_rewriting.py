@@ -24,12 +24,12 @@ from recompact.adaptation.acon_shortening import (
 from recompact.adaptation.acon_texts import in_segments, segments, summaries
 from recompact.adaptation.excerpts import shown_turns, without_middle
 from recompact.adaptation.optimizer import Optimizer
-from recompact.candidate import Candidate, Clause
-from recompact.chat import assistant
-from recompact.context import Context, Summary, Turn
 from recompact.environments.protocol import Task
-from recompact.template import default_template
-from recompact.trajectory import Boundary, Score, Trajectory
+from recompact.values.candidate import Candidate, Clause
+from recompact.values.chat import assistant
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.template import default_template
+from recompact.values.trajectory import Boundary, Score, Trajectory
 
 ORIGINAL = replace(default_template(), provenance={"from": "somewhere"})
 ENTRIES = {"a": {"task": "a", "remedies": ["Grüße"]}, "b": {"task": "b", "remedies": ["two"]}}

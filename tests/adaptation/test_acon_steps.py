@@ -15,12 +15,12 @@ from recompact.adaptation.acon import GOOD, SAMPLES, acon_ut, acon_ut_locked, ac
 from recompact.adaptation.acon_feedback import Contrast, Feedback, RunPair
 from recompact.adaptation.acon_rewriting import Assignment
 from recompact.adaptation.acon_shortening import AIM, Analysis, CompactionText, Needed, Spare
-from recompact.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal
-from recompact.config import AdaptConfig
+from recompact.engine.config import AdaptConfig
+from recompact.engine.store.runs import TrajectoryRow
+from recompact.engine.study import Study
 from recompact.environments.protocol import Task
-from recompact.store.runs import TrajectoryRow
-from recompact.study import Study
-from recompact.template import Template, default_template
+from recompact.values.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal
+from recompact.values.template import Template, default_template
 
 TEMPLATE = default_template()
 BETTER = replace(TEMPLATE, first=TEMPLATE.first + "Keep ids.\n")

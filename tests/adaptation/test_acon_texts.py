@@ -17,22 +17,22 @@ from recompact.adaptation.acon_texts import in_segments, segments, summaries
 from recompact.adaptation.excerpts import shown_turns, without_middle
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.optimizer import Optimizer
-from recompact.chat import Reply, Request, Usage, assistant
-from recompact.collection import collect
-from recompact.context import Turn
-from recompact.embedded.pocket import PocketSuite
-from recompact.embedded.simulation.clauses import write_clause
-from recompact.embedded.simulation.guidance import read_guidance
-from recompact.embedded.simulation.optimizer import SimulatedOptimizer
-from recompact.embedded.simulation.optimizer_acon import compare, rewrite as simulated_rewriting, shorten
-from recompact.embedded.simulation.orders import orders_in
-from recompact.embedded.simulation.parameters import Judgement
-from recompact.store.records import read_trajectory
-from recompact.store.store import Store
-from recompact.study import Study
-from recompact.template import default_template, headings, placeholders
-from recompact.tokens import counter
-from recompact.trajectory import Trajectory
+from recompact.engine.collection import collect
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
+from recompact.simulation.clauses import write_clause
+from recompact.simulation.guidance import read_guidance
+from recompact.simulation.optimizer import SimulatedOptimizer
+from recompact.simulation.optimizer_acon import compare, rewrite as simulated_rewriting, shorten
+from recompact.simulation.orders import orders_in
+from recompact.simulation.parameters import Judgement
+from recompact.suites.pocket import PocketSuite
+from recompact.values.chat import Reply, Request, Usage, assistant
+from recompact.values.context import Turn
+from recompact.values.template import default_template, headings, placeholders
+from recompact.values.tokens import counter
+from recompact.values.trajectory import Trajectory
 
 SUITE = PocketSuite()
 TASK = next(task for task in SUITE.tasks("train") if task.id == "pocket-train-025")

@@ -15,17 +15,17 @@ from commands import recompact
 from recompact.adaptation.adapt import adapt
 from recompact.attribution.findings import findings
 from recompact.attribution.verify import settings_of, verify
-from recompact.candidate import ORIGINAL
-from recompact.chat import Reply, Request
-from recompact.collection import collect
-from recompact.store.adaptations import read_adaptations
-from recompact.store.runs import continuation_rows
-from recompact.store.store import Store
-from recompact.study import Study
+from recompact.engine.collection import collect
+from recompact.engine.store.adaptations import read_adaptations
+from recompact.engine.store.runs import continuation_rows
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
+from recompact.values.candidate import ORIGINAL
+from recompact.values.chat import Reply, Request
 
 OPTIMIZER = '''
 from recompact import Reply, Usage
-from recompact.chat import assistant
+from recompact.values.chat import assistant
 
 class Useless:
     """Says nothing that can be used, except that a file tells it to behave."""
@@ -37,7 +37,7 @@ class Useless:
 
     async def reply(self, request):
         from pathlib import Path
-        from recompact.embedded.simulation.optimizer import SimulatedOptimizer
+        from recompact.simulation.optimizer import SimulatedOptimizer
 
         if Path(self.file).exists():
             return await SimulatedOptimizer().reply(request)
@@ -149,7 +149,7 @@ def test_abstained_boundaries_support_no_clause(verified: Path, tmp_path: Path) 
 
 
 def task_text(task: str) -> str:
-    from recompact.embedded.pocket import PocketSuite
+    from recompact.suites.pocket import PocketSuite
 
     return next(each.text for each in PocketSuite().tasks("train") if each.id == task)
 

@@ -20,8 +20,8 @@ from recompact.adaptation.optimizer import (
     ask,
     read_json,
 )
-from recompact.chat import Decoding, Reply, Request, Usage, assistant, user
 from recompact.models.failures import ContextOverflow, Refused
+from recompact.values.chat import Decoding, Reply, Request, Usage, assistant, user
 
 SCHEMA = {"title": "answer", "type": "object"}
 

@@ -18,10 +18,10 @@ from recompact.adaptation.diagnosis import FORM, PROMPT, Diagnosis, diagnose, re
 from recompact.adaptation.evidence import BoundaryEvidence
 from recompact.adaptation.optimizer import SAME, Optimizer
 from recompact.adaptation.pair import count_evidence
-from recompact.candidate import Candidate
-from recompact.chat import Reply, Request, Usage, assistant
-from recompact.outcome import BoundaryId
-from recompact.template import default_template
+from recompact.values.candidate import Candidate
+from recompact.values.chat import Reply, Request, Usage, assistant
+from recompact.values.outcome import BoundaryId
+from recompact.values.template import default_template
 
 LINES = {
     "S1": "-> login({})",

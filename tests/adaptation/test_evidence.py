@@ -26,12 +26,12 @@ from recompact.attribution.divergence import actions_of, find_dropped, needed_fa
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import Finding
 from recompact.attribution.posterior import PAPER
-from recompact.chat import Message, ToolCall, system, user
-from recompact.context import Context, Summary, Turn
-from recompact.outcome import BoundaryId, Outcome, Outcomes
-from recompact.store.runs import BoundaryRow, ContinuationRow
-from recompact.tokens import counter
-from recompact.trajectory import Boundary, Ending, Score, Trajectory
+from recompact.engine.store.runs import BoundaryRow, ContinuationRow
+from recompact.values.chat import Message, ToolCall, system, user
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.tokens import counter
+from recompact.values.trajectory import Boundary, Ending, Score, Trajectory
 
 COUNT = counter()
 PREFIX = (system("The rules of the house."), user("Task: pay Ann Miller."))

@@ -16,9 +16,9 @@ from recompact.adaptation.excerpts import (
     shown_turns,
     without_middle,
 )
-from recompact.chat import Message, ToolCall, assistant
-from recompact.context import Turn
-from recompact.texts import SLACK
+from recompact.values.chat import Message, ToolCall, assistant
+from recompact.values.context import Turn
+from recompact.values.texts import SLACK
 
 
 def words(text: str) -> int:

@@ -22,15 +22,15 @@ from recompact.adaptation.missing_facts import KINDS, Kind, MissingFacts, kind_o
 from recompact.attribution.cases import Continuation, Evidence
 from recompact.attribution.divergence import actions_of, find_dropped, needed_facts
 from recompact.attribution.findings import Finding
-from recompact.candidate import ORIGINAL, Clause
-from recompact.chat import Message, ToolCall, assistant, system
-from recompact.context import Context, Summary, Turn
-from recompact.outcome import BoundaryId, Outcomes
-from recompact.store.adaptations import read_adaptations
-from recompact.store.runs import BoundaryRow, ContinuationRow
-from recompact.store.store import Store
-from recompact.template import Template, default_template, headings
-from recompact.trajectory import Boundary, Score, Trajectory
+from recompact.engine.store.adaptations import read_adaptations
+from recompact.engine.store.runs import BoundaryRow, ContinuationRow
+from recompact.engine.store.store import Store
+from recompact.values.candidate import ORIGINAL, Clause
+from recompact.values.chat import Message, ToolCall, assistant, system
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.outcome import BoundaryId, Outcomes
+from recompact.values.template import Template, default_template, headings
+from recompact.values.trajectory import Boundary, Score, Trajectory
 
 ID = BoundaryId("collect/a", 1)
 SUITE = Path(__file__).parent.parent / "support" / "safes_suite.py"

@@ -15,11 +15,11 @@ from recompact.adaptation import facts
 from recompact.adaptation.fact_clauses import ENTRIES
 from recompact.adaptation.facts import FACTS, FACTS_ENTRIES, OUTCOME
 from recompact.adaptation.missing_facts import MissingFacts
-from recompact.candidate import EvidenceCounts, Proposal
-from recompact.config import AdaptConfig
-from recompact.outcome import BoundaryId
-from recompact.study import Method, Study
-from recompact.template import Template, default_template
+from recompact.engine.config import AdaptConfig
+from recompact.engine.study import Method, Study
+from recompact.values.candidate import EvidenceCounts, Proposal
+from recompact.values.outcome import BoundaryId
+from recompact.values.template import Template, default_template
 
 
 def lack(task: str, **missing: int) -> MissingFacts:

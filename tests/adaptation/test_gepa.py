@@ -19,18 +19,18 @@ from recompact.adaptation.gepa_bridge import Bridge, Stopped
 from recompact.adaptation.gepa_search import PHASE, REFLECTION, default_runs
 from recompact.adaptation.lock import broken_rules
 from recompact.attribution.halving import rollouts
-from recompact.candidate import ORIGINAL
-from recompact.chat import Reply, Request, Usage, assistant
-from recompact.collection import collect
-from recompact.execution.scheduler import Unfinished
+from recompact.engine.collection import collect
+from recompact.engine.execution.scheduler import Unfinished
+from recompact.engine.store.adaptations import read_adaptations
+from recompact.engine.store.calls import journaled_calls
+from recompact.engine.store.runs import boundary_rows, trajectories
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
 from recompact.models.failures import Overloaded
-from recompact.progress import Silent
-from recompact.store.adaptations import read_adaptations
-from recompact.store.calls import journaled_calls
-from recompact.store.runs import boundary_rows, trajectories
-from recompact.store.store import Store
-from recompact.study import Study
-from recompact.template import default_template
+from recompact.values.candidate import ORIGINAL
+from recompact.values.chat import Reply, Request, Usage, assistant
+from recompact.values.progress import Silent
+from recompact.values.template import default_template
 
 pytest.importorskip("gepa", reason="the package gepa is not installed")
 

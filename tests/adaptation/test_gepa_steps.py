@@ -27,14 +27,14 @@ from recompact.adaptation.gepa_search import (
     render_example,
 )
 from recompact.adaptation.placement import with_clauses_in_place
-from recompact.candidate import Candidate, Clause, EvidenceCounts, Proposal
-from recompact.config import AdaptConfig, OptimizerConfig
-from recompact.context import Context
+from recompact.engine.config import AdaptConfig, OptimizerConfig
+from recompact.engine.study import Study
 from recompact.environments.protocol import Task
 from recompact.errors import InputError
-from recompact.study import Study
-from recompact.template import Template, default_template
-from recompact.trajectory import Boundary, Score, Trajectory
+from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal
+from recompact.values.context import Context
+from recompact.values.template import Template, default_template
+from recompact.values.trajectory import Boundary, Score, Trajectory
 
 TEMPLATE = default_template()
 

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from recompact.adaptation.instances import instances_in, names
 from recompact.adaptation.lock import broken_rules
-from recompact.template import Template, default_template
+from recompact.values.template import Template, default_template
 
 TEMPLATE = default_template()
 FILLER = "the agent looked at the list, then it paid what was due and said so."

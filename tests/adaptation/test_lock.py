@@ -16,9 +16,9 @@ from recompact.adaptation.lock import broken_rules, lost_placeholders, unusable
 from recompact.adaptation.optimizer import SAME, Optimizer
 from recompact.adaptation.placement import leaves, place_of, with_clauses_in_place, with_lines
 from recompact.adaptation.revision import IN_PLACE, revise, whole_part
-from recompact.candidate import Candidate, Clause
-from recompact.outcome import BoundaryId
-from recompact.template import Template, default_template, parse_sections
+from recompact.values.candidate import Candidate, Clause
+from recompact.values.outcome import BoundaryId
+from recompact.values.template import Template, default_template, parse_sections
 
 ORIGINAL = default_template()
 SMALL = Template(

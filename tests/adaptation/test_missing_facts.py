@@ -32,13 +32,13 @@ from recompact.adaptation.missing_facts import (
 from recompact.attribution.cases import Continuation, Evidence
 from recompact.attribution.divergence import actions_of, find_dropped, needed_facts
 from recompact.attribution.findings import Finding
-from recompact.chat import Message, ToolCall, assistant, system, user
-from recompact.context import Context, Summary, Turn
-from recompact.embedded.simulation.guidance import read_guidance
-from recompact.outcome import BoundaryId, Outcomes
-from recompact.store.runs import BoundaryRow, ContinuationRow
-from recompact.template import Template, default_template
-from recompact.trajectory import Boundary, Score, Trajectory
+from recompact.engine.store.runs import BoundaryRow, ContinuationRow
+from recompact.simulation.guidance import read_guidance
+from recompact.values.chat import Message, ToolCall, assistant, system, user
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.outcome import BoundaryId, Outcomes
+from recompact.values.template import Template, default_template
+from recompact.values.trajectory import Boundary, Score, Trajectory
 
 ID = BoundaryId("collect/a", 1)
 Call = tuple[str, Mapping[str, object], str]

@@ -31,11 +31,11 @@ from recompact.adaptation.placement import with_clauses_in_place
 from recompact.audit.findings import Moment, Need, Scene
 from recompact.audit.literals import Literal
 from recompact.audit.scoring import Assessment, Ranked
-from recompact.candidate import Candidate, Clause
-from recompact.config import Config
-from recompact.config_parser import parse_config
-from recompact.outcome import BoundaryId
-from recompact.template import default_template, load
+from recompact.engine.config import Config
+from recompact.engine.config_parser import parse_config
+from recompact.values.candidate import Candidate, Clause
+from recompact.values.outcome import BoundaryId
+from recompact.values.template import default_template, load
 
 TEMPLATE = default_template()
 

@@ -19,21 +19,21 @@ from recompact.adaptation.lock import broken_rules
 from recompact.adaptation.pair import PAIR
 from recompact.adaptation.result import write_result
 from recompact.adaptation.selection import fit_tasks
-from recompact.assembly import open_study
 from recompact.attribution.findings import findings
-from recompact.candidate import ORIGINAL, Clause
-from recompact.chat import Reply, Request
-from recompact.config import Config
-from recompact.config_parser import parse_config
-from recompact.embedded.pocket import PocketSuite
-from recompact.execution.scheduler import Unfinished
+from recompact.engine.assembly import open_study
+from recompact.engine.config import Config
+from recompact.engine.config_parser import parse_config
+from recompact.engine.execution.scheduler import Unfinished
+from recompact.engine.store.adaptations import read_adaptations
+from recompact.engine.store.runs import trajectories
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
 from recompact.models.failures import Overloaded
-from recompact.store.adaptations import read_adaptations
-from recompact.store.runs import trajectories
-from recompact.store.store import Store
-from recompact.study import Study
-from recompact.template import Template, default_template, load, render_sections
-from recompact.tokens import counter
+from recompact.suites.pocket import PocketSuite
+from recompact.values.candidate import ORIGINAL, Clause
+from recompact.values.chat import Reply, Request
+from recompact.values.template import Template, default_template, load, render_sections
+from recompact.values.tokens import counter
 
 CONFIG = """
 [suite]

@@ -14,10 +14,10 @@ from recompact.adaptation.pair import DIAGNOSIS
 from recompact.adaptation.pair_controls import random_boundaries, swap_arms, swapped_arms
 from recompact.attribution.findings import findings
 from recompact.attribution.posterior import PAPER
-from recompact.store.adaptations import read_adaptations
-from recompact.store.store import Store
-from recompact.study import Study
-from recompact.tokens import counter
+from recompact.engine.store.adaptations import read_adaptations
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
+from recompact.values.tokens import counter
 
 
 @pytest.fixture(scope="module")

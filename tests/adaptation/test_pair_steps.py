@@ -18,13 +18,13 @@ from recompact.adaptation.evidence import BoundaryEvidence
 from recompact.adaptation.pair import PAIR, count_evidence, propose_from, reasons
 from recompact.adaptation.pair_controls import PAIR_RANDOM, PAIR_SWAPPED, random_boundaries
 from recompact.adaptation.registry import load_method, method_in, method_of
-from recompact.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal
-from recompact.config import ConfigError
-from recompact.config_parser import parse_config
+from recompact.engine.config import ConfigError
+from recompact.engine.config_parser import parse_config
+from recompact.engine.study import Method, Study
 from recompact.errors import InputError, OptionError
-from recompact.outcome import BoundaryId
-from recompact.study import Method, Study
-from recompact.template import default_template
+from recompact.values.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal
+from recompact.values.outcome import BoundaryId
+from recompact.values.template import default_template
 
 TEMPLATE = default_template()
 BETTER = replace(TEMPLATE, first=TEMPLATE.first + "Keep ids.\n")
@@ -292,7 +292,7 @@ def test_options_of_a_method_that_takes_none_are_refused_by_their_name() -> None
 
 def test_a_plug_in_must_be_a_method_or_give_one(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "from recompact.study import Method\nmade = Method('made', None)\n"
+        "from recompact.engine.study import Method\nmade = Method('made', None)\n"
         "def make(name='given'):\n    return Method(name, None)\n"
         "def wrong():\n    return 3\nnumber = 3\n"
     )

@@ -7,8 +7,8 @@ from hypothesis import given, strategies as st
 
 from recompact.adaptation.lock import broken_rules
 from recompact.adaptation.placement import place_of, with_clauses_in_place
-from recompact.candidate import Clause
-from recompact.template import Template, default_template, parse_sections
+from recompact.values.candidate import Clause
+from recompact.values.template import Template, default_template, parse_sections
 
 TITLES = ["Goal", "Progress", "In Progress", "Critical Context", "critical context", "## Next Steps", "nowhere", ""]
 

@@ -13,18 +13,18 @@ import pytest
 from recompact.adaptation import pruning
 from recompact.adaptation.placement import with_clauses_in_place
 from recompact.adaptation.pruning import Pruned, prune, without_clause
-from recompact.candidate import Candidate, Clause
-from recompact.chat import Usage
 from recompact.compressors.protocol import CompactionFailed
-from recompact.config import AdaptConfig
-from recompact.context import Context
+from recompact.engine.config import AdaptConfig
+from recompact.engine.store.runs import TrajectoryRow
+from recompact.engine.study import Study
 from recompact.environments.protocol import EnvironmentFailed, Opening, Task
 from recompact.models.failures import Refused
-from recompact.outcome import BoundaryId, Outcome, Outcomes
-from recompact.store.runs import TrajectoryRow
-from recompact.study import Study
-from recompact.template import Template, default_template
-from recompact.trajectory import Score, Trajectory
+from recompact.values.candidate import Candidate, Clause
+from recompact.values.chat import Usage
+from recompact.values.context import Context
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.template import Template, default_template
+from recompact.values.trajectory import Score, Trajectory
 
 ORIGINAL = default_template()
 HARM, CURE, BREAK = "harm", "cure", "break"

@@ -15,11 +15,11 @@ import pytest
 from recompact.adaptation.candidates import draw_candidates, without_usable
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.questions import Question, answers
-from recompact.candidate import Candidate, Clause
-from recompact.config import AdaptConfig, OptimizerConfig
-from recompact.execution.executor import Unit
-from recompact.study import Study
-from recompact.template import default_template
+from recompact.engine.config import AdaptConfig, OptimizerConfig
+from recompact.engine.execution.executor import Unit
+from recompact.engine.study import Study
+from recompact.values.candidate import Candidate, Clause
+from recompact.values.template import default_template
 
 
 @dataclass

@@ -15,11 +15,11 @@ from recompact.adaptation import choice, race as racing
 from recompact.adaptation.pruning import Pruned
 from recompact.adaptation.race import HEAT, behind, race
 from recompact.adaptation.selection import Cell, best, contestants, fit_of, fit_tasks, runs_of, select, whole_cells
-from recompact.candidate import ORIGINAL, Candidate, Fit, Selection
-from recompact.config import AdaptConfig
-from recompact.store.runs import TrajectoryRow
-from recompact.study import Method, Study
-from recompact.template import Template, default_template
+from recompact.engine.config import AdaptConfig
+from recompact.engine.store.runs import TrajectoryRow
+from recompact.engine.study import Method, Study
+from recompact.values.candidate import ORIGINAL, Candidate, Fit, Selection
+from recompact.values.template import Template, default_template
 
 BROKEN = "environment error"
 

@@ -13,9 +13,9 @@ from recompact.adaptation.acon import reasons
 from recompact.adaptation.evidence import BoundaryEvidence
 from recompact.adaptation.observation import Plan
 from recompact.adaptation.result import section_changes
-from recompact.outcome import BoundaryId
-from recompact.store.store import Store
-from recompact.template import Template, default_template
+from recompact.engine.store.store import Store
+from recompact.values.outcome import BoundaryId
+from recompact.values.template import Template, default_template
 
 ORIGINAL = default_template()
 LINES = st.lists(st.sampled_from(["- Keep every path.", "- Keep every id.", "", "- Leave out moods."]), max_size=4)

@@ -16,13 +16,13 @@ from recompact.adaptation.adapt import Adaptation
 from recompact.adaptation.fit_table import CAVEAT, fit_table
 from recompact.adaptation.placement import with_clauses_in_place
 from recompact.adaptation.result import changes, manifest_of, write_result
-from recompact.candidate import ORIGINAL, Candidate, Clause, EvidenceCounts, Fit, Selection
-from recompact.config import Config, VerifyConfig
-from recompact.config_parser import parse_config
-from recompact.store.store import Store
-from recompact.study import Method, Study
-from recompact.tables import Number
-from recompact.template import default_template, load
+from recompact.engine.config import Config, VerifyConfig
+from recompact.engine.config_parser import parse_config
+from recompact.engine.store.store import Store
+from recompact.engine.study import Method, Study
+from recompact.values.candidate import ORIGINAL, Candidate, Clause, EvidenceCounts, Fit, Selection
+from recompact.values.tables import Number
+from recompact.values.template import default_template, load
 
 TEMPLATE = default_template()
 KEEP = Clause("Keep Zoë’s *ids* exactly.", "Goal", ("a#1", "b#2"))

@@ -20,15 +20,15 @@ from recompact.adaptation.optimizer import SAME, read_json
 from recompact.adaptation.placement import with_clauses_in_place
 from recompact.adaptation.registry import load_method
 from recompact.adaptation.revision import IN_PLACE
-from recompact.candidate import ORIGINAL, Candidate, Proposal
-from recompact.chat import Reply, Request
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import seed_of
-from recompact.store.records import read_trajectory
-from recompact.store.store import Store
-from recompact.study import Study
-from recompact.template import default_template
-from recompact.tokens import counter
+from recompact.values.candidate import ORIGINAL, Candidate, Proposal
+from recompact.values.chat import Reply, Request
+from recompact.values.template import default_template
+from recompact.values.tokens import counter
 
 Fault = Callable[[str], str | Reply]
 REDRAWS = 2

@@ -16,14 +16,14 @@ from recompact.adaptation.pruning import prune, without_clause
 from recompact.adaptation.race import behind, race
 from recompact.adaptation.selection import Cell, fit_tasks, select
 from recompact.attribution.findings import findings
-from recompact.candidate import ORIGINAL, Candidate, Clause, Fit, Selection
+from recompact.engine.store.adaptations import read_adaptations
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.runs import TrajectoryRow, trajectories
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
 from recompact.environments.protocol import EnvironmentFailed, Episode, Episodes, Task
-from recompact.store.adaptations import read_adaptations
-from recompact.store.records import read_trajectory
-from recompact.store.runs import TrajectoryRow, trajectories
-from recompact.store.store import Store
-from recompact.study import Study
-from recompact.template import default_template
+from recompact.values.candidate import ORIGINAL, Candidate, Clause, Fit, Selection
+from recompact.values.template import default_template
 
 ORIGINAL_TEMPLATE = default_template()
 BETTER = replace(

@@ -14,11 +14,11 @@ from processes import limited_only
 from workspace_support import needs_bubblewrap, write_task
 
 from recompact.agents import episode
-from recompact.chat import Request
+from recompact.engine.execution.scheduler import Unfinished
 from recompact.environments.process_tree import descendants
 from recompact.environments.protection import process_limit
-from recompact.execution.scheduler import Unfinished
 from recompact.models.failures import Overloaded
+from recompact.values.chat import Request
 
 pytestmark = needs_bubblewrap
 

@@ -18,10 +18,10 @@ from processes import marked, nothing_marked
 from run_files import select_rows
 from workspace_support import needs_bubblewrap
 
-from recompact.chat import Request
-from recompact.embedded.simulation.server import serve
+from recompact.engine.store.store import Store
 from recompact.models.journal import seed_of
-from recompact.store.store import Store
+from recompact.simulation.server import serve
+from recompact.values.chat import Request
 
 pytestmark = needs_bubblewrap
 TASKS = [f"book-{n}" for n in range(6)]

@@ -10,10 +10,10 @@ from agent_support import AGENT, TASK, Forgetful, agent_config, collected
 from test_wrap import PYTHON
 from workspace_support import needs_bubblewrap, write_task
 
-from recompact.chat import Message, Reply, Request, ToolCall, assistant
-from recompact.config import Config
-from recompact.config_parser import parse_config
+from recompact.engine.config import Config
+from recompact.engine.config_parser import parse_config
 from recompact.errors import InputError
+from recompact.values.chat import Message, Reply, Request, ToolCall, assistant
 
 pytestmark = needs_bubblewrap
 

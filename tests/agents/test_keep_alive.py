@@ -20,7 +20,7 @@ from test_wire import BODIES, ENDPOINT, READERS
 from recompact.agents import server
 from recompact.agents.server import Exchange, Gateway
 from recompact.agents.wire.formats import FORMATS, WireFormat
-from recompact.chat import assistant
+from recompact.values.chat import assistant
 
 SLOW = 1.0  # seconds that the model takes
 IMPATIENT = 0.4  # seconds that the client waits for the next byte

@@ -9,10 +9,10 @@ from recompact.agents.wrapping import transcript, transcript_of_calls
 from recompact.audit.auditing import audit_trajectory, audit_transcripts
 from recompact.audit.findings import Session
 from recompact.audit.trajectories import trajectory_events
-from recompact.chat import Message, ToolCall, assistant, system, user
-from recompact.context import Context, Summary, Turn
 from recompact.harnesses.transcripts.registry import reader_of
-from recompact.trajectory import Boundary, Score, Trajectory
+from recompact.values.chat import Message, ToolCall, assistant, system, user
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.trajectory import Boundary, Score, Trajectory
 
 
 def count(text: str) -> int:

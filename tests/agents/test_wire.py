@@ -12,10 +12,10 @@ from models_support import CALL_API, CONVERSATION
 from recompact.agents.steadying import Steadying
 from recompact.agents.threads import Threads
 from recompact.agents.wire.formats import CHAT, FORMATS, MESSAGES, RESPONSES, WireFormat, format_of
-from recompact.chat import Message, Reply, Request, ToolCall, Usage, assistant, user
 from recompact.models.anthropic_wire import messages_body, read_messages
 from recompact.models.endpoint import Endpoint
 from recompact.models.openai_wire import chat_body, read_chat, read_responses, responses_body
+from recompact.values.chat import Message, Reply, Request, ToolCall, Usage, assistant, user
 
 BODIES: dict[str, Any] = {"chat": chat_body, "responses": responses_body, "messages": messages_body}
 READERS: dict[str, Any] = {"chat": read_chat, "responses": read_responses, "messages": read_messages}

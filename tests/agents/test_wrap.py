@@ -12,7 +12,7 @@ from agent_support import AGENT, Clerk, Forgetful, write_notes
 from commands import recompact, served
 from workspace_support import needs_bubblewrap
 
-from recompact.chat import Request
+from recompact.values.chat import Request
 
 pytestmark = needs_bubblewrap
 PYTHON = os.path.realpath(sys.executable)

@@ -24,10 +24,10 @@ from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import Tilt, published_prior
 from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.uniform import Uniform
-from recompact.config import VerifyConfig
+from recompact.engine.config import VerifyConfig
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
-from recompact.store.store import Store
+from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
 
 STRICT = Thresholds(0.25, 3.0)
 RACE = Racing(StoppingRule(cap=6), tilts={boundary(1): Tilt(3.0, 1.0)})

@@ -13,7 +13,7 @@ from recompact.attribution.pool import PoolExhausted, sample, shuffle_draws
 from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.uniform import Uniform
-from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
 
 GOOD: Pair = (1, 5, 1, 5)
 LOST: Pair = (1, 5, 0, 5)

@@ -12,7 +12,6 @@ import pytest
 from attribution_support import arm, arrive, outcomes, random_pool
 from hypothesis import given, settings, strategies as st
 
-from recompact.assembly import open_study
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.allocation_parser import trajectory_facts
 from recompact.attribution.chained import Chained, Segment, TrajectoryFacts, links_of, with_chained
@@ -20,12 +19,13 @@ from recompact.attribution.halving import Halving
 from recompact.attribution.pool import sample
 from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform
-from recompact.collection import collect
-from recompact.config import CompressorConfig, Config, SuiteConfig
-from recompact.embedded.simulation.truth import boundary_truth
-from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
-from recompact.store.runs import boundary_rows, open_run
-from recompact.store.store import Store
+from recompact.engine.assembly import open_study
+from recompact.engine.collection import collect
+from recompact.engine.config import CompressorConfig, Config, SuiteConfig
+from recompact.engine.store.runs import boundary_rows, open_run
+from recompact.engine.store.store import Store
+from recompact.simulation.truth import boundary_truth
+from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
 
 UNIT = "collect/a"
 FIRST, SECOND = BoundaryId(UNIT, 1), BoundaryId(UNIT, 2)

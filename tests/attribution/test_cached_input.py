@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from recompact.attribution.cached_input import cache_sentence, cache_text, cached_input
-from recompact.chat import Reply, Usage, assistant
-from recompact.store import schema
-from recompact.store.store import Store
+from recompact.engine.store import schema
+from recompact.engine.store.store import Store
+from recompact.values.chat import Reply, Usage, assistant
 
 CALLS = (  # unit, input, cached (None: not reported)
     ("collect/a", 100, 10),
@@ -82,7 +82,7 @@ def test_calls_that_were_dropped_count_for_their_phase(tmp_path: Path) -> None:
 def test_an_older_run_file_says_what_it_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before, a model that cached nothing and one that said nothing of it looked alike."""
     path = tmp_path / "old.db"
-    monkeypatch.setattr("recompact.store.connection.MIGRATIONS", schema.MIGRATIONS[:3])
+    monkeypatch.setattr("recompact.engine.store.connection.MIGRATIONS", schema.MIGRATIONS[:3])
     Store.open(path).close()
     with sqlite3.connect(path) as db:
         for n, (model, sent, cached, estimated) in enumerate(

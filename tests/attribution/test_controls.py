@@ -9,9 +9,9 @@ import pytest
 from made_up_runs import begin, collect, draw, journal, pair
 
 from recompact.attribution.controls import TasksLeftOut, controls_of
-from recompact.config import VerifyConfig
-from recompact.store.store import Store
-from recompact.trajectory import Ending
+from recompact.engine.config import VerifyConfig
+from recompact.engine.store.store import Store
+from recompact.values.trajectory import Ending
 
 BROKEN: Ending = "environment error"
 PAIRS = VerifyConfig(allocation="uniform:1")

@@ -6,7 +6,7 @@ from attribution_support import outcomes, random_pool
 from recompact.attribution.counts import counts, coupling, unequal_note
 from recompact.attribution.effects import effects_of
 from recompact.attribution.posterior import Thresholds
-from recompact.outcome import BoundaryId
+from recompact.values.outcome import BoundaryId
 
 
 def test_counts_by_outcome_of_the_trajectory() -> None:

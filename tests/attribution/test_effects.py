@@ -30,7 +30,7 @@ from recompact.attribution.posterior import (
 )
 from recompact.attribution.prior import BURDENS, PUBLISHED, RATES, SUCCESS_PRIOR, published_prior
 from recompact.attribution.racing import Racing
-from recompact.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 
 
 def results(successes: int, draws: int) -> list[Outcome]:

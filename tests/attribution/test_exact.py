@@ -15,8 +15,8 @@ from recompact.attribution.pool import sample
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform
-from recompact.config import VerifyConfig
-from recompact.outcome import Outcome, Outcomes, exact
+from recompact.engine.config import VerifyConfig
+from recompact.values.outcome import Outcome, Outcomes, exact
 
 
 def lengths(pre: tuple[int, ...], post: tuple[int, ...]) -> Outcomes:

@@ -12,7 +12,7 @@ from recompact.attribution.halving import Halving
 from recompact.attribution.pool import PoolExhausted
 from recompact.attribution.racing import Racing
 from recompact.attribution.uniform import Uniform
-from recompact.outcome import Outcome
+from recompact.values.outcome import Outcome
 
 
 def test_a_split_uses_each_draw_once() -> None:

@@ -19,9 +19,9 @@ from recompact.attribution.further_records import Purpose, fresh_summaries, furt
 from recompact.attribution.racing import Racing
 from recompact.attribution.statement import control_of, two_hazards
 from recompact.attribution.verify import outcomes_in
-from recompact.config import VerifyConfig
-from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
-from recompact.store.store import Store
+from recompact.engine.config import VerifyConfig
+from recompact.engine.store.store import Store
+from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
 
 ONE = VerifyConfig(allocation="uniform:1")
 GOOD, LOST = (1.0, 5), (0.0, 5)

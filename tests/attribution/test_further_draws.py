@@ -23,15 +23,15 @@ from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.statement import control_of, statement_of
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import digest, outcomes_in, settings_of, verify
-from recompact.chat import Reply, Request, assistant
-from recompact.collection import collect
-from recompact.config import Config, VerifyConfig
+from recompact.engine.collection import collect
+from recompact.engine.config import Config, VerifyConfig
+from recompact.engine.store.records import read_boundary, read_trajectory
+from recompact.engine.store.runs import continuation_rows, trajectories
+from recompact.engine.store.store import Store
 from recompact.environments.functions import FunctionEnvironment
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import seed_of
-from recompact.store.records import read_boundary, read_trajectory
-from recompact.store.runs import continuation_rows, trajectories
-from recompact.store.store import Store
+from recompact.values.chat import Reply, Request, assistant
 
 RACING = VerifyConfig(allocation="racing")
 

@@ -20,7 +20,7 @@ from recompact.attribution.posterior import (
 )
 from recompact.attribution.prior import SEVERE_BURDEN, SEVERE_HAZARD, Tilt
 from recompact.attribution.racing import Race, Racing, StoppingRule
-from recompact.outcome import ARMS, Draw, Outcome, Outcomes
+from recompact.values.outcome import ARMS, Draw, Outcome, Outcomes
 
 HERE = boundary(1)
 OPEN = StoppingRule(harmless=0.0, harmful=1.0)  # only the cap ends a race

@@ -35,8 +35,8 @@ from recompact.attribution.racing import Racing
 from recompact.attribution.savings import token_report
 from recompact.attribution.sensitivity import sensitivity_to_draws, sensitivity_to_thresholds
 from recompact.attribution.uniform import Uniform
-from recompact.outcome import ARMS, BoundaryId, Outcome, Outcomes
-from recompact.store.runs import BoundaryRow
+from recompact.engine.store.runs import BoundaryRow
+from recompact.values.outcome import ARMS, BoundaryId, Outcome, Outcomes
 
 RECORDED = Path(__file__).with_name("recorded_figures.json")
 

@@ -27,12 +27,12 @@ from recompact.attribution.verify import (
     says_nothing,
     settings_of,
 )
-from recompact.chat import Usage
-from recompact.config import VerifyConfig
+from recompact.engine.config import VerifyConfig
+from recompact.engine.store.runs import BoundaryRow, continuation_rows
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
-from recompact.store.runs import BoundaryRow, continuation_rows
-from recompact.store.store import Store
+from recompact.values.chat import Usage
+from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
 
 OUTGREW = "the context before the compaction outgrew the model's window, so there is no PRE to compare: 9 tokens"
 

@@ -5,7 +5,7 @@ from attribution_support import arm, boundary
 from hypothesis import given, strategies as st
 
 from recompact.attribution.savings import token_report
-from recompact.outcome import Outcome, Outcomes
+from recompact.values.outcome import Outcome, Outcomes
 
 
 def test_tokens_by_phase_and_the_saving() -> None:

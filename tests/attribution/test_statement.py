@@ -16,10 +16,10 @@ from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.false_retention import FalseRetention
 from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.statement import Statement, TwoHazards, statement_of, two_hazards
-from recompact.config import VerifyConfig
-from recompact.outcome import BoundaryId, Outcome, Outcomes
-from recompact.stats import Estimate, wilson
-from recompact.store.runs import BoundaryRow
+from recompact.engine.config import VerifyConfig
+from recompact.engine.store.runs import BoundaryRow
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.stats import Estimate, wilson
 
 ARM = st.lists(st.builds(Outcome, st.sampled_from([0.0, 0.25, 1.0]), st.integers(0, 40)), min_size=1, max_size=4).map(
     lambda outcomes: dict(enumerate(outcomes))

@@ -21,18 +21,18 @@ from recompact.attribution.racing import Racing
 from recompact.attribution.turns import Key, Turns, draws_at_once, standings
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import places
-from recompact.chat import Reply, assistant
-from recompact.config_parser import parse_config
-from recompact.context import Context
-from recompact.execution.executor import Unit
-from recompact.execution.scheduler import run_agenda
+from recompact.engine.config_parser import parse_config
+from recompact.engine.execution.executor import Unit
+from recompact.engine.execution.scheduler import run_agenda
+from recompact.engine.store.calls import Pace
+from recompact.engine.store.records import write_trajectory
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
 from recompact.models.journal import UnitCalls
-from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
-from recompact.store.calls import Pace
-from recompact.store.records import write_trajectory
-from recompact.store.store import Store
-from recompact.study import Study
-from recompact.trajectory import Score, Trajectory
+from recompact.values.chat import Reply, assistant
+from recompact.values.context import Context
+from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.values.trajectory import Score, Trajectory
 
 PRESSING = st.integers(0, 2)
 CONTEXT = st.integers(0, 5)

@@ -13,10 +13,10 @@ from recompact.attribution.chained import Chained
 from recompact.attribution.forecast import HARMFUL, WORLDS, draws_of, forecast, imagined_outcomes
 from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.uniform import Uniform
-from recompact.chat import Usage
-from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
-from recompact.store.runs import BoundaryRow
-from recompact.store.store import Store
+from recompact.engine.store.runs import BoundaryRow
+from recompact.engine.store.store import Store
+from recompact.values.chat import Usage
+from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
 
 AT = BoundaryId("collect/a", 1)
 

@@ -20,19 +20,19 @@ from recompact.attribution.forecast import forecast
 from recompact.attribution.halving import Halving, rollouts
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import RunOutcomes, boundary_named, digest, outcomes_in, retry_left_out, verify
-from recompact.chat import Reply, Request
-from recompact.collection import collect
-from recompact.config import ConfigError, VerifyConfig
+from recompact.engine.collection import collect
+from recompact.engine.config import ConfigError, VerifyConfig
+from recompact.engine.execution.scheduler import Unfinished
+from recompact.engine.store.records import read_boundary, read_trajectory
+from recompact.engine.store.runs import boundary_rows, continuation_rows, phase_digest
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
 from recompact.environments.functions import FunctionEnvironment
 from recompact.environments.protocol import Suite
 from recompact.errors import InputError
-from recompact.execution.scheduler import Unfinished
 from recompact.models.failures import Overloaded
-from recompact.outcome import ARMS, BoundaryId
-from recompact.store.records import read_boundary, read_trajectory
-from recompact.store.runs import boundary_rows, continuation_rows, phase_digest
-from recompact.store.store import Store
-from recompact.study import Study
+from recompact.values.chat import Reply, Request
+from recompact.values.outcome import ARMS, BoundaryId
 
 
 def shown_of_observations(study: Study, tokens: int) -> Study:

@@ -14,9 +14,9 @@ from recompact.attribution.divergence import (
     strings_in,
     visible_text,
 )
-from recompact.chat import ToolCall, assistant, user
-from recompact.context import Context, Summary, Turn
-from recompact.trajectory import Action, Boundary, Score, Trajectory
+from recompact.values.chat import ToolCall, assistant, user
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.trajectory import Action, Boundary, Score, Trajectory
 
 A, B, C = (Action("look", {"page": n}) for n in (1, 2, 3))
 

@@ -9,11 +9,11 @@ from commands import finished, killed
 from run_files import select_rows
 from verify_support import FickleNoter, ShakyReader, config_text
 
-from recompact.chat import Request
-from recompact.embedded.simulation.server import Server, serve
+from recompact.engine.store.runs import continuation_rows
+from recompact.engine.store.store import Store
 from recompact.models.journal import seed_of
-from recompact.store.runs import continuation_rows
-from recompact.store.store import Store
+from recompact.simulation.server import Server, serve
+from recompact.values.chat import Request
 
 KILLS = 6
 

@@ -14,7 +14,7 @@ from recompact.audit.auditing import audit_transcripts
 from recompact.audit.html import render
 from recompact.audit.scoring import assess
 from recompact.harnesses.transcripts.registry import reader_of
-from recompact.outputs import write_page
+from recompact.values.outputs import write_page
 
 pytestmark = needs_browser
 TITLE = "Audit of compactions"

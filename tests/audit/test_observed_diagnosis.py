@@ -15,7 +15,7 @@ from commands import recompact
 from loopback import served_app
 from test_hostile_transcripts import SECRETS, hostile_session
 
-from recompact.template import default_template, resolve
+from recompact.values.template import default_template, resolve
 
 KEY = "the-key-of-the-model-itself-0123456789"
 

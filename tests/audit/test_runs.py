@@ -17,11 +17,11 @@ from recompact.audit.measures import RUN_SCHEMES
 from recompact.audit.odds import OddsModel, Weight
 from recompact.audit.scoring import assess
 from recompact.audit.worth import Worth, recorded_worth, sentences, stratum_of
-from recompact.config import VerifyConfig
-from recompact.outcome import BoundaryId, Outcome, Outcomes
-from recompact.store.audited import audit_run
-from recompact.store.runs import boundary_rows, trajectories
-from recompact.store.store import Store
+from recompact.engine.config import VerifyConfig
+from recompact.engine.store.audited import audit_run
+from recompact.engine.store.runs import boundary_rows, trajectories
+from recompact.engine.store.store import Store
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 
 CONFIG = '[suite]\nsplit = "test"\nlimit = 14\n[compressor]\nbudget = 2048\n'
 

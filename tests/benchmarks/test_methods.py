@@ -13,9 +13,9 @@ from methods import arms_table, distance_table, paired_difference, recovered_sha
 from recompact.adaptation.fact_clauses import CLAUSES
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.registry import METHODS as REGISTERED
-from recompact.candidate import ORIGINAL
-from recompact.tables import render
-from recompact.template import default_template
+from recompact.values.candidate import ORIGINAL
+from recompact.values.tables import render
+from recompact.values.template import default_template
 
 PLAN = Plan(train=4, test=2)
 

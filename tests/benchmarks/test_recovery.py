@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
-from recompact.stats import Estimate
+from recompact.values.stats import Estimate
 from recovery import Recovery, recovery
 
 

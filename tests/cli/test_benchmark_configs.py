@@ -13,10 +13,10 @@ from qa_support import written
 
 from recompact.cli.benchmark_configs import BENCHMARKS, benchmark_config, config_name
 from recompact.compressors.protocol import SCOPES, Scope
-from recompact.config_parser import load_config
+from recompact.engine.config_parser import load_config
 from recompact.environments import loading
 from recompact.environments.loading import SUITES
-from recompact.environments.officebench import suite as officebench
+from recompact.suites.officebench import suite as officebench
 
 CONFIGS = [(name, scope) for name in BENCHMARKS for scope in SCOPES]
 # The paper's appendix: budgets; limits of its harness; splits; one model in all roles with medium effort.

@@ -12,7 +12,7 @@ from commands import recompact
 MODEL = '''
 from dataclasses import replace
 
-from recompact.embedded.simulation.agent import SimulatedAgent
+from recompact.simulation.agent import SimulatedAgent
 
 
 class Server(SimulatedAgent):

@@ -12,9 +12,9 @@ from commands import reading_config, recompact, served
 from fakes import Noter, Reader
 
 from recompact.cli.running import report_unfinished
-from recompact.embedded.simulation.server import Server
-from recompact.execution.scheduler import UnfinishedUnit
+from recompact.engine.execution.scheduler import UnfinishedUnit
 from recompact.models.failures import BadRequest, SetAside
+from recompact.simulation.server import Server
 
 
 @pytest.fixture(scope="module")

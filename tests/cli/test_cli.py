@@ -17,10 +17,10 @@ import pytest
 from commands import served
 from fakes import Noter, Reader
 
-from recompact.chat import Reply, Request
 from recompact.cli.main import COMMANDS
-from recompact.embedded.simulation.server import Server
-from recompact.store.store import Store
+from recompact.engine.store.store import Store
+from recompact.simulation.server import Server
+from recompact.values.chat import Reply, Request
 
 FAKES = Path(fakes.__file__)
 

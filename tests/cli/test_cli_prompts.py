@@ -17,7 +17,7 @@ from recompact.cli.main import main
 from recompact.errors import InputError
 from recompact.harnesses.importing.packages import find
 from recompact.harnesses.importing.template_import import ImportedTemplate, from_files, from_package, write
-from recompact.template import Template, default_template, lint, load, read, save
+from recompact.values.template import Template, default_template, lint, load, read, save
 
 SECTIONS = "## Goal\nthe aim\n## Progress\nwhat was done\n## Next Steps\nwhat comes\n"
 GOOD = Template("You sum up.", "{{ history }}\n" + SECTIONS, "{{ history }}{{ previous_summary }}\n" + SECTIONS)

@@ -18,8 +18,8 @@ from commands import recompact, served
 from run_files import select_rows
 from verify_support import FickleNoter, ShakyReader, config_text
 
-from recompact.embedded.simulation.server import Server
-from recompact.store.store import Store
+from recompact.engine.store.store import Store
+from recompact.simulation.server import Server
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ import fakes
 import pytest
 from commands import recompact
 
+from recompact.engine.store.connection import StoreError
+from recompact.engine.store.runs import open_run, run_path
+from recompact.engine.store.store import Store
 from recompact.environments.fingerprint import fingerprint
-from recompact.store.connection import StoreError
-from recompact.store.runs import open_run, run_path
-from recompact.store.store import Store
 
 SUITE = """
 from pathlib import Path

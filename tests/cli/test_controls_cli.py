@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from made_up_runs import begin, collect, pair
 
 from recompact.cli.controls import command
-from recompact.config import VerifyConfig
-from recompact.store.store import Store
+from recompact.engine.config import VerifyConfig
+from recompact.engine.store.store import Store
 
 
 @pytest.fixture

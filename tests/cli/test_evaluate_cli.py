@@ -14,12 +14,12 @@ from commands import Done, recompact
 from evaluation_support import reference_runs
 from report_support import make_evaluation
 
-from recompact.context import Context
+from recompact.engine.store.records import write_trajectory
+from recompact.engine.store.store import Store
 from recompact.evaluation.evaluate import unit_of
-from recompact.store.records import write_trajectory
-from recompact.store.store import Store
-from recompact.template import default_template, save
-from recompact.trajectory import Ending, Score, Trajectory
+from recompact.values.context import Context
+from recompact.values.template import default_template, save
+from recompact.values.trajectory import Ending, Score, Trajectory
 
 
 @pytest.fixture(scope="module")

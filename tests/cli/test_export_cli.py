@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from commands import recompact
 
-from recompact.template import Template, load, save
+from recompact.values.template import Template, load, save
 
 Run = Callable[..., tuple[int, str, str]]
 TEMPLATE = Template(

@@ -10,10 +10,10 @@ import fakes
 import pytest
 from commands import Done, recompact
 
-from recompact.chat import Reply, Request, Usage, assistant
-from recompact.store.pages import TrajectoryQuery
-from recompact.view.run import run_page
-from recompact.view.runs import Place, line_of, open_moment
+from recompact.engine.store.pages import TrajectoryQuery
+from recompact.presentation.view.run import run_page
+from recompact.presentation.view.runs import Place, line_of, open_moment
+from recompact.values.chat import Reply, Request, Usage, assistant
 
 FAILED = "24 compactions failed in 4 trajectories: the compressor wrote no summary when asked twice"
 NOTHING = f"nothing was compacted: {FAILED}"

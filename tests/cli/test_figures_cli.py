@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from commands import recompact
 
-from recompact.template import default_template, save
+from recompact.values.template import default_template, save
 
 
 @pytest.fixture(scope="module")
@@ -177,5 +177,5 @@ def test_without_matplotlib_it_says_what_to_install(home: Path) -> None:
     )
     assert everything_else.returncode == 0, everything_else.stderr
     hidden = "import sys; sys.modules['matplotlib'] = None"
-    asked = f"{hidden}; from recompact.report.figures import figure; print(figure.available())"
+    asked = f"{hidden}; from recompact.presentation.report.figures import figure; print(figure.available())"
     assert subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True).stdout == "False\n"

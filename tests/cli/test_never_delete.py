@@ -13,7 +13,7 @@ import pytest
 from commands import recompact
 from places import contents
 
-from recompact.store.store import Store
+from recompact.engine.store.store import Store
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from made_up_runs import begin, collect
 
 from recompact.cli.main import COMMANDS
 from recompact.cli.running import this_command
-from recompact.embedded.simulation.server import Server
-from recompact.store.store import Store
+from recompact.engine.store.store import Store
+from recompact.simulation.server import Server
 
 ODD = "$(touch pwn)`id` it's"
 SUITE = f"""

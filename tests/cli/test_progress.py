@@ -8,11 +8,11 @@ import time
 import pytest
 from rich.console import Console
 
-from recompact.chat import Usage
 from recompact.cli import progress
 from recompact.cli.progress import Bar, open_bar, waiting
 from recompact.models.limits import Price, Spending
-from recompact.progress import SILENT, Progress
+from recompact.values.chat import Usage
+from recompact.values.progress import SILENT, Progress
 
 
 class Log:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from commands import recompact, served
 
-from recompact.chat import Message, Reply, Request, ToolCall, Usage
 from recompact.cli.init import OWN, SUITE
+from recompact.values.chat import Message, Reply, Request, ToolCall, Usage
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 SECTION = README.partition("## Use it with your agent")[2].partition("\n## ")[0]

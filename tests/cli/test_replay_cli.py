@@ -14,19 +14,19 @@ from commands import recompact, served
 from evaluation_support import ROOT
 from replay_support import CODE, CONFIG, HERE, KEEP, Keeper, Opener, told
 
-from recompact.chat import Message, ToolCall, Usage, user
-from recompact.config import CompressorConfig
-from recompact.context import Context, Turn
+from recompact.engine.config import CompressorConfig
+from recompact.engine.execution.scheduler import UnfinishedUnit
+from recompact.engine.store.records import write_trajectory
+from recompact.engine.store.runs import boundary_rows
+from recompact.engine.store.store import Store
 from recompact.evaluation import replay as replaying
 from recompact.evaluation.arms import note_arms, parse_arms
 from recompact.evaluation.evaluate import unit_of
-from recompact.execution.scheduler import UnfinishedUnit
 from recompact.models.failures import Overloaded
-from recompact.store.records import write_trajectory
-from recompact.store.runs import boundary_rows
-from recompact.store.store import Store
-from recompact.template import default_template, save
-from recompact.trajectory import Score, Trajectory
+from recompact.values.chat import Message, ToolCall, Usage, user
+from recompact.values.context import Context, Turn
+from recompact.values.template import default_template, save
+from recompact.values.trajectory import Score, Trajectory
 
 TASKS = '["pocket-train-001", "pocket-train-004"]'
 

@@ -13,12 +13,12 @@ from report_support import Page, adapted_template, arm, claim, make_evaluation, 
 
 from recompact.adaptation.adapt import Adaptation
 from recompact.adaptation.pair import PAIR
-from recompact.candidate import Candidate, Clause
 from recompact.cli.demo import _print_story
+from recompact.engine.store.store import Store
 from recompact.evaluation.arms import Arm, note_arms
 from recompact.evaluation.summary import evaluation
-from recompact.store.store import Store
-from recompact.template import default_template, save
+from recompact.values.candidate import Candidate, Clause
+from recompact.values.template import default_template, save
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,10 +13,10 @@ from fakes import Noter, Reader
 from loopback import served_app
 from odd_replies import CHAT, with_value
 
-from recompact.chat import Reply, Request
+from recompact.engine.store.runs import boundary_rows, overview, trajectories
+from recompact.engine.store.store import Store
 from recompact.models.failures import BadRequest
-from recompact.store.runs import boundary_rows, overview, trajectories
-from recompact.store.store import Store
+from recompact.values.chat import Reply, Request
 
 SAYS = {"error": {"message": "this one never", "code": "odd"}}
 REFUSALS: dict[str, tuple[int, object]] = {

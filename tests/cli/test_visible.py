@@ -13,17 +13,17 @@ from commands import recompact
 from report_support import add_boundary, claim, make_evaluation, make_verified
 
 from recompact.adaptation.fit_table import fit_table
-from recompact.candidate import Fit, Selection
 from recompact.cli.running import report_unfinished
-from recompact.context import Context
-from recompact.execution.scheduler import UnfinishedUnit
+from recompact.engine.execution.scheduler import UnfinishedUnit
+from recompact.engine.store.records import write_trajectory
+from recompact.engine.store.store import Store
 from recompact.models.failures import ModelFailure
-from recompact.store.records import write_trajectory
-from recompact.store.store import Store
-from recompact.tables import FORMATS, render
-from recompact.template import default_template, save
-from recompact.texts import visible
-from recompact.trajectory import Incident, Score, Trajectory
+from recompact.values.candidate import Fit, Selection
+from recompact.values.context import Context
+from recompact.values.tables import FORMATS, render
+from recompact.values.template import default_template, save
+from recompact.values.texts import visible
+from recompact.values.trajectory import Incident, Score, Trajectory
 
 HIDDEN = "\u202egnp\u202c \u2066z\u2069 a\u200bb \u200f \ufeff\u00ad\u2028 \x1b[31m\x07\x00\x9b \U000e0041"
 NAME = f"bad {HIDDEN}"

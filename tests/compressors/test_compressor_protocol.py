@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from fakes import Noter
 
-from recompact.chat import Decoding, Usage, assistant, system
 from recompact.compressors.protocol import (
     SCOPES,
     Compaction,
@@ -15,8 +14,9 @@ from recompact.compressors.protocol import (
     due,
     room_beside_last,
 )
-from recompact.context import Context, Summary, Turn
-from recompact.template import default_template
+from recompact.values.chat import Decoding, Usage, assistant, system
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.template import default_template
 
 SUMMARY = Summary("what was before", 10)
 

@@ -13,9 +13,9 @@ from recompact.compressors.llmlingua2 import LLMLingua2
 from recompact.compressors.prompted import Prompted
 from recompact.compressors.protocol import Compaction, CompressorInputs, CompressorKind
 from recompact.compressors.registry import COMPRESSORS, compressor_kind, load_compressor
-from recompact.context import Context
 from recompact.errors import InputError, OptionError
-from recompact.template import default_template
+from recompact.values.context import Context
+from recompact.values.template import default_template
 
 INPUTS = CompressorInputs(Noter(), default_template(), len)
 

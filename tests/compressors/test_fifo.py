@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from recompact.chat import assistant, system
 from recompact.compressors.fifo import Fifo
-from recompact.context import Context, Summary, Turn
+from recompact.values.chat import assistant, system
+from recompact.values.context import Context, Summary, Turn
 
 PREFIX = (system("You are an agent."),)
 

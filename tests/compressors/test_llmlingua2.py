@@ -11,15 +11,15 @@ import pytest
 from commands import recompact
 from hypothesis import given, strategies as st
 
-from recompact.chat import Message, ToolCall, Usage, assistant, system, user
 from recompact.compressors import llmlingua2
 from recompact.compressors.llmlingua2 import MODEL, LLMLingua2, extract, newest_words, split
 from recompact.compressors.protocol import CompactionFailed, CompressorInputs
 from recompact.compressors.registry import load_compressor
-from recompact.context import Context, Summary, Turn
 from recompact.errors import InputError, OptionError
-from recompact.template import default_template
-from recompact.tokens import counter
+from recompact.values.chat import Message, ToolCall, Usage, assistant, system, user
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.template import default_template
+from recompact.values.tokens import counter
 
 COUNT = counter()
 TEXT = st.lists(st.sampled_from(["id-4711", "a", "price:", "12.50", "\n", "\n\n", "  "]), max_size=60).map(" ".join)

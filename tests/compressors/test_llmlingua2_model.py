@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from tiny_classifier import tiny_xlm_roberta
 
-from recompact.chat import Message, ToolCall, assistant, system, user
 from recompact.compressors import llmlingua2
 from recompact.compressors.llmlingua2 import extract, load
 from recompact.compressors.protocol import CompressorInputs
 from recompact.compressors.registry import load_compressor
-from recompact.context import Context, Turn
 from recompact.errors import InputError
-from recompact.template import default_template
-from recompact.tokens import counter
+from recompact.values.chat import Message, ToolCall, assistant, system, user
+from recompact.values.context import Context, Turn
+from recompact.values.template import default_template
+from recompact.values.tokens import counter
 
 pytest.importorskip("llmlingua", reason="the package llmlingua is not installed: make test-llmlingua")
 

@@ -8,14 +8,14 @@ import pytest
 from fakes import Scripted
 from hypothesis import given, settings, strategies as st
 
-from recompact.chat import Decoding, Message, Reply, ToolCall, ToolSpec, Usage, assistant, system, user
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.prompted import ABOVE, CUT, KIND, Prompted, cut
 from recompact.compressors.protocol import Compaction, CompactionFailed, CompressorInputs, due
-from recompact.context import Context, Summary, Turn
 from recompact.models.failures import ContextOverflow, Refused
-from recompact.template import Template, default_template
-from recompact.tokens import counter
+from recompact.values.chat import Decoding, Message, Reply, ToolCall, ToolSpec, Usage, assistant, system, user
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.template import Template, default_template
+from recompact.values.tokens import counter
 
 COUNT = counter()
 PREFIX = (system("You are an agent with tools."), user("Find the red book."))

@@ -11,7 +11,7 @@ from recompact.environments.functions import function_suite
 from recompact.environments.protocol import Task
 from recompact.environments.schemas import json_schema, tool_spec
 from recompact.errors import InputError
-from recompact.trajectory import Action
+from recompact.values.trajectory import Action
 
 
 class Color(enum.Enum):

@@ -14,20 +14,20 @@ import pytest
 from fakes import Scripted, calling
 from processes import alive, gone
 
-from recompact.chat import Request
+from recompact.engine.execution.episodes import run_episode
+from recompact.engine.rollout import Agent
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import EnvironmentFailed, Task
-from recompact.execution.episodes import run_episode
-from recompact.rollout import Agent
-from recompact.tokens import counter
-from recompact.trajectory import Action
+from recompact.values.chat import Request
+from recompact.values.tokens import counter
+from recompact.values.trajectory import Action
 
 SUITE = """
 import os, sys, time
-from recompact.chat import Request, system, user
+from recompact.values.chat import Request, system, user
 from recompact.environments.protocol import Observation, Opening, Task
-from recompact.chat import ToolSpec
-from recompact.trajectory import Score
+from recompact.values.chat import ToolSpec
+from recompact.values.trajectory import Score
 
 class Env:
     def __init__(self, task, asks):
@@ -235,7 +235,7 @@ sys.path.insert(0, {str(Path(__file__).parents[1] / "support")!r})
 from pathlib import Path
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import Task
-from recompact.trajectory import Action
+from recompact.values.trajectory import Action
 async def main():
     episode = HostedSuite("odd.py:Suite", directory=Path({str(tmp_path)!r}), timeout=50).episode(Task("t1", "x"))
     await episode.start()

@@ -20,16 +20,16 @@ import pytest
 from fakes import calling
 from hostile_suite import GOOD, HOSTED, IN_PROCESS, ONLY_SHUT_IN, SHAPED, UNHARMED, HostileSuite
 
-from recompact.assembly import open_study
-from recompact.chat import Reply, Request
-from recompact.collection import collect
-from recompact.config import AgentConfig, CompressorConfig, Config, RunConfig
+from recompact.engine.assembly import open_study
+from recompact.engine.collection import collect
+from recompact.engine.config import AgentConfig, CompressorConfig, Config, RunConfig
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.store import Store
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import Episodes, Suite
 from recompact.environments.sandbox import HostLimits, find_bubblewrap
-from recompact.store.records import read_trajectory
-from recompact.store.store import Store
-from recompact.trajectory import Trajectory
+from recompact.values.chat import Reply, Request
+from recompact.values.trajectory import Trajectory
 
 SUPPORT = Path(hostile_suite.__file__).parent
 MIB = 1024**2

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from recompact.embedded.pocket import PocketSuite
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.process_tree import wait_readable
 from recompact.environments.shell import Limits, Shell
+from recompact.suites.pocket import PocketSuite
 
 BEYOND = 1_100  # select takes descriptors below 1,024
 

@@ -9,14 +9,14 @@ import pytest
 from fakes import Scripted, calling
 from hypothesis import given, settings, strategies as st
 
-from recompact.config_parser import parse_config
+from recompact.engine.config_parser import parse_config
+from recompact.engine.execution.episodes import run_episode
+from recompact.engine.rollout import Agent
 from recompact.environments.functions import function_suite
 from recompact.environments.inprocess import InProcessEpisode
-from recompact.execution.episodes import run_episode
-from recompact.rollout import Agent
-from recompact.texts import keep_ends
-from recompact.tokens import counter
-from recompact.trajectory import Trajectory
+from recompact.values.texts import keep_ends
+from recompact.values.tokens import counter
+from recompact.values.trajectory import Trajectory
 
 COUNT = counter()
 LINES = "\n".join(f"line {n} of the log" for n in range(5000))

@@ -23,7 +23,7 @@ from recompact.environments.protection import ProcessLimit, describe, most_tasks
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.environments.sandbox import HostLimits, SandboxMode, Walls, enclose, find_bubblewrap
 from recompact.environments.shell import Limits, Shell
-from recompact.trajectory import Action
+from recompact.values.trajectory import Action
 
 pytestmark = linux_only
 PROGRAM, PROBLEM = find_bubblewrap()
@@ -84,9 +84,9 @@ def test_a_command_has_its_processes_and_threads(directory: Path) -> None:
 
 SUITE = """
 import os
-from recompact.chat import ToolSpec, user
+from recompact.values.chat import ToolSpec, user
 from recompact.environments.protocol import Observation, Opening, Task
-from recompact.trajectory import Score
+from recompact.values.trajectory import Score
 
 class Bomb:
     def __init__(self, task): pass

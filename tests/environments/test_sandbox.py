@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from processes import gone, linux_only
 
-from recompact.assembly import open_suite
-from recompact.config import ConfigError
-from recompact.config_parser import parse_config
+from recompact.engine.assembly import open_suite
+from recompact.engine.config import ConfigError
+from recompact.engine.config_parser import parse_config
 from recompact.environments import protection
 from recompact.environments.hosted import HostedEpisode, HostedSuite
 from recompact.environments.protection import describe
@@ -23,7 +23,7 @@ from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.environments.sandbox import HostLimits, Walls, enclose, find_bubblewrap
 from recompact.environments.shell import Shell
 from recompact.errors import InputError
-from recompact.trajectory import Action
+from recompact.values.trajectory import Action
 
 pytestmark = linux_only
 PROGRAM, PROBLEM = find_bubblewrap()
@@ -31,9 +31,9 @@ shut_in_only = pytest.mark.skipif(PROGRAM is None, reason=PROBLEM or "bubblewrap
 
 SUITE = """
 import os, subprocess, json
-from recompact.chat import ToolSpec, user
+from recompact.values.chat import ToolSpec, user
 from recompact.environments.protocol import Observation, Opening, Task
-from recompact.trajectory import Score
+from recompact.values.trajectory import Score
 
 class Shell:
     snapshots = "fork"
@@ -303,7 +303,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 from pathlib import Path
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import Task
-from recompact.trajectory import Action
+from recompact.values.trajectory import Action
 
 async def one(suite):
     episode = suite.episode(Task("t", "x"))

@@ -14,14 +14,14 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings, strategies as st
 
-from recompact.chat import canonical
 from recompact.cli.main import cli
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessEpisode, InProcessSuite
 from recompact.environments.json_shape import Changes, shape_json
 from recompact.environments.protocol import EnvironmentFailed, Observation, SuiteFailed, Task
 from recompact.environments.shaping import Misshapen, shape_observation, shape_score, shape_tasks
-from recompact.trajectory import Score
+from recompact.values.chat import canonical
+from recompact.values.trajectory import Score
 
 anything: Any = st.recursive(
     st.none()

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from recompact.embedded.pocket import CATALOGUE, PocketSuite
 from recompact.environments import hosted as hosted_module
 from recompact.environments.functions import function_suite
 from recompact.environments.host_process import HostProcess
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import EnvironmentFailed
-from recompact.trajectory import Action
+from recompact.suites.pocket import CATALOGUE, PocketSuite
+from recompact.values.trajectory import Action
 
 SUITE = """
 import os, time

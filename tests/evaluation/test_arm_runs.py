@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from evaluation_support import arm
 
-from recompact.chat import Usage
-from recompact.context import Context
+from recompact.engine.store.records import write_trajectory
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, Common, TaskRun, as_values, common, find_arm, read_arms
 from recompact.evaluation.arms import Arm, note_arms
 from recompact.evaluation.evaluate import unit_of
-from recompact.store.records import write_trajectory
-from recompact.store.store import Store
-from recompact.trajectory import Ending, Score, Trajectory
+from recompact.values.chat import Usage
+from recompact.values.context import Context
+from recompact.values.trajectory import Ending, Score, Trajectory
 
 
 def test_an_arm_without_rows_has_no_runs() -> None:

@@ -12,14 +12,14 @@ import pytest
 
 from recompact.compressors.fifo import Fifo
 from recompact.compressors.protocol import CompressorKind
-from recompact.config import CompressorConfig
-from recompact.config_parser import parse_config
+from recompact.engine.config import CompressorConfig
+from recompact.engine.config_parser import parse_config
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, built_in_arms, label, note_arms, parse_arms
 from recompact.evaluation.evaluate import open_evaluation
-from recompact.store.store import Store
-from recompact.study import Study
-from recompact.template import Template, default_template, save
+from recompact.values.template import Template, default_template, save
 
 OWN = default_template()
 OTHER = Template("Be brief.", "{{ history }}", "{{ previous_summary }} {{ history }}")

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 from progress_support import Heard
 
-from recompact.chat import Message, ToolCall
-from recompact.config_parser import parse_config
-from recompact.context import Context, Summary, Turn
-from recompact.embedded.pocket import CATALOGUE, PocketSuite
+from recompact.engine.config_parser import parse_config
+from recompact.engine.store.records import write_trajectory
+from recompact.engine.store.store import Store
 from recompact.environments.functions import function_suite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import Behaviour, Literals, Suite
@@ -26,11 +25,12 @@ from recompact.evaluation.behaviour import ArmBehaviour, Behaviours, Ratio, beha
 from recompact.evaluation.behaviour_tables import behaviour_table, notes, sentence, summary_table, to_json
 from recompact.evaluation.evaluate import unit_of
 from recompact.evaluation.summary import SIMULATED
-from recompact.store.records import write_trajectory
-from recompact.store.store import Store
-from recompact.tables import Number
-from recompact.template import default_template
-from recompact.trajectory import Action, Boundary, Score, Trajectory
+from recompact.suites.pocket import CATALOGUE, PocketSuite
+from recompact.values.chat import Message, ToolCall
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.tables import Number
+from recompact.values.template import default_template
+from recompact.values.trajectory import Action, Boundary, Score, Trajectory
 
 CONFIG = parse_config("", Path("c.toml"))
 

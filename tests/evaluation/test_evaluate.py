@@ -12,10 +12,13 @@ import pytest
 from progress_support import Heard
 from run_files import select_rows
 
-from recompact.chat import Reply, Request
-from recompact.config import Config
-from recompact.config_parser import parse_config
-from recompact.context import Context
+from recompact.engine.config import Config
+from recompact.engine.config_parser import parse_config
+from recompact.engine.execution.scheduler import Unfinished
+from recompact.engine.store.connection import StoreError
+from recompact.engine.store.records import read_trajectory, write_trajectory
+from recompact.engine.store.runs import retry_broken
+from recompact.engine.store.store import Store
 from recompact.environments.protocol import Task
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import as_values, find_arm, read_arms
@@ -33,15 +36,12 @@ from recompact.evaluation.evaluate import (
 )
 from recompact.evaluation.metrics import measure
 from recompact.evaluation.summary import evaluation
-from recompact.execution.scheduler import Unfinished
 from recompact.models.failures import Overloaded
 from recompact.models.protocol import ChatModel
-from recompact.store.connection import StoreError
-from recompact.store.records import read_trajectory, write_trajectory
-from recompact.store.runs import retry_broken
-from recompact.store.store import Store
-from recompact.template import default_template, save
-from recompact.trajectory import Ending, Score, Trajectory
+from recompact.values.chat import Reply, Request
+from recompact.values.context import Context
+from recompact.values.template import default_template, save
+from recompact.values.trajectory import Ending, Score, Trajectory
 
 CONFIG = "[compressor]\nbudget = 2048\n[run]\nconcurrency = {}\n"
 OWN = default_template()

@@ -10,7 +10,6 @@ from statistics import fmean, pstdev
 import pytest
 from evaluation_support import arm
 
-from recompact.chat import Usage
 from recompact.evaluation.arm_runs import TaskRun, common
 from recompact.evaluation.metrics import (
     group_keys,
@@ -22,6 +21,7 @@ from recompact.evaluation.metrics import (
     peak_source,
     per_task,
 )
+from recompact.values.chat import Usage
 
 
 @pytest.mark.parametrize("runs", range(1, 7))

@@ -9,7 +9,6 @@ from random import Random
 import pytest
 from evaluation_support import arm
 
-from recompact.chat import Usage
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import Common, common
 from recompact.evaluation.paired import (
@@ -22,6 +21,7 @@ from recompact.evaluation.paired import (
     size_warnings,
     warnings,
 )
+from recompact.values.chat import Usage
 
 
 def test_a_comparison_counts_tasks_solved_in_all_runs() -> None:

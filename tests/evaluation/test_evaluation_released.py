@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from evaluation_support import reference_runs
 
-from recompact.chat import Usage
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.evaluation.released import is_released, read_released
 from recompact.evaluation.summary import arm_table, evaluation
-from recompact.tables import Number
+from recompact.values.chat import Usage
+from recompact.values.tables import Number
 
 
 def row_of(arms: tuple[ArmRuns, ...], scope: str) -> dict[str, str]:

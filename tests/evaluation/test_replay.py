@@ -34,9 +34,9 @@ from recompact.attribution.findings import by_id, findings
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import digest as verify_digest, verify
-from recompact.chat import Message, Reply, Request, ToolCall, assistant
-from recompact.collection import collect
-from recompact.context import Context, Summary, Turn
+from recompact.engine.collection import collect
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.store import Store
 from recompact.environments.protocol import Suite
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import digest
@@ -44,12 +44,12 @@ from recompact.evaluation.replay import Replay, UnfinishedReplay, answer_of, ref
 from recompact.evaluation.replay_tables import condition_table, fact_table
 from recompact.models.failures import ContextOverflow, Overloaded
 from recompact.models.protocol import ChatModel
-from recompact.outcome import BoundaryId, Outcomes
-from recompact.progress import SILENT, Progress
-from recompact.store.records import read_trajectory
-from recompact.store.store import Store
-from recompact.template import Template
-from recompact.trajectory import Boundary, Ending, Score, Trajectory
+from recompact.values.chat import Message, Reply, Request, ToolCall, assistant
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.outcome import BoundaryId, Outcomes
+from recompact.values.progress import SILENT, Progress
+from recompact.values.template import Template
+from recompact.values.trajectory import Boundary, Ending, Score, Trajectory
 
 KEEPING = told(KEEP)
 IDLE = told("Be brief.")

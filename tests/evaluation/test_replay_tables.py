@@ -11,9 +11,9 @@ from recompact.attribution.posterior import Thresholds
 from recompact.evaluation.replay import Condition, Replay, ReplayDraw
 from recompact.evaluation.replay_tables import condition_table, fact_table, tally
 from recompact.evaluation.summary import SIMULATED
-from recompact.outcome import BoundaryId
-from recompact.stats import Estimate
-from recompact.tables import Number
+from recompact.values.outcome import BoundaryId
+from recompact.values.stats import Estimate
+from recompact.values.tables import Number
 
 EFFECT = Effect(Estimate(1.0, 0.5, 1.0), Estimate(-2.0, -5.0, 1.0), 3, 3, 0.9, 0.8, "error")
 

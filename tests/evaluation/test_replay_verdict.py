@@ -8,7 +8,7 @@ import pytest
 
 from recompact.attribution.effects import Effect, effect_of
 from recompact.evaluation.replay_verdict import Facts, verdict
-from recompact.outcome import Outcome, Outcomes
+from recompact.values.outcome import Outcome, Outcomes
 
 Draws = Sequence[tuple[int, int]]
 """Success and steps of each draw."""

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from evaluation_support import arm
 
-from recompact.chat import Usage
 from recompact.evaluation.arm_runs import ArmRuns, common
 from recompact.evaluation.caveats import left_out
 from recompact.evaluation.paired import Comparison, Difference, compare_many
@@ -30,8 +29,9 @@ from recompact.evaluation.summary import (
     sign_test_cells,
     to_json,
 )
-from recompact.stats import Estimate
-from recompact.tables import Number, Table, render
+from recompact.values.chat import Usage
+from recompact.values.stats import Estimate
+from recompact.values.tables import Number, Table, render
 
 GOOD = arm("prompting", ["111"] * 6, "history")
 BAD = arm("pair", ["000"] * 6, "history", steps=20)

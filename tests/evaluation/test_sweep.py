@@ -15,8 +15,8 @@ from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.intervals import RELATIVE, estimates, none_of
 from recompact.evaluation.summary import STAR, arm_table, difference_table, evaluation, references
 from recompact.evaluation.sweep import figure_estimates, reliability, sweep, sweep_keys, sweep_table
-from recompact.stats import Estimate
-from recompact.tables import Number, Table, as_json, render
+from recompact.values.stats import Estimate
+from recompact.values.tables import Number, Table, as_json, render
 
 
 def at(made: ArmRuns, budget: int | None, kind: str = "prompted") -> ArmRuns:

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from evaluation_support import arm
 
-from recompact.chat import Message, Reply, Usage
-from recompact.config import CompressorConfig
+from recompact.engine.config import CompressorConfig
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.arms import parse_arms
 from recompact.evaluation.transfer import Setting, describe_models, models_of, read_setting, transfer, transfer_table
-from recompact.stats import sign_test
-from recompact.store.store import Store
-from recompact.tables import FORMATS, Number, render, render_all
-from recompact.template import default_template, save
+from recompact.values.chat import Message, Reply, Usage
+from recompact.values.stats import sign_test
+from recompact.values.tables import FORMATS, Number, render, render_all
+from recompact.values.template import default_template, save
 
 
 def prompted(name: str, outcomes: list[str], scope: str = "history", **settings: Any) -> ArmRuns:

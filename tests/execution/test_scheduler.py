@@ -12,11 +12,11 @@ from execution_support import HERE
 from hypothesis import given, strategies as st
 from progress_support import Heard
 
-from recompact.chat import Reply, Request, assistant, canonical, user
+from recompact.engine.execution.executor import InProcess, Unit
+from recompact.engine.execution.scheduler import Unfinished, run_agenda, run_units
+from recompact.engine.store.store import Store
 from recompact.environments.protocol import EpisodeLost
 from recompact.errors import InputError
-from recompact.execution.executor import InProcess, Unit
-from recompact.execution.scheduler import Unfinished, run_agenda, run_units
 from recompact.models.failures import (
     AuthenticationFailed,
     BadRequest,
@@ -29,8 +29,8 @@ from recompact.models.failures import (
     UnknownModel,
 )
 from recompact.models.journal import UnitCalls
-from recompact.progress import SILENT, Progress
-from recompact.store.store import Store
+from recompact.values.chat import Reply, Request, assistant, canonical, user
+from recompact.values.progress import SILENT, Progress
 
 
 class Board:

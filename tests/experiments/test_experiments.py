@@ -16,13 +16,13 @@ from experiment import Experiment, load_experiment, names, read_plan
 from forecast import amounts, assumed_habits, forecast
 from recompact.adaptation.gepa_search import MINIBATCH
 from recompact.adaptation.registry import METHODS
-from recompact.embedded.pocket import PocketSuite
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.metrics import metric
 from recompact.evaluation.paired import Comparison, Difference
-from recompact.store.store import Store
-from recompact.tables import render
-from recompact.template import default_template
+from recompact.suites.pocket import PocketSuite
+from recompact.values.tables import render
+from recompact.values.template import default_template
 from results import page, verdict
 from run import run
 

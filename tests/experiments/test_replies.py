@@ -16,12 +16,12 @@ from officebench_support import TREE
 
 import replies
 from experiment import Experiment, load_experiment, names
-from recompact.chat import Reply, Request, Usage, assistant
-from recompact.embedded.simulation.compressor import SimulatedCompressor
-from recompact.embedded.simulation.optimizer import SimulatedOptimizer
+from recompact.engine.store.calls import journaled_calls, journaled_replies, usage_by_phase
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.store.calls import journaled_calls, journaled_replies, usage_by_phase
-from recompact.store.store import Store
+from recompact.simulation.compressor import SimulatedCompressor
+from recompact.simulation.optimizer import SimulatedOptimizer
+from recompact.values.chat import Reply, Request, Usage, assistant
 from replies import begin_with_replies, keep_replies, replies_file
 from results import page
 from run import run

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from recompact.harnesses.registry import load_harness
-from recompact.template import Template
+from recompact.values.template import Template
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")

@@ -22,7 +22,7 @@ from recompact.harnesses.exporting.literals import javascript_text, json_text, p
 from recompact.harnesses.exporting.prompt import both_prompts, one_prompt
 from recompact.harnesses.registry import HARNESSES, importable, load_harness
 from recompact.harnesses.transcripts.registry import READERS
-from recompact.template import Template, default_template
+from recompact.values.template import Template, default_template
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")

@@ -28,7 +28,7 @@ from recompact.harnesses.importing.recognition import role_of
 from recompact.harnesses.importing.template_import import ImportedTemplate, from_package, write
 from recompact.harnesses.importing.texts import Hole
 from recompact.harnesses.registry import load_harness
-from recompact.template import PARTS, fill, lint, load
+from recompact.values.template import PARTS, fill, lint, load
 
 SYSTEM = "You are the one who summarizes. Read the conversation, keep to the format, and add nothing of your own to it."
 SECTIONS = "## Goal\nthe aim\n\n## Progress\n### Done\n- [x] it\n\n## Key Decisions\n- why\n\n## Next Steps\n1. go on\n"

@@ -21,7 +21,7 @@ import pytest
 from harness_server import ModelServer, Step
 
 from recompact.cli.main import cli
-from recompact.template import Template, save
+from recompact.values.template import Template, save
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("RECOMPACT_TEST_HARNESSES") != "1", reason="downloads packages; run by make test-harnesses"

@@ -14,7 +14,7 @@ from recompact.harnesses.registry import load_harness
 from recompact.integrations.inspect import compaction_summary
 from recompact.integrations.langchain import summarization_middleware
 from recompact.integrations.pydantic_ai import summarizing_compaction
-from recompact.template import default_template, save
+from recompact.values.template import default_template, save
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> None:

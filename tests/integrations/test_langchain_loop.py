@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import recompact
-from recompact.chat import Reply, Request, ToolCall, Usage, assistant
+from recompact.values.chat import Reply, Request, ToolCall, Usage, assistant
 
 pytest.importorskip("langchain_openai", reason="LangChain is not installed: make test-agents")
 

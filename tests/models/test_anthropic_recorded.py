@@ -17,10 +17,10 @@ import pytest
 from aiohttp import web
 
 from recompact.agents.wire.anthropic import read_messages as read_request
-from recompact.chat import Message, Request, user
 from recompact.models.anthropic import AnthropicModel
 from recompact.models.anthropic_wire import messages_body, read_messages
 from recompact.models.endpoint import Endpoint
+from recompact.values.chat import Message, Request, user
 
 PLACE = Path(os.environ.get("RECOMPACT_TEST_DATA") or Path(__file__).parents[3] / "shared" / "data")
 SESSIONS = sorted(PLACE.glob("transcripts/claude-code/*.jsonl"))

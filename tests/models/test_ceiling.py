@@ -10,15 +10,15 @@ import pytest
 from fakes import Scripted
 from hypothesis import given, settings, strategies as st
 
-from recompact.chat import Decoding, Reply, Request, Usage, assistant, user
-from recompact.execution.executor import InProcess, Unit
-from recompact.execution.scheduler import run_units
+from recompact.engine.execution.executor import InProcess, Unit
+from recompact.engine.execution.scheduler import run_units
+from recompact.engine.store.store import Store
 from recompact.models.failures import CeilingReached, Overloaded
 from recompact.models.journal import UnitCalls
 from recompact.models.limits import Metered, Price, Spending
 from recompact.models.shape import request_tokens
-from recompact.store.store import Store
-from recompact.tokens import counter
+from recompact.values.chat import Decoding, Reply, Request, Usage, assistant, user
+from recompact.values.tokens import counter
 
 COUNT = counter()
 LIMIT = 400  # output tokens of a call

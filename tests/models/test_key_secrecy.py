@@ -23,15 +23,15 @@ from models_support import HELLO, Scripted, client
 from odd_replies import CHAT, with_value
 from run_files import select_rows
 
-from recompact.embedded.simulation.faults import KINDS, Faults
-from recompact.embedded.simulation.server import serve
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ModelFailure
 from recompact.models.openai import OpenAIModel
 from recompact.models.openai_errors import shorten
 from recompact.models.secrets import names_variable, scrubber
-from recompact.store.store import Store
+from recompact.simulation.faults import KINDS, Faults
+from recompact.simulation.server import serve
 
 KEY = "sk-planted/Key+4711=="
 

@@ -11,7 +11,6 @@ from fakes import Scripted
 from hypothesis import given, strategies as st
 from progress_support import Heard
 
-from recompact.chat import Reply, Request, Usage, assistant, user
 from recompact.models.failures import (
     AuthenticationFailed,
     CeilingReached,
@@ -21,7 +20,8 @@ from recompact.models.failures import (
     Unreachable,
 )
 from recompact.models.limits import Limited, Limits, Metered, Price, Retrying, RetryPolicy, Spending
-from recompact.progress import Notices
+from recompact.values.chat import Reply, Request, Usage, assistant, user
+from recompact.values.progress import Notices
 
 ASK = Request((user("hello"),))
 FAST = RetryPolicy(attempts=4, first_wait=0.001, longest_wait=0.002)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from models_support import ANSWER, HELLO, Scripted, ask, client
 
-from recompact.chat import Reply, Request
-from recompact.embedded.simulation.faults import Faults
-from recompact.embedded.simulation.server import serve
 from recompact.models import failures
 from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ModelFailure
 from recompact.models.openai_errors import ServerError, explain, retry_after
+from recompact.simulation.faults import Faults
+from recompact.simulation.server import serve
+from recompact.values.chat import Reply, Request
 
 BY_FAULT: dict[str, type[ModelFailure]] = {
     "429": failures.RateLimited,
@@ -139,7 +139,7 @@ def test_failures_of_a_served_model_keep_their_class(kind: type[ModelFailure]) -
 
 
 def test_half_a_character_cannot_be_sent() -> None:
-    from recompact.chat import user
+    from recompact.values.chat import user
 
     failure = asyncio.run(failure_of(Request((user("a\ud83d"),))))
     assert type(failure) is failures.BadRequest

@@ -14,24 +14,24 @@ from hypothesis import given, settings, strategies as st
 from odd_replies import BODIES, add, kinds, odd_server, places, some_kinds, with_value
 from run_files import select_rows
 
-from recompact.chat import Message, Reply, Request, ToolCall, ToolSpec, Usage, assistant, user
+from recompact.engine.execution.episodes import run_episode
+from recompact.engine.execution.executor import InProcess, Unit
+from recompact.engine.execution.scheduler import Unfinished, run_units
+from recompact.engine.rollout import Agent
+from recompact.engine.store.records import read_trajectory, write_trajectory
+from recompact.engine.store.store import Store
 from recompact.environments.functions import function_suite
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import Task
-from recompact.execution.episodes import run_episode
-from recompact.execution.executor import InProcess, Unit
-from recompact.execution.scheduler import Unfinished, run_units
 from recompact.models.endpoint import Endpoint
 from recompact.models.failures import BrokenModel, MalformedReply, ModelFailure
 from recompact.models.journal import UnitCalls
 from recompact.models.openai import OpenAIModel
 from recompact.models.openai_wire import chat_body, responses_body
 from recompact.models.shape import LONGEST_TEXT, MOST_CALLS, Shaped, in_shape, request_tokens, shape_reply
-from recompact.rollout import Agent
-from recompact.store.records import read_trajectory, write_trajectory
-from recompact.store.store import Store
-from recompact.tokens import counter
-from recompact.trajectory import Trajectory
+from recompact.values.chat import Message, Reply, Request, ToolCall, ToolSpec, Usage, assistant, user
+from recompact.values.tokens import counter
+from recompact.values.trajectory import Trajectory
 
 COUNT = counter()
 SUITE = function_suite("odd", [add], {"one": ("What is 2 + 2?", "4")})

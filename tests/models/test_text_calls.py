@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from models_support import CALL_API, CONVERSATION, FINISH
 
-from recompact.chat import Decoding, Message, Request, ToolCall, ToolSpec, assistant, user
 from recompact.models.text_calls import MARKER, call_schema, parse, plain, tool_text
+from recompact.values.chat import Decoding, Message, Request, ToolCall, ToolSpec, assistant, user
 
 TOOLS = (CALL_API, FINISH)
 MAIL = {"app": "mail", "api": "count"}

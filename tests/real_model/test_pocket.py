@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from recompact.embedded.pocket import PocketSuite
+from recompact.suites.pocket import PocketSuite
 
 URL = os.environ.get("RECOMPACT_TEST_MODEL")
 MODEL = os.environ.get("RECOMPACT_TEST_MODEL_ID", "1.5b")

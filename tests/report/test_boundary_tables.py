@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from figures_support import Drawn, found
 
-from recompact.report.content.boundaries import counts_table
-from recompact.report.figures.heatmaps import _caption, panels
+from recompact.presentation.report.content.boundaries import counts_table
+from recompact.presentation.report.figures.heatmaps import _caption, panels
 
 LOST, RESCUED = (1.0, 5, 0.0, 5), (0.0, 5, 1.0, 20)
 

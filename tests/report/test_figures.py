@@ -16,18 +16,18 @@ from figures_support import HOSTILE, arm, arms, found, swept
 from recompact.errors import InputError
 from recompact.evaluation.summary import evaluation
 from recompact.evaluation.transfer import Setting, transfer
-from recompact.report.figures.figure import Figure
-from recompact.report.figures.files import png, save, svg
-from recompact.report.figures.heatmaps import panels
-from recompact.report.figures.sensitivity import comparable_draws
-from recompact.report.figures.sets import (
+from recompact.presentation.report.figures.figure import Figure
+from recompact.presentation.report.figures.files import png, save, svg
+from recompact.presentation.report.figures.heatmaps import panels
+from recompact.presentation.report.figures.sensitivity import comparable_draws
+from recompact.presentation.report.figures.sets import (
     boundary_figures,
     boundary_gaps,
     evaluation_figures,
     evaluation_gaps,
     transfer_figures,
 )
-from recompact.report.figures.style import NAME, looks, short_label
+from recompact.presentation.report.figures.style import NAME, looks, short_label
 
 SVG = "{http://www.w3.org/2000/svg}"
 HARMED = (1.0, 4, 0.0, 9)  # success lost, five steps added
@@ -44,7 +44,7 @@ def texts(text: str) -> list[str]:
 
 
 def rows(figure: Figure) -> list[dict[str, str]]:
-    from recompact.tables import as_csv
+    from recompact.values.tables import as_csv
 
     assert figure.data is not None
     return list(csv.DictReader(io.StringIO(as_csv(figure.data))))

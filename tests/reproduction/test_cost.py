@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from report_support import adapted_template, make_verified
 
-from recompact.candidate import Candidate
-from recompact.chat import Reply, Usage, assistant
-from recompact.config import Config, SuiteConfig
-from recompact.reproduction.effects import cost_table
-from recompact.reproduction.experiments import Setting
-from recompact.store.adaptations import AdaptationRecord, write_adaptation
-from recompact.store.store import Store
-from recompact.tables import Number
-from recompact.template import Template, default_template
+from recompact.engine.config import Config, SuiteConfig
+from recompact.engine.store.adaptations import AdaptationRecord, write_adaptation
+from recompact.engine.store.store import Store
+from recompact.evaluation.reproduction.effects import cost_table
+from recompact.evaluation.reproduction.experiments import Setting
+from recompact.values.candidate import Candidate
+from recompact.values.chat import Reply, Usage, assistant
+from recompact.values.tables import Number
+from recompact.values.template import Template, default_template
 
 ORIGINAL = default_template()
 PRUNED = adapted_template()

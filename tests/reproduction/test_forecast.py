@@ -7,12 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from recompact.config import Config
-from recompact.config_parser import parse_config
-from recompact.reproduction.experiments import Adaptations, Diagnostics, Evaluation, Experiment, Setting, Windows
-from recompact.reproduction.forecast import forecast, forecast_table
-from recompact.reproduction.paper import benchmark
-from recompact.tables import render
+from recompact.engine.config import Config
+from recompact.engine.config_parser import parse_config
+from recompact.evaluation.reproduction.experiments import (
+    Adaptations,
+    Diagnostics,
+    Evaluation,
+    Experiment,
+    Setting,
+    Windows,
+)
+from recompact.evaluation.reproduction.forecast import forecast, forecast_table
+from recompact.evaluation.reproduction.paper import benchmark
+from recompact.values.tables import render
 
 
 def config_of(suite: str, scope: str = "history", price: str = "") -> Config:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from recompact.reproduction.paper import arm_figures, benchmark, printed_range, test_split as split_of
+from recompact.evaluation.reproduction.paper import arm_figures, benchmark, printed_range, test_split as split_of
 
 ROOT = Path(__file__).parents[2]
 SEEDS = Path(os.environ.get("RECOMPACT_PAPER", ROOT.parent / "shared" / "seeds"))

@@ -9,10 +9,10 @@ import pytest
 from commands import recompact
 
 from recompact.compressors.protocol import SCOPES
-from recompact.config_parser import load_config
+from recompact.engine.config_parser import load_config
 from recompact.errors import InputError
-from recompact.reproduction.experiments import Adaptations, Evaluation, Setting, join_experiments
-from recompact.reproduction.tables import TABLES, chosen_tables
+from recompact.evaluation.reproduction.experiments import Adaptations, Evaluation, Setting, join_experiments
+from recompact.evaluation.reproduction.tables import TABLES, chosen_tables
 
 CONFIG = '[suite]\nuse = "pocket"\n[compressor]\nbudget = 2048\n[adapt]\ncandidates = 2\nfit_tasks = 2\n'
 SIZE = ("--train", "3", "--test", "2", "--runs", "1", "--scope", "history")

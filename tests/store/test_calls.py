@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from recompact.chat import Reply, Usage, assistant
-from recompact.context import Context
-from recompact.store.calls import Pace, first_agent_inputs, journaled_calls, pace_of, tokens_by_phase
-from recompact.store.records import read_trajectory, write_continuation, write_trajectory
-from recompact.store.runs import continuation_rows, trajectories, trajectory_row
-from recompact.store.store import Store
-from recompact.trajectory import Score, Trajectory
+from recompact.engine.store.calls import Pace, first_agent_inputs, journaled_calls, pace_of, tokens_by_phase
+from recompact.engine.store.records import read_trajectory, write_continuation, write_trajectory
+from recompact.engine.store.runs import continuation_rows, trajectories, trajectory_row
+from recompact.engine.store.store import Store
+from recompact.values.chat import Reply, Usage, assistant
+from recompact.values.context import Context
+from recompact.values.trajectory import Score, Trajectory
 
 CALLS = (  # unit, ordinal, role, input and output tokens
     ("collect/b", 1, "agent", 30, 3),

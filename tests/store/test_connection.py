@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from processes import linux_only
 
-from recompact.store import schema
-from recompact.store.connection import start_of_process, writer_of
-from recompact.store.metadata import RunMetadata
-from recompact.store.store import Store
+from recompact.engine.store import schema
+from recompact.engine.store.connection import start_of_process, writer_of
+from recompact.engine.store.metadata import RunMetadata
+from recompact.engine.store.store import Store
 
 LONG_AGO = 1_600_000_000
 
@@ -83,8 +83,8 @@ def test_a_reader_that_outlasts_the_driver_closes_the_run(tmp_path: Path) -> Non
 
 def test_a_killed_run_of_an_old_format_is_brought_to_the_newest(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     newer = (*schema.MIGRATIONS, "ALTER TABLE units ADD COLUMN note TEXT NOT NULL DEFAULT '';")
-    monkeypatch.setattr("recompact.store.connection.MIGRATIONS", newer)
-    monkeypatch.setattr("recompact.store.connection.READABLE", len(newer))
+    monkeypatch.setattr("recompact.engine.store.connection.MIGRATIONS", newer)
+    monkeypatch.setattr("recompact.engine.store.connection.READABLE", len(newer))
     with Store.read(killed) as store:
         assert store.metadata.suite == "office"
 
@@ -134,7 +134,7 @@ def test_a_killed_writer_that_nobody_waited_for_writes_no_more(
 def test_where_the_system_does_not_say_when_a_process_began_its_number_is_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recompact.store.connection._status_of", lambda process: [])
+    monkeypatch.setattr("recompact.engine.store.connection._status_of", lambda process: [])
     path = tmp_path / "mine.db"
     lock(path, os.getpid(), age=1e6)
     assert start_of_process(os.getpid()) is None

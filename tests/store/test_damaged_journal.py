@@ -14,7 +14,7 @@ from commands import Done, reading_config, recompact, served
 from fakes import Noter, Reader
 from run_files import select_rows
 
-from recompact.store.store import Store
+from recompact.engine.store.store import Store
 
 Damage = Callable[[sqlite3.Connection], None]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from hypothesis import given, strategies as st
 
-from recompact.store.metadata import RunMetadata
-from recompact.store.store import Store
+from recompact.engine.store.metadata import RunMetadata
+from recompact.engine.store.store import Store
 
 _TEXTS = st.text(max_size=8)
 _TABLES = st.dictionaries(_TEXTS, st.integers() | _TEXTS, max_size=3)

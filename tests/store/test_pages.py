@@ -9,13 +9,13 @@ from hypothesis import given, settings, strategies as st
 from report_support import claim
 
 from recompact.attribution.continuations import continuation_unit
-from recompact.chat import system, user
-from recompact.context import Context
-from recompact.outcome import ARMS
-from recompact.store.pages import _EFFECTS, TrajectoryQuery, trajectory_page
-from recompact.store.records import write_continuation, write_trajectory
-from recompact.store.store import Store
-from recompact.trajectory import Boundary, Score, Trajectory
+from recompact.engine.store.pages import _EFFECTS, TrajectoryQuery, trajectory_page
+from recompact.engine.store.records import write_continuation, write_trajectory
+from recompact.engine.store.store import Store
+from recompact.values.chat import system, user
+from recompact.values.context import Context
+from recompact.values.outcome import ARMS
+from recompact.values.trajectory import Boundary, Score, Trajectory
 
 PREFIX = Context((system("You are an agent."), user("Do it.")))
 THRESHOLDS = (0.5, 5.0)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from recompact.assembly import open_study
 from recompact.attribution.verify import verify
-from recompact.collection import collect
-from recompact.config_parser import parse_config
-from recompact.progress import SILENT
-from recompact.store.plan import Plan, RecordedProgress, count_units, plan_of
-from recompact.store.store import Store
+from recompact.engine.assembly import open_study
+from recompact.engine.collection import collect
+from recompact.engine.config_parser import parse_config
+from recompact.engine.store.plan import Plan, RecordedProgress, count_units, plan_of
+from recompact.engine.store.store import Store
+from recompact.values.progress import SILENT
 
 CONFIG = '[suite]\nuse = "pocket"\nlimit = 4\n[compressor]\nbudget = 1024\n[verify]\nallocation = "{allocation}"\n'
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from recompact.chat import Decoding, Message, Reply, Request, ToolCall, ToolSpec, assistant, system, user
-from recompact.config import Config, SuiteConfig
+from recompact.engine.config import Config, SuiteConfig
+from recompact.engine.store.packing import pack, unpack
+from recompact.engine.store.requests import kept_request
+from recompact.engine.store.schema import MIGRATIONS
+from recompact.engine.store.store import Store, StoreError
 from recompact.models.journal import UnitCalls
-from recompact.store.packing import pack, unpack
-from recompact.store.requests import kept_request
-from recompact.store.schema import MIGRATIONS
-from recompact.store.store import Store, StoreError
+from recompact.values.chat import Decoding, Message, Reply, Request, ToolCall, ToolSpec, assistant, system, user
 
 TOOLS = (ToolSpec("look", "Looks.", {"type": "object", "properties": {"page": {"type": "integer"}}}),)
 DECODING = Decoding(2048, 0.7, stop=("END",), response_schema={"type": "object"})

@@ -15,20 +15,20 @@ from fakes import Noter, Reader, pages_suite
 from hypothesis import given, settings, strategies as st
 from run_files import select_rows
 
-from recompact.chat import Decoding, Message, Reply, Request, ToolCall, Usage, assistant, user
 from recompact.compressors.prompted import Prompted
+from recompact.engine.execution.episodes import run_episode
+from recompact.engine.rollout import Agent
+from recompact.engine.store import schema
+from recompact.engine.store.metadata import RunMetadata
+from recompact.engine.store.records import read_boundary, read_trajectory, write_trajectory
+from recompact.engine.store.store import Store, StoreError
 from recompact.environments.inprocess import InProcessEpisode
-from recompact.execution.episodes import run_episode
 from recompact.models.journal import UnitCalls, seed_of
 from recompact.models.shape import shape_reply
-from recompact.rollout import Agent
-from recompact.store import schema
-from recompact.store.metadata import RunMetadata
-from recompact.store.records import read_boundary, read_trajectory, write_trajectory
-from recompact.store.store import Store, StoreError
-from recompact.template import default_template
-from recompact.tokens import counter
-from recompact.trajectory import Trajectory
+from recompact.values.chat import Decoding, Message, Reply, Request, ToolCall, Usage, assistant, user
+from recompact.values.template import default_template
+from recompact.values.tokens import counter
+from recompact.values.trajectory import Trajectory
 
 texts = st.text(st.characters(), max_size=400)
 messages = st.builds(
@@ -276,16 +276,16 @@ def test_an_older_file_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with Store.open(path) as store:
         store.set_metadata(RunMetadata(suite="office"))
     newer = (*schema.MIGRATIONS, "ALTER TABLE units ADD COLUMN note TEXT NOT NULL DEFAULT '';")
-    monkeypatch.setattr("recompact.store.connection.MIGRATIONS", newer)
-    monkeypatch.setattr("recompact.store.connection.READABLE", len(newer))
+    monkeypatch.setattr("recompact.engine.store.connection.MIGRATIONS", newer)
+    monkeypatch.setattr("recompact.engine.store.connection.READABLE", len(newer))
     with Store.read(path) as store:
         assert store.metadata == RunMetadata(suite="office")
         assert select_rows(store, "SELECT note FROM units") == []
     broken = (*newer, "CREATE TABLE half (x);\nCREATE TABLE meta (x);")
-    monkeypatch.setattr("recompact.store.connection.MIGRATIONS", broken)
+    monkeypatch.setattr("recompact.engine.store.connection.MIGRATIONS", broken)
     with pytest.raises(StoreError):
         Store.open(path)
-    monkeypatch.setattr("recompact.store.connection.MIGRATIONS", newer)
+    monkeypatch.setattr("recompact.engine.store.connection.MIGRATIONS", newer)
     with Store.read(path) as store:  # the failed migration left nothing behind
         assert select_rows(store, "SELECT name FROM sqlite_master WHERE name = 'half'") == []
 

@@ -11,12 +11,12 @@ from hypothesis import given, settings, strategies as st
 from report_support import claim
 from rich.console import Console
 
-from recompact.chat import Message, ToolCall, assistant, user
-from recompact.context import Context, Summary, Turn
-from recompact.report.terminal import print_trajectory
-from recompact.store.records import read_trajectory, stream_trajectory, write_trajectory
-from recompact.store.store import Store
-from recompact.trajectory import Action, Boundary, Score, Snapshot, Trajectory
+from recompact.engine.store.records import read_trajectory, stream_trajectory, write_trajectory
+from recompact.engine.store.store import Store
+from recompact.presentation.report.terminal import print_trajectory
+from recompact.values.chat import Message, ToolCall, assistant, user
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.trajectory import Action, Boundary, Score, Snapshot, Trajectory
 
 PREFIX = (user("Do it."),)
 MEGABYTE = 1 << 20

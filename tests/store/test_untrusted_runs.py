@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from fakes import pages_suite
 
+from recompact.engine.store import packing, store as store_module
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.store import Store, StoreError
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import EnvironmentFailed
-from recompact.store import packing, store as store_module
-from recompact.store.records import read_trajectory
-from recompact.store.store import Store, StoreError
-from recompact.trajectory import Action, Snapshot
+from recompact.values.trajectory import Action, Snapshot
 
 SOURCE = Path(store_module.__file__).parents[1]
 

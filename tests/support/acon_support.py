@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from recompact.adaptation.adapt import Adaptation, adapt
-from recompact.assembly import open_study
-from recompact.chat import Reply, Request, Usage, assistant
-from recompact.config_parser import parse_config
+from recompact.engine.assembly import open_study
+from recompact.engine.config_parser import parse_config
+from recompact.engine.store.calls import journaled_calls
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
 from recompact.models.protocol import ChatModel
-from recompact.store.calls import journaled_calls
-from recompact.store.store import Store
-from recompact.study import Study
+from recompact.values.chat import Reply, Request, Usage, assistant
 
 T = TypeVar("T")
 Models = Mapping[str, ChatModel]

@@ -13,15 +13,15 @@ from typing import Any
 
 from workspace_support import write_task
 
-from recompact.assembly import open_study
 from recompact.attribution.verify import Verification, digest, verify
-from recompact.chat import Message, Reply, Request, ToolCall, ToolSpec, Usage, assistant
-from recompact.collection import collect
-from recompact.config import Config
-from recompact.config_parser import parse_config
+from recompact.engine.assembly import open_study
+from recompact.engine.collection import collect
+from recompact.engine.config import Config
+from recompact.engine.config_parser import parse_config
+from recompact.engine.store.records import read_trajectory
 from recompact.models.protocol import ChatModel
-from recompact.store.records import read_trajectory
-from recompact.trajectory import Trajectory
+from recompact.values.chat import Message, Reply, Request, ToolCall, ToolSpec, Usage, assistant
+from recompact.values.trajectory import Trajectory
 
 NOTES = 7
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"  # mini-swe-agent ends with a command that prints this

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from appworld_miniature import PEOPLE, password
 
-from recompact.environments.appworld.installation import PYTHON_VARIABLE, host_needs
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import Task
 from recompact.environments.sandbox import HostLimits, find_bubblewrap
-from recompact.trajectory import Action
+from recompact.suites.appworld.installation import PYTHON_VARIABLE, host_needs
+from recompact.values.trajectory import Action
 
 needs_appworld = pytest.mark.skipif(
     not os.environ.get(PYTHON_VARIABLE),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from recompact.attribution.allocation import Allocation
-from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
 
 Pair = tuple[float, int, float, int]
 """Reward and steps of PRE, reward and steps of POST."""

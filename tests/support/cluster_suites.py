@@ -13,9 +13,9 @@ from typing import Any
 
 from safes_suite import DESKS, HOUSES, Burglar, code_of, visit
 
-from recompact.chat import Reply, Request, ToolSpec, system, user
 from recompact.environments.protocol import Observation, Opening, Strategy, Task
-from recompact.trajectory import Action, Score
+from recompact.values.chat import Reply, Request, ToolSpec, system, user
+from recompact.values.trajectory import Action, Score
 
 SICK = "RECOMPACT_TEST_SICK"  # where this variable is set, the suite cannot be loaded
 TOOLS = tuple(

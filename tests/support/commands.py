@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from recompact.cli.main import main
-from recompact.embedded.simulation.server import Server, serve
 from recompact.models.protocol import ChatModel
+from recompact.simulation.server import Server, serve
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from recompact.chat import Usage
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
+from recompact.values.chat import Usage
 
 ROOT = Path(__file__).parents[2]
 

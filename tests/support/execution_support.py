@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recompact.chat import Reply
-from recompact.execution.executor import InProcess
+from recompact.engine.execution.executor import InProcess
+from recompact.values.chat import Reply
 
 
 class NoJournal:

@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Callable
 
-from recompact.chat import Message, Reply, Request, ToolCall, Usage, assistant
 from recompact.environments.functions import FunctionSuite, function_suite
+from recompact.values.chat import Message, Reply, Request, ToolCall, Usage, assistant
 
 PAGES = 8
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import Finding, Findings
-from recompact.chat import Usage
-from recompact.config import VerifyConfig
+from recompact.engine.config import VerifyConfig
+from recompact.engine.store.runs import BoundaryRow
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.evaluation.summary import Evaluation, evaluation
-from recompact.outcome import BoundaryId, Outcome, Outcomes
-from recompact.store.runs import BoundaryRow
+from recompact.values.chat import Usage
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 
 HOSTILE = 'a$x_{\\frac$ <script>alert(1)</script> &amp; "q"\x00\x1b[31m\u202e\ud800\ufffe\nend]]>'
 

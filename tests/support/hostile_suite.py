@@ -22,9 +22,9 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from recompact.chat import Message, ToolSpec, system, user
 from recompact.environments.protocol import Observation, Opening, Task
-from recompact.trajectory import Action, Score
+from recompact.values.chat import Message, ToolSpec, system, user
+from recompact.values.trajectory import Action, Score
 
 GOOD = 30
 TEXT = " ".join(f"word{n}" for n in range(60))

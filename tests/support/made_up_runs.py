@@ -9,13 +9,13 @@ from typing import Any
 
 from recompact.attribution.continuations import continuation_unit
 from recompact.attribution.further_records import Purpose, further_unit
-from recompact.chat import Reply, ToolCall, Usage, assistant, user
-from recompact.config import VerifyConfig
-from recompact.context import Context, Summary, Turn
-from recompact.outcome import ContinuationArm
-from recompact.store.records import write_continuation, write_trajectory
-from recompact.store.store import Store
-from recompact.trajectory import Action, Boundary, Ending, Score, Trajectory
+from recompact.engine.config import VerifyConfig
+from recompact.engine.store.records import write_continuation, write_trajectory
+from recompact.engine.store.store import Store
+from recompact.values.chat import Reply, ToolCall, Usage, assistant, user
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.outcome import ContinuationArm
+from recompact.values.trajectory import Action, Boundary, Ending, Score, Trajectory
 
 STEP_LIMIT = 40
 PREFIX = (user("Read the book."),)

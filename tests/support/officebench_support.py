@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from recompact.environments.officebench.environment import OfficeBenchEnvironment
-from recompact.environments.officebench.suite import OfficeBenchSuite
-from recompact.environments.officebench.tree import VARIABLE, TaskTree
 from recompact.environments.protocol import Observation, Task
 from recompact.environments.sandbox import find_bubblewrap
-from recompact.trajectory import Action
+from recompact.suites.officebench.environment import OfficeBenchEnvironment
+from recompact.suites.officebench.suite import OfficeBenchSuite
+from recompact.suites.officebench.tree import VARIABLE, TaskTree
+from recompact.values.trajectory import Action
 
 TREE = Path(os.environ.get(VARIABLE) or Path(__file__).parents[3] / "shared" / "data" / "officebench")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from recompact.embedded.pocket import PocketEnvironment, PocketSuite
-from recompact.embedded.pocket.apps.account import LOGINS
 from recompact.environments.protocol import Observation, Task
-from recompact.trajectory import Action
+from recompact.suites.pocket import PocketEnvironment, PocketSuite
+from recompact.suites.pocket.apps.account import LOGINS
+from recompact.values.trajectory import Action
 
 SUITE = PocketSuite()
 TASKS: tuple[Task, ...] = tuple(task for split in SUITE.splits() for task in SUITE.tasks(split))

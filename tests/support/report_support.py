@@ -10,19 +10,19 @@ from pathlib import Path
 from random import Random
 
 from recompact.attribution.continuations import continuation_unit
-from recompact.candidate import ORIGINAL, Candidate, Fit, Selection
-from recompact.chat import Message, Reply, ToolCall, Usage, assistant, canonical, system, user
-from recompact.config import Config, SuiteConfig, VerifyConfig
-from recompact.context import Context, Summary, Turn
+from recompact.engine.config import Config, SuiteConfig, VerifyConfig
+from recompact.engine.store.adaptations import AdaptationRecord, write_adaptation
+from recompact.engine.store.records import write_continuation, write_trajectory
+from recompact.engine.store.store import Store
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.evaluation.arms import Arm, note_arms
 from recompact.evaluation.evaluate import PHASE, unit_of
-from recompact.outcome import ARMS
-from recompact.store.adaptations import AdaptationRecord, write_adaptation
-from recompact.store.records import write_continuation, write_trajectory
-from recompact.store.store import Store
-from recompact.template import Template, default_template
-from recompact.trajectory import Action, Boundary, Score, Trajectory
+from recompact.values.candidate import ORIGINAL, Candidate, Fit, Selection
+from recompact.values.chat import Message, Reply, ToolCall, Usage, assistant, canonical, system, user
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.outcome import ARMS
+from recompact.values.template import Template, default_template
+from recompact.values.trajectory import Action, Boundary, Score, Trajectory
 
 SCRIPT = "<script>document.title='pwned';console.log('pwned')</script>"
 HOSTILE = (

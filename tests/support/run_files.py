@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from recompact.store.store import Store
+from recompact.engine.store.store import Store
 
 
 def select_rows(store: Store, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from recompact.chat import Request
+from recompact.values.chat import Request
 
 
 def strict_fields(request: Request) -> list[list[str]]:

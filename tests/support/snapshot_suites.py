@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recompact.chat import ToolSpec, system, user
 from recompact.environments.functions import function_suite
 from recompact.environments.protocol import Environment, Observation, Opening, Task
 from recompact.environments.snapshots.mask import VOLATILE
-from recompact.trajectory import Action, Score
+from recompact.values.chat import ToolSpec, system, user
+from recompact.values.trajectory import Action, Score
 
 TASK = Task("t1", "Do it.")
 

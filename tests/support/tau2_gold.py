@@ -11,11 +11,11 @@ from typing import Any
 
 from tau2_script import verdicts
 
-from recompact.chat import Reply, Request, assistant
 from recompact.environments.protocol import Task
-from recompact.environments.tau2.environment import Tau2Environment
-from recompact.environments.tau2.suite import Tau2RetailSuite
-from recompact.trajectory import Action
+from recompact.suites.tau2.environment import Tau2Environment
+from recompact.suites.tau2.suite import Tau2RetailSuite
+from recompact.values.chat import Reply, Request, assistant
+from recompact.values.trajectory import Action
 
 MET = True
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from tau2_script import verdicts
 
-from recompact.chat import Reply, Request, Usage, assistant
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.loading import host_needs
 from recompact.environments.protocol import AsyncAsk
-from recompact.environments.tau2 import missing
-from recompact.environments.tau2.installation import PYTHON_VARIABLE
+from recompact.suites.tau2 import missing
+from recompact.suites.tau2.installation import PYTHON_VARIABLE
+from recompact.values.chat import Reply, Request, Usage, assistant
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = Path(os.environ.get("RECOMPACT_TAU2_REFERENCE") or ROOT.parent / "shared" / "data" / "tau2")

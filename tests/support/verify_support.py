@@ -12,21 +12,21 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from recompact.chat import Message, Reply, Request, ToolCall, Usage, assistant
 from recompact.compressors.registry import load_compressor
-from recompact.config import Config
-from recompact.config_parser import parse_config
+from recompact.engine.config import Config
+from recompact.engine.config_parser import parse_config
+from recompact.engine.execution.executor import InProcess
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
 from recompact.environments.functions import FunctionEnvironment, FunctionSuite, function_suite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import Environment, Observation, Suite, Task
-from recompact.execution.executor import InProcess
 from recompact.models.limits import Spending
 from recompact.models.protocol import ChatModel
-from recompact.store.store import Store
-from recompact.study import Study
-from recompact.template import resolve
-from recompact.tokens import counter
-from recompact.trajectory import Action
+from recompact.values.chat import Message, Reply, Request, ToolCall, Usage, assistant
+from recompact.values.template import resolve
+from recompact.values.tokens import counter
+from recompact.values.trajectory import Action
 
 HERE = Path(__file__)
 PAGES = 8

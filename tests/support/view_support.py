@@ -16,12 +16,12 @@ from recompact.adaptation.evidence import BoundaryEvidence, describe_boundary
 from recompact.adaptation.optimizer import SYSTEM
 from recompact.attribution.cases import evidence_of
 from recompact.attribution.continuations import continuation_unit
-from recompact.chat import Reply, Request, ToolSpec, Usage, assistant, canonical, system, user
+from recompact.engine.store.plan import Plan
+from recompact.engine.store.records import read_boundary
+from recompact.engine.store.store import Store
 from recompact.models.journal import UnitCalls
-from recompact.outcome import BoundaryId
-from recompact.store.plan import Plan
-from recompact.store.records import read_boundary
-from recompact.store.store import Store
+from recompact.values.chat import Reply, Request, ToolSpec, Usage, assistant, canonical, system, user
+from recompact.values.outcome import BoundaryId
 
 
 class Says:

@@ -28,10 +28,10 @@ from report_support import (
 )
 from view_support import add_case
 
-from recompact.candidate import Candidate
-from recompact.store.adaptations import note_result
-from recompact.store.store import Store
-from recompact.view.server import serve
+from recompact.engine.store.adaptations import note_result
+from recompact.engine.store.store import Store
+from recompact.presentation.view.server import serve
+from recompact.values.candidate import Candidate
 
 pytestmark = needs_browser
 

@@ -29,19 +29,19 @@ from report_support import (
 from view_support import add_case, ask, make_older, note_plan
 
 from recompact.attribution.findings import findings
-from recompact.candidate import Candidate
-from recompact.chat import Request, ToolSpec, canonical, user
+from recompact.engine.store.adaptations import note_result
+from recompact.engine.store.requests import kept_request
+from recompact.engine.store.store import Store
 from recompact.evaluation.metrics import group_tasks
-from recompact.outcome import BoundaryId
-from recompact.report.content.runs import evaluated_run
-from recompact.report.figures.sets import boundary_set, evaluation_set
-from recompact.report.html.page import drawn_figures
-from recompact.store.adaptations import note_result
-from recompact.store.requests import kept_request
-from recompact.store.store import Store
-from recompact.texts import visible
-from recompact.view.server import serve
-from recompact.view.time_left import standing_of
+from recompact.presentation.report.content.runs import evaluated_run
+from recompact.presentation.report.figures.sets import boundary_set, evaluation_set
+from recompact.presentation.report.html.page import drawn_figures
+from recompact.presentation.view.server import serve
+from recompact.presentation.view.time_left import standing_of
+from recompact.values.candidate import Candidate
+from recompact.values.chat import Request, ToolSpec, canonical, user
+from recompact.values.outcome import BoundaryId
+from recompact.values.texts import visible
 
 CitedCase = tuple[Path, BoundaryId, dict[str, str]]
 """The directory of a run, a boundary of it, and the lines that its diagnosis could cite, by label."""

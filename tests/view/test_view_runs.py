@@ -11,8 +11,8 @@ from commands import recompact
 from processes import linux_only
 from report_support import make_verified
 
-from recompact.store.store import Store
-from recompact.view.runs import LIVE, Place, RunLine, line_of
+from recompact.engine.store.store import Store
+from recompact.presentation.view.runs import LIVE, Place, RunLine, line_of
 
 QUIET = 10 * LIVE  # seconds for which a slow model may well leave a run
 
@@ -33,7 +33,7 @@ def test_a_run_whose_models_are_slow_is_being_written(tmp_path: Path) -> None:
 
 
 def test_a_number_that_may_be_another_s_by_now_is_not_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recompact.store.connection._status_of", lambda process: [])
+    monkeypatch.setattr("recompact.engine.store.connection._status_of", lambda process: [])
     line = quiet_line(tmp_path / "mine.db")
     assert not line.live
     assert line.age == f"{int(QUIET // 60)} minutes ago"

@@ -27,9 +27,9 @@ from report_support import (
 )
 from view_support import add_case, note_plan
 
-from recompact.candidate import Candidate, Clause
-from recompact.store.store import Store
-from recompact.view.server import serve
+from recompact.engine.store.store import Store
+from recompact.presentation.view.server import serve
+from recompact.values.candidate import Candidate, Clause
 
 
 @pytest.fixture(scope="module")

@@ -19,14 +19,14 @@ from recompact.adaptation.choice import choose
 from recompact.adaptation.instances import instances_in
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.questions import Question, answers
-from recompact.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal
-from recompact.collection import PHASE as COLLECT, trajectory_unit, unit_of
-from recompact.config import Count, Threshold
+from recompact.engine.collection import PHASE as COLLECT, trajectory_unit, unit_of
+from recompact.engine.config import Count, Threshold
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.runs import trajectories
+from recompact.engine.store.store import Store
+from recompact.engine.study import Method, Study
 from recompact.environments.protocol import Task
-from recompact.store.records import read_trajectory
-from recompact.store.runs import trajectories
-from recompact.store.store import Store
-from recompact.study import Method, Study
+from recompact.values.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal
 
 COMPRESS = "compress"  # the phase of the training runs under UT's winner
 SAMPLES = 30  # feedback entries that one candidate sees

@@ -14,12 +14,12 @@ from recompact.adaptation.acon_texts import in_segments
 from recompact.adaptation.diagnosis import occurs
 from recompact.adaptation.excerpts import Excerpt, block, shown_turns
 from recompact.adaptation.optimizer import Optimizer, ask
+from recompact.engine.store.runs import TrajectoryRow, trajectories
+from recompact.engine.store.store import Store
 from recompact.environments.protocol import Task
-from recompact.store.runs import TrajectoryRow, trajectories
-from recompact.store.store import Store
-from recompact.texts import all_of, quantity
-from recompact.tokens import TokenCounter
-from recompact.trajectory import Trajectory
+from recompact.values.texts import all_of, quantity
+from recompact.values.tokens import TokenCounter
+from recompact.values.trajectory import Trajectory
 
 BASELINE = "baseline"  # the phase of the runs without compaction
 

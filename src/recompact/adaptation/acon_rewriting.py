@@ -16,9 +16,9 @@ from recompact.adaptation.acon_feedback import read_list
 from recompact.adaptation.lock import PARTS, broken_rules, lost_placeholders, unusable
 from recompact.adaptation.optimizer import Optimizer, ask
 from recompact.adaptation.revision import revision_schema, whole_part
-from recompact.candidate import Candidate, Clause
 from recompact.models.journal import seed_of
-from recompact.template import Template
+from recompact.values.candidate import Candidate, Clause
+from recompact.values.template import Template
 
 FROM_FEEDBACK = """\
 An agent works with a history that a compressor summarizes now and then. The prompt of that compressor is to become

@@ -17,8 +17,8 @@ from recompact.adaptation.diagnosis import occurs
 from recompact.adaptation.excerpts import Excerpt, block, shown_turns, without_middle
 from recompact.adaptation.optimizer import Optimizer, ask
 from recompact.environments.protocol import Task
-from recompact.tokens import TokenCounter
-from recompact.trajectory import Trajectory
+from recompact.values.tokens import TokenCounter
+from recompact.values.trajectory import Trajectory
 
 PROMPT = """\
 An agent did its task although its history was compacted: a compressor read the segment (and the previous summary, if

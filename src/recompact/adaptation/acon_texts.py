@@ -7,9 +7,9 @@ system message.
 from __future__ import annotations
 
 from recompact.adaptation.excerpts import Excerpt, block, shown_turns, without_middle
-from recompact.context import Turn
-from recompact.tokens import TokenCounter
-from recompact.trajectory import Trajectory
+from recompact.values.context import Turn
+from recompact.values.tokens import TokenCounter
+from recompact.values.trajectory import Trajectory
 
 
 def segments(trajectory: Trajectory) -> tuple[tuple[Turn, ...], ...]:

@@ -8,11 +8,11 @@ from typing import Literal
 from recompact.adaptation.choice import choose
 from recompact.adaptation.registry import method_of
 from recompact.attribution.verify import settings_of, verify
-from recompact.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal, Selection
-from recompact.collection import collect
-from recompact.store.adaptations import AdaptationRecord, write_adaptation
-from recompact.study import Method, Study
-from recompact.template import Template
+from recompact.engine.collection import collect
+from recompact.engine.store.adaptations import AdaptationRecord, write_adaptation
+from recompact.engine.study import Method, Study
+from recompact.values.candidate import ORIGINAL, Candidate, EvidenceCounts, Proposal, Selection
+from recompact.values.template import Template
 
 Stage = Literal["collect", "verify", "revise", "select"]
 STAGES: tuple[Stage, ...] = ("collect", "verify", "revise", "select")

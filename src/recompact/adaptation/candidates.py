@@ -7,9 +7,9 @@ from typing import Any
 
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.questions import Question, answers
-from recompact.candidate import Candidate
-from recompact.study import Study
-from recompact.texts import quantity
+from recompact.engine.study import Study
+from recompact.values.candidate import Candidate
+from recompact.values.texts import quantity
 
 Draw = Callable[[Optimizer, str], Awaitable[Candidate]]
 """How one candidate is drawn, given its name."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from recompact.adaptation.race import race
 from recompact.adaptation.selection import select
-from recompact.candidate import Candidate, Selection
-from recompact.study import Method, Study
+from recompact.engine.study import Method, Study
+from recompact.values.candidate import Candidate, Selection
 
 
 async def choose(

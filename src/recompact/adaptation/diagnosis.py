@@ -15,7 +15,7 @@ from typing import Any
 from recompact.adaptation.evidence import PREVIOUS, SEGMENT, SUMMARY, BoundaryEvidence
 from recompact.adaptation.excerpts import head_and_tail
 from recompact.adaptation.optimizer import Optimizer, Weak, ask
-from recompact.outcome import BoundaryId
+from recompact.values.outcome import BoundaryId
 
 MECHANISMS = (
     "omitted state",

@@ -23,16 +23,16 @@ from recompact.adaptation.excerpts import (
 from recompact.attribution.cases import Continuation, Evidence, evidence_of
 from recompact.attribution.divergence import first_divergence, turn_actions
 from recompact.attribution.findings import findings
-from recompact.chat import canonical
 from recompact.compressors.prompted import quoted_prefix
 from recompact.compressors.protocol import Scope
-from recompact.context import Turn
-from recompact.outcome import BoundaryId
-from recompact.store.records import read_boundary, read_trajectory
-from recompact.store.runs import boundary_rows, failed_compactions, trajectories
-from recompact.store.store import Store
-from recompact.texts import quantity
-from recompact.tokens import TokenCounter
+from recompact.engine.store.records import read_boundary, read_trajectory
+from recompact.engine.store.runs import boundary_rows, failed_compactions, trajectories
+from recompact.engine.store.store import Store
+from recompact.values.chat import canonical
+from recompact.values.context import Turn
+from recompact.values.outcome import BoundaryId
+from recompact.values.texts import quantity
+from recompact.values.tokens import TokenCounter
 
 TASK, PREFIX, PREVIOUS, SEGMENT, SUMMARY, LAST, FACTS = "T", "A", "P", "S", "N", "L", "F"
 """The letters of the labels; the lines of continuation 2 are C2.1, C2.2, …"""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recompact.chat import Message
-from recompact.context import Turn, render_turn
-from recompact.texts import SLACK, quantity
-from recompact.tokens import TokenCounter
+from recompact.values.chat import Message
+from recompact.values.context import Turn, render_turn
+from recompact.values.texts import SLACK, quantity
+from recompact.values.tokens import TokenCounter
 
 LONG = 1600  # characters of one observation that are shown at first
 

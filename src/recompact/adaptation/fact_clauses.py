@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from recompact.adaptation.missing_facts import AGAIN, Kind
 from recompact.adaptation.placement import leaves, with_lines
-from recompact.template import Section, Template, parse_sections
+from recompact.values.template import Section, Template, parse_sections
 
 CLAUSES: Mapping[Kind, str] = {
     "secret": (

@@ -17,13 +17,13 @@ from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.missing_facts import KINDS, Kind, MissingFacts, missing_facts, number_of_facts
 from recompact.attribution.cases import Evidence
 from recompact.attribution.divergence import consumed_texts
-from recompact.candidate import Candidate, Clause, EvidenceCounts, MissingKind, Proposal
-from recompact.chat import canonical
-from recompact.store.records import read_trajectory
-from recompact.store.store import Store
-from recompact.study import Method, Study
-from recompact.template import Template
-from recompact.texts import quantity
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.store import Store
+from recompact.engine.study import Method, Study
+from recompact.values.candidate import Candidate, Clause, EvidenceCounts, MissingKind, Proposal
+from recompact.values.chat import canonical
+from recompact.values.template import Template
+from recompact.values.texts import quantity
 
 OUTCOME = "found to lack facts that were used later"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recompact.candidate import Selection
-from recompact.tables import Number, Table, columns
+from recompact.values.candidate import Selection
+from recompact.values.tables import Number, Table, columns
 
 CAVEAT = "Training tasks with the most compactions. A template is selected here, so this is no evidence that it helps."
 

@@ -23,22 +23,22 @@ from recompact.adaptation.revision import whole_part
 from recompact.adaptation.selection import fit_tasks, runs_of
 from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.forecast import forecast
-from recompact.candidate import Candidate, Clause, EvidenceCounts, Proposal
-from recompact.chat import canonical
-from recompact.collection import trajectory_unit
-from recompact.config import Count
+from recompact.engine.collection import trajectory_unit
+from recompact.engine.config import Count
+from recompact.engine.execution.executor import Unit
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.runs import failed_compactions, trajectories
+from recompact.engine.store.store import Store
+from recompact.engine.study import Method, Study
 from recompact.environments.protocol import Task
 from recompact.errors import InputError
-from recompact.execution.executor import Unit
 from recompact.models.journal import UnitCalls
-from recompact.progress import Progress
-from recompact.store.records import read_trajectory
-from recompact.store.runs import failed_compactions, trajectories
-from recompact.store.store import Store
-from recompact.study import Method, Study
-from recompact.template import Template
-from recompact.texts import quantity
-from recompact.trajectory import Trajectory
+from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal
+from recompact.values.chat import canonical
+from recompact.values.progress import Progress
+from recompact.values.template import Template
+from recompact.values.texts import quantity
+from recompact.values.trajectory import Trajectory
 
 NAME = PHASE = "gepa"
 REFLECTION = "reflection"  # the kind of the records

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 
 from recompact.adaptation.instances import names
-from recompact.template import Template, lint, placeholders
+from recompact.values.template import Template, lint, placeholders
 
 PARTS = ("first", "update")
 _TAG = re.compile(r"</?[a-zA-Z][\w-]*>")

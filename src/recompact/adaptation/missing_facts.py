@@ -16,10 +16,10 @@ from recompact.attribution.cases import Evidence
 from recompact.attribution.divergence import consumed_texts, literals, occurs, strings_in, turn_actions, visible_text
 from recompact.audit.literals import contains, covers, literals as audit_literals
 from recompact.audit.masking import mask_secrets
-from recompact.chat import canonical
-from recompact.context import Turn
-from recompact.outcome import BoundaryId
-from recompact.trajectory import Action, Boundary
+from recompact.values.chat import canonical
+from recompact.values.context import Turn
+from recompact.values.outcome import BoundaryId
+from recompact.values.trajectory import Action, Boundary
 
 Kind = Literal[
     "secret", "identifier", "path", "number", "amount", "date", "wording", "interface", "page", "result", "done"

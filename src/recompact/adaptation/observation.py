@@ -30,22 +30,22 @@ from recompact.adaptation.instances import instances_in
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.result import clause_json, section_changes
 from recompact.adaptation.revision import revise
-from recompact.assembly import open_clients, price_of
 from recompact.audit import words
 from recompact.audit.findings import Moment
 from recompact.audit.masking import safe, safe_line
 from recompact.audit.scoring import Assessment, Ranked
-from recompact.candidate import Candidate
-from recompact.chat import Decoding
-from recompact.config import Config
+from recompact.engine.assembly import open_clients, price_of
+from recompact.engine.config import Config
 from recompact.models.limits import Metered, Spending
 from recompact.models.secrets import scrubber
-from recompact.outcome import BoundaryId
-from recompact.outputs import MANIFEST, replaced_directory
-from recompact.template import Template
-from recompact.template.files import write_parts
-from recompact.texts import markdown_text, quantity
-from recompact.tokens import TokenCounter
+from recompact.values.candidate import Candidate
+from recompact.values.chat import Decoding
+from recompact.values.outcome import BoundaryId
+from recompact.values.outputs import MANIFEST, replaced_directory
+from recompact.values.template import Template
+from recompact.values.template.files import write_parts
+from recompact.values.texts import markdown_text, quantity
+from recompact.values.tokens import TokenCounter
 from recompact.version import __version__
 
 RESULT = "template revised from observation"

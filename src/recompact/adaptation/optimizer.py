@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from recompact.chat import Decoding, Message, Request, assistant, canonical, system, user
+from recompact.engine.study import Study
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
 from recompact.models.protocol import ChatModel
-from recompact.study import Study
+from recompact.values.chat import Decoding, Message, Request, assistant, canonical, system, user
 
 SYSTEM = (
     "You improve the prompt with which a compressor model summarizes the history of a working agent. You read evidence"

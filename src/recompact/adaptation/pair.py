@@ -13,11 +13,11 @@ from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.questions import Question, answers
 from recompact.adaptation.revision import revise
 from recompact.attribution.cases import Evidence
-from recompact.candidate import Candidate, EvidenceCounts, Proposal
-from recompact.collection import unit_of
-from recompact.store.store import Store
-from recompact.study import Method, Study
-from recompact.texts import all_of, quantity
+from recompact.engine.collection import unit_of
+from recompact.engine.store.store import Store
+from recompact.engine.study import Method, Study
+from recompact.values.candidate import Candidate, EvidenceCounts, Proposal
+from recompact.values.texts import all_of, quantity
 
 DIAGNOSIS = "diagnosis"  # the kind of the records
 

@@ -19,10 +19,10 @@ from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import findings
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.verify import settings_of
-from recompact.candidate import Proposal
-from recompact.outcome import Outcomes
-from recompact.store.store import Store
-from recompact.study import Method, Study
+from recompact.engine.store.store import Store
+from recompact.engine.study import Method, Study
+from recompact.values.candidate import Proposal
+from recompact.values.outcome import Outcomes
 
 OTHER = {"PRE": "POST", "POST": "PRE"}
 

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from recompact.candidate import Clause
-from recompact.template import Section, Template, parse_sections, render_sections
+from recompact.values.candidate import Clause
+from recompact.values.template import Section, Template, parse_sections, render_sections
 
 
 def with_lines(template: Template, chosen: Callable[[Sequence[Section]], Iterable[tuple[int, str]]]) -> Template:

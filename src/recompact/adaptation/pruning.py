@@ -18,21 +18,21 @@ from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import Finding, findings
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.verify import settings_of
-from recompact.candidate import Candidate, Clause
-from recompact.collection import unit_of
 from recompact.compressors.protocol import CompactionFailed
+from recompact.engine.collection import unit_of
+from recompact.engine.execution.episodes import with_differences
+from recompact.engine.execution.executor import Unit
+from recompact.engine.store.records import read_boundary, write_trajectory
+from recompact.engine.store.runs import TrajectoryRow, trajectories
+from recompact.engine.study import Study
 from recompact.environments.protocol import EnvironmentFailed, Opening, Task
-from recompact.execution.episodes import with_differences
-from recompact.execution.executor import Unit
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
-from recompact.outcome import Outcome, Outcomes
-from recompact.store.records import read_boundary, write_trajectory
-from recompact.store.runs import TrajectoryRow, trajectories
-from recompact.study import Study
-from recompact.template import Template
-from recompact.texts import quantity
-from recompact.trajectory import Score, Trajectory
+from recompact.values.candidate import Candidate, Clause
+from recompact.values.outcome import Outcome, Outcomes
+from recompact.values.template import Template
+from recompact.values.texts import quantity
+from recompact.values.trajectory import Score, Trajectory
 
 REPLAYS = "select-replay"  # the phase of the replays
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from recompact.adaptation.optimizer import Optimizer, optimizer_of
-from recompact.chat import canonical
-from recompact.execution.executor import Unit
+from recompact.engine.execution.executor import Unit
+from recompact.engine.study import Study
 from recompact.models.journal import UnitCalls
-from recompact.study import Study
+from recompact.values.chat import canonical
 
 Key = TypeVar("Key", bound=Hashable)
 

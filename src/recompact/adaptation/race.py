@@ -23,11 +23,11 @@ from recompact.adaptation.selection import (
     fit_tasks,
     whole_cells,
 )
-from recompact.candidate import ORIGINAL, Candidate, Fit, Selection
-from recompact.stats import student
-from recompact.store.runs import TrajectoryRow
-from recompact.study import Study
-from recompact.template import Template
+from recompact.engine.store.runs import TrajectoryRow
+from recompact.engine.study import Study
+from recompact.values.candidate import ORIGINAL, Candidate, Fit, Selection
+from recompact.values.stats import student
+from recompact.values.template import Template
 
 HEAT = 4  # tasks that are run before the standings are looked at
 WRONGLY = 0.05  # how probably, at each look, a template that is as good as all others may be sent away

@@ -7,10 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from recompact.config import Config
+from recompact.engine.config import Config
+from recompact.engine.study import Method, Study
 from recompact.errors import InputError, OptionError
 from recompact.registry import Registry, build
-from recompact.study import Method, Study
 
 METHODS = Registry(
     "method",
@@ -38,7 +38,7 @@ def load_method(name: str, options: Mapping[str, Any] | None = None, directory: 
         return plugin
     method = build(plugin, options or {}) if callable(plugin) else plugin
     if not isinstance(method, Method):
-        raise InputError(f"method {name!r} is no method: it must be, or give, a recompact.study.Method")
+        raise InputError(f"method {name!r} is no method: it must be, or give, a recompact.engine.study.Method")
     return method
 
 

@@ -13,17 +13,17 @@ from typing import Any
 from recompact.adaptation.adapt import Adaptation
 from recompact.adaptation.fit_table import fit_table
 from recompact.attribution.verify import settings_of
-from recompact.candidate import ORIGINAL, Candidate, Clause
-from recompact.config import config_hash
-from recompact.outputs import MANIFEST, replaced_directory
-from recompact.store.adaptations import note_result
-from recompact.store.calls import tokens_by_phase
-from recompact.store.runs import trajectories
-from recompact.study import Study
-from recompact.tables import markdown
-from recompact.template import Template, headings
-from recompact.template.files import write_parts
-from recompact.texts import markdown_text
+from recompact.engine.config import config_hash
+from recompact.engine.store.adaptations import note_result
+from recompact.engine.store.calls import tokens_by_phase
+from recompact.engine.store.runs import trajectories
+from recompact.engine.study import Study
+from recompact.values.candidate import ORIGINAL, Candidate, Clause
+from recompact.values.outputs import MANIFEST, replaced_directory
+from recompact.values.tables import markdown
+from recompact.values.template import Template, headings
+from recompact.values.template.files import write_parts
+from recompact.values.texts import markdown_text
 from recompact.version import __version__
 
 RESULT = "adapted template"

@@ -16,9 +16,9 @@ from recompact.adaptation.diagnosis import Diagnosis
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.optimizer import Optimizer, Weak, ask
 from recompact.adaptation.placement import with_clauses_in_place
-from recompact.candidate import Candidate, Clause
-from recompact.chat import assistant, user
-from recompact.template import Template
+from recompact.values.candidate import Candidate, Clause
+from recompact.values.chat import assistant, user
+from recompact.values.template import Template
 
 GROUPING = """\
 Below are diagnoses of compactions that did harm, one JSON object a line, each with the boundary it is about.

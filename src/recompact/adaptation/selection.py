@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from recompact.candidate import ORIGINAL, Candidate, Fit, Selection
-from recompact.collection import trajectory_unit
-from recompact.execution.executor import Unit
-from recompact.store.runs import TrajectoryRow, trajectories
-from recompact.store.store import Store
-from recompact.study import Study
-from recompact.template import Template
-from recompact.trajectory import Ending, Trajectory
+from recompact.engine.collection import trajectory_unit
+from recompact.engine.execution.executor import Unit
+from recompact.engine.store.runs import TrajectoryRow, trajectories
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
+from recompact.values.candidate import ORIGINAL, Candidate, Fit, Selection
+from recompact.values.template import Template
+from recompact.values.trajectory import Ending, Trajectory
 
 PHASE = "select"
 BROKEN: Ending = "environment error"

@@ -18,8 +18,8 @@ import httpx2
 from recompact.agents.settings import KEY, MODEL
 from recompact.agents.wire.formats import WireFormat, format_of
 from recompact.agents.wire.statuses import status_of
-from recompact.chat import Reply, Request
 from recompact.errors import RecompactError
+from recompact.values.chat import Reply, Request
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI

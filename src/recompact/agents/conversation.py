@@ -12,9 +12,9 @@ from recompact.agents.process import Quarters
 from recompact.agents.running import Door
 from recompact.agents.server import Exchange
 from recompact.agents.threads import Thread, Threads
-from recompact.chat import Decoding, Message, Reply, Request
 from recompact.errors import RecompactError
 from recompact.models.failures import ModelFailure
+from recompact.values.chat import Decoding, Message, Reply, Request
 
 TRIES = 3
 """How often a model is asked for one request of a loop, if nothing of what it says can be delivered."""

@@ -26,7 +26,6 @@ from recompact.agents.server import Exchange
 from recompact.agents.settings import HOME, SIDE_CALLS, TEMPORARY, WORKSPACE, AgentSettings
 from recompact.agents.steadying import Steadying
 from recompact.agents.threads import Thread, Threads
-from recompact.chat import Message, Request, ToolCall, Usage, canonical
 from recompact.environments.protocol import (
     AsyncAsk,
     EnvironmentFailed,
@@ -37,7 +36,8 @@ from recompact.environments.protocol import (
 from recompact.environments.sandbox import remove_mount_points
 from recompact.environments.snapshots.mask import VOLATILE, excerpts, masker
 from recompact.environments.workspace.check import CheckFailed
-from recompact.trajectory import Action, Score, Snapshot
+from recompact.values.chat import Message, Request, ToolCall, Usage, canonical
+from recompact.values.trajectory import Action, Score, Snapshot
 
 STRATEGY = "agent"
 """Snapshots of agents: what they did, to be repeated."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from recompact.agents.suite import AgentSuite
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Task
-from recompact.texts import quantity
-from recompact.trajectory import Action
+from recompact.values.texts import quantity
+from recompact.values.trajectory import Action
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from recompact.agents.running import Door
 from recompact.agents.server import USAGE, Exchange
 from recompact.agents.settings import IGNORED, AgentSettings
 from recompact.agents.suite import AgentSuite
-from recompact.chat import Reply, Request
 from recompact.environments.sandbox import HostLimits
 from recompact.environments.workspace.suite import WorkspaceSuite
+from recompact.values.chat import Reply, Request
 
 AgentFunction = Callable[[str, Path, InProcessClient], Awaitable[object] | object]
 """Gets the task's text, its workspace and a client; may be asynchronous. What it returns is ignored."""

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from recompact.agents.settings import MODEL, REQUEST_BYTES, REQUESTS_AT_ONCE
 from recompact.agents.wire.formats import WireFormat, format_of
-from recompact.chat import Message, Reply, Request, Usage
 from recompact.errors import InputError
+from recompact.values.chat import Message, Reply, Request, Usage
 
 if TYPE_CHECKING:
     from aiohttp import web

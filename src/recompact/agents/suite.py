@@ -17,7 +17,7 @@ from recompact.environments.workspace.check import judge
 from recompact.environments.workspace.folder import TaskFolder
 from recompact.environments.workspace.suite import WorkspaceSuite
 from recompact.errors import OptionError
-from recompact.trajectory import Action, Score
+from recompact.values.trajectory import Action, Score
 
 
 class AgentSuite:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from recompact.chat import Message, Request, chain_digest
+from recompact.values.chat import Message, Request, chain_digest
 
 SUBAGENT_HEADERS = ("x-openai-subagent", "x-claude-code-agent-id", "x-parent-session-id")
 """Headers by which harnesses mark subagent requests."""

@@ -9,9 +9,9 @@ from typing import Any
 
 from recompact.agents.episode import AgentEpisode
 from recompact.agents.settings import AgentSettings
-from recompact.chat import Message
 from recompact.environments.protocol import AsyncAsk, Behaviour, Literals, Task
-from recompact.trajectory import Action, Boundary, Score, Trajectory
+from recompact.values.chat import Message
+from recompact.values.trajectory import Action, Boundary, Score, Trajectory
 
 
 @dataclass(frozen=True)

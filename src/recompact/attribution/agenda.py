@@ -12,9 +12,9 @@ from typing import Generic, TypeVar
 
 from recompact.attribution.allocation import Allocation
 from recompact.attribution.turns import Turns
-from recompact.execution.executor import Unit
-from recompact.outcome import ARMS, BoundaryId, Draw, Outcome, Outcomes
-from recompact.progress import SILENT, Progress
+from recompact.engine.execution.executor import Unit
+from recompact.values.outcome import ARMS, BoundaryId, Draw, Outcome, Outcomes
+from recompact.values.progress import SILENT, Progress
 
 RESPITE = 50  # times as long as asking took: the wait before asking again without need
 

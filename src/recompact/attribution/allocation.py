@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from recompact.outcome import BoundaryId, Draw, Outcomes
+from recompact.values.outcome import BoundaryId, Draw, Outcomes
 
 
 def in_turn(draws: Iterable[Draw]) -> list[Draw]:

@@ -19,12 +19,12 @@ from recompact.attribution.uniform import Uniform
 from recompact.audit.odds import features
 from recompact.audit.scoring import assess
 from recompact.audit.worth import recorded_worth
-from recompact.config import ALLOCATION, ALLOCATIONS, VerifyConfig
+from recompact.engine.config import ALLOCATION, ALLOCATIONS, VerifyConfig
+from recompact.engine.store.audited import audit_run
+from recompact.engine.store.runs import boundary_rows, trajectories
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.outcome import BoundaryId, Outcomes
-from recompact.store.audited import audit_run
-from recompact.store.runs import boundary_rows, trajectories
-from recompact.store.store import Store
+from recompact.values.outcome import BoundaryId, Outcomes
 
 
 def allocation_of(store: Store, settings: VerifyConfig) -> Allocation:

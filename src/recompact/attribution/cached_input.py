@@ -9,9 +9,9 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from recompact.chat import Usage
-from recompact.store.calls import usage_by_phase, usage_by_unit
-from recompact.store.store import Store
+from recompact.engine.store.calls import usage_by_phase, usage_by_unit
+from recompact.engine.store.store import Store
+from recompact.values.chat import Usage
 
 PHASES = {
     "collect": "collection",

@@ -17,11 +17,11 @@ from recompact.attribution.divergence import (
     repeated_actions,
 )
 from recompact.attribution.findings import Finding, by_id, findings
-from recompact.outcome import BoundaryId
-from recompact.store.records import read_boundary, read_trajectory
-from recompact.store.runs import ContinuationRow, continuation_rows
-from recompact.store.store import Store
-from recompact.trajectory import Action, Boundary, Trajectory
+from recompact.engine.store.records import read_boundary, read_trajectory
+from recompact.engine.store.runs import ContinuationRow, continuation_rows
+from recompact.engine.store.store import Store
+from recompact.values.outcome import BoundaryId
+from recompact.values.trajectory import Action, Boundary, Trajectory
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from recompact.attribution.allocation import Allocation
-from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
-from recompact.trajectory import Ending
+from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.values.trajectory import Ending
 
 CHAINED = 0
 """The number of the POST draw that is chained. Only one is: draws that share a segment are not independent."""

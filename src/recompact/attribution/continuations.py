@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from recompact.chat import Usage
 from recompact.compressors.protocol import Compressor
+from recompact.engine.execution.episodes import run_episode
+from recompact.engine.rollout import Agent
 from recompact.environments.protocol import Episode, Task
-from recompact.execution.episodes import run_episode
-from recompact.outcome import ContinuationArm
-from recompact.progress import SILENT, Progress
-from recompact.rollout import Agent
-from recompact.tokens import TokenCounter
-from recompact.trajectory import Boundary, Trajectory
+from recompact.values.chat import Usage
+from recompact.values.outcome import ContinuationArm
+from recompact.values.progress import SILENT, Progress
+from recompact.values.tokens import TokenCounter
+from recompact.values.trajectory import Boundary, Trajectory
 
 
 def continuation_unit(task: str, index: int, arm: ContinuationArm, draw: int) -> str:

@@ -19,11 +19,11 @@ from recompact.attribution.sensitivity import DrawsPoint, sensitivity_to_draws
 from recompact.attribution.statement import Statement, control_of, statement_of
 from recompact.attribution.uniform import Uniform
 from recompact.attribution.verify import outcomes_in
-from recompact.outcome import BoundaryId, Outcomes
-from recompact.stats import FEWEST, Estimate, percentile_estimate
-from recompact.store.runs import boundary_rows, broken_trajectories, trajectories
-from recompact.store.store import Store
-from recompact.texts import quantity
+from recompact.engine.store.runs import boundary_rows, broken_trajectories, trajectories
+from recompact.engine.store.store import Store
+from recompact.values.outcome import BoundaryId, Outcomes
+from recompact.values.stats import FEWEST, Estimate, percentile_estimate
+from recompact.values.texts import quantity
 
 RESAMPLES = 1000
 PAIRS = 3  # of halving and of the fixed-budget evaluation that it is compared with

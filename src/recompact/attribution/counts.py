@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from recompact.attribution.effects import Effect, channel_of
 from recompact.attribution.posterior import PAPER, Thresholds
-from recompact.outcome import BoundaryId
-from recompact.stats import spearman
+from recompact.values.outcome import BoundaryId
+from recompact.values.stats import spearman
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from recompact.attribution.allocation import Allocation
 from recompact.attribution.effects import channel_by_draws
 from recompact.attribution.pool import Sample, sample, shuffle_draws
 from recompact.attribution.posterior import PAPER, Thresholds
-from recompact.outcome import BoundaryId, Outcomes
-from recompact.stats import Estimate, spread
+from recompact.values.outcome import BoundaryId, Outcomes
+from recompact.values.stats import Estimate, spread
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from recompact.attribution.divergence import actions_of
 from recompact.attribution.further_records import Purpose, further_rows, summary_text
-from recompact.chat import canonical
-from recompact.config import Config
-from recompact.outcome import BoundaryId, Outcome, Outcomes
-from recompact.store.records import read_trajectory
-from recompact.store.runs import ContinuationRow, TrajectoryRow, continuation_rows
-from recompact.store.store import Store
+from recompact.engine.config import Config
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.runs import ContinuationRow, TrajectoryRow, continuation_rows
+from recompact.engine.store.store import Store
+from recompact.values.chat import canonical
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 
 
 def decoding_note(config: Config) -> str | None:

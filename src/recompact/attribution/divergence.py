@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from recompact.chat import canonical
-from recompact.context import Context, Turn
-from recompact.trajectory import Action, Boundary, Trajectory
+from recompact.values.chat import canonical
+from recompact.values.context import Context, Turn
+from recompact.values.trajectory import Action, Boundary, Trajectory
 
 
 @dataclass(frozen=True)

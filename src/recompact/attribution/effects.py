@@ -20,8 +20,8 @@ from recompact.attribution.posterior import (
     probability_harmful,
 )
 from recompact.attribution.prior import Prior
-from recompact.outcome import BoundaryId, Outcome, Outcomes, exact
-from recompact.stats import CONFIDENCE, Estimate, student, variance_of_mean
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes, exact
+from recompact.values.stats import CONFIDENCE, Estimate, student, variance_of_mean
 
 Channel = Literal["error", "burden", "both", "none"]
 

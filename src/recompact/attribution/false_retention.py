@@ -14,8 +14,8 @@ from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import CHAINED, Chained
 from recompact.attribution.pool import sample
 from recompact.models.journal import seed_of
-from recompact.outcome import BoundaryId, Outcome, Outcomes
-from recompact.stats import Estimate, wilson
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.stats import Estimate, wilson
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import LearnedPriors, learn_priors
 from recompact.attribution.verdicts import judged_outcomes, retained_by
 from recompact.attribution.verify import outcomes_in, settings_of
-from recompact.config import VerifyConfig
-from recompact.outcome import ARMS, BoundaryId, Outcomes
-from recompact.store.failed_compactions import NONE_FAILED, FailedCompactions
-from recompact.store.runs import BoundaryRow, boundary_rows, failed_compactions, trajectories
-from recompact.store.store import Store
+from recompact.engine.config import VerifyConfig
+from recompact.engine.store.failed_compactions import NONE_FAILED, FailedCompactions
+from recompact.engine.store.runs import BoundaryRow, boundary_rows, failed_compactions, trajectories
+from recompact.engine.store.store import Store
+from recompact.values.outcome import ARMS, BoundaryId, Outcomes
 
 
 @dataclass(frozen=True)

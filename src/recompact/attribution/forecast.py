@@ -19,11 +19,11 @@ from recompact.attribution.allocation import Allocation
 from recompact.attribution.chained import Chained
 from recompact.attribution.racing import Racing
 from recompact.attribution.verify import outcomes_in, rest
-from recompact.chat import Message, Usage, canonical
-from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
-from recompact.store.calls import first_agent_inputs
-from recompact.store.runs import BoundaryRow, boundary_rows, trajectories
-from recompact.store.store import Store
+from recompact.engine.store.calls import first_agent_inputs
+from recompact.engine.store.runs import BoundaryRow, boundary_rows, trajectories
+from recompact.engine.store.store import Store
+from recompact.values.chat import Message, Usage, canonical
+from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
 
 WORLDS = 5
 HARMFUL = 0.1  # the share of imagined boundaries that do harm

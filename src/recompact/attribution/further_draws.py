@@ -16,21 +16,21 @@ from recompact.attribution.allocation_parser import most_draws
 from recompact.attribution.continuations import continue_from, recompress
 from recompact.attribution.further_records import Purpose, further_outcomes, further_unit
 from recompact.attribution.verify import RunOutcomes, outcome_of, places, telling
-from recompact.chat import Usage
-from recompact.collection import unit_of as collected_unit
 from recompact.compressors.protocol import CompactionFailed
+from recompact.engine.collection import unit_of as collected_unit
+from recompact.engine.execution.episodes import with_differences
+from recompact.engine.execution.executor import Unit
+from recompact.engine.execution.scheduler import run_agenda
+from recompact.engine.store.plan import bound_stage
+from recompact.engine.store.records import read_boundary, write_trajectory
+from recompact.engine.study import Study
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.errors import InputError
-from recompact.execution.episodes import with_differences
-from recompact.execution.executor import Unit
-from recompact.execution.scheduler import run_agenda
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
-from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
-from recompact.store.plan import bound_stage
-from recompact.store.records import read_boundary, write_trajectory
-from recompact.study import Study
-from recompact.trajectory import Boundary, Score, Trajectory
+from recompact.values.chat import Usage
+from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.values.trajectory import Boundary, Score, Trajectory
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from recompact.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
-from recompact.store.records import read_trajectory
-from recompact.store.runs import TrajectoryRow, boundary_rows, trajectories
-from recompact.store.store import Store
-from recompact.trajectory import Trajectory
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.runs import TrajectoryRow, boundary_rows, trajectories
+from recompact.engine.store.store import Store
+from recompact.values.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
+from recompact.values.trajectory import Trajectory
 
 Purpose = Literal["control", "confirm", "resample"]
 """control: both arms from PRE. confirm: PRE and POST as in the verification. resample: POST with a separate summary

@@ -17,7 +17,7 @@ from recompact.attribution.effects import first_draws, harm_score, hazard_and_bu
 from recompact.attribution.posterior import PAPER, Thresholds
 from recompact.attribution.uniform import retained_by_estimate
 from recompact.models.journal import seed_of
-from recompact.outcome import ARMS, BoundaryId, Draw, Outcomes
+from recompact.values.outcome import ARMS, BoundaryId, Draw, Outcomes
 
 Half = Literal["up", "even"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 
-from recompact.stats import CONFIDENCE, FEWEST, Estimate, percentile_estimate
+from recompact.values.stats import CONFIDENCE, FEWEST, Estimate, percentile_estimate
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from random import Random
 
 from recompact.attribution.allocation import Allocation
 from recompact.models.journal import seed_of
-from recompact.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 
 
 class PoolExhausted(ValueError):

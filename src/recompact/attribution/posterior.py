@@ -23,8 +23,8 @@ from recompact.attribution.prior import (
     likelihood,
     published_prior,
 )
-from recompact.outcome import ContinuationArm, Outcomes
-from recompact.stats import CONFIDENCE, Estimate, newcombe, wilson
+from recompact.values.outcome import ContinuationArm, Outcomes
+from recompact.values.stats import CONFIDENCE, Estimate, newcombe, wilson
 
 
 @dataclass(frozen=True)

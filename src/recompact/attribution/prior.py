@@ -14,8 +14,8 @@ from functools import cache, lru_cache
 from itertools import pairwise
 
 from recompact.models.journal import seed_of
-from recompact.outcome import BoundaryId, Outcome, Outcomes
-from recompact.stats import beta_cdf, t_cdf, t_quantile
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.stats import beta_cdf, t_cdf, t_quantile
 
 BOUNDARIES = (197, 211, 200)  # of the m = 9 diagnostics: AppWorld, OfficeBench, tau2 retail
 PUBLISHED = sum(BOUNDARIES)

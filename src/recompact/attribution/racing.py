@@ -32,7 +32,7 @@ from recompact.attribution.prior import (
     published_prior,
     tilt_prior,
 )
-from recompact.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
+from recompact.values.outcome import ARMS, BoundaryId, ContinuationArm, Draw, Outcome, Outcomes
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from recompact.outcome import ARMS, BoundaryId, Outcomes
-from recompact.texts import quantity
+from recompact.values.outcome import ARMS, BoundaryId, Outcomes
+from recompact.values.texts import quantity
 
 
 @dataclass(frozen=True)

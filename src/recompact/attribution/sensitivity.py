@@ -16,8 +16,8 @@ from random import Random
 from recompact.attribution.effects import channel_of, compaction_helped, hazard_and_burden
 from recompact.attribution.posterior import PAPER, Thresholds, helped_by_means
 from recompact.attribution.uniform import Uniform
-from recompact.outcome import BoundaryId, Outcome, Outcomes, exact
-from recompact.stats import Estimate, jaccard, pearson, ranks, spread
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes, exact
+from recompact.values.stats import Estimate, jaccard, pearson, ranks, spread
 
 _MOST_CHOICES = 500  # of draws of one arm; C(9, 4) is 126
 

@@ -22,12 +22,12 @@ from recompact.attribution.halving import Halving
 from recompact.attribution.racing import Racing
 from recompact.attribution.verdicts import retained_by
 from recompact.attribution.verify import outcomes_in, settings_of
-from recompact.config import VerifyConfig
-from recompact.outcome import Outcomes
-from recompact.stats import Estimate, mean_of, newcombe, probable_count, wilson
-from recompact.store.failed_compactions import NONE_FAILED, FailedCompactions
-from recompact.store.store import Store
-from recompact.texts import quantity
+from recompact.engine.config import VerifyConfig
+from recompact.engine.store.failed_compactions import NONE_FAILED, FailedCompactions
+from recompact.engine.store.store import Store
+from recompact.values.outcome import Outcomes
+from recompact.values.stats import Estimate, mean_of, newcombe, probable_count, wilson
+from recompact.values.texts import quantity
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from recompact.store.calls import Pace
+from recompact.engine.store.calls import Pace
 
 T = TypeVar("T")
 Key = tuple[object, ...]

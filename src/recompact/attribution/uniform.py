@@ -14,7 +14,7 @@ from recompact.attribution.effects import (
     most_harmful_first,
 )
 from recompact.attribution.posterior import PAPER, Thresholds
-from recompact.outcome import ARMS, BoundaryId, Draw, Outcomes
+from recompact.values.outcome import ARMS, BoundaryId, Draw, Outcomes
 
 
 @dataclass(frozen=True)

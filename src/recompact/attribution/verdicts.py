@@ -14,7 +14,7 @@ from recompact.attribution.chained import without_chaining
 from recompact.attribution.determinism import CopiedArms, without_copies
 from recompact.attribution.prior import LearnedPriors, learn_priors
 from recompact.attribution.racing import Racing
-from recompact.outcome import BoundaryId, Outcomes
+from recompact.values.outcome import BoundaryId, Outcomes
 
 
 def judged_outcomes(

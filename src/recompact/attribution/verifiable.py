@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from recompact.engine.store.runs import WRAPPED, config_of, trajectories
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.store.runs import WRAPPED, config_of, trajectories
-from recompact.store.store import Store
-from recompact.texts import command_line, quantity
+from recompact.values.texts import command_line, quantity
 
 LOOP = "loop"
 """The suite of a run that `recompact.gateway` recorded."""

@@ -19,25 +19,25 @@ from recompact.attribution.continuations import continuation_unit, continue_from
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.turns import draws_at_once
 from recompact.attribution.verdicts import retained_by
-from recompact.chat import Reply, Request
-from recompact.collection import unit_of
-from recompact.config import VerifyConfig
+from recompact.engine.collection import unit_of
+from recompact.engine.config import VerifyConfig
+from recompact.engine.execution.episodes import with_differences
+from recompact.engine.execution.executor import Unit
+from recompact.engine.execution.scheduler import run_agenda
+from recompact.engine.rollout import Agent
+from recompact.engine.store.calls import pace_of
+from recompact.engine.store.plan import bound_stage
+from recompact.engine.store.records import read_boundary, write_continuation
+from recompact.engine.store.runs import BoundaryRow, ContinuationRow, boundary_rows, continuation_rows, phase_digest
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.errors import InputError
-from recompact.execution.episodes import with_differences
-from recompact.execution.executor import Unit
-from recompact.execution.scheduler import run_agenda
 from recompact.models.journal import UnitCalls
 from recompact.models.protocol import ChatModel
-from recompact.outcome import BoundaryId, Draw, Outcome, Outcomes
-from recompact.rollout import Agent
-from recompact.store.calls import pace_of
-from recompact.store.plan import bound_stage
-from recompact.store.records import read_boundary, write_continuation
-from recompact.store.runs import BoundaryRow, ContinuationRow, boundary_rows, continuation_rows, phase_digest
-from recompact.store.store import Store
-from recompact.study import Study
-from recompact.trajectory import Boundary, Score, Trajectory
+from recompact.values.chat import Reply, Request
+from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.values.trajectory import Boundary, Score, Trajectory
 
 PHASE = "verify"
 

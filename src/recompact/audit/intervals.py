@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from recompact.stats import bootstrap
+from recompact.values.stats import bootstrap
 
 RESAMPLES = 4_000
 LEAST = 5  # sessions below which an interval would be a pretence

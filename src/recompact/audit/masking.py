@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from recompact.texts import cut, visible
+from recompact.values.texts import cut, visible
 
 MASK = "[masked]"
 MARGIN = 4_096  # characters looked at past a limit, so that no secret is cut in two and then overlooked

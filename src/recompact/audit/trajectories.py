@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from recompact.audit.session import Call, CompactionEvent, Event, Info, KeptKeys, Passage, Result
-from recompact.chat import Message
-from recompact.context import Turn
-from recompact.trajectory import Boundary
+from recompact.values.chat import Message
+from recompact.values.context import Turn
+from recompact.values.trajectory import Boundary
 
 
 def trajectory_events(

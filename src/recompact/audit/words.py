@@ -13,7 +13,7 @@ from recompact.audit.masking import safe_line
 from recompact.audit.measures import RUN_SCHEMES
 from recompact.audit.scoring import Assessment, Contrast, Ranked
 from recompact.audit.shell import END, FROM_THE_END, Range
-from recompact.texts import quantity
+from recompact.values.texts import quantity
 
 CHARACTERS_PER_TOKEN = 4
 

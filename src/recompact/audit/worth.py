@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any
 
 from recompact.audit.odds import OddsModel, Weight
-from recompact.stats import Estimate
+from recompact.values.stats import Estimate
 
 FILE = "worth.json"
 EDGES = (1e-9, 1.0)

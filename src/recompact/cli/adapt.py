@@ -13,14 +13,14 @@ import click
 
 from recompact.cli.console import json_option, print_json, print_tables, run_option, say
 from recompact.cli.running import skip_option, this_command
-from recompact.texts import command_line
+from recompact.values.texts import command_line
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adaptation, Stage
-    from recompact.config import Config
-    from recompact.execution.scheduler import UnfinishedUnit
-    from recompact.store.store import Store
-    from recompact.study import Method, Study
+    from recompact.engine.config import Config
+    from recompact.engine.execution.scheduler import UnfinishedUnit
+    from recompact.engine.store.store import Store
+    from recompact.engine.study import Method, Study
 
 STAGES = ("collect", "verify", "revise", "select")
 
@@ -59,12 +59,12 @@ def command(
     """
     from recompact.adaptation.registry import method_in
     from recompact.adaptation.result import RESULT, write_result
-    from recompact.assembly import check_identity
     from recompact.cli.running import ending_early, finish
-    from recompact.config_parser import load_config
-    from recompact.outputs import check_directory
-    from recompact.store.runs import open_run, run_path
-    from recompact.template import resolve
+    from recompact.engine.assembly import check_identity
+    from recompact.engine.config_parser import load_config
+    from recompact.engine.store.runs import open_run, run_path
+    from recompact.values.outputs import check_directory
+    from recompact.values.template import resolve
 
     loaded = load_config(config)
     if method:
@@ -110,8 +110,8 @@ async def _adapt(
     quiet: bool,
 ) -> tuple[Study, Adaptation]:
     from recompact.adaptation.adapt import adapt
-    from recompact.assembly import open_study
     from recompact.cli.progress import watch
+    from recompact.engine.assembly import open_study
 
     async with open_study(config, store, method=method, skip=skip) as study:
         with watch(study, "adapt", quiet=quiet) as shown:
@@ -167,7 +167,7 @@ def _report(
     as_json: bool,
 ) -> None:
     from recompact.cli.running import report_failed_compactions, report_skipped, report_unfinished
-    from recompact.store.runs import overview
+    from recompact.engine.store.runs import overview
 
     run = overview(store)
     digest = store.digest(without="replay/") if adaptation else None

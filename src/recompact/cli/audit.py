@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from recompact.audit.auditing import Audit
     from recompact.audit.scoring import Assessment
-    from recompact.config import Config
+    from recompact.engine.config import Config
 
 
 @click.command(name="audit")
@@ -67,8 +67,8 @@ def command(
     from recompact.audit.html import render
     from recompact.audit.plain import plain
     from recompact.audit.scoring import assess
-    from recompact.config_parser import load_config
-    from recompact.outputs import check_directory, check_page, write_page
+    from recompact.engine.config_parser import load_config
+    from recompact.values.outputs import check_directory, check_page, write_page
 
     if not no_page:
         check_page(out)  # before the work
@@ -103,8 +103,8 @@ def _diagnose(
     from recompact.adaptation.observation import OBSERVATIONAL, diagnose_observed, plan_diagnosis, write_observed
     from recompact.audit.masking import safe_line
     from recompact.models.failures import CeilingReached, ModelFailure
-    from recompact.template import resolve
-    from recompact.tokens import counter
+    from recompact.values.template import resolve
+    from recompact.values.tokens import counter
 
     count = counter(config.run.counter)
     keys = [os.environ.get(model.key_env or "", "") for model in config.models.values()]
@@ -137,11 +137,11 @@ def _diagnose(
 def _audit(places: tuple[Path, ...]) -> Audit:
     """Transcripts and runs of Recompact together."""
     from recompact.audit.auditing import audit_transcripts
+    from recompact.engine.store.audited import audit_run
+    from recompact.engine.store.runs import SUFFIX
+    from recompact.engine.store.store import Store
     from recompact.harnesses.registry import transcript_readers
     from recompact.harnesses.transcripts.registry import reader_of
-    from recompact.store.audited import audit_run
-    from recompact.store.runs import SUFFIX
-    from recompact.store.store import Store
 
     runs = [path for path in places if path.suffix == SUFFIX]
     transcripts = tuple(path for path in places if path not in runs)

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import click
 
-from recompact.assembly import open_suite
 from recompact.cli.console import FORMATS, json_option, print_json, print_tables, run_option, say
 from recompact.cli.progress import open_bar
 from recompact.cli.verify import locate_run
-from recompact.config_parser import load_config
+from recompact.engine.assembly import open_suite
+from recompact.engine.config_parser import load_config
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.behaviour import behaviours
 from recompact.evaluation.behaviour_tables import behaviour_table, sentence, summary_table, to_json
 from recompact.models.limits import Spending
-from recompact.store.store import Store
-from recompact.tables import Format
+from recompact.values.tables import Format
 
 
 @click.command(name="behaviour")

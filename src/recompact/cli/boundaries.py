@@ -11,11 +11,11 @@ from recompact.attribution.findings import Finding, Findings, findings
 from recompact.attribution.verifiable import refuse_without_effects, way_to_verify
 from recompact.cli.console import json_option, print_json, print_tables, say
 from recompact.cli.progress import waiting
-from recompact.report.content.boundaries import brief_boundary_table, exact_boundary_table
-from recompact.report.content.harm import with_effect
-from recompact.store.runs import find_run, overview
-from recompact.store.store import Store
-from recompact.texts import command_line, quantity
+from recompact.engine.store.runs import find_run, overview
+from recompact.engine.store.store import Store
+from recompact.presentation.report.content.boundaries import brief_boundary_table, exact_boundary_table
+from recompact.presentation.report.content.harm import with_effect
+from recompact.values.texts import command_line, quantity
 
 
 @click.command(name="boundaries")

@@ -11,11 +11,11 @@ from recompact.attribution.findings import findings
 from recompact.attribution.verifiable import refuse_without_effects
 from recompact.attribution.verify import boundary_named
 from recompact.cli.console import console, json_option, print_json
-from recompact.report.content.cases import FULL, TERMINAL, case_of, diagnoses_of
-from recompact.report.content.harm import is_harmful
-from recompact.report.terminal import print_case
-from recompact.store.runs import find_run, overview
-from recompact.store.store import Store
+from recompact.engine.store.runs import find_run, overview
+from recompact.engine.store.store import Store
+from recompact.presentation.report.content.cases import FULL, TERMINAL, case_of, diagnoses_of
+from recompact.presentation.report.content.harm import is_harmful
+from recompact.presentation.report.terminal import print_case
 
 
 @click.command(name="boundary")

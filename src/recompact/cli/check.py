@@ -19,10 +19,10 @@ import click
 from recompact.cli.console import json_option, print_json, say
 
 if TYPE_CHECKING:
-    from recompact.config import Config, ModelConfig
+    from recompact.engine.config import Config, ModelConfig
+    from recompact.engine.study import Study
     from recompact.environments.protocol import AsyncAsk, Episodes, Task
-    from recompact.study import Study
-    from recompact.trajectory import Action, Trajectory
+    from recompact.values.trajectory import Action, Trajectory
 
 
 @click.command(name="check")
@@ -36,8 +36,8 @@ def command(config: Path, connect: bool, play: bool, as_json: bool) -> None:
     Checks keys and values, the suite and its tasks, the template, the compressor, the method, and the models, and says
     everything at once.
     """
-    from recompact.config import ConfigError
-    from recompact.config_parser import load_config
+    from recompact.engine.config import ConfigError
+    from recompact.engine.config_parser import load_config
 
     notes: list[str] = []
     problems: list[str] = []
@@ -69,10 +69,10 @@ def _problems(config: Config, notes: list[str], earlier: Sequence[str]) -> list[
     """Everything that a command would stumble over before its first unit of work. Where there are `earlier` problems,
     the config lacks the keys that they are about."""
     from recompact.adaptation.registry import method_in
-    from recompact.assembly import compressor_in
     from recompact.attribution.determinism import decoding_note
-    from recompact.config_parser import unknown_models
-    from recompact.store.runs import run_path
+    from recompact.engine.assembly import compressor_in
+    from recompact.engine.config_parser import unknown_models
+    from recompact.engine.store.runs import run_path
 
     problems = list(unknown_models(config))
     with _noting(problems, f"{config.line('compressor', 'template')}[compressor] template: "):
@@ -106,8 +106,8 @@ def _tables(config: Config) -> set[str]:
 
 def _template_problems(config: Config, notes: list[str]) -> list[str]:
     """What is wrong with the template, and whether a summary by it can fit into the budget."""
-    from recompact.template import headings, lint, resolve
-    from recompact.tokens import counter
+    from recompact.values.template import headings, lint, resolve
+    from recompact.values.tokens import counter
 
     template = resolve(config.compressor.template, config.directory)
     notes.extend(f"template: {finding}" for finding in lint(template))
@@ -131,10 +131,10 @@ def _template_problems(config: Config, notes: list[str]) -> list[str]:
 
 async def _suite_problems(config: Config, notes: list[str]) -> list[str]:
     """Whether the suite has the split and the tasks that are asked for; those that it has are named."""
-    from recompact.assembly import open_suite
+    from recompact.engine.assembly import open_suite
     from recompact.environments.inprocess import InProcessSuite
     from recompact.environments.loading import load_suite
-    from recompact.texts import quantity
+    from recompact.values.texts import quantity
 
     chosen = config.suite
     episodes = open_suite(config)
@@ -179,14 +179,14 @@ async def _play(config: Config, notes: list[str]) -> list[str]:
     """Play the first task in a run that is thrown away, then check that its environment can be brought back."""
     from recompact.agents.fidelity import fidelity
     from recompact.agents.suite import AgentSuite
-    from recompact.assembly import open_study
-    from recompact.collection import collect, unit_of
+    from recompact.engine.assembly import open_study
+    from recompact.engine.collection import collect, unit_of
+    from recompact.engine.execution.scheduler import Unfinished
+    from recompact.engine.store.failed_compactions import failed_among
+    from recompact.engine.store.records import read_trajectory
+    from recompact.engine.store.runs import BROKEN
     from recompact.environments.snapshots.conformance import conformance
-    from recompact.execution.scheduler import Unfinished
-    from recompact.store.failed_compactions import failed_among
-    from recompact.store.records import read_trajectory
-    from recompact.store.runs import BROKEN
-    from recompact.texts import quantity
+    from recompact.values.texts import quantity
 
     one = replace(config, suite=replace(config.suite, tasks=config.suite.tasks[:1], limit=1))
     with tempfile.TemporaryDirectory() as scratch:
@@ -224,7 +224,7 @@ async def _play(config: Config, notes: list[str]) -> list[str]:
 
 def _side_ask(study: Study, task: Task) -> AsyncAsk | None:
     """What an agent asked besides its main conversation is answered from the journal of the run."""
-    from recompact.collection import unit_of
+    from recompact.engine.collection import unit_of
     from recompact.models.journal import UnitCalls
 
     return study.ask(UnitCalls(study.store, unit_of(task), study.config.run.seed))
@@ -232,7 +232,7 @@ def _side_ask(study: Study, task: Task) -> AsyncAsk | None:
 
 async def _actions(study: Study, task: Task, trajectory: Trajectory) -> tuple[Action, ...]:
     """What the agent did in the environment, without the calls that no tool could execute."""
-    from recompact.trajectory import Action
+    from recompact.values.trajectory import Action
 
     episode = study.episodes.episode(task, _side_ask(study, task))
     try:
@@ -253,7 +253,7 @@ async def _actions(study: Study, task: Task, trajectory: Trajectory) -> tuple[Ac
 @contextmanager
 def _noting(problems: list[str], place: str = "") -> Iterator[None]:
     """Add what is wrong to the problems; an error that does not name its place in the config gets this one."""
-    from recompact.config import ConfigError
+    from recompact.engine.config import ConfigError
     from recompact.errors import InputError
 
     try:
@@ -265,9 +265,9 @@ def _noting(problems: list[str], place: str = "") -> Iterator[None]:
 
 
 async def _tasks(config: Config, episodes: Episodes) -> tuple[str, ...]:
+    from recompact.engine.study import list_tasks
     from recompact.environments.protocol import EnvironmentFailed
     from recompact.errors import InputError
-    from recompact.study import list_tasks
 
     try:
         return tuple(task.id for task in await list_tasks(config, episodes))
@@ -278,7 +278,7 @@ async def _tasks(config: Config, episodes: Episodes) -> tuple[str, ...]:
 async def _model_problems(config: Config, reported: Sequence[str]) -> list[str]:
     """What shows when the models are built, each by itself. Of those with problems that were reported, only the key is
     looked at: they lack what the problems are about."""
-    from recompact.assembly import open_clients
+    from recompact.engine.assembly import open_clients
     from recompact.models.registry import MODELS
 
     problems: list[str] = []
@@ -309,9 +309,9 @@ def _lacks_key(model: ModelConfig) -> bool:
 
 
 async def _connect(config: Config, notes: list[str]) -> list[str]:
-    from recompact.assembly import open_clients
-    from recompact.chat import Decoding, Request, user
+    from recompact.engine.assembly import open_clients
     from recompact.models.failures import ModelFailure
+    from recompact.values.chat import Decoding, Request, user
 
     problems = []
     async with open_clients(config, attempts=1) as clients:
@@ -326,7 +326,7 @@ async def _connect(config: Config, notes: list[str]) -> list[str]:
 
 async def _survey(config: Config, notes: list[str]) -> list[str]:
     """What the cluster has and whether the suite loads there, where hosts live on one."""
-    from recompact.assembly import open_suite
+    from recompact.engine.assembly import open_suite
     from recompact.errors import InputError
 
     episodes = open_suite(config)

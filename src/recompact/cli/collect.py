@@ -11,13 +11,13 @@ import click
 
 from recompact.cli.console import accept_option, json_option, print_json, print_tables, run_option, say
 from recompact.cli.running import skip_option
-from recompact.texts import command_line
+from recompact.values.texts import command_line
 
 if TYPE_CHECKING:
-    from recompact.config import Config
-    from recompact.execution.scheduler import UnfinishedUnit
-    from recompact.store.runs import TrajectoryRow
-    from recompact.store.store import Store
+    from recompact.engine.config import Config
+    from recompact.engine.execution.scheduler import UnfinishedUnit
+    from recompact.engine.store.runs import TrajectoryRow
+    from recompact.engine.store.store import Store
 
 
 @click.command(name="collect")
@@ -36,9 +36,9 @@ def command(
     no call that was answered is sent again. Exit code 2 where environments broke: see --retry.
     """
     from recompact.cli.running import ending_early, finish
-    from recompact.collection import PHASE
-    from recompact.config_parser import load_config
-    from recompact.store.runs import broken_trajectories, open_run, run_path
+    from recompact.engine.collection import PHASE
+    from recompact.engine.config_parser import load_config
+    from recompact.engine.store.runs import broken_trajectories, open_run, run_path
 
     loaded = load_config(config)
     path = run_path(run or config.stem, config.parent / loaded.run.directory)
@@ -59,10 +59,10 @@ def command(
 async def _collect(
     config: Config, store: Store, skip: tuple[str, ...], *, retry: bool, accept_changes: bool, quiet: bool
 ) -> None:
-    from recompact.assembly import open_study
     from recompact.cli.progress import watch
-    from recompact.collection import PHASE, collect
-    from recompact.store.runs import retry_broken
+    from recompact.engine.assembly import open_study
+    from recompact.engine.collection import PHASE, collect
+    from recompact.engine.store.runs import retry_broken
 
     async with open_study(config, store, skip=skip, accept_changes=accept_changes) as study:
         if retry:
@@ -76,8 +76,8 @@ def _report(
     store: Store, unfinished: tuple[UnfinishedUnit, ...], broken: list[TrajectoryRow], again: str, as_json: bool
 ) -> None:
     from recompact.cli.running import report_failed_compactions, report_skipped, report_unfinished
-    from recompact.report.content.overview import overview_table
-    from recompact.store.runs import overview
+    from recompact.engine.store.runs import overview
+    from recompact.presentation.report.content.overview import overview_table
 
     summary = overview(store)
     digest = None if unfinished else store.digest("collect/")
@@ -97,7 +97,7 @@ def _report(
 
 def _report_broken(store: Store, endings: Mapping[str, int], broken: list[TrajectoryRow], again: str) -> None:
     """Say which environments broke and why, the first few by name, and how all trajectories ended."""
-    from recompact.texts import quantity
+    from recompact.values.texts import quantity
 
     if not broken:
         return

@@ -9,6 +9,8 @@ import click
 
 from recompact.cli.console import FORMATS, json_option, print_claims, print_json, print_tables, say
 from recompact.cli.evaluate import check_against, check_by, print_evaluation
+from recompact.engine.store.runs import find_run
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, common, find_arm, read_arms
 from recompact.evaluation.caveats import compaction_lines, failed_in_arm, left_out, seen_tasks
@@ -22,10 +24,8 @@ from recompact.evaluation.summary import (
     group_comparison_table,
     group_comparisons,
 )
-from recompact.report.content.answer import arm_contrast
-from recompact.store.runs import find_run
-from recompact.store.store import Store
-from recompact.tables import Format
+from recompact.presentation.report.content.answer import arm_contrast
+from recompact.values.tables import Format
 
 
 @click.command(name="compare")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from recompact.tables import FORMATS as FORMATS, Format, Table, fit_table, render_all
-from recompact.texts import visible, visible_json, visible_line
+from recompact.values.tables import FORMATS as FORMATS, Format, Table, fit_table, render_all
+from recompact.values.texts import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recompact.cli.console import json_option, print_json, say
-from recompact.texts import command_line, quantity
+from recompact.values.texts import command_line, quantity
 
 if TYPE_CHECKING:
     from recompact.attribution.controls import Controls
-    from recompact.stats import Estimate
+    from recompact.values.stats import Estimate
 
 _MORE = {"control": ("--control", "aa"), "draws": ("--draws", "9")}
 """What `verify` is to be asked for where a control lacks it."""
@@ -36,8 +36,8 @@ def command(run: str | None, directory: Path, without: str | None, rollouts: boo
     """
     from recompact.attribution.controls import controls_of
     from recompact.attribution.verifiable import refuse_without_effects, way_to_verify
-    from recompact.store.runs import find_run
-    from recompact.store.store import Store
+    from recompact.engine.store.runs import find_run
+    from recompact.engine.store.store import Store
 
     if rollouts:
         _print_rollouts(as_json)

@@ -23,12 +23,12 @@ import click
 
 from recompact.cli.console import json_option, print_claims, print_json, print_tables, say
 from recompact.cli.running import this_command
-from recompact.texts import command_line
+from recompact.values.texts import command_line
 
 if TYPE_CHECKING:
     from recompact.adaptation.adapt import Adaptation
     from recompact.attribution.statement import Statement
-    from recompact.config import Config
+    from recompact.engine.config import Config
     from recompact.evaluation.paired import Comparison
     from recompact.evaluation.summary import Evaluation
 
@@ -57,9 +57,9 @@ def command(directory: Path, train: int, test: int, runs: int, as_json: bool) ->
     from recompact.attribution.statement import statement_of
     from recompact.cli.report import write_report
     from recompact.cli.running import ending_early
-    from recompact.config_parser import parse_config
-    from recompact.outputs import add_files
-    from recompact.store.runs import open_run, run_path
+    from recompact.engine.config_parser import parse_config
+    from recompact.engine.store.runs import open_run, run_path
+    from recompact.values.outputs import add_files
 
     file = directory / "demo.toml"  # where later commands (verify, replay, behaviour) find what the runs were made with
     config = parse_config(_config(train), file)
@@ -98,8 +98,8 @@ def _config(train: int) -> str:
 
 async def _adapt(config: Config, store: Any, quiet: bool) -> tuple[Any, Adaptation]:
     from recompact.adaptation.adapt import adapt
-    from recompact.assembly import open_study
     from recompact.cli.progress import watch
+    from recompact.engine.assembly import open_study
 
     async with open_study(config, store) as study:
         with watch(study, "collect", quiet=quiet) as shown:
@@ -128,8 +128,8 @@ def _playing_ahead(config: Config, directory: Path, test: int, runs: int) -> Ite
 
 
 def _play_ahead(config: Config, directory: Path, test: int, runs: int) -> None:
+    from recompact.engine.store.runs import open_run, run_path
     from recompact.errors import RecompactError
-    from recompact.store.runs import open_run, run_path
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
     Thread(target=_end_with_parent, daemon=True).start()
@@ -155,7 +155,7 @@ async def _evaluate(
     from recompact.evaluation.evaluate import digest, evaluate, open_evaluation, with_split
     from recompact.evaluation.paired import compare
     from recompact.evaluation.summary import evaluation
-    from recompact.texts import quantity
+    from recompact.values.texts import quantity
 
     unseen = with_split(config, "test", test)
     async with open_evaluation(unseen, store) as study:
@@ -171,7 +171,7 @@ async def _evaluate(
 
 def _harm(verified: Statement) -> str:
     """What the compactions did, in plain words; the report says it exactly."""
-    from recompact.texts import quantity
+    from recompact.values.texts import quantity
 
     compactions = quantity(verified.examined, "compaction")
     if not verified.retained:
@@ -194,7 +194,7 @@ def _join_digests(*digests: str) -> str:
 def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any], harm: str) -> None:
     """What was found (about the arms, in the words of the report), what changed, and the table."""
     from recompact.evaluation.summary import arm_table
-    from recompact.texts import quantity
+    from recompact.values.texts import quantity
 
     *meaning, _ = zip(page["answer"], page["numbers"], strict=True)  # the last is about boundaries, in its own terms
     say(SIMULATED)

@@ -21,18 +21,18 @@ from recompact.cli.console import (
     say,
 )
 from recompact.cli.running import skip_option, this_command
-from recompact.texts import command_line
+from recompact.values.texts import command_line
 
 if TYPE_CHECKING:
     from recompact.compressors.protocol import Scope
-    from recompact.config import Config
+    from recompact.engine.config import Config
+    from recompact.engine.execution.scheduler import UnfinishedUnit
+    from recompact.engine.store.store import Store
     from recompact.evaluation.arm_runs import ArmRuns
     from recompact.evaluation.arms import Arm
     from recompact.evaluation.evaluate import Plan
     from recompact.evaluation.summary import Evaluation
-    from recompact.execution.scheduler import UnfinishedUnit
-    from recompact.store.store import Store
-    from recompact.tables import Format
+    from recompact.values.tables import Format
 
 
 @click.command(name="evaluate")
@@ -83,11 +83,11 @@ def command(
     --runs or a higher --limit reuse the trajectories that are there and make only the missing ones.
     """
     from recompact.cli.running import ending_early
-    from recompact.config_parser import load_config
+    from recompact.engine.config_parser import load_config
+    from recompact.engine.store.runs import open_run, run_path
     from recompact.evaluation.arms import parse_arms
     from recompact.evaluation.evaluate import with_split
-    from recompact.store.runs import open_run, run_path
-    from recompact.template import resolve
+    from recompact.values.template import resolve
 
     loaded = with_split(load_config(config), split, limit)
     own = resolve(loaded.compressor.template, config.parent)
@@ -151,11 +151,11 @@ async def _evaluate(
     accept_changes: bool,
     quiet: bool,
 ) -> tuple[Plan, tuple[UnfinishedUnit, ...]]:
-    from recompact.assembly import skip_tasks
     from recompact.cli.progress import watch
+    from recompact.engine.assembly import skip_tasks
+    from recompact.engine.execution.scheduler import Unfinished
+    from recompact.engine.store.runs import retry_broken
     from recompact.evaluation.evaluate import PHASE, evaluate, open_evaluation, plan_evaluation
-    from recompact.execution.scheduler import Unfinished
-    from recompact.store.runs import retry_broken
 
     async with open_evaluation(config, store, accept_changes=accept_changes) as study:
         if skip:
@@ -241,8 +241,8 @@ def print_evaluation(
     from recompact.evaluation.arms import PROMPTING
     from recompact.evaluation.summary import arm_table, detail_tables, difference_table, group_table, to_json
     from recompact.evaluation.sweep import sweep, sweep_table
-    from recompact.report.content.answer import arm_contrasts
-    from recompact.report.content.lead import answer
+    from recompact.presentation.report.content.answer import arm_contrasts
+    from recompact.presentation.report.content.lead import answer
 
     differences = difference_table(shown, against or PROMPTING)
     if form == "json":

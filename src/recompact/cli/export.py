@@ -32,7 +32,7 @@ def command(
     """
     from recompact.harnesses.exporting.export import install as put_in_place, write_export
     from recompact.harnesses.registry import HARNESSES, load_harness
-    from recompact.template import resolve
+    from recompact.values.template import resolve
 
     if name == "list":
         names = sorted(HARNESSES.names())

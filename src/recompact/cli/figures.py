@@ -13,18 +13,18 @@ import click
 from recompact.attribution.findings import findings
 from recompact.cli.console import json_option, print_json, say
 from recompact.cli.progress import waiting
+from recompact.engine.store.runs import find_run, overview
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.evaluate import PHASE
 from recompact.evaluation.released import is_released
 from recompact.evaluation.summary import evaluation
 from recompact.evaluation.transfer import Setting, read_setting
-from recompact.outputs import check_directory
-from recompact.report.content.transfer import across_models
-from recompact.report.figures.figure import require_matplotlib
-from recompact.report.figures.files import FIGURES, save
-from recompact.report.figures.sets import FigureSet, boundary_set, evaluation_set, transfer_set
-from recompact.store.runs import find_run, overview
-from recompact.store.store import Store
+from recompact.presentation.report.content.transfer import across_models
+from recompact.presentation.report.figures.figure import require_matplotlib
+from recompact.presentation.report.figures.files import FIGURES, save
+from recompact.presentation.report.figures.sets import FigureSet, boundary_set, evaluation_set, transfer_set
+from recompact.values.outputs import check_directory
 
 
 @click.command(name="figures")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from recompact.cli.console import json_option, print_json, say
-from recompact.texts import command_line
+from recompact.values.texts import command_line
 
 if TYPE_CHECKING:
     from recompact.compressors.protocol import Scope
@@ -102,7 +102,7 @@ def command(name: str, suite: bool, scope: Scope | None, directory: Path, as_jso
     """
     from recompact.cli.benchmark_configs import BENCHMARKS
     from recompact.errors import InputError
-    from recompact.outputs import write_file
+    from recompact.values.outputs import write_file
 
     texts = _texts(name, suite, scope)
     files = [directory / file for file in texts]

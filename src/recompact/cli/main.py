@@ -113,7 +113,7 @@ def main() -> None:
 
 def _explain(error: Exception) -> NoReturn:
     from recompact.errors import RecompactError
-    from recompact.texts import visible
+    from recompact.values.texts import visible
 
     if isinstance(error, RecompactError):
         click.echo(visible(f"recompact: {error}"), err=True)

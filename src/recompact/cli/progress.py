@@ -15,16 +15,16 @@ import rich.progress
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 
+from recompact.engine.study import Study
 from recompact.models.limits import Spending
-from recompact.study import Study
-from recompact.texts import cut, quantity, visible
+from recompact.values.texts import cut, quantity, visible
 
 EVERY = 10.0  # seconds between two plain lines
 FIRST_UNITS = 3  # finished before a forecast of the cost is worth anything
 
 
 class Bar:
-    """A `recompact.progress.Progress`. The spending that it shows is read whenever something moves."""
+    """A `recompact.values.progress.Progress`. The spending that it shows is read whenever something moves."""
 
     def __init__(
         self,

@@ -12,7 +12,6 @@ from typing import Any
 import click
 from rich.console import Console
 
-from recompact.chat import sha256
 from recompact.cli.console import console, json_option, print_json, say
 from recompact.errors import InputError
 from recompact.harnesses.importing.packages import PromptPackage
@@ -25,9 +24,10 @@ from recompact.harnesses.importing.template_import import (
     write,
 )
 from recompact.harnesses.registry import HARNESSES, importable, load_harness
-from recompact.report.changes import prompt_change
-from recompact.report.terminal import heading, print_change, text
-from recompact.template import (
+from recompact.presentation.report.changes import prompt_change
+from recompact.presentation.report.terminal import heading, print_change, text
+from recompact.values.chat import sha256
+from recompact.values.template import (
     BUILT_IN,
     Defect,
     PartDiff,
@@ -40,7 +40,7 @@ from recompact.template import (
     placeholders,
     read,
 )
-from recompact.texts import command_line, quantity
+from recompact.values.texts import command_line, quantity
 
 ALL_PARTS = ("system", "first", "update", "frame")
 _path = click.Path(path_type=Path)

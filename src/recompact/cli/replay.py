@@ -11,15 +11,15 @@ import click
 
 from recompact.cli.console import console, json_option, print_json, print_tables, run_option, say
 from recompact.cli.running import this_command
-from recompact.texts import quantity
+from recompact.values.texts import quantity
 
 if TYPE_CHECKING:
-    from recompact.config import Config
+    from recompact.engine.config import Config
+    from recompact.engine.execution.scheduler import UnfinishedUnit
+    from recompact.engine.store.store import Store
     from recompact.evaluation.replay import Replay
-    from recompact.execution.scheduler import UnfinishedUnit
-    from recompact.outcome import BoundaryId
-    from recompact.store.store import Store
-    from recompact.template import Template
+    from recompact.values.outcome import BoundaryId
+    from recompact.values.template import Template
 
 
 @click.command(name="replay")
@@ -50,9 +50,9 @@ def command(
     from recompact.attribution.verify import boundary_named
     from recompact.cli.running import ending_early
     from recompact.cli.verify import locate_run
-    from recompact.config_parser import load_config
+    from recompact.engine.config_parser import load_config
+    from recompact.engine.store.runs import open_run
     from recompact.evaluation.replay import refuse_evaluation
-    from recompact.store.runs import open_run
 
     chosen = _templates(templates)
     path, file = locate_run(run, name, directory)
@@ -70,7 +70,7 @@ def command(
 
 def _templates(texts: tuple[str, ...]) -> dict[str, Template]:
     from recompact.errors import InputError
-    from recompact.template import resolve
+    from recompact.values.template import resolve
 
     found: dict[str, Template] = {}
     for text in texts:
@@ -88,8 +88,8 @@ def _templates(texts: tuple[str, ...]) -> dict[str, Template]:
 async def _replay(
     config: Config, store: Store, id: BoundaryId, templates: dict[str, Template], draws: int, *, quiet: bool
 ) -> tuple[Replay, tuple[UnfinishedUnit, ...]]:
-    from recompact.assembly import open_study
     from recompact.cli.progress import watch
+    from recompact.engine.assembly import open_study
     from recompact.evaluation.replay import UnfinishedReplay, replay
 
     async with open_study(config, store) as study:
@@ -109,9 +109,9 @@ def _report(
     as_json: bool,
 ) -> None:
     from recompact.cli.running import report_unfinished
+    from recompact.engine.store.runs import overview
     from recompact.evaluation.evaluate import digest as digest_of
-    from recompact.store.runs import overview
-    from recompact.texts import visible
+    from recompact.values.texts import visible
 
     done = not unfinished and not found.left_out
     digest = digest_of(store, found.units) if done else None
@@ -150,7 +150,7 @@ def _print_summaries(found: Replay) -> None:
     from rich.text import Text
 
     from recompact.evaluation.replay import POST
-    from recompact.texts import visible
+    from recompact.values.texts import visible
 
     out = console()
     for condition in found.conditions:

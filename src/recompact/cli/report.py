@@ -11,9 +11,9 @@ import click
 
 from recompact.cli.console import json_option, print_json, say
 from recompact.cli.progress import waiting
-from recompact.outputs import check_page, write_page
-from recompact.report.content.report import read_report
-from recompact.report.html.page import render
+from recompact.presentation.report.content.report import read_report
+from recompact.presentation.report.html.page import render
+from recompact.values.outputs import check_page, write_page
 
 
 @click.command(name="report")

@@ -15,11 +15,11 @@ from recompact.cli.running import this_command
 
 if TYPE_CHECKING:
     from recompact.compressors.protocol import Scope
-    from recompact.config import Config
-    from recompact.reproduction.experiments import Experiment, Setting
-    from recompact.reproduction.forecast import Forecast
-    from recompact.reproduction.tables import PaperTable
-    from recompact.tables import Format
+    from recompact.engine.config import Config
+    from recompact.evaluation.reproduction.experiments import Experiment, Setting
+    from recompact.evaluation.reproduction.forecast import Forecast
+    from recompact.evaluation.reproduction.tables import PaperTable
+    from recompact.values.tables import Format
 
 
 @click.command(name="reproduce")
@@ -57,9 +57,9 @@ def command(
     """
     from recompact.cli.evaluate import parse_scopes
     from recompact.compressors.protocol import SCOPES
-    from recompact.config_parser import load_config
-    from recompact.reproduction.experiments import Setting, join_experiments
-    from recompact.reproduction.tables import TABLES, chosen_tables
+    from recompact.engine.config_parser import load_config
+    from recompact.evaluation.reproduction.experiments import Setting, join_experiments
+    from recompact.evaluation.reproduction.tables import TABLES, chosen_tables
 
     form = "json" if as_json else form
     if table is None:
@@ -89,8 +89,8 @@ def command(
 
 async def _forecast(setting: Setting, experiments: Sequence[Experiment]) -> Forecast:
     """Counts the tasks of the suite; no model is built, so no key is needed."""
-    from recompact.assembly import open_suite
-    from recompact.reproduction.forecast import forecast
+    from recompact.engine.assembly import open_suite
+    from recompact.evaluation.reproduction.forecast import forecast
 
     episodes = open_suite(setting.config)
     train, test = [len(await episodes.tasks(split)) for split in ("train", setting.test_split)]
@@ -99,8 +99,8 @@ async def _forecast(setting: Setting, experiments: Sequence[Experiment]) -> Fore
 
 def _print_forecast(expected: Forecast, form: Format, only: bool) -> None:
     """Before the work: on standard error, unless it is all that was asked for."""
-    from recompact.reproduction.forecast import forecast_table
-    from recompact.tables import render
+    from recompact.evaluation.reproduction.forecast import forecast_table
+    from recompact.values.tables import render
 
     if only:
         print_tables([forecast_table(expected)], form)
@@ -133,7 +133,7 @@ def _play(setting: Setting, experiment: Experiment, again: str, quiet: bool) -> 
 
 
 def _print(setting: Setting, tables: Sequence[PaperTable], form: Format) -> None:
-    from recompact.tables import as_json
+    from recompact.values.tables import as_json
 
     filled = {table.name: table.tables(setting) for table in tables}
     if form == "json":

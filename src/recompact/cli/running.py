@@ -19,12 +19,12 @@ import click
 
 from recompact.cli.console import say
 from recompact.cli.stopping import end_stopped
-from recompact.texts import command_line, quantity
+from recompact.values.texts import command_line, quantity
 
 if TYPE_CHECKING:
-    from recompact.execution.scheduler import UnfinishedUnit
-    from recompact.store.failed_compactions import FailedCompactions
-    from recompact.store.store import Store
+    from recompact.engine.execution.scheduler import UnfinishedUnit
+    from recompact.engine.store.failed_compactions import FailedCompactions
+    from recompact.engine.store.store import Store
 
 
 def this_command(*, without: Sequence[str] = ()) -> str:
@@ -72,7 +72,7 @@ Result = TypeVar("Result")
 
 def finish(work: Coroutine[Any, Any, Result]) -> tuple[Result | None, tuple[UnfinishedUnit, ...]]:
     """The result of a command's work, or None and the units that are still to be finished."""
-    from recompact.execution.scheduler import Unfinished
+    from recompact.engine.execution.scheduler import Unfinished
 
     try:
         return asyncio.run(work), ()

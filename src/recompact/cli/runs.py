@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from recompact.cli.console import json_option, print_json, print_tables, say
+from recompact.engine.store.runs import SUFFIX, Overview, overview
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.report.content.overview import overview_notes
-from recompact.store.runs import SUFFIX, Overview, overview
-from recompact.store.store import Store
-from recompact.tables import Column, Number, Row, Table, columns
-from recompact.view.runs import cost_of
+from recompact.presentation.report.content.overview import overview_notes
+from recompact.presentation.view.runs import cost_of
+from recompact.values.tables import Column, Number, Row, Table, columns
 
 
 @click.command(name="runs")

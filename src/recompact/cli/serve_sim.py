@@ -39,9 +39,9 @@ async def _serve(
     port: int, faults: str | None, latency: float, record: Path | None, seconds: float, as_json: bool
 ) -> None:
     # imported here because help must answer at once
-    from recompact.embedded.simulation import simulated_models
-    from recompact.embedded.simulation.faults import Faults
-    from recompact.embedded.simulation.server import serve
+    from recompact.simulation import simulated_models
+    from recompact.simulation.faults import Faults
+    from recompact.simulation.server import serve
 
     stop = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):

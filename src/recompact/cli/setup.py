@@ -12,8 +12,8 @@ from recompact.cli.console import json_option, print_json, say
 
 # name of the suite -> (what sets it up, what says whether it is ready)
 SETUPS = {
-    "appworld": ("recompact.environments.appworld.setup:setup", "recompact.environments.appworld:missing"),
-    "tau2-retail": ("recompact.environments.tau2.setup:setup", "recompact.environments.tau2:missing"),
+    "appworld": ("recompact.suites.appworld.setup:setup", "recompact.suites.appworld:missing"),
+    "tau2-retail": ("recompact.suites.tau2.setup:setup", "recompact.suites.tau2:missing"),
 }
 
 

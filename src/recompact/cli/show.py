@@ -14,22 +14,22 @@ from typing import Any
 import click
 
 from recompact.cli.console import console, json_option, print_json, print_tables, say
+from recompact.engine.store.records import read_trajectory, stream_trajectory
+from recompact.engine.store.runs import find_run, overview, trajectories
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun, find_arm, read_arms
 from recompact.evaluation.evaluate import PHASE, unit_of
-from recompact.report.content.overview import (
+from recompact.presentation.report.content.overview import (
     arm_progress_table,
     overview_table,
     run_table,
     task_table,
     trajectory_table,
 )
-from recompact.report.terminal import LONG, heading, print_trajectory
-from recompact.store.records import read_trajectory, stream_trajectory
-from recompact.store.runs import find_run, overview, trajectories
-from recompact.store.store import Store
-from recompact.texts import command_line, cut
-from recompact.trajectory import Trajectory
+from recompact.presentation.report.terminal import LONG, heading, print_trajectory
+from recompact.values.texts import command_line, cut
+from recompact.values.trajectory import Trajectory
 
 
 @click.command(name="show")

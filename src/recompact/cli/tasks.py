@@ -10,7 +10,7 @@ from recompact.cli.console import json_option, print_json, print_tables, say
 from recompact.environments.workspace.folder import TaskFolder, folders_below
 from recompact.environments.workspace.repository import add_repository
 from recompact.errors import InputError
-from recompact.tables import Column, Table
+from recompact.values.tables import Column, Table
 
 _tasks = click.option(
     "--tasks", "root", type=click.Path(path_type=Path), default=Path("tasks"), show_default=True, help="Where they lie."

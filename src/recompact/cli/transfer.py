@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from recompact.cli.console import FORMATS, json_option, print_json, print_tables, say
-from recompact.texts import command_line
+from recompact.values.texts import command_line
 
 if TYPE_CHECKING:
-    from recompact.tables import Format
+    from recompact.values.tables import Format
 
 
 @click.command(name="transfer")

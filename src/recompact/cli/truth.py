@@ -10,11 +10,11 @@ import click
 from recompact.cli.console import json_option, print_json, run_option, say
 from recompact.cli.progress import open_bar
 from recompact.cli.stopping import end_stopped
-from recompact.config_parser import load_config
-from recompact.embedded.simulation.truth import BoundaryTruth, check_target, run_truth, write_truth
+from recompact.engine.config_parser import load_config
+from recompact.engine.store.runs import find_run
 from recompact.errors import InputError
 from recompact.models.limits import Spending
-from recompact.store.runs import find_run
+from recompact.simulation.truth import BoundaryTruth, check_target, run_truth, write_truth
 
 
 @click.command(name="truth")

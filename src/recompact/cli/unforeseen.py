@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import click
 
-from recompact.texts import command_line, visible, visible_line
+from recompact.values.texts import command_line, visible, visible_line
 from recompact.version import __version__
 
 

@@ -12,16 +12,16 @@ import click
 
 from recompact.cli.console import json_option, print_json, print_tables, run_option, say
 from recompact.cli.running import skip_option, this_command
-from recompact.texts import command_line, quantity
+from recompact.values.texts import command_line, quantity
 
 if TYPE_CHECKING:
     from recompact.attribution.cached_input import CachedInput
     from recompact.attribution.forecast import Forecast
     from recompact.attribution.statement import Statement
-    from recompact.config import Config
-    from recompact.execution.scheduler import UnfinishedUnit
-    from recompact.outcome import BoundaryId, Outcomes
-    from recompact.store.store import Store
+    from recompact.engine.config import Config
+    from recompact.engine.execution.scheduler import UnfinishedUnit
+    from recompact.engine.store.store import Store
+    from recompact.values.outcome import BoundaryId, Outcomes
 
 TOP = 20  # harmful boundaries that are listed right away
 
@@ -62,9 +62,9 @@ def command(
     """
     from recompact.attribution.verify import retry_left_out
     from recompact.cli.running import ending_early, finish
-    from recompact.config_parser import load_config
-    from recompact.store.runs import open_run
-    from recompact.store.store import Store
+    from recompact.engine.config_parser import load_config
+    from recompact.engine.store.runs import open_run
+    from recompact.engine.store.store import Store
 
     if draws and allocation:
         raise click.UsageError("--draws N is --allocation uniform:N: give one of the two")
@@ -102,9 +102,9 @@ def command(
 def _refuse_unverifiable(run: str, directory: Path) -> None:
     """Raise for a RUN that has no compactions to continue from, or no config to do it with."""
     from recompact.attribution.verifiable import LOOP, refuse_without_effects, way_to_verify
+    from recompact.engine.store.runs import find_run
+    from recompact.engine.store.store import Store
     from recompact.errors import InputError
-    from recompact.store.runs import find_run
-    from recompact.store.store import Store
 
     if run.endswith(".toml"):
         return
@@ -116,9 +116,9 @@ def _refuse_unverifiable(run: str, directory: Path) -> None:
 
 def locate_run(run: str, name: str | None, directory: Path) -> tuple[Path, Path]:
     """The run's file and its config, from either of the two."""
-    from recompact.config_parser import load_config
-    from recompact.store.runs import config_of, find_run
-    from recompact.store.store import Store
+    from recompact.engine.config_parser import load_config
+    from recompact.engine.store.runs import config_of, find_run
+    from recompact.engine.store.store import Store
 
     if run.endswith(".toml"):
         file = Path(run)
@@ -152,11 +152,11 @@ _Broken = dict[str, Mapping["BoundaryId", str]]
 async def _verify(
     config: Config, store: Store, partial: bool, further: Mapping[str, int | None], skip: tuple[str, ...], quiet: bool
 ) -> _Broken:
-    from recompact.assembly import open_study
     from recompact.attribution.further_draws import PostOnly, make_further_draws
     from recompact.attribution.uniform import Uniform
     from recompact.attribution.verify import verify
     from recompact.cli.progress import watch
+    from recompact.engine.assembly import open_study
 
     async with open_study(config, store, skip=skip) as study:
         expected = _forecast(store, config)
@@ -174,12 +174,12 @@ async def _verify(
 
 async def _control(config: Config, store: Store, quiet: bool) -> _Broken:
     """The A/A control: the same allocation, both arms from PRE."""
-    from recompact.assembly import open_study
     from recompact.attribution.allocation_parser import allocation_of
     from recompact.attribution.chained import without_chaining
     from recompact.attribution.further_draws import make_further_draws
     from recompact.attribution.verify import outcomes_in
     from recompact.cli.progress import watch
+    from recompact.engine.assembly import open_study
 
     allocation = without_chaining(allocation_of(store, config.verify))
     async with open_study(config, store) as study:
@@ -210,8 +210,8 @@ def _report(
     from recompact.attribution.statement import control_of, statement_of
     from recompact.attribution.verify import digest as digest_of, outcomes_in
     from recompact.cli.running import report_skipped, report_unfinished
-    from recompact.report.content.boundaries import brief_boundary_table
-    from recompact.store.runs import overview
+    from recompact.engine.store.runs import overview
+    from recompact.presentation.report.content.boundaries import brief_boundary_table
 
     known = outcomes_in(store)
     found = findings(store, config.verify)

@@ -35,8 +35,8 @@ async def _serve(
     runs: tuple[str, ...], directory: Path, port: int, opened: bool, seconds: float | None, as_json: bool
 ) -> None:
     from recompact.harnesses.registry import HARNESSES
-    from recompact.view.runs import places_of
-    from recompact.view.server import serve
+    from recompact.presentation.view.runs import places_of
+    from recompact.presentation.view.server import serve
 
     if not (places := places_of(runs, directory)):
         say(f"There are no runs in {', '.join(runs) or directory} yet; they will show up as they are made.", err=True)

@@ -16,8 +16,8 @@ import click
 from recompact.cli.console import json_option, print_json, say
 
 if TYPE_CHECKING:
-    from recompact.config import Config
-    from recompact.trajectory import Trajectory
+    from recompact.engine.config import Config
+    from recompact.values.trajectory import Trajectory
 
 
 @click.command(name="wrap", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -39,9 +39,9 @@ def command(
     from recompact.agents.settings import KEY
     from recompact.agents.wrapping import transcript
     from recompact.cli.stopping import end_stopped
-    from recompact.config_parser import load_config
+    from recompact.engine.config_parser import load_config
+    from recompact.engine.store.runs import run_path
     from recompact.errors import InputError
-    from recompact.store.runs import run_path
 
     agent = agent[1:] if agent[0] == "--" else agent
     if not agent:
@@ -82,9 +82,9 @@ def _write(target: Path, messages: Iterable[dict[str, Any]]) -> None:
 def _keep(path: Path, unit: str, target: Path) -> str:
     """Write what an agent that was stopped has said, from its journal, and say where it is."""
     from recompact.agents.wrapping import transcript_of_calls
-    from recompact.store.calls import call_rows
-    from recompact.store.requests import kept_request
-    from recompact.store.store import Store
+    from recompact.engine.store.calls import call_rows
+    from recompact.engine.store.requests import kept_request
+    from recompact.engine.store.store import Store
 
     if not path.exists():
         return "\nrecompact: stopped. The agent had no answer yet, so there is no transcript."
@@ -101,17 +101,17 @@ def _keep(path: Path, unit: str, target: Path) -> str:
 
 def _template(name: str) -> str:
     """A built-in template by its name, a directory by its path: it was named here, not in the config."""
-    from recompact.template.files import BUILT_IN
+    from recompact.values.template.files import BUILT_IN
 
     return name if name in BUILT_IN else str(Path(name).resolve())
 
 
 async def _run(config: Config, name: str, agent: tuple[str, ...]) -> Trajectory:
     from recompact.agents.wrapping import WrappedAgent
-    from recompact.assembly import open_study
-    from recompact.collection import trajectory_unit
+    from recompact.engine.assembly import open_study
+    from recompact.engine.collection import trajectory_unit
+    from recompact.engine.store.records import read_trajectory
     from recompact.environments.protocol import Task
-    from recompact.store.records import read_trajectory
 
     task = Task(name, shlex.join(agent))
     # The command was typed here: its program is not relative to the config.
@@ -138,7 +138,7 @@ def _describe_trajectory(trajectory: Trajectory, target: Path, name: str) -> dic
 
 
 def _print(trajectory: Trajectory, target: Path) -> None:
-    from recompact.texts import quantity
+    from recompact.values.texts import quantity
 
     say("")
     for each in trajectory.boundaries:

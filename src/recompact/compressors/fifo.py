@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from recompact.compressors.protocol import Compaction
-from recompact.context import Context
+from recompact.values.context import Context
 
 
 @dataclass(frozen=True)

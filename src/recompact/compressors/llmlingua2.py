@@ -19,11 +19,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
 
-from recompact.chat import Usage
 from recompact.compressors.protocol import Compaction, CompactionFailed, CompressorInputs, room_beside_last
-from recompact.context import Context, Summary
 from recompact.errors import InputError
-from recompact.tokens import TokenCounter
+from recompact.values.chat import Usage
+from recompact.values.context import Context, Summary
+from recompact.values.tokens import TokenCounter
 
 MODEL = "microsoft/llmlingua-2-xlm-roberta-large-meetingbank"
 """The paper's."""

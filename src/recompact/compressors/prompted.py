@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from recompact.chat import Decoding, Message, Request, ToolSpec, Usage, assistant, system, user
 from recompact.compressors.protocol import (
     Compaction,
     CompactionFailed,
@@ -18,11 +17,12 @@ from recompact.compressors.protocol import (
     Scope,
     room_beside_last,
 )
-from recompact.context import Context, Summary
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.protocol import ChatModel
-from recompact.template import Template, fill, placeholders
-from recompact.tokens import TokenCounter
+from recompact.values.chat import Decoding, Message, Request, ToolSpec, Usage, assistant, system, user
+from recompact.values.context import Context, Summary
+from recompact.values.template import Template, fill, placeholders
+from recompact.values.tokens import TokenCounter
 
 CUT = "[The summary was over its limit and ends here.]"
 ABOVE = "(the messages above)"

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-from recompact.chat import Decoding, ToolSpec, Usage
-from recompact.context import Context
 from recompact.errors import RecompactError
 from recompact.models.protocol import ChatModel
-from recompact.template import Template
-from recompact.tokens import TokenCounter
+from recompact.values.chat import Decoding, ToolSpec, Usage
+from recompact.values.context import Context
+from recompact.values.template import Template
+from recompact.values.tokens import TokenCounter
 
 Scope = Literal["history", "prefix"]
 Rendering = Literal["quoted", "appended"]

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from recompact.chat import ToolSpec, system, user
 from recompact.environments.json_shape import Changes, from_numpy, shape_json
 from recompact.environments.protocol import Behaviour, Literals, Observation, Opening, Task
 from recompact.environments.schemas import enums_of, tool_spec
 from recompact.environments.shaping import show_value
 from recompact.errors import InputError
-from recompact.trajectory import Action, Score
+from recompact.values.chat import ToolSpec, system, user
+from recompact.values.trajectory import Action, Score
 
 Tool = Callable[..., Any]
 Check = Callable[[str, dict[str, Any]], bool | float]

@@ -10,7 +10,7 @@ from recompact.environments.protocol import Episodes, Task
 from recompact.environments.snapshots.holders import Holders
 from recompact.environments.snapshots.replay import record
 from recompact.environments.snapshots.strategy import FORK
-from recompact.trajectory import Action, Score
+from recompact.values.trajectory import Action, Score
 
 _GRADING = Task("grading", "Judge the evidence of an episode.")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from recompact.environments.protocol import Behaviour, Literals
-from recompact.trajectory import Action
+from recompact.values.trajectory import Action
 
 BEHAVIOURS: tuple[Behaviour, ...] = get_args(Behaviour)
 

@@ -22,7 +22,6 @@ if __name__ == "__main__":  # started as a file by a foreign interpreter: make o
     del sys.path[0]
     sys.path += [sys.argv[sys.argv.index("--directory") + 1], str(Path(__file__).resolve().parents[2])]
 
-from recompact.chat import Reply, Request
 from recompact.environments.hooks import behaviours_of, literals_of
 from recompact.environments.json_shape import Changes
 from recompact.environments.loading import load_suite
@@ -43,7 +42,8 @@ from recompact.environments.snapshots.mask import Mask, mask_of
 from recompact.environments.snapshots.strategy import FORK, put_back, strategy_of, take
 from recompact.environments.wire import request_to_json
 from recompact.errors import OptionError
-from recompact.trajectory import Action
+from recompact.values.chat import Reply, Request
+from recompact.values.trajectory import Action
 
 
 class Host:

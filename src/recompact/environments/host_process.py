@@ -11,7 +11,6 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recompact.chat import Reply, Usage
 from recompact.environments.host_log import HostLog
 from recompact.environments.host_usage import PLACES, excess, overfull
 from recompact.environments.lodging import HostSettings, Lodging, lodge
@@ -22,6 +21,7 @@ from recompact.environments.snapshots.async_channel import AsyncChannel, Garbled
 from recompact.environments.snapshots.holders import Holder, Link
 from recompact.environments.wire import request_from_json
 from recompact.errors import InputError
+from recompact.values.chat import Reply, Usage
 
 _CLOSE_PATIENCE = 5.0  # seconds for an environment to close before its host is killed
 _LOOK = 0.25  # seconds between two looks at what a host uses

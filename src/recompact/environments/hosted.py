@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar
 
-from recompact.chat import Message, ToolCall, ToolSpec, Usage
 from recompact.environments.grading import grade
 from recompact.environments.hooks import BEHAVIOURS, as_literals
 from recompact.environments.host_process import HostProcess
@@ -43,7 +42,8 @@ from recompact.environments.snapshots.async_channel import socket_pair
 from recompact.environments.snapshots.holders import HeldEpisode, HeldSnapshot, Holder, HolderGone, Holders
 from recompact.environments.snapshots.replay import Log, digest_of, log_of, record, replay
 from recompact.environments.snapshots.strategy import FORK, REPLAY
-from recompact.trajectory import Action, Score, Snapshot
+from recompact.values.chat import Message, ToolCall, ToolSpec, Usage
+from recompact.values.trajectory import Action, Score, Snapshot
 
 T = TypeVar("T")
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from recompact.chat import Usage
 from recompact.environments.hooks import behaviours_of, literals_of
 from recompact.environments.json_shape import Changes
 from recompact.environments.protocol import (
@@ -40,7 +39,8 @@ from recompact.environments.shaping import (
 from recompact.environments.snapshots.mask import Mask, mask_of
 from recompact.environments.snapshots.replay import Log, log_of, record, replay
 from recompact.environments.snapshots.strategy import FORK, REPLAY, put_back, strategy_of, take
-from recompact.trajectory import Action, Score, Snapshot
+from recompact.values.chat import Usage
+from recompact.values.trajectory import Action, Score, Snapshot
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from recompact.chat import canonical
+from recompact.values.chat import canonical
 
 Changes = list[str]
 """What was changed in a value, a few words for each kind of change."""

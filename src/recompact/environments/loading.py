@@ -16,11 +16,11 @@ SUITES = Registry(
     "suite",
     "recompact.suites",
     {
-        "pocket": "recompact.embedded.pocket.suite:PocketSuite",
-        "officebench": "recompact.environments.officebench.suite:OfficeBenchSuite",
-        "qa": "recompact.environments.qa.suite:QaSuite",
-        "tau2-retail": "recompact.environments.tau2.suite:Tau2RetailSuite",
-        "appworld": "recompact.environments.appworld.suite:AppWorldSuite",
+        "pocket": "recompact.suites.pocket.suite:PocketSuite",
+        "officebench": "recompact.suites.officebench.suite:OfficeBenchSuite",
+        "qa": "recompact.suites.qa.suite:QaSuite",
+        "tau2-retail": "recompact.suites.tau2.suite:Tau2RetailSuite",
+        "appworld": "recompact.suites.appworld.suite:AppWorldSuite",
         "workspace": "recompact.environments.workspace.suite:WorkspaceSuite",
     },
 )
@@ -32,15 +32,15 @@ HOSTS = Registry(  # where hosts live if not on this machine; each is called wit
 )
 
 _MISSING = {  # suites that need more than recompact: a function that says what is missing, None if nothing is
-    "officebench": "recompact.environments.officebench.suite:missing",
-    "qa": "recompact.environments.qa.suite:missing",
-    "tau2-retail": "recompact.environments.tau2.installation:missing",
-    "appworld": "recompact.environments.appworld.installation:missing",
+    "officebench": "recompact.suites.officebench.suite:missing",
+    "qa": "recompact.suites.qa.suite:missing",
+    "tau2-retail": "recompact.suites.tau2.installation:missing",
+    "appworld": "recompact.suites.appworld.installation:missing",
 }
 
 _HOST_NEEDS = {  # suites with an interpreter of their own; what is named here imports nothing of the benchmark
-    "tau2-retail": "recompact.environments.tau2.installation:host_needs",
-    "appworld": "recompact.environments.appworld.installation:host_needs",
+    "tau2-retail": "recompact.suites.tau2.installation:host_needs",
+    "appworld": "recompact.suites.appworld.installation:host_needs",
 }
 
 _CONTENTS = {  # suites whose tasks are the user's files: a function that hashes the tasks of a split

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from recompact.chat import Message, Reply, Request, ToolSpec, Usage
 from recompact.errors import InputError, RecompactError
-from recompact.trajectory import Action, Score, Snapshot
+from recompact.values.chat import Message, Reply, Request, ToolSpec, Usage
+from recompact.values.trajectory import Action, Score, Snapshot
 
 
 @dataclass(frozen=True)

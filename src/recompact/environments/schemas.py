@@ -9,8 +9,8 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from recompact.chat import ToolSpec
 from recompact.errors import InputError
+from recompact.values.chat import ToolSpec
 
 _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _LISTS = (list, tuple, set, frozenset)

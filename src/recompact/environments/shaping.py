@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, get_args
 
-from recompact.chat import Message, Request, Role, ToolCall, ToolSpec
 from recompact.environments.json_shape import (
     VALUE_LIMIT,
     Changes,
@@ -26,7 +25,8 @@ from recompact.environments.json_shape import (
     shape_json,
 )
 from recompact.environments.protocol import Observation, Opening, Strategy, Task
-from recompact.trajectory import Score
+from recompact.values.chat import Message, Request, Role, ToolCall, ToolSpec
+from recompact.values.trajectory import Score
 
 TEXT_LIMIT: Final = 64 * 1024 * 1024
 """Characters in one text. What an agent sees of it is bounded by [run] observation_tokens."""

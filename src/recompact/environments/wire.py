@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recompact.chat import Decoding, Message, Request, ToolSpec
+from recompact.values.chat import Decoding, Message, Request, ToolSpec
 
 
 def request_to_json(request: Request) -> dict[str, Any]:

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
-from recompact.chat import Usage
+from recompact.engine.store.failed_compactions import NONE_FAILED, FailedCompactions, failed_in_unit
+from recompact.engine.store.runs import BROKEN, TrajectoryRow, trajectories
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arms import label
 from recompact.evaluation.evaluate import PHASE
-from recompact.store.failed_compactions import NONE_FAILED, FailedCompactions, failed_in_unit
-from recompact.store.runs import BROKEN, TrajectoryRow, trajectories
-from recompact.store.store import Store
-from recompact.texts import quantity
+from recompact.values.chat import Usage
+from recompact.values.texts import quantity
 
 
 @dataclass(frozen=True)

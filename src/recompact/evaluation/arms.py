@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from recompact.chat import canonical, sha256
 from recompact.compressors.protocol import Compressor, CompressorKind, Rendering, Scope
 from recompact.compressors.registry import COMPRESSORS, compressor_kind
-from recompact.config import CompressorConfig
+from recompact.engine.config import CompressorConfig
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
 from recompact.errors import InputError
-from recompact.store.store import Store
-from recompact.study import Study
-from recompact.template import Template, resolve
+from recompact.values.chat import canonical, sha256
+from recompact.values.template import Template, resolve
 
 NONE = "none"
 PROMPTED = "prompted"

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from recompact.attribution.divergence import consumed_texts, literals, occurs, turn_actions
-from recompact.chat import canonical
+from recompact.engine.store.records import read_trajectory
+from recompact.engine.store.runs import overview, trajectories
+from recompact.engine.store.store import Store
 from recompact.environments.protocol import Behaviour, EnvironmentFailed, Episodes, Literals
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import common, read_arms
 from recompact.evaluation.evaluate import PHASE as EVALUATE, unit_of
-from recompact.progress import SILENT, Progress
-from recompact.stats import RESAMPLES, Estimate, bootstrap_ratios
-from recompact.store.records import read_trajectory
-from recompact.store.runs import overview, trajectories
-from recompact.store.store import Store
-from recompact.trajectory import Action, Trajectory
+from recompact.values.chat import canonical
+from recompact.values.progress import SILENT, Progress
+from recompact.values.stats import RESAMPLES, Estimate, bootstrap_ratios
+from recompact.values.trajectory import Action, Trajectory
 
 FIRST, STEPS, CALLS, KEPT, HELD = "documentation_first", "steps_to_change", "documentation_calls", "kept.", "held."
 ANY = "literals"  # the one kind where the suite names none: numbers, dates, ids, addresses and quoted words

@@ -8,9 +8,9 @@ from typing import Any
 from recompact.evaluation.behaviour import ANY, CALLS, FIRST, HELD, KEPT, STEPS, ArmBehaviour, Behaviours, Ratio
 from recompact.evaluation.caveats import left_out
 from recompact.evaluation.summary import SIMULATED
-from recompact.stats import RESAMPLES
-from recompact.tables import Cell, Column, Number, Row, Table, columns
-from recompact.texts import quantity
+from recompact.values.stats import RESAMPLES
+from recompact.values.tables import Cell, Column, Number, Row, Table, columns
+from recompact.values.texts import quantity
 
 HOOKS = "docs/environments.md shows how"
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from recompact.engine.store.failed_compactions import FailedCompactions, failed_in_all
 from recompact.evaluation.arm_runs import ArmRuns, Common, TaskRun
-from recompact.store.failed_compactions import FailedCompactions, failed_in_all
-from recompact.texts import quantity
+from recompact.values.texts import quantity
 
 
 def left_out(unfinished: int, broken: int = 0) -> list[str]:

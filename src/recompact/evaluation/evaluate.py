@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from recompact.assembly import EVALUATION, compressor_in, open_study
-from recompact.collection import trajectory_unit
-from recompact.config import CompressorConfig, Config, ConfigError
-from recompact.config_parser import load_config
+from recompact.engine.assembly import EVALUATION, compressor_in, open_study
+from recompact.engine.collection import trajectory_unit
+from recompact.engine.config import CompressorConfig, Config, ConfigError
+from recompact.engine.config_parser import load_config
+from recompact.engine.store.runs import phase_digest
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm, note_arms
 from recompact.models.journal import seed_of
-from recompact.store.runs import phase_digest
-from recompact.store.store import Store
-from recompact.study import Study
-from recompact.template import resolve
+from recompact.values.template import resolve
 
 PHASE = EVALUATION
 

@@ -8,7 +8,7 @@ from statistics import fmean
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.metrics import per_task
 from recompact.evaluation.summary import Evaluation
-from recompact.stats import RESAMPLES, Estimate, bootstrap_estimate, resampled_means
+from recompact.values.stats import RESAMPLES, Estimate, bootstrap_estimate, resampled_means
 
 RELATIVE = "relative_steps"
 """Steps relative to those of `none`: 0.1 is a tenth more."""

@@ -15,8 +15,8 @@ from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, Common, common, with_all_questions
 from recompact.evaluation.caveats import Uncompacted, uncompacted_arms
 from recompact.evaluation.metrics import PeakSource, metric, peak_source, per_task
-from recompact.stats import CONFIDENCE, FEWEST, RESAMPLES, Estimate, bootstrap, bootstrap_ratios, sign_test
-from recompact.texts import quantity
+from recompact.values.stats import CONFIDENCE, FEWEST, RESAMPLES, Estimate, bootstrap, bootstrap_ratios, sign_test
+from recompact.values.texts import quantity
 
 Values = Mapping[str, tuple[float, ...]]
 """For each metric, the value of each task."""

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from recompact.chat import Usage
 from recompact.compressors.protocol import SCOPES
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
+from recompact.values.chat import Usage
 
 RECORDS = "run_records.jsonl"
 INPUT_ONLY = "agent input"  # a role of its own: input alone is not a total

@@ -20,27 +20,27 @@ from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.findings import priors_of
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.verify import outcomes_in, says_nothing, settings_of
-from recompact.chat import canonical
-from recompact.collection import unit_of as collected_unit
 from recompact.compressors.protocol import CompactionFailed
+from recompact.engine.collection import unit_of as collected_unit
+from recompact.engine.execution.episodes import with_differences
+from recompact.engine.execution.executor import Unit
+from recompact.engine.execution.scheduler import Unfinished, UnfinishedUnit
+from recompact.engine.store.records import read_boundary, read_trajectory, write_trajectory
+from recompact.engine.store.runs import ContinuationRow, continuation_rows
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
 from recompact.environments.protocol import EnvironmentFailed, Opening, Task
 from recompact.errors import InputError
 from recompact.evaluation.arms import Arm
 from recompact.evaluation.evaluate import PHASE as EVALUATE
 from recompact.evaluation.replay_verdict import Facts, ReplayVerdict, verdict
-from recompact.execution.episodes import with_differences
-from recompact.execution.executor import Unit
-from recompact.execution.scheduler import Unfinished, UnfinishedUnit
 from recompact.models.failures import ContextOverflow, Refused
 from recompact.models.journal import UnitCalls
-from recompact.outcome import BoundaryId, Outcome, Outcomes
-from recompact.store.records import read_boundary, read_trajectory, write_trajectory
-from recompact.store.runs import ContinuationRow, continuation_rows
-from recompact.store.store import Store
-from recompact.study import Study
-from recompact.template import Template
-from recompact.texts import command_line
-from recompact.trajectory import Boundary, Trajectory
+from recompact.values.chat import canonical
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.template import Template
+from recompact.values.texts import command_line
+from recompact.values.trajectory import Boundary, Trajectory
 
 PHASE = "replay"
 PRE, POST, CONTROL = "PRE", "POST", "control"

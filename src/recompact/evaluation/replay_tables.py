@@ -8,8 +8,8 @@ from statistics import fmean
 
 from recompact.evaluation.replay import PRE, Condition, Replay
 from recompact.evaluation.summary import SIMULATED
-from recompact.tables import Number, Row, Table, columns
-from recompact.texts import cut
+from recompact.values.tables import Number, Row, Table, columns
+from recompact.values.texts import cut
 
 SHORT = 40  # characters of an answer or a fact that a table has room for
 MANY = 20  # facts that are listed

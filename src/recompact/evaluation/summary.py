@@ -28,9 +28,9 @@ from recompact.evaluation.paired import (
     size_warnings,
     warnings,
 )
-from recompact.stats import Estimate
-from recompact.tables import Cell, Column, Number, Row, Table, columns
-from recompact.texts import quantity
+from recompact.values.stats import Estimate
+from recompact.values.tables import Cell, Column, Number, Row, Table, columns
+from recompact.values.texts import quantity
 
 SIMULATED = "Simulated models: these figures show how Recompact works, not how any real model behaves."
 BOLD = "Bold: the best of the arms that compress within the same scope and budget."

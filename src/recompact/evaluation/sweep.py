@@ -14,9 +14,9 @@ from recompact.evaluation.arms import label
 from recompact.evaluation.intervals import RELATIVE, Estimates, estimates, none_of
 from recompact.evaluation.metrics import metric, per_task
 from recompact.evaluation.summary import STAR, Evaluation, interval, percentage
-from recompact.stats import Estimate
-from recompact.tables import Cell, Column, Number, Table, columns
-from recompact.texts import quantity
+from recompact.values.stats import Estimate
+from recompact.values.tables import Cell, Column, Number, Table, columns
+from recompact.values.texts import quantity
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from recompact.engine.store.runs import find_run
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns, Common, common, read_arms, with_all_questions
 from recompact.evaluation.arms import PROMPTING, built_in_arms, label
@@ -27,9 +29,7 @@ from recompact.evaluation.summary import (
     sign_test_cells,
     without_empty,
 )
-from recompact.store.runs import find_run
-from recompact.store.store import Store
-from recompact.tables import Cell, Column, Row, Table, columns
+from recompact.values.tables import Cell, Column, Row, Table, columns
 
 Models = Mapping[str, str]
 """Role -> model."""

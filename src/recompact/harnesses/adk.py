@@ -8,7 +8,7 @@ from recompact.harnesses.exporting.modules import python_module
 from recompact.harnesses.exporting.prompt import one_prompt
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing.packages import Constant, PromptPackage
-from recompact.template import Template
+from recompact.values.template import Template
 
 EARLIER = "its first entry, where that sums up what came before it"
 

@@ -6,7 +6,7 @@ from recompact.harnesses.exporting.export import Export, ExportFile
 from recompact.harnesses.exporting.literals import json_text
 from recompact.harnesses.exporting.prompt import one_prompt
 from recompact.harnesses.harness import Harness
-from recompact.template import Template
+from recompact.values.template import Template
 
 EARLIER = "a compaction block at its beginning"
 CONTRACT = "\n\nPut all that you write between <summary> and </summary>."

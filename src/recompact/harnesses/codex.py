@@ -12,7 +12,7 @@ from recompact.harnesses.exporting.prompt import one_prompt
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing.settings import PromptFile
 from recompact.harnesses.transcripts.codex import READER
-from recompact.template import Template
+from recompact.values.template import Template
 
 EARLIER = "a user message that hands over a summary of the work so far"
 KEY, FILE_KEY = "compact_prompt", "experimental_compact_prompt_file"

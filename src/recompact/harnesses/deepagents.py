@@ -8,7 +8,7 @@ from recompact.harnesses.exporting.modules import python_module
 from recompact.harnesses.exporting.prompt import one_prompt
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.langchain import TRIM
-from recompact.template import Template
+from recompact.values.template import Template
 
 EARLIER = "a human message that holds a <summary> of older messages"
 

@@ -10,7 +10,7 @@ from recompact.harnesses.exporting.literals import jinja_text
 from recompact.harnesses.exporting.prompt import one_prompt
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing.settings import PromptFile
-from recompact.template import Template
+from recompact.values.template import Template
 
 EARLIER = "a message that sums up what came before it"
 PLACE = "~/.config/goose/prompts"

@@ -9,7 +9,7 @@ from recompact.harnesses.exporting.export import Export
 from recompact.harnesses.importing.packages import PromptPackage
 from recompact.harnesses.importing.settings import PromptFile
 from recompact.harnesses.transcripts.reader import Reader
-from recompact.template import Template
+from recompact.values.template import Template
 
 
 @dataclass(frozen=True)

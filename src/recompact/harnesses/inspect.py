@@ -9,7 +9,7 @@ from recompact.harnesses.exporting.prompt import Prompt, one_prompt
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing.packages import Constant, PromptPackage
 from recompact.harnesses.transcripts.inspect import READER
-from recompact.template import Template, placeholders
+from recompact.values.template import Template, placeholders
 
 EARLIER = "a user message marked [CONTEXT COMPACTION SUMMARY]"
 ADDENDUMS = "addendums"  # where Inspect puts the task author's instructions, and the note on its memory tool

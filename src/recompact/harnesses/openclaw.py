@@ -10,7 +10,7 @@ from recompact.harnesses.exporting.prompt import both_prompts
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing.packages import PromptPackage
 from recompact.harnesses.transcripts.openclaw import READER
-from recompact.template import Template
+from recompact.values.template import Template
 
 ID = "recompact-compaction"
 LONGEST = 16_000  # characters that OpenClaw keeps of a provider's summary

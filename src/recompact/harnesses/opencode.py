@@ -6,7 +6,7 @@ from recompact.harnesses.exporting.export import Export, ExportFile
 from recompact.harnesses.exporting.modules import FILL, javascript_module
 from recompact.harnesses.exporting.prompt import both_prompts
 from recompact.harnesses.harness import Harness
-from recompact.template import Template
+from recompact.values.template import Template
 
 FILE = "recompact-compaction.js"
 _CODE = """\

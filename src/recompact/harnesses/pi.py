@@ -8,7 +8,7 @@ from recompact.harnesses.exporting.prompt import both_prompts
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing.packages import PromptPackage
 from recompact.harnesses.transcripts.pi import READER
-from recompact.template import Template
+from recompact.values.template import Template
 
 FILE = "recompact-compaction.js"
 _CODE = """\

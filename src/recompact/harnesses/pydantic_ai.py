@@ -8,7 +8,7 @@ from recompact.harnesses.exporting.modules import python_module
 from recompact.harnesses.exporting.prompt import Prompt, one_prompt
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing.packages import Constant, PromptPackage
-from recompact.template import Template
+from recompact.values.template import Template
 
 EARLIER = "a <previous-summary> block at the end of this message"
 _FILE = "pydantic_ai_harness/compaction/_summarizing_compaction.py"

@@ -7,7 +7,7 @@ from recompact.harnesses.exporting.modules import python_module
 from recompact.harnesses.exporting.prompt import one_prompt
 from recompact.harnesses.harness import Harness
 from recompact.harnesses.importing.packages import Constant, PromptPackage
-from recompact.template import Template
+from recompact.values.template import Template
 
 EARLIER = "a user message that sums up what came before it"
 _FILE = "strands/agent/conversation_manager/compression/context_compression.py"

@@ -8,7 +8,7 @@ from typing import Any
 
 from recompact.errors import InputError
 from recompact.harnesses.exporting.prompt import BUDGET as BUDGET
-from recompact.template import Template, resolve
+from recompact.values.template import Template, resolve
 
 TemplateName = Template | Path | str
 

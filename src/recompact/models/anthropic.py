@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from recompact.chat import Reply, Request
 from recompact.errors import InputError
 from recompact.models.anthropic_wire import messages_body, read_messages
 from recompact.models.endpoint import Endpoint
 from recompact.models.openai import OpenAIModel, http_client
+from recompact.values.chat import Reply, Request
 
 
 class AnthropicModel(OpenAIModel):

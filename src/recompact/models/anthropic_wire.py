@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from recompact.chat import Finish, Message, Reply, Request, ToolCall, Usage, whole
 from recompact.models.endpoint import Endpoint
 from recompact.models.openai_wire import count_of, has_count
+from recompact.values.chat import Finish, Message, Reply, Request, ToolCall, Usage, whole
 
 _OUTPUT_TOKENS = 8192  # the API wants a limit, and gets this one where no other is given
 _SCHEMA_TOOL = "reply"  # the call that a reply with a schema comes in

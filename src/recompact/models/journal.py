@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from recompact.chat import Message, Reply, Request
 from recompact.models.protocol import ChatModel
 from recompact.models.shape import shape_reply
+from recompact.values.chat import Message, Reply, Request
 
 
 @dataclass(frozen=True)

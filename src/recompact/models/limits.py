@@ -13,12 +13,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from recompact.chat import Reply, Request, Usage
 from recompact.models.failures import CeilingReached, ModelFailure, Unreachable
 from recompact.models.protocol import ChatModel
 from recompact.models.shape import request_tokens
-from recompact.progress import Notices
-from recompact.tokens import TokenCounter, counter
+from recompact.values.chat import Reply, Request, Usage
+from recompact.values.progress import Notices
+from recompact.values.tokens import TokenCounter, counter
 
 NOTABLE = 10.0  # seconds beyond which a wait is shown
 

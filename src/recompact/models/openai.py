@@ -13,7 +13,6 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from recompact.chat import Reply, Request
 from recompact.errors import InputError
 from recompact.models import failures, text_calls
 from recompact.models.endpoint import Endpoint
@@ -21,6 +20,7 @@ from recompact.models.failures import ModelFailure
 from recompact.models.openai_errors import ServerError, explain, retry_after, shorten
 from recompact.models.openai_wire import chat_body, read_chat, read_responses, responses_body
 from recompact.models.secrets import scrubber, secrets_in
+from recompact.values.chat import Reply, Request
 
 if TYPE_CHECKING:
     from openai import APIStatusError

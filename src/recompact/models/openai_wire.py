@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from recompact.chat import Finish, Message, Reply, Request, ToolCall, Usage, chain_digest, whole
 from recompact.models.endpoint import Endpoint
+from recompact.values.chat import Finish, Message, Reply, Request, ToolCall, Usage, chain_digest, whole
 
 
 def chat_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from recompact.chat import Reply, Request
+from recompact.values.chat import Reply, Request
 
 
 @runtime_checkable

@@ -17,9 +17,9 @@ MODELS = Registry(
     {
         "openai": "recompact.models.openai:OpenAIModel",
         "anthropic": "recompact.models.anthropic:AnthropicModel",
-        "sim-agent": "recompact.embedded.simulation.agent:SimulatedAgent",
-        "sim-compressor": "recompact.embedded.simulation.compressor:SimulatedCompressor",
-        "sim-optimizer": "recompact.embedded.simulation.optimizer:SimulatedOptimizer",
+        "sim-agent": "recompact.simulation.agent:SimulatedAgent",
+        "sim-compressor": "recompact.simulation.compressor:SimulatedCompressor",
+        "sim-optimizer": "recompact.simulation.optimizer:SimulatedOptimizer",
     },
 )
 

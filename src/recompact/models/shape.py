@@ -13,7 +13,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, get_args
 
-from recompact.chat import (
+from recompact.errors import RecompactError
+from recompact.models.failures import BrokenModel, MalformedReply
+from recompact.models.protocol import ChatModel
+from recompact.models.secrets import scrubber
+from recompact.values.chat import (
     DEEPEST,
     Finish,
     Message,
@@ -26,11 +30,7 @@ from recompact.chat import (
     too_deep,
     whole,
 )
-from recompact.errors import RecompactError
-from recompact.models.failures import BrokenModel, MalformedReply
-from recompact.models.protocol import ChatModel
-from recompact.models.secrets import scrubber
-from recompact.tokens import TokenCounter, counter
+from recompact.values.tokens import TokenCounter, counter
 
 LONGEST_TEXT = 1_000_000  # characters of a content, or of the arguments of one call
 LONGEST_NAME = 256  # characters of an id or a name

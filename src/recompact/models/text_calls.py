@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from recompact.chat import Decoding, Message, Request, ToolCall, ToolSpec
+from recompact.values.chat import Decoding, Message, Request, ToolCall, ToolSpec
 
 MARKER = "### Tool result"
 """The first line of every tool result. It is a stop sequence too: weak models go on and invent the result.

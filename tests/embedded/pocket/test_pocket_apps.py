@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from pocket_playing import SUITE, call, error, log_in, one_of, result
 
-from recompact.embedded.pocket import APPS, CATALOGUE, PocketEnvironment, Spec
-from recompact.embedded.pocket.apps.account import LOGINS
-from recompact.embedded.pocket.database import contents
-from recompact.tokens import counter
-from recompact.trajectory import Action
+from recompact.suites.pocket import APPS, CATALOGUE, PocketEnvironment, Spec
+from recompact.suites.pocket.apps.account import LOGINS
+from recompact.suites.pocket.database import contents
+from recompact.values.tokens import counter
+from recompact.values.trajectory import Action
 
 
 @pytest.fixture

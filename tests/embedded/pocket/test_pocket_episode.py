@@ -8,10 +8,10 @@ import time
 
 from pocket_playing import SUITE, call, error, log_in, one_of, result
 
-from recompact.embedded.pocket import BY_NAME, TOKEN, PocketEnvironment, play
-from recompact.embedded.pocket.tasks import pristine
 from recompact.environments.protocol import Observation
-from recompact.trajectory import Action
+from recompact.suites.pocket import BY_NAME, TOKEN, PocketEnvironment, play
+from recompact.suites.pocket.tasks import pristine
+from recompact.values.trajectory import Action
 
 
 def _played(family: str) -> tuple[PocketEnvironment, list[Action], list[Observation]]:

@@ -7,10 +7,10 @@ import json
 import pytest
 from pocket_playing import SUITE, TASKS, of_family
 
-from recompact.embedded.pocket import CATALOGUE, FAMILIES, Family, parse, play, read_task_message
-from recompact.embedded.pocket.families.family import APPS_OF
-from recompact.tokens import counter
-from recompact.trajectory import Action
+from recompact.suites.pocket import CATALOGUE, FAMILIES, Family, parse, play, read_task_message
+from recompact.suites.pocket.families.family import APPS_OF
+from recompact.values.tokens import counter
+from recompact.values.trajectory import Action
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 CHANGING = {spec.full_name for spec in CATALOGUE if spec.changes}
@@ -107,7 +107,7 @@ def test_requests_can_be_read_back() -> None:
 
 
 def test_requests_never_give_an_id_away() -> None:
-    from recompact.embedded.pocket import RECORD_ID, TOKEN
+    from recompact.suites.pocket import RECORD_ID, TOKEN
 
     assert not any(RECORD_ID.search(task.text) or TOKEN.search(task.text) for task in TASKS)
 

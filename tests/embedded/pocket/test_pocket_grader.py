@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recompact.embedded.pocket.grader import Answer, Change, Expected, accepts, problems
+from recompact.suites.pocket.grader import Answer, Change, Expected, accepts, problems
 
 
 @pytest.mark.parametrize(

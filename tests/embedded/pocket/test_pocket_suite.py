@@ -9,10 +9,10 @@ from collections import Counter
 import pytest
 from pocket_playing import SUITE, TASKS
 
-from recompact.embedded.pocket import FAMILIES, TOOLS, PocketSuite
-from recompact.embedded.pocket.suite import NEXT_TASK, _tasks
 from recompact.environments.protocol import Suite
-from recompact.tokens import counter
+from recompact.suites.pocket import FAMILIES, TOOLS, PocketSuite
+from recompact.suites.pocket.suite import NEXT_TASK, _tasks
+from recompact.values.tokens import counter
 
 
 def test_splits_are_fixed() -> None:

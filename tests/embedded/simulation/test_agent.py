@@ -10,19 +10,19 @@ from random import Random
 import pytest
 from test_models import COUNT, FAULTLESS, SUITE, TASKS, Seeded
 
-from recompact.chat import Message
 from recompact.compressors.fifo import Fifo
-from recompact.context import Context, Summary
-from recompact.embedded.pocket import BY_NAME, Owner, play, read_task_message
-from recompact.embedded.simulation.agent import SMALL_PAGE, SimulatedAgent, ability, act
-from recompact.embedded.simulation.knowledge import knowledge_of, written_down
-from recompact.embedded.simulation.notes import argument_key, events_of
-from recompact.embedded.simulation.parameters import Traits
+from recompact.engine.execution.episodes import run_episode
+from recompact.engine.rollout import Agent
 from recompact.environments.inprocess import InProcessEpisode
 from recompact.environments.protocol import Task
-from recompact.execution.episodes import run_episode
-from recompact.rollout import Agent
-from recompact.trajectory import Trajectory
+from recompact.simulation.agent import SMALL_PAGE, SimulatedAgent, ability, act
+from recompact.simulation.knowledge import knowledge_of, written_down
+from recompact.simulation.notes import argument_key, events_of
+from recompact.simulation.parameters import Traits
+from recompact.suites.pocket import BY_NAME, Owner, play, read_task_message
+from recompact.values.chat import Message
+from recompact.values.context import Context, Summary
+from recompact.values.trajectory import Trajectory
 
 
 def run(task: Task, traits: Traits, unit: str = "u", fifo: bool = False) -> Trajectory:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from run_files import select_rows
 
-from recompact.assembly import open_study
-from recompact.collection import collect
-from recompact.config_parser import parse_config
-from recompact.embedded.simulation.truth import read_truth
-from recompact.store.store import Store
+from recompact.engine.assembly import open_study
+from recompact.engine.collection import collect
+from recompact.engine.config_parser import parse_config
+from recompact.engine.store.store import Store
+from recompact.simulation.truth import read_truth
 
 
 def collected(path: Path, config: str) -> str:

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from recompact.chat import Decoding, Request, user
-from recompact.embedded.simulation.clauses import kind_meant, write_clause, write_name, write_order
-from recompact.embedded.simulation.compressor import chance
-from recompact.embedded.simulation.guidance import Guidance, read_guidance
-from recompact.embedded.simulation.judgement import rank
-from recompact.embedded.simulation.optimizer import SimulatedOptimizer, diagnose
-from recompact.embedded.simulation.orders import orders_in
-from recompact.embedded.simulation.parameters import ABILITIES, KINDS, Habits, Judgement, Kind, Traits
+from recompact.simulation.clauses import kind_meant, write_clause, write_name, write_order
+from recompact.simulation.compressor import chance
+from recompact.simulation.guidance import Guidance, read_guidance
+from recompact.simulation.judgement import rank
+from recompact.simulation.optimizer import SimulatedOptimizer, diagnose
+from recompact.simulation.orders import orders_in
+from recompact.simulation.parameters import ABILITIES, KINDS, Habits, Judgement, Kind, Traits
+from recompact.values.chat import Decoding, Request, user
 
 FROZEN = "f0dbdec5bec27bc746336b02cdb5aa478a0c204349a85f2fc07499ae36570ff7"
 TASK = "How much money have I received from my coworkers on payments since 2025-03-04, that day included?"
@@ -206,7 +206,7 @@ def test_the_parameters_are_those_that_were_frozen() -> None:
 
 def test_no_marker_passes_between_the_models() -> None:
     """A lost condition leaves no trace but its absence."""
-    from recompact.embedded.simulation import compressor
+    from recompact.simulation import compressor
 
     assert "left out)" not in json.dumps(_texts(compressor))
 

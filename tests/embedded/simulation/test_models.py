@@ -11,24 +11,24 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from recompact.chat import Decoding, Message, Reply, Request, user
 from recompact.compressors.prompted import Prompted
-from recompact.context import Context, Summary, Turn
-from recompact.embedded.pocket import PocketSuite
-from recompact.embedded.simulation import simulated_models
-from recompact.embedded.simulation.agent import SimulatedAgent, act
-from recompact.embedded.simulation.compressor import SimulatedCompressor, summarize
-from recompact.embedded.simulation.guidance import read_guidance
-from recompact.embedded.simulation.optimizer import SimulatedOptimizer
-from recompact.embedded.simulation.parameters import KINDS, Habits, Traits
-from recompact.embedded.simulation.truth import lost_facts
+from recompact.engine.execution.episodes import run_episode
+from recompact.engine.rollout import Agent
 from recompact.environments.inprocess import InProcessEpisode
-from recompact.execution.episodes import run_episode
 from recompact.models.journal import seed_of
-from recompact.rollout import Agent
-from recompact.template import default_template, parse_sections
-from recompact.tokens import counter
-from recompact.trajectory import Trajectory
+from recompact.simulation import simulated_models
+from recompact.simulation.agent import SimulatedAgent, act
+from recompact.simulation.compressor import SimulatedCompressor, summarize
+from recompact.simulation.guidance import read_guidance
+from recompact.simulation.optimizer import SimulatedOptimizer
+from recompact.simulation.parameters import KINDS, Habits, Traits
+from recompact.simulation.truth import lost_facts
+from recompact.suites.pocket import PocketSuite
+from recompact.values.chat import Decoding, Message, Reply, Request, user
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.template import default_template, parse_sections
+from recompact.values.tokens import counter
+from recompact.values.trajectory import Trajectory
 
 SUITE = PocketSuite()
 COUNT = counter()

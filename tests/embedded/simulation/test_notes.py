@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from recompact.embedded.pocket import BY_NAME, PocketSuite, play
-from recompact.embedded.simulation.notes import (
+from recompact.simulation.notes import (
     SPECS,
     Event,
     argument_key,
@@ -20,6 +19,7 @@ from recompact.embedded.simulation.notes import (
     write_result,
     write_signature,
 )
+from recompact.suites.pocket import BY_NAME, PocketSuite, play
 
 SUITE = PocketSuite()
 

@@ -19,13 +19,13 @@ from click.testing import CliRunner
 from models_support import ANSWER, CONVERSATION, HELLO, Scripted, client, says
 from openai import AsyncOpenAI
 
-from recompact.chat import Decoding, Reply, Request, Usage, assistant, user
-from recompact.embedded.simulation.faults import KINDS, LASTING, TRANSIENT, Faults
-from recompact.embedded.simulation.server import Server, serve
 from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint
 from recompact.models.failures import ModelFailure
 from recompact.models.openai_wire import chat_body, responses_body
+from recompact.simulation.faults import KINDS, LASTING, TRANSIENT, Faults
+from recompact.simulation.server import Server, serve
+from recompact.values.chat import Decoding, Reply, Request, Usage, assistant, user
 
 LONG = Reply(assistant("Das Ergebnis: “" + "äöü " * 100 + "”"), Usage(9, 8))
 
@@ -315,9 +315,9 @@ def test_faults_that_are_none(text: str, complaint: str) -> None:
 
 
 PROGRAM = """
-import recompact.embedded.simulation
+import recompact.simulation
 from models_support import Scripted
-recompact.embedded.simulation.simulated_models = lambda: {"sim-agent": Scripted(), "sim-compressor": Scripted()}
+recompact.simulation.simulated_models = lambda: {"sim-agent": Scripted(), "sim-compressor": Scripted()}
 from recompact.cli.serve_sim import command
 command()
 """
@@ -353,10 +353,10 @@ def test_the_command_serves_and_ends_cleanly(name: signal.Signals, tmp_path: Pat
 
 
 def test_the_command_stops_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    import recompact.embedded.simulation
+    import recompact.simulation
     from recompact.cli.serve_sim import command
 
-    monkeypatch.setattr(recompact.embedded.simulation, "models", lambda: {"sim": Scripted()}, raising=False)
+    monkeypatch.setattr(recompact.simulation, "models", lambda: {"sim": Scripted()}, raising=False)
     result = CliRunner().invoke(command, ["--port", "0", "--seconds", "0.1", "--faults", "429@0.5"])
     assert result.exit_code == 0
     assert "base URL: http://127.0.0.1:" in result.output

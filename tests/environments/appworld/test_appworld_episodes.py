@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 from appworld_support import COUNT, CREATE, DONE, NOTE, hosted, login, miniature, needs_appworld, needs_bubblewrap, run
 
-from recompact.environments.appworld.evidence import pack
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.snapshots.conformance import conformance
-from recompact.trajectory import Snapshot
+from recompact.suites.appworld.evidence import pack
+from recompact.values.trajectory import Snapshot
 
 pytestmark = [needs_appworld, needs_bubblewrap]
 
@@ -131,7 +131,7 @@ async def test_the_durable_form_is_a_replay_with_a_digest(suite: HostedSuite) ->
 
 async def test_forged_evidence_is_a_failure_and_no_crash(suite: HostedSuite) -> None:
     from recompact.environments.grading import grade
-    from recompact.trajectory import Score
+    from recompact.values.trajectory import Score
 
     grader = suite.grader
     assert grader is not None

@@ -12,8 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from recompact.cli.setup import command
-from recompact.environments.appworld import setup as appworld_setup
-from recompact.environments.appworld.installation import (
+from recompact.environments.installations import HOME_VARIABLE
+from recompact.environments.setting_up import Order, SetupFailed, run_step
+from recompact.errors import InputError
+from recompact.suites.appworld import setup as appworld_setup
+from recompact.suites.appworld.installation import (
     PYTHON_VARIABLE,
     ROOT_VARIABLE,
     check_package,
@@ -21,12 +24,9 @@ from recompact.environments.appworld.installation import (
     host_needs,
     missing,
 )
-from recompact.environments.appworld.suite import AppWorldSuite
-from recompact.environments.appworld.view import DIFFICULTIES, agents_view
-from recompact.environments.installations import HOME_VARIABLE
-from recompact.environments.setting_up import Order, SetupFailed, run_step
-from recompact.errors import InputError
-from recompact.trajectory import Action
+from recompact.suites.appworld.suite import AppWorldSuite
+from recompact.suites.appworld.view import DIFFICULTIES, agents_view
+from recompact.values.trajectory import Action
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +120,7 @@ def test_what_code_is_for(tmp_path: Path, code: str, behaviour: str | None) -> N
 def test_hosts_of_agents_must_be_shut_in_and_do_not_see_what_the_grader_sees(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recompact.environments.appworld.installation.check_package", lambda python: None)
+    monkeypatch.setattr("recompact.suites.appworld.installation.check_package", lambda python: None)
     root = data(tmp_path / "root", "abc_1")
     needs = host_needs({"root": "root", "seconds": 9}, sys.executable, tmp_path)
     assert needs.sandbox == "require"

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from recompact.environments.cluster.placement import Room, choose, marks
 from recompact.environments.cluster.settings import Placement
-from recompact.trajectory import Action
+from recompact.values.trajectory import Action
 
 rooms_of = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 4), st.integers(0, 4)), max_size=8).map(
     lambda drawn: [Room(id, node, places, min(used, places)) for id, (node, places, used) in enumerate(drawn)]

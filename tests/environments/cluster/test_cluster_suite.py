@@ -14,16 +14,16 @@ from cluster_support import NearCluster
 from processes import linux_only
 
 from recompact.adaptation.adapt import adapt
-from recompact.assembly import open_study
-from recompact.chat import Reply, Request, Usage, assistant
-from recompact.config_parser import parse_config
+from recompact.engine.assembly import open_study
+from recompact.engine.config_parser import parse_config
 from recompact.environments.cluster import pool
 from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.cluster.suite import ClusterSuite
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import EnvironmentFailed, EpisodeLost, Strategy
 from recompact.errors import InputError
-from recompact.trajectory import Action, Snapshot
+from recompact.values.chat import Reply, Request, Usage, assistant
+from recompact.values.trajectory import Action, Snapshot
 
 SPEC = f"{Path(cluster_suites.__file__)}:Safes"
 VISITS = [Action("visit", {"house": 1, "desk": desk}) for desk in range(1, 5)]

@@ -19,15 +19,15 @@ from cluster_support import RayNodes, cluster_of_nodes
 from processes import linux_only
 
 from recompact.adaptation.adapt import adapt
-from recompact.assembly import open_study
-from recompact.chat import Reply, Request
-from recompact.config_parser import parse_config
+from recompact.engine.assembly import open_study
+from recompact.engine.config_parser import parse_config
 from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.cluster.suite import ClusterEpisode, ClusterSuite
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.own_directory import own_directory
 from recompact.models.protocol import ChatModel
-from recompact.trajectory import Action, Snapshot
+from recompact.values.chat import Reply, Request
+from recompact.values.trajectory import Action, Snapshot
 
 pytest.importorskip("ray", reason="Ray is not installed: make test-ray")
 pytestmark = [pytest.mark.slow, linux_only]

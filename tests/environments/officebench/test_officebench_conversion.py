@@ -12,8 +12,8 @@ from hypothesis import given, settings, strategies as st
 from officebench_support import needs_tree, playing
 from PIL import Image
 
-from recompact.environments.officebench import plain
-from recompact.environments.officebench.documents import pdf_pages
+from recompact.suites.officebench import plain
+from recompact.suites.officebench.documents import pdf_pages
 
 WESTERN = st.characters(codec="cp1252", exclude_categories=("C", "Z"))
 

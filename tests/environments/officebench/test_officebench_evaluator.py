@@ -10,8 +10,8 @@ import pytest
 from officebench_states import finish_none, synthesize
 from officebench_support import TREE, needs_tree, tree
 
-from recompact.environments.officebench.evaluator import Case, allowed_values, evaluate
-from recompact.environments.officebench.testbed import files_of_testbed
+from recompact.suites.officebench.evaluator import Case, allowed_values, evaluate
+from recompact.suites.officebench.testbed import files_of_testbed
 
 pytestmark = needs_tree
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from recompact.chat import Message
 from recompact.environments.inprocess import InProcessSuite
-from recompact.environments.officebench.environment import OfficeBenchEnvironment
-from recompact.environments.officebench.suite import OfficeBenchSuite
 from recompact.environments.snapshots.conformance import conformance
-from recompact.trajectory import Action
+from recompact.suites.officebench.environment import OfficeBenchEnvironment
+from recompact.suites.officebench.suite import OfficeBenchSuite
+from recompact.values.chat import Message
+from recompact.values.trajectory import Action
 
 
 @pytest.fixture

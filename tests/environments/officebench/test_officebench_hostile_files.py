@@ -19,10 +19,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from officebench_support import Player, needs_tree, playing, tree
 
-from recompact.environments.officebench.apps import APPS
-from recompact.environments.officebench.evaluator import Case, evaluate
-from recompact.environments.officebench.testbed import files_of_testbed
-from recompact.trajectory import Action
+from recompact.suites.officebench.apps import APPS
+from recompact.suites.officebench.evaluator import Case, evaluate
+from recompact.suites.officebench.testbed import files_of_testbed
+from recompact.values.trajectory import Action
 
 pytestmark = needs_tree
 

@@ -18,12 +18,12 @@ from officebench_support import TREE, act, dotted, needs_bubblewrap, needs_tree,
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import load_suite
-from recompact.environments.officebench.suite import OfficeBenchSuite
-from recompact.environments.officebench.tree import VARIABLE
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.snapshots.conformance import conformance
 from recompact.errors import InputError
-from recompact.trajectory import Action
+from recompact.suites.officebench.suite import OfficeBenchSuite
+from recompact.suites.officebench.tree import VARIABLE
+from recompact.values.trajectory import Action
 
 pytestmark = needs_tree
 
@@ -284,6 +284,6 @@ MODULES = ("actions", "behaviour", "evaluator", "apps.calculator", "apps.excel")
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_the_code_are_true(name: str) -> None:
-    result = doctest.testmod(importlib.import_module(f"recompact.environments.officebench.{name}"))
+    result = doctest.testmod(importlib.import_module(f"recompact.suites.officebench.{name}"))
     assert result.attempted
     assert not result.failed

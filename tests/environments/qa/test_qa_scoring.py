@@ -7,8 +7,8 @@ import doctest
 import pytest
 from hypothesis import given, strategies as st
 
-from recompact.environments.qa import retrieval, scoring
-from recompact.environments.qa.scoring import exact_match, f1, normalize
+from recompact.suites.qa import retrieval, scoring
+from recompact.suites.qa.scoring import exact_match, f1, normalize
 
 # What torchmetrics 1.9.0 gives (functional.text.squad): answer, accepted answers, exact match, F1.
 ELSEWHERE = [

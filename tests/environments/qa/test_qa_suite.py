@@ -15,13 +15,13 @@ from qa_support import ISLANDS, passages, tasks, write_jsonl, written
 
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import load_suite
-from recompact.environments.qa import retrieval, suite as qa_suite
-from recompact.environments.qa.environment import QaEnvironment
-from recompact.environments.qa.retrieval import Bm25Retriever, HttpRetriever, RetrieverFailed
-from recompact.environments.qa.suite import QaSuite
 from recompact.environments.snapshots.conformance import conformance
 from recompact.errors import InputError
-from recompact.trajectory import Action
+from recompact.suites.qa import retrieval, suite as qa_suite
+from recompact.suites.qa.environment import QaEnvironment
+from recompact.suites.qa.retrieval import Bm25Retriever, HttpRetriever, RetrieverFailed
+from recompact.suites.qa.suite import QaSuite
+from recompact.values.trajectory import Action
 
 RIGHT = [question["answers"][0] for question in tasks()[0]["questions"]]
 

@@ -8,15 +8,15 @@ import pytest
 from processes import linux_only
 from snapshot_suites import ROLLS, TASK, WORDS, OneTask, do, words
 
-from recompact.embedded.pocket import PocketSuite
-from recompact.embedded.pocket.families import BY_NAME
-from recompact.embedded.pocket.oracle import play
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.environments.snapshots.conformance import conformance
 from recompact.errors import InputError
-from recompact.trajectory import Action
+from recompact.suites.pocket import PocketSuite
+from recompact.suites.pocket.families import BY_NAME
+from recompact.suites.pocket.oracle import play
+from recompact.values.trajectory import Action
 
 SUPPORT = Path(__file__).parents[2] / "support"
 

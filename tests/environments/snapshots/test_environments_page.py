@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from processes import linux_only
 
-from recompact.config_parser import parse_config
+from recompact.engine.config_parser import parse_config
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.loading import load_suite
 from recompact.environments.snapshots.conformance import conformance
 from recompact.environments.snapshots.mask import mask_of
-from recompact.trajectory import Action
+from recompact.values.trajectory import Action
 
 PAGE = Path(__file__).parents[3] / "docs" / "environments.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)

@@ -17,14 +17,14 @@ from fakes import Scripted, calling
 from processes import alive, gone, linux_only
 from snapshot_suites import ROLLS, TASK, do
 
+from recompact.engine.execution.episodes import run_episode
+from recompact.engine.rollout import Agent
 from recompact.environments.hosted import HostedEpisode, HostedSuite
 from recompact.environments.lodging import Lodging
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.snapshots.holders import Holders
-from recompact.execution.episodes import run_episode
-from recompact.rollout import Agent
-from recompact.tokens import counter
-from recompact.trajectory import Snapshot
+from recompact.values.tokens import counter
+from recompact.values.trajectory import Snapshot
 
 pytestmark = linux_only
 SUPPORT = Path(__file__).parents[2] / "support"

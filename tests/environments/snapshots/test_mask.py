@@ -9,7 +9,7 @@ from recompact.environments.inprocess import InProcessEpisode, InProcessSuite
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.snapshots.mask import VOLATILE, excerpts, mask_of, masker
 from recompact.environments.snapshots.replay import log_of, record
-from recompact.trajectory import Action, Snapshot
+from recompact.values.trajectory import Action, Snapshot
 
 
 @pytest.mark.parametrize(

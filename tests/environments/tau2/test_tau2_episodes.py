@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 from tau2_support import REFERENCE, customer, expected, hosted, needs_reference, needs_tau2
 
-from recompact.chat import Reply, Request
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.environments.snapshots.conformance import conformance
-from recompact.trajectory import Action
+from recompact.values.chat import Reply, Request
+from recompact.values.trajectory import Action
 
 pytestmark = needs_tau2
 
@@ -115,7 +115,7 @@ async def test_the_judge_is_asked_and_believed() -> None:
 
 async def test_a_judge_who_decides_nothing_is_no_pass() -> None:
     async def ask(role: str, request: Request) -> Reply:
-        from recompact.chat import assistant
+        from recompact.values.chat import assistant
 
         return Reply(assistant('{"results": []}')) if role == "judge" else await customer("Hello.")(role, request)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tau2_support import REFERENCE, ROOT, expected, needs_reference, needs_tau2
 
-from recompact.environments.tau2.installation import interpreter
+from recompact.suites.tau2.installation import interpreter
 
 pytestmark = [needs_tau2, needs_reference]
 

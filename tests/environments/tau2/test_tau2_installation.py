@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from recompact.assembly import open_suite
-from recompact.config_parser import load_config
+from recompact.engine.assembly import open_suite
+from recompact.engine.config_parser import load_config
 from recompact.environments.installations import HOME_VARIABLE
-from recompact.environments.tau2.installation import DATA_VARIABLE, PYTHON_VARIABLE, host_needs, missing
-from recompact.environments.tau2.official import without_fence
-from recompact.environments.tau2.suite import Tau2RetailSuite
 from recompact.errors import InputError
+from recompact.suites.tau2.installation import DATA_VARIABLE, PYTHON_VARIABLE, host_needs, missing
+from recompact.suites.tau2.official import without_fence
+from recompact.suites.tau2.suite import Tau2RetailSuite
 
 
 @pytest.fixture

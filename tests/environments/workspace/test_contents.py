@@ -10,9 +10,9 @@ import pytest
 from agent_support import agent_config, collected, verified, write_notes
 from workspace_support import ADDITION, needs_bubblewrap, write_task
 
+from recompact.engine.store.store import Store, StoreError
 from recompact.environments.fingerprint import fingerprint
 from recompact.environments.workspace.folder import contents
-from recompact.store.store import Store, StoreError
 
 
 def rewritten(folder: Path) -> None:

@@ -21,7 +21,7 @@ from recompact.environments.workspace.folder import folders_below
 from recompact.environments.workspace.repository import add_repository
 from recompact.environments.workspace.suite import WorkspaceSuite
 from recompact.errors import InputError
-from recompact.trajectory import Action
+from recompact.values.trajectory import Action
 
 pytestmark = needs_bubblewrap
 

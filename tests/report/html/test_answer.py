@@ -10,11 +10,11 @@ from report_support import arm
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.statement import statement_of
-from recompact.config import VerifyConfig
+from recompact.engine.config import VerifyConfig
+from recompact.engine.store.runs import BoundaryRow
 from recompact.evaluation.arm_runs import ArmRuns
 from recompact.evaluation.paired import compare, difference_warnings
-from recompact.outcome import BoundaryId, Outcome, Outcomes
-from recompact.report.content.answer import (
+from recompact.presentation.report.content.answer import (
     ArmContrast,
     arm_contrast,
     cost_claim,
@@ -22,9 +22,9 @@ from recompact.report.content.answer import (
     metric_verdict,
     reverse,
 )
-from recompact.report.content.harm import Harm, harm_claim, harm_details, harm_of
-from recompact.report.content.next_steps import next_steps
-from recompact.store.runs import BoundaryRow
+from recompact.presentation.report.content.harm import Harm, harm_claim, harm_details, harm_of
+from recompact.presentation.report.content.next_steps import next_steps
+from recompact.values.outcome import BoundaryId, Outcome, Outcomes
 
 GOOD, FAIR, BAD = ["111"] * 30, ["111"] * 27 + ["000"] * 3, ["111"] * 10 + ["000"] * 20
 

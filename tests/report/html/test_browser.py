@@ -15,18 +15,18 @@ import pytest
 from browsing import COLOURS, DESKTOP, PHONE, UNFOLD, Browser, assert_inert, contrast, needs_browser, open_browser
 from report_support import ALL_HOSTILE, SCRIPT, add_boundary
 
-from recompact.chat import Usage
-from recompact.context import Context
+from recompact.engine.store.records import write_trajectory
+from recompact.engine.store.runs import trajectories
+from recompact.engine.store.store import Store
 from recompact.evaluation.arms import Arm, note_arms
 from recompact.evaluation.evaluate import PHASE, unit_of
-from recompact.outputs import write_page
-from recompact.report.content.report import read_report
-from recompact.report.html.page import render
-from recompact.store.records import write_trajectory
-from recompact.store.runs import trajectories
-from recompact.store.store import Store
-from recompact.template import default_template
-from recompact.trajectory import Score, Trajectory
+from recompact.presentation.report.content.report import read_report
+from recompact.presentation.report.html.page import render
+from recompact.values.chat import Usage
+from recompact.values.context import Context
+from recompact.values.outputs import write_page
+from recompact.values.template import default_template
+from recompact.values.trajectory import Score, Trajectory
 
 pytestmark = needs_browser
 

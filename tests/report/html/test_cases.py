@@ -24,23 +24,23 @@ from rich.console import Console
 from recompact.attribution.cases import evidence_of
 from recompact.attribution.continuations import continuation_unit
 from recompact.attribution.findings import findings
-from recompact.candidate import Candidate, Clause
-from recompact.chat import Message, ToolCall
-from recompact.config import VerifyConfig
-from recompact.context import Context, Turn
+from recompact.engine.config import VerifyConfig
+from recompact.engine.store.adaptations import note_result
+from recompact.engine.store.records import read_boundary, write_continuation, write_trajectory
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
-from recompact.outcome import BoundaryId
-from recompact.report.content.boundaries import boundary_table
-from recompact.report.content.cases import PAGE, TERMINAL, Case, case_of
-from recompact.report.content.report import Report, read_report
-from recompact.report.document import Fact, Piece
-from recompact.report.html.page import render
-from recompact.report.terminal import print_case
-from recompact.store.adaptations import note_result
-from recompact.store.records import read_boundary, write_continuation, write_trajectory
-from recompact.store.store import Store
-from recompact.template import save
-from recompact.trajectory import Score, Trajectory
+from recompact.presentation.report.content.boundaries import boundary_table
+from recompact.presentation.report.content.cases import PAGE, TERMINAL, Case, case_of
+from recompact.presentation.report.content.report import Report, read_report
+from recompact.presentation.report.document import Fact, Piece
+from recompact.presentation.report.html.page import render
+from recompact.presentation.report.terminal import print_case
+from recompact.values.candidate import Candidate, Clause
+from recompact.values.chat import Message, ToolCall
+from recompact.values.context import Context, Turn
+from recompact.values.outcome import BoundaryId
+from recompact.values.template import save
+from recompact.values.trajectory import Score, Trajectory
 
 
 @pytest.fixture(scope="module")

@@ -19,16 +19,16 @@ from report_support import (
     make_verified,
 )
 
-from recompact.report.content.overview import overview_notes
-from recompact.report.content.report import Report, read_report
-from recompact.report.figures import sets
-from recompact.report.figures.inline import inline_drawing
-from recompact.report.html import page as page_module
-from recompact.report.html.page import render
-from recompact.store.runs import overview
-from recompact.store.store import Store
-from recompact.template import Template, default_template, save
-from recompact.texts import visible
+from recompact.engine.store.runs import overview
+from recompact.engine.store.store import Store
+from recompact.presentation.report.content.overview import overview_notes
+from recompact.presentation.report.content.report import Report, read_report
+from recompact.presentation.report.figures import sets
+from recompact.presentation.report.figures.inline import inline_drawing
+from recompact.presentation.report.html import page as page_module
+from recompact.presentation.report.html.page import render
+from recompact.values.template import Template, default_template, save
+from recompact.values.texts import visible
 
 OURS = frozenset(
     re.findall(

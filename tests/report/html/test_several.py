@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 from report_support import Page, arm, claim, make_evaluation, make_verified, note_adaptation, selected
 
-from recompact.candidate import Candidate
-from recompact.context import Context
+from recompact.engine.store.records import write_trajectory
+from recompact.engine.store.store import Store
 from recompact.errors import InputError
 from recompact.evaluation.arm_runs import ArmRuns
-from recompact.report.content.arms import legend
-from recompact.report.content.boundaries import boundary_table
-from recompact.report.content.report import Report, read_report
-from recompact.report.html.page import render
-from recompact.store.records import write_trajectory
-from recompact.store.store import Store
-from recompact.tables import cell_text
-from recompact.template import Template, default_template
-from recompact.trajectory import Score, Trajectory
+from recompact.presentation.report.content.arms import legend
+from recompact.presentation.report.content.boundaries import boundary_table
+from recompact.presentation.report.content.report import Report, read_report
+from recompact.presentation.report.html.page import render
+from recompact.values.candidate import Candidate
+from recompact.values.context import Context
+from recompact.values.tables import cell_text
+from recompact.values.template import Template, default_template
+from recompact.values.trajectory import Score, Trajectory
 
 
 def named_sections(html: str) -> list[str]:

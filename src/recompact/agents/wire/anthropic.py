@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recompact.agents.wire.openai import event, reply_id, slices
-from recompact.chat import Decoding, Message, Reply, Request, ToolCall, ToolSpec, Usage, canonical
+from recompact.values.chat import Decoding, Message, Reply, Request, ToolCall, ToolSpec, Usage, canonical
 
 _NOT_SEEN = ("thinking", "redacted_thinking")  # blocks that belong to a reply but are not part of what was said
 

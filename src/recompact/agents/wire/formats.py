@@ -15,7 +15,7 @@ from recompact.agents.wire.openai import (
     write_chat,
     write_responses,
 )
-from recompact.chat import Reply, Request
+from recompact.values.chat import Reply, Request
 
 Body = Mapping[str, Any]
 

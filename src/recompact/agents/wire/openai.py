@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from recompact.chat import Decoding, Message, Reply, Request, Role, ToolCall, ToolSpec, Usage, sha256
+from recompact.values.chat import Decoding, Message, Reply, Request, Role, ToolCall, ToolSpec, Usage, sha256
 
 
 def _text(content: Any) -> str:

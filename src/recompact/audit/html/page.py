@@ -13,8 +13,8 @@ from recompact.audit import words
 from recompact.audit.masking import safe, safe_line
 from recompact.audit.scoring import Assessment
 from recompact.audit.worth import recorded_worth, sentences
-from recompact.outputs import content_policy
-from recompact.texts import quantity, visible
+from recompact.values.outputs import content_policy
+from recompact.values.texts import quantity, visible
 from recompact.version import __version__
 
 SUMMARY = 16_000  # characters of a summary that are shown
@@ -23,7 +23,7 @@ LISTED = 200  # compactions in the list
 
 def render(assessment: Assessment, *, top: int = 10, date: str = "") -> str:
     """The page as text."""
-    style = (files("recompact.report.html") / "page.css").read_text(encoding="utf-8")
+    style = (files("recompact.presentation.report.html") / "page.css").read_text(encoding="utf-8")
     worst = assessment.scored[:top] or assessment.ranked[:top]
     latest = assessment.latest
     return (

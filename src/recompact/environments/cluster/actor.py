@@ -17,7 +17,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from recompact.chat import Reply, Request, Usage
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.lodging import HostSettings
 from recompact.environments.own_directory import remove_unused
@@ -25,7 +24,8 @@ from recompact.environments.protection import describe
 from recompact.environments.protocol import EnvironmentFailed, Episode, HostFailed, Task
 from recompact.environments.snapshots.holders import Holders
 from recompact.errors import InputError
-from recompact.trajectory import Snapshot
+from recompact.values.chat import Reply, Request, Usage
+from recompact.values.trajectory import Snapshot
 from recompact.version import __version__
 
 HELD = 64  # frozen processes on a node, as on one machine; its actors share them out

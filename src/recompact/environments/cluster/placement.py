@@ -53,7 +53,7 @@ def choose(rooms: Sequence[Room], holding: Sequence[int] = (), placement: Placem
 def marks(task: str, log: Log) -> list[str]:
     """A mark of the episode after each of its actions, last first: equal marks mean equal beginnings.
 
-    >>> from recompact.trajectory import Action
+    >>> from recompact.values.trajectory import Action
     >>> one, two = (Action("look"), "a key"), (Action("take"), "taken")
     >>> marks("t", [one]) == marks("t", [one, two])[1:]
     True

@@ -9,7 +9,6 @@ from dataclasses import fields, replace
 from math import ceil
 from typing import Any, Protocol
 
-from recompact.chat import Request, Usage
 from recompact.environments.cluster.actor import HostedThere, Outcome, Whereabouts
 from recompact.environments.cluster.connection import Connection, Node, missing
 from recompact.environments.cluster.placement import marks
@@ -31,8 +30,9 @@ from recompact.environments.protocol import (
 from recompact.environments.snapshots.replay import log_of
 from recompact.environments.snapshots.strategy import FORK
 from recompact.errors import InputError
-from recompact.texts import quantity
-from recompact.trajectory import Action, Score, Snapshot
+from recompact.values.chat import Request, Usage
+from recompact.values.texts import quantity
+from recompact.values.trajectory import Action, Score, Snapshot
 
 _GRACE = 60.0  # seconds beyond the kill timer of a verb, which runs on the node, before the actor is given up
 _NODES = 4  # that progress names one by one

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, Episode, Episodes, Observation, Task
 from recompact.environments.snapshots.mask import Mask, excerpts, masker
 from recompact.errors import InputError
-from recompact.texts import all_of
-from recompact.trajectory import Action, Score, Snapshot
+from recompact.values.texts import all_of
+from recompact.values.trajectory import Action, Score, Snapshot
 
 
 @dataclass(frozen=True)

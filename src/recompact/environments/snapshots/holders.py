@@ -22,7 +22,7 @@ from recompact.environments.process_tree import kill_all, proportional, resident
 from recompact.environments.protocol import Opening
 from recompact.environments.snapshots.async_channel import AsyncChannel, Garbled, Lifeline, socket_pair
 from recompact.environments.snapshots.replay import Log
-from recompact.trajectory import Snapshot
+from recompact.values.trajectory import Snapshot
 
 _END_PATIENCE = 5.0  # seconds for a holder to end a branch, before the branch is killed from here
 

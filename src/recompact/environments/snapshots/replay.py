@@ -13,7 +13,7 @@ from typing import Any
 from recompact.environments.protocol import EnvironmentFailed, Observation
 from recompact.environments.snapshots.mask import excerpts
 from recompact.environments.snapshots.strategy import REPLAY
-from recompact.trajectory import Action, Snapshot
+from recompact.values.trajectory import Action, Snapshot
 
 Log = list[tuple[Action, str]]
 """What an episode has done: each action with the text that came back."""

@@ -13,7 +13,7 @@ from recompact.environments.files import remove
 from recompact.environments.shell import TEMPORARY, Outcome, Shell
 from recompact.environments.snapshots.directory import SnapshotRefused, SnapshotTooLarge, archive, unpack
 from recompact.environments.workspace.folder import CHECK, MOUNT, TaskFolder
-from recompact.trajectory import Score
+from recompact.values.trajectory import Score
 
 CHECK_MOUNT = f"/{CHECK}"
 _WORKSPACE = "workspace"

@@ -10,7 +10,6 @@ import tempfile
 import weakref
 from pathlib import Path
 
-from recompact.chat import system, user
 from recompact.environments.action_error import ActionError
 from recompact.environments.files import empty, remove, size_of
 from recompact.environments.protocol import Observation, Opening
@@ -19,7 +18,8 @@ from recompact.environments.snapshots.mask import VOLATILE
 from recompact.environments.workspace.check import judge
 from recompact.environments.workspace.folder import MOUNT, TaskFolder, files_of
 from recompact.environments.workspace.tools import TOOLS, do
-from recompact.trajectory import Action, Score
+from recompact.values.chat import system, user
+from recompact.values.trajectory import Action, Score
 
 SYSTEM = f"""You work on a task in the directory {MOUNT}, with a shell and with tools to read, write and edit files.
 There is no network. Look before you change something, and test what you have changed. Call one tool at a time, and

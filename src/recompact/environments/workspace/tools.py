@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from recompact.chat import ToolSpec
 from recompact.environments.action_error import ActionError
 from recompact.environments.files import Files
 from recompact.environments.shell import Shell
 from recompact.environments.workspace.folder import MOUNT
+from recompact.values.chat import ToolSpec
 
 SHOWN = 16_000
 """Characters of one observation that the agent is shown; of longer ones, both ends."""

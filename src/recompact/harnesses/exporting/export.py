@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recompact.errors import InputError
-from recompact.outputs import replaced_directory, write_file
+from recompact.values.outputs import replaced_directory, write_file
 
 EXPORT = "export"
 """What the manifest of such a directory calls it."""

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 
 from recompact.harnesses.exporting.literals import javascript_text, python_text
-from recompact.template import Template
+from recompact.values.template import Template
 
 
 def origin(template: Template) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from recompact.template import Section, Template, fill, parse_sections, placeholders, without_blocks
+from recompact.values.template import Section, Template, fill, parse_sections, placeholders, without_blocks
 
 Conversation = Literal["above", "below"]
 

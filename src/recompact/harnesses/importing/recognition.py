@@ -17,8 +17,8 @@ from recompact.errors import InputError
 from recompact.harnesses.importing import javascript, python
 from recompact.harnesses.importing.packages import SUFFIXES, Constant, Package, PromptPackage
 from recompact.harnesses.importing.texts import RenderedText, SourceText
-from recompact.template import parse_sections, placeholders
-from recompact.texts import quantity
+from recompact.values.template import parse_sections, placeholders
+from recompact.values.texts import quantity
 
 EXTRAS = ("split-turn", "branch")  # kept beside the template; our compressors do not send them
 _ROLES = ("system", "first", "update", *EXTRAS)

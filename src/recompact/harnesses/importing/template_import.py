@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recompact.chat import sha256
 from recompact.errors import InputError
 from recompact.harnesses.importing.packages import PromptPackage, find
 from recompact.harnesses.importing.recognition import EXTRAS, Prompt, find_prompts
 from recompact.harnesses.importing.settings import PromptFile, prompt_in
-from recompact.outputs import check_directory, is_ours, replaced_directory
-from recompact.template import PARTS, REQUIRED, Template, placeholders, read, refuse_errors
-from recompact.template.files import write_parts
+from recompact.values.chat import sha256
+from recompact.values.outputs import check_directory, is_ours, replaced_directory
+from recompact.values.template import PARTS, REQUIRED, Template, placeholders, read, refuse_errors
+from recompact.values.template.files import write_parts
 
 IMPORT = "imported template"
 """What the manifest of such a directory calls it."""

@@ -1,0 +1,351 @@
+"""A config brought to life: the suite, the models behind their limits, the compressor, the template, and the run.
+
+Everything is put together here; from here on, the steps of the method are plain functions of a `Study`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from recompact.agents.defects import defects_of
+from recompact.agents.suite import AgentSuite
+from recompact.compressors.protocol import Compressor, CompressorKind
+from recompact.compressors.registry import compressor_kind, load_compressor
+from recompact.engine.config import Config, ConfigError, ModelConfig, config_hash, differences
+from recompact.engine.config_parser import load_config, unknown_models
+from recompact.engine.execution.executor import InProcess
+from recompact.engine.store.connection import LOCK
+from recompact.engine.store.plan import RecordedProgress
+from recompact.engine.store.runs import note_config, open_run, run_path
+from recompact.engine.store.store import Store, StoreError
+from recompact.engine.study import Method, Study
+from recompact.environments.fingerprint import fingerprint
+from recompact.environments.hosted import HostedSuite
+from recompact.environments.inprocess import InProcessSuite
+from recompact.environments.loading import HOSTS, host_needs, load_suite
+from recompact.environments.protocol import Episodes, Suite
+from recompact.environments.workspace.suite import WorkspaceSuite
+from recompact.errors import InputError, OptionError
+from recompact.models.limits import Limited, Limits, Metered, Price, Retrying, RetryPolicy, Spending
+from recompact.models.protocol import ChatModel
+from recompact.models.registry import load_model
+from recompact.models.shape import Shaped
+from recompact.values.progress import SILENT, Notices, Progress
+from recompact.values.template import Template, resolve
+from recompact.values.texts import command_line
+from recompact.values.tokens import counter
+from recompact.version import __version__
+
+COLLECTION, EVALUATION = "collect", "evaluate"
+"""The two kinds of run: trajectories to learn from, and arms to compare."""
+
+
+@asynccontextmanager
+async def open_study(
+    config: Config | Path | str,
+    run: Store | Path | str | None = None,
+    *,
+    models: Mapping[str, ChatModel] | None = None,
+    suite: Suite | Episodes | None = None,
+    compressor: Compressor | CompressorKind | None = None,
+    method: Method | None = None,
+    template: Template | None = None,
+    progress: Progress = SILENT,
+    evaluation: bool = False,
+    skip: Sequence[str] = (),
+    accept_changes: bool = False,
+) -> AsyncIterator[Study]:
+    """Build a study from a config or its file.
+
+    `run` is where its records go: a store, a file, or a name; by default the config's own name. Ready objects take the
+    place of what the config names: `models` by the names that its roles use, a `suite`, a `compressor`, a `method`, a
+    `template`.
+    A run whose suite has changed is refused, or continues with `accept_changes` and notes what changed.
+    The run of an `evaluation` is another kind of run: see `recompact.evaluation.evaluate.open_evaluation`.
+    `skip` are tasks to leave out from now on: the run remembers them, and stays the same run.
+    """
+    config = config if isinstance(config, Config) else load_config(Path(config))
+    if problems := unknown_models(config, tuple(models or ())):
+        raise ConfigError(config.file or Path("config"), problems)
+    template = template or resolve(config.compressor.template, config.directory)
+    built = compressor_in(config) if compressor is None else compressor_kind(compressor, {}, "", config.directory)
+    own = {
+        role: _describe(thing) for role, thing in (("suite", suite), ("compressor", compressor)) if thing is not None
+    }
+    async with AsyncExitStack() as stack:
+        store = run if isinstance(run, Store) else stack.enter_context(open_run(_run_file(config, run)))
+        episodes = open_suite(config, _run_places(store.path)) if suite is None else _episodes(suite)
+        if (close := getattr(episodes, "aclose", None)) is not None:
+            stack.push_async_callback(close)
+        notices = Notices(progress)
+        needed = config.used_models if method is None or method.asks_optimizer else config.deciding_models
+        clients = await stack.enter_async_context(open_clients(config, models or {}, needed, notices=notices))
+        _claim(store, config, template, EVALUATION if evaluation else COLLECTION, own, episodes.name)
+        if suite is None:
+            _check_suite(store, config, accept_changes)
+        if config.file is not None and config.file.is_file():
+            note_config(store, config.file)
+        spending = Spending(config.ceiling.tokens, config.ceiling.money)
+        prices = {name: price_of(config.models.get(name)) for name in config.used_models | clients.keys()}
+        for (name, _), usage in store.spent().items():
+            spending.add(usage, prices.get(name, Price()))
+        count = counter(config.run.counter)
+        metered = {name: Metered(name, client, spending, prices[name], count) for name, client in clients.items()}
+        study = Study(
+            config=config,
+            episodes=episodes,
+            models=metered,
+            compressor_kind=built,
+            template=template,
+            store=store,
+            spending=spending,
+            count=count,
+            executor=InProcess(store, config.run.seed),
+            progress=RecordedProgress(progress, store),
+            method=method,
+            notices=notices,
+        )
+        if skip:
+            await skip_tasks(study, skip)
+        yield study
+
+
+async def skip_tasks(study: Study, tasks: Sequence[str]) -> None:
+    """Leave these tasks out from now on. The run remembers them and stays the same run."""
+    ids = [task.id for task in await study.chosen_tasks()]
+    for task in tasks:
+        if task not in ids:
+            near = difflib.get_close_matches(task, ids, 3, 0.3) or ids[:3]
+            raise InputError(f"--skip {task}: there is no such task among those of the config; near: {', '.join(near)}")
+    metadata = study.store.metadata
+    skipped = {*metadata.skipped, *tasks}
+    if not set(ids) - skipped:
+        raise InputError("--skip: no task would be left")
+    if skipped != set(metadata.skipped):
+        study.store.set_metadata(replace(metadata, skipped=tuple(sorted(skipped))))
+
+
+@asynccontextmanager
+async def open_clients(
+    config: Config,
+    own: Mapping[str, ChatModel] | None = None,
+    needed: Collection[str] | None = None,
+    *,
+    attempts: int | None = None,
+    notices: Notices | None = None,
+) -> AsyncIterator[dict[str, ChatModel]]:
+    """The models that a config uses, or only the `needed` ones, each behind its door; those of the config with
+    limits and retries (`attempts` instead of the config's).
+
+    Long waits are reported to `notices`.
+    """
+    ready = own or {}
+    count = counter(config.run.counter)
+    async with AsyncExitStack() as stack:
+        clients: dict[str, ChatModel] = {}
+        for name in sorted(config.used_models if needed is None else needed):
+            if name in ready:
+                clients[name] = Shaped(ready[name], count)
+                continue
+            settings = config.models.get(name)
+            if settings is None:
+                clients[name] = Shaped(load_model(name, {}, ModelConfig(), config.directory), count)
+                continue
+            client = _client(config, name, settings)
+            if (close := getattr(client, "aclose", None)) is not None:
+                stack.push_async_callback(close)
+            limits = Limits(settings.concurrency, settings.requests_per_minute, settings.tokens_per_minute)
+            policy = RetryPolicy(attempts or settings.attempts, settings.retry_wait, max_wait=settings.max_wait)
+            clients[name] = Retrying(Limited(Shaped(client, count), limits, notices), policy, notices)
+        yield clients
+
+
+def _client(config: Config, name: str, settings: ModelConfig) -> ChatModel:
+    try:
+        return load_model(settings.use, settings.options, settings, config.directory)
+    except OptionError as error:
+        raise config.error(str(error), "models", name, "options", *([error.key] if error.key else [])) from None
+    except InputError as error:
+        raise config.error(str(error), "models", name) from None
+
+
+def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
+    """The suite that a config names, hosted or in process. `hidden` are places that no host or agent may see."""
+    suite = config.suite
+    unseen = (config.directory / config.run.directory, *hidden)
+    if config.agent.external:
+        return _agent_suite(config, unseen)
+    try:
+        needs = host_needs(suite.use, suite.options, suite.python, config.directory)
+    except InputError as error:
+        raise config.error(str(error), "suite", "use") from None
+    if needs is not None and not suite.host:
+        raise config.error(f"{suite.use} lives in an interpreter of its own: set host = true", "suite", "use")
+    places = [config.directory / place for place in suite.readable] if suite.host is True else []
+    if missing := [place for place in places if not place.exists()]:
+        raise config.error(f"it names {missing[0]}, which is not there", "suite", "readable")
+    if suite.host:
+        python = needs.python if needs else suite.python or sys.executable
+        try:
+            hosted = HostedSuite(
+                suite.use,
+                needs.options if needs else suite.options,
+                config.directory,
+                python,
+                suite.timeout,
+                sandbox=needs.sandbox if needs and suite.sandbox == "auto" else suite.sandbox,
+                network=suite.network,
+                env=suite.env,
+                readable=suite.readable,
+                hidden=unseen,
+                limits=suite.limits,
+            )
+            hosted = hosted.graded_by(needs.grader) if needs and needs.grader else hosted
+        except InputError as error:
+            raise config.error(str(error), "suite", "sandbox") from None
+        return hosted if suite.host is True else _elsewhere(config, hosted, own_python=bool(needs or suite.python))
+    loaded = _load_suite(config)
+    try:
+        return InProcessSuite(loaded)
+    except InputError as error:
+        raise config.error(str(error), "suite", "use") from None
+
+
+def _elsewhere(config: Config, hosted: HostedSuite, own_python: bool) -> Episodes:
+    """The same suite with its hosts where the config wants them."""
+    try:
+        opener = HOSTS.find(str(config.suite.host), config.directory)
+        if not callable(opener):
+            raise InputError(f"{config.suite.host} is a {type(opener).__name__}, which opens no hosts: name a class")
+        opened: Episodes = opener(
+            hosted, config.cluster, own_python=own_python, runs=config.run.directory, most=config.run.concurrency
+        )
+        return opened
+    except InputError as error:
+        raise config.error(str(error), "suite", "host") from None
+
+
+def _agent_suite(config: Config, hidden: tuple[Path, ...]) -> Episodes:
+    """The tasks of the workspace, played by the command that the config names."""
+    suite = _load_suite(config)
+    if not isinstance(suite, WorkspaceSuite):
+        raise config.error("an agent of your own plays tasks that are folders: workspace", "suite", "use")
+    settings = replace(config.agent.settings(config.directory), hidden=hidden)
+    program = "command" if config.agent.command else "profile"
+    if defects := list(defects_of(settings)):
+        raise config.errors([(text, ("agent", program if key == "command" else key)) for key, text in defects])
+    try:
+        return AgentSuite(suite, settings)
+    except InputError as error:
+        raise config.error(str(error), "agent", program) from None
+
+
+def _load_suite(config: Config) -> Suite:
+    suite = config.suite
+    try:
+        return load_suite(suite.use, suite.options, config.directory)
+    except OptionError as error:
+        raise config.error(str(error), "suite", "options", *([error.key] if error.key else [])) from None
+    except InputError as error:
+        raise config.error(str(error), "suite", "use") from None
+
+
+def compressor_in(config: Config) -> CompressorKind:
+    """The compressor that a config names."""
+    settings = config.compressor
+    try:
+        return load_compressor(settings.kind, settings.options, config.directory)
+    except OptionError as error:
+        raise config.error(str(error), "compressor", "options", *([error.key] if error.key else [])) from None
+    except InputError as error:
+        raise config.error(str(error), "compressor", "kind") from None
+
+
+def _episodes(suite: Suite | Episodes) -> Episodes:
+    return InProcessSuite(suite) if isinstance(suite, Suite) else suite
+
+
+def _run_places(path: Path) -> tuple[Path, ...]:
+    """What a run consists of. Its directory is named too: it holds other runs, unless it is the suite's."""
+    return (path.parent, *(Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm", LOCK)))
+
+
+def _run_file(config: Config, run: Path | str | None) -> Path:
+    if run is None and config.file is None:
+        raise InputError(
+            "a config that was made in Python has no name: say where the run goes, as in run='runs/mine.db'"
+        )
+    if isinstance(run, Path):
+        return run
+    name = run if run is not None or config.file is None else config.file.stem
+    return run_path(str(name), config.directory / config.run.directory)
+
+
+def price_of(settings: ModelConfig | None) -> Price:
+    """What a model costs by its table in the config; nothing where it has none."""
+    if settings is None:
+        return Price()
+    return Price(settings.price.input, settings.price.output, settings.price.cached)
+
+
+def _describe(thing: Any) -> str:
+    kind = thing if isinstance(thing, type) else type(thing)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _claim(store: Store, config: Config, template: Template, kind: str, own: Mapping[str, str], suite: str) -> None:
+    """Write down what the run is, or check that it is the run that this config makes."""
+    check_identity(store, config, template, own)
+    metadata = store.metadata
+    if not metadata.identity:
+        store.set_metadata(
+            replace(
+                metadata,
+                identity=_identity(config, template, own),
+                config_hash=config_hash(config),
+                command=kind,
+                suite=suite,
+                version=__version__,
+                templates={template.hash: template.parts()},
+            )
+        )
+
+
+def _identity(config: Config, template: Template, own: Mapping[str, str]) -> dict[str, Any]:
+    return {**config.identity(), "template": template.hash, **({"objects": dict(own)} if own else {})}
+
+
+def check_identity(store: Store, config: Config, template: Template, own: Mapping[str, str] | None = None) -> None:
+    """Refuse a run that was begun with another config, before anything in it is touched."""
+    identity = store.metadata.identity
+    if identity and (changed := differences(identity, _identity(config, template, own or {}))):
+        raise StoreError(
+            f"{store.path} was begun with another config ({'; '.join(changed[:3])}):"
+            " give the new one its own --run NAME, or undo the change"
+        )
+
+
+def _check_suite(store: Store, config: Config, accept_changes: bool) -> None:
+    """Note what the suite is made of; refuse one that is no longer what the run began with, unless that is accepted."""
+    suite = config.suite
+    now, metadata = fingerprint(suite.use, config.directory, suite.options, suite.split), store.metadata
+    before = metadata.fingerprint
+    if now == before:
+        return
+    if before and store.finished():
+        changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+        if not accept_changes:
+            command = command_line(metadata.command or COLLECTION, config.file or "CONFIG", "--accept-changes")
+            raise StoreError(
+                f"the suite {config.suite.use!r} has changed since {store.path} was begun ({', '.join(changed)}): undo"
+                f" the change, begin a new run with --run NAME, or continue with what is there: {command}"
+            )
+        change = {"changed": changed, "before": dict(before), "after": now, "finished": len(store.finished())}
+        metadata = replace(metadata, suite_changes=(*metadata.suite_changes, change))
+    store.set_metadata(replace(metadata, fingerprint=now))

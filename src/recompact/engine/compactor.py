@@ -1,0 +1,268 @@
+"""Compaction for your own loop: a list of plain message dicts in, a shorter list out.
+
+Messages in OpenAI's form and in Anthropic's are read alike. The summary is written by the same compressor as in a run:
+this module only says which messages make up the prefix, the previous summary and the turns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from recompact.compressors.prompted import Prompted
+from recompact.compressors.protocol import SCOPES, Scope, due
+from recompact.errors import InputError
+from recompact.models.endpoint import Endpoint
+from recompact.models.limits import Retrying
+from recompact.models.protocol import ChatModel
+from recompact.models.registry import load_model
+from recompact.models.shape import Shaped
+from recompact.values.chat import Message, Role, ToolCall
+from recompact.values.context import Context, Summary, Turn, summary_message
+from recompact.values.template import Template, resolve
+from recompact.values.tokens import TokenCounter, counter
+
+MessageDict = Mapping[str, Any]
+"""A message as the APIs of OpenAI and Anthropic take it."""
+
+_ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+_SUMMARY = re.compile(re.escape(summary_message("\0").content).replace("\0", "(.*)"), re.DOTALL)
+_HIDDEN = ("thinking", "redacted_thinking", "reasoning")  # not what the agent said, and not shown to a compressor
+
+
+@dataclass(frozen=True)
+class Compactor:
+    """Replaces the older part of a conversation by a summary once it is over its budget.
+
+    `template` is a `Template`, a directory, or "default". `model` is a `ChatModel`, an `Endpoint`, or the id of a model
+    at OPENAI_BASE_URL (or OpenAI itself) with the key in OPENAI_API_KEY. `budget` is in tokens and counts neither
+    system messages nor what the user said before the first answer; all that always stays, as does the most recent turn.
+    """
+
+    template: Template | Path | str
+    model: ChatModel | Endpoint | str
+    budget: int
+    scope: Scope = "history"
+    count: TokenCounter = field(default_factory=counter)
+
+    def __post_init__(self) -> None:
+        if self.scope not in SCOPES:
+            raise InputError(f"scope {self.scope!r} is none: use one of {', '.join(SCOPES)}")
+        if self.budget < 1:
+            raise InputError(f"a budget of {self.budget} tokens is none: give at least 1")
+        if not isinstance(self.template, Template):
+            object.__setattr__(self, "template", resolve(str(self.template), Path.cwd()))
+
+    def should_compact(self, messages: Sequence[MessageDict]) -> bool:
+        """Whether the conversation is over its budget and has an older part that can be replaced."""
+        return due(_Conversation.of(messages, self.count).context, self.budget)
+
+    async def compact(self, messages: Sequence[MessageDict]) -> list[MessageDict]:
+        """The messages, with a summary in place of the older part if they are over the budget; otherwise unchanged.
+
+        Raises CompactionFailed where the model writes no summary, and a ModelFailure where it does not answer; the
+        messages are then as good as before.
+        """
+        conversation = _Conversation.of(messages, self.count)
+        if not due(conversation.context, self.budget):
+            return list(messages)
+        assert isinstance(self.template, Template)
+        async with self._connect() as model:
+            compressor = Prompted(model, self.template, self.count, task=conversation.task, scope=self.scope)
+            compaction = await compressor.compress(conversation.context, self.budget)
+        assert compaction.context.summary is not None
+        return conversation.with_summary(compaction.context.summary.text)
+
+    @asynccontextmanager
+    async def _connect(self) -> AsyncIterator[ChatModel]:
+        """The model. A client of our own lives as long as one compaction, so that no loop has to close it."""
+        if not isinstance(self.model, Endpoint | str):
+            yield Shaped(self.model, self.count)
+            return
+        endpoint = Endpoint(self.model) if isinstance(self.model, str) else self.model
+        client = load_model("openai", {}, endpoint, Path.cwd())
+        async with AsyncExitStack() as stack:
+            if (close := getattr(client, "aclose", None)) is not None:
+                stack.push_async_callback(close)
+            yield Retrying(Shaped(client, self.count))
+
+
+@dataclass(frozen=True)
+class _Conversation:
+    """Messages and the context that they make up: what always stays, a previous summary, and the turns as groups."""
+
+    prefix: tuple[MessageDict, ...]
+    groups: tuple[tuple[MessageDict, ...], ...]
+    context: Context
+
+    @staticmethod
+    def of(messages: Sequence[MessageDict], count: TokenCounter) -> _Conversation:
+        read = [_read(message, place) for place, message in enumerate(messages)]
+        opening = next((n for n, m in enumerate(read) if m.role in ("assistant", "tool")), len(read))
+        summaries = {n: text for n in range(opening) if (text := _summary(read[n])) is not None}
+        place = max(summaries, default=None)
+        kept = [n for n in range(opening) if n != place]
+        groups = _groups(read, opening)
+        turns = tuple(_turn([read[n] for n in group], count) for group in groups)
+        prefix = tuple(message for n in kept for message in read[n].messages)
+        summary = None if place is None else Summary.measured(summaries[place], count)
+        return _Conversation(
+            tuple(messages[n] for n in kept),
+            tuple(tuple(messages[n] for n in group) for group in groups),
+            Context(prefix, summary, turns),
+        )
+
+    @property
+    def task(self) -> str:
+        """What the user said before the first answer."""
+        return "\n\n".join(message.content for message in self.context.prefix if message.role == "user")
+
+    def with_summary(self, text: str) -> list[MessageDict]:
+        """The prefix, the summary and the last turn. System messages among the older turns stay too, in their order."""
+        standing = [m for group in self.groups[:-1] for m in group if _ROLES.get(_fields(m)["role"]) == "system"]
+        summary = summary_message(text)
+        return [*self.prefix, *standing, {"role": summary.role, "content": summary.content}, *self.groups[-1]]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A message as the compressor sees it. One of Anthropic's may hold several results, each a message of its own."""
+
+    role: Role
+    messages: tuple[Message, ...]
+    calls: tuple[str, ...] = ()  # the ids of its calls
+    answers: tuple[str, ...] = ()  # the ids of the calls that it answers
+
+
+def _groups(read: Sequence[_Read], start: int) -> list[range]:
+    """Turns as ranges of messages: each begins with an answer of the agent and reaches as far as the results of its
+    calls do. So no result is ever separated from its call, even where results come late."""
+    callers: dict[str, int] = {}
+    reaches = list(range(len(read)))
+    for place in range(start, len(read)):
+        for answer in read[place].answers:
+            if answer in callers:
+                reaches[callers[answer]] = place
+        callers.update(dict.fromkeys(read[place].calls, place))
+    groups: list[range] = []
+    begin, reach = start, start
+    for place in range(start, len(read)):
+        if read[place].role == "assistant" and place > reach and place > begin:
+            groups.append(range(begin, place))
+            begin = place
+        reach = max(reach, reaches[place])
+    return [*groups, range(begin, len(read))] if begin < len(read) else groups
+
+
+def _turn(read: Sequence[_Read], count: TokenCounter) -> Turn:
+    """A group as one turn: what the agent said and called, put together, and everything that came back."""
+    messages = [message for each in read for message in each.messages]
+    spoken = [message for message in messages if message.role == "assistant"]
+    text = "\n".join(message.content for message in spoken if message.content)
+    calls = tuple(call for message in spoken for call in message.calls)
+    results = tuple(message for message in messages if message.role not in ("assistant", "system"))
+    return Turn.measured(Message("assistant", text, calls), results, count)
+
+
+def _summary(read: _Read) -> str | None:
+    """The text of a summary that an earlier compaction put there."""
+    if read.role != "user" or len(read.messages) != 1:
+        return None
+    match = _SUMMARY.fullmatch(read.messages[0].content)
+    return match[1] if match else None
+
+
+# -- the two forms of a message --------------------------------------------------------------------------------------
+
+
+def _fields(message: Any) -> Mapping[str, Any]:
+    """A dict as it is; an object of a client library, which people append to their lists too, as a dict."""
+    if isinstance(message, Mapping):
+        return message
+    dump = getattr(message, "model_dump", None)
+    fields = dump() if callable(dump) else None
+    return fields if isinstance(fields, Mapping) else {}
+
+
+def _read(message: Any, place: int) -> _Read:
+    fields = _fields(message)
+    role = _ROLES.get(str(fields.get("role")))
+    if role is None:
+        raise InputError(
+            f"messages[{place}] is no message: it must be a dict with a role, one of {', '.join(_ROLES)}, and content"
+        )
+    blocks = fields.get("content")
+    calls = [*_openai_calls(fields), *_anthropic_calls(blocks)]
+    results = list(_anthropic_results(blocks))
+    if role == "tool":
+        answer = str(fields.get("tool_call_id") or fields.get("name") or "")
+        return _Read(role, (Message("tool", _text(blocks), call_id=answer),), answers=(answer,))
+    text = _text(blocks)
+    spoken = [Message(role, text, tuple(calls))] if text or calls or not results else []
+    ids = tuple(call.id for call in calls)
+    return _Read(role, (*results, *spoken), ids, tuple(result.call_id for result in results))
+
+
+def _openai_calls(fields: Mapping[str, Any]) -> Iterator[ToolCall]:
+    for call in _items(fields.get("tool_calls")):
+        named = call.get("function") or call.get("custom")
+        function: Mapping[str, Any] = named if isinstance(named, Mapping) else {}
+        arguments = function.get("arguments", function.get("input"))
+        yield ToolCall(str(call.get("id") or ""), str(function.get("name") or ""), _json(arguments))
+    if isinstance(older := fields.get("function_call"), Mapping):  # its result is known by the function's name alone
+        name = str(older.get("name") or "")
+        yield ToolCall(name, name, _json(older.get("arguments")))
+
+
+def _anthropic_calls(blocks: Any) -> Iterator[ToolCall]:
+    for block in _items(blocks):
+        if str(block.get("type", "")).endswith("tool_use"):  # server_tool_use and mcp_tool_use too
+            yield ToolCall(str(block.get("id") or ""), str(block.get("name") or ""), _json(block.get("input")))
+
+
+def _anthropic_results(blocks: Any) -> Iterator[Message]:
+    for block in _items(blocks):
+        if "tool_use_id" in block:
+            yield Message("tool", _text(block.get("content")), call_id=str(block["tool_use_id"]))
+
+
+def _text(content: Any) -> str:
+    """The text of a content. What is not text is named by its kind."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if isinstance(content, Mapping):
+        content = [content]
+    pieces = []
+    for block in _items(content):
+        kind = str(block.get("type", ""))
+        if isinstance(text := block.get("text") or block.get("refusal"), str):
+            pieces.append(text)
+        elif kind not in _HIDDEN and not kind.endswith("tool_use") and "tool_use_id" not in block:
+            pieces.append(f"[{kind or 'something'}]")
+    return "\n".join(pieces)
+
+
+def _items(value: Any) -> list[Mapping[str, Any]]:
+    """The mappings in a list, and texts as blocks; anything else is not a list of blocks."""
+    if not isinstance(value, list | tuple):
+        return []
+    blocks = ({"type": "text", "text": item} if isinstance(item, str) else item for item in value)
+    return [block for block in blocks if isinstance(block, Mapping)]
+
+
+def _json(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,350 @@
+"""`recompact.gateway`: a model for your own loop in this process, whose history is kept under a budget.
+
+Each conversation of the loop is an episode like that of any other agent, played by the same rollout: compaction,
+journal and records are those of every run. All of it happens in a thread of its own, so that a plain `while` loop and
+an asynchronous one are served alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import math
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Literal
+
+from recompact.agents.client import InProcessClient
+from recompact.agents.conversation import Conversation
+from recompact.agents.episode import AgentEpisode
+from recompact.agents.settings import AgentSettings
+from recompact.agents.threads import beginning_name
+from recompact.agents.wrapping import HereGround
+from recompact.compressors.protocol import Compaction, CompactionFailed, Compressor, Scope
+from recompact.engine.assembly import open_study
+from recompact.engine.config import AgentConfig, CompressorConfig, Config, ModelConfig, RunConfig, SuiteConfig
+from recompact.engine.execution.episodes import run_episode, with_differences
+from recompact.engine.rollout import Agent
+from recompact.engine.store.records import write_trajectory
+from recompact.engine.study import Study
+from recompact.environments.own_directory import own_directory
+from recompact.environments.protocol import AsyncAsk, Behaviour, Literals, Opening, Task
+from recompact.errors import InputError, RecompactError
+from recompact.models.endpoint import Endpoint
+from recompact.models.failures import ContextOverflow, ModelFailure, Refused
+from recompact.models.journal import UnitCalls
+from recompact.models.protocol import ChatModel
+from recompact.values.chat import Reply, Request, Usage
+from recompact.values.context import Context
+from recompact.values.template import Template, resolve
+from recompact.values.trajectory import Action, Trajectory
+
+NAME = "loop"
+RECORDED = "collect"
+"""The phase of a loop's trajectories: that of all trajectories that are not made to be compared."""
+
+
+def gateway(
+    model: ChatModel | Endpoint | str,
+    *,
+    budget: int = 8192,
+    template: Template | Path | str = "default",
+    compressor: ChatModel | Endpoint | str | None = None,
+    scope: Scope = "history",
+    counter: Literal["o200k", "cl100k", "characters"] = "o200k",
+    run: Path | str | None = None,
+    step_limit: int = 1000,
+) -> GatewayClient:
+    """An OpenAI-compatible client for a loop in this process, whose histories stay under a budget.
+
+    `model` is a `ChatModel`, an `Endpoint`, or the id of a model at OPENAI_BASE_URL (or OpenAI itself) with the key in
+    OPENAI_API_KEY; `compressor` is the model that writes summaries, by default the same. `template` is a `Template`, a
+    directory, or "default". With a `run`, a file, everything is recorded there, and a loop that is started again gets
+    the same answers as before, at no cost. `step_limit` is for one conversation.
+    """
+    if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
+        raise InputError(f"a budget of {budget!r} tokens is none: give a whole number from 1 on")
+    models = {"agent": model, "compressor": model if compressor is None else compressor}
+    config = Config(
+        suite=SuiteConfig(use=NAME),
+        models={name: _settings_of(each) for name, each in models.items()},
+        agent=AgentConfig(model="agent"),
+        compressor=CompressorConfig(model="compressor", budget=budget, scope=scope),
+        run=RunConfig(step_limit=step_limit, counter=counter),
+    )
+    ready = {name: each for name, each in models.items() if not isinstance(each, Endpoint | str)}
+    named = template if isinstance(template, Template) else resolve(str(template), Path.cwd())
+    return GatewayClient(_Backend(config, ready, named, None if run is None else Path(run)))
+
+
+def _settings_of(model: ChatModel | Endpoint | str) -> ModelConfig:
+    if isinstance(model, ModelConfig):
+        return model
+    if isinstance(model, Endpoint):
+        return ModelConfig(**{each.name: getattr(model, each.name) for each in fields(Endpoint)})
+    return ModelConfig(id=model if isinstance(model, str) else model.name)
+
+
+@dataclass(frozen=True)
+class LoopCompaction:
+    """One compaction of a loop's history: of which conversation, and its context before and after."""
+
+    conversation: str
+    pre: Context
+    post: Context
+
+    @property
+    def summary(self) -> str:
+        return self.post.summary.text if self.post.summary else ""
+
+    def __str__(self) -> str:
+        return f"{self.conversation}: {self.pre.size:,} tokens of history became {self.post.size:,}"
+
+
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """Where a run is that nobody asked for. If this process is killed, the next one removes it."""
+    return tempfile.TemporaryDirectory(dir=own_directory())
+
+
+class GatewayClient(InProcessClient):
+    """The client of a loop. It is closed by `close` or at the end of a `with` block; what it recorded stays."""
+
+    def __init__(self, backend: _Backend) -> None:
+        super().__init__(backend.ask)
+        self._backend = backend
+        backend.start()
+
+    @property
+    def compactions(self) -> tuple[LoopCompaction, ...]:
+        """The compactions so far."""
+        return tuple(self._backend.compactions)
+
+    @property
+    def usage(self) -> Mapping[str, Usage]:
+        """What has been used so far, by role; what came from the record was used earlier, and counts too."""
+        return dict(self._backend.usage)
+
+    @property
+    def trajectories(self) -> tuple[Trajectory, ...]:
+        """The conversations that have ended: all of them once the client is closed."""
+        return tuple(self._backend.trajectories.values())
+
+    def close(self) -> None:
+        self._backend.close()
+
+    def __enter__(self) -> GatewayClient:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> GatewayClient:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await asyncio.to_thread(self.close)
+
+
+# -- the thread behind the client ------------------------------------------------------------------------------------
+
+
+class _Backend:
+    """Sorts requests into conversations, and plays each of them, in an event loop of its own."""
+
+    def __init__(self, config: Config, models: Mapping[str, ChatModel], template: Template, run: Path | None) -> None:
+        self._config, self._models, self._template, self._run = config, models, template, run
+        self.compactions: list[LoopCompaction] = []
+        self._spent: dict[str, dict[str, Usage]] = {}  # by conversation and role
+        self.trajectories: dict[str, Trajectory] = {}
+        self._conversations: list[Conversation] = []
+        self._ready: Future[None] = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="recompact", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+        self._ready.result()
+        atexit.register(self.close)  # in case nobody closes it
+
+    def close(self) -> None:
+        """End every conversation and record it."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            atexit.unregister(self.close)
+            loop.call_soon_threadsafe(self._closing.set)
+            self._thread.join()
+
+    def ask(self, request: Request, headers: Mapping[str, str]) -> Future[Reply]:
+        if self._loop is None:
+            raise InputError("this client of recompact.gateway is closed: make another one")
+        return asyncio.run_coroutine_threadsafe(self._answer(request), self._loop)
+
+    async def _serve(self) -> None:
+        self._closing = asyncio.Event()
+        try:
+            with ExitStack() as stack:
+                scratch = self._run or Path(stack.enter_context(_scratch()), "loop.db")
+                suite = _Loops()
+                async with open_study(
+                    self._config, scratch, models=self._models, suite=suite, template=self._template
+                ) as study:
+                    self._study = study
+                    self._loop = asyncio.get_running_loop()
+                    self._ready.set_result(None)
+                    await self._closing.wait()
+                    await asyncio.gather(*(conversation.end() for conversation in self._conversations))
+        except BaseException as error:
+            if self._ready.done():
+                raise
+            self._ready.set_exception(error)
+
+    async def _answer(self, request: Request) -> Reply:
+        conversation = next((each for each in reversed(self._conversations) if each.goes_on_with(request)), None)
+        if conversation is None:
+            names = [each.name for each in self._conversations]
+            conversation = Conversation(beginning_name(NAME, request.messages, names), self._play)
+            self._conversations.append(conversation)
+        return await conversation.ask(request)
+
+    async def _play(self, conversation: Conversation) -> None:
+        """One conversation as a trajectory, recorded when it ends."""
+        self._forget(conversation.name)
+        study, task = self._study, Task(conversation.name, _task_text(conversation.requests[0]))
+        unit = f"{RECORDED}/{conversation.name}"
+        if unit in study.store.finished("trajectory"):
+            study.store.reopen(unit)
+        calls = UnitCalls(study.store, unit, study.config.run.seed)
+        started = time.perf_counter()
+        model = _AsAsked(conversation, calls.bound(study.models["agent"], "agent"), self)
+        trajectory = await run_episode(
+            task,
+            AgentEpisode(_SETTINGS, task, HereGround(), None, conversation.launch, single=True),
+            Agent(model),
+            count=study.count,
+            step_limit=study.config.run.step_limit,
+            compressor=lambda opening: self._compressor(study, calls, task, opening),
+            budget=study.config.compressor.budget,
+            snapshots=False,
+            observation_tokens=study.config.run.observation_tokens,
+        )
+        trajectory = with_differences(trajectory, calls)
+        write_trajectory(
+            study.store, unit, trajectory, phase=RECORDED, run=0, groups={}, seconds=time.perf_counter() - started
+        )
+        self.trajectories[conversation.name] = trajectory
+        if not conversation.ended:
+            failure = _failure_of(trajectory)
+            if trajectory.ending == "step limit":
+                conversation.over = failure
+            raise failure
+
+    def _compressor(self, study: Study, calls: UnitCalls, task: Task, opening: Opening) -> Compressor | None:
+        compressor = study.compressor(calls, task, opening)
+        return None if compressor is None else _Noted(compressor, task.id, self)
+
+    @property
+    def usage(self) -> dict[str, Usage]:
+        """What all conversations have used, by role."""
+        total: dict[str, Usage] = {}
+        for spent in list(self._spent.values()):
+            for role, usage in list(spent.items()):
+                total[role] = total.get(role, Usage()) + usage
+        return total
+
+    def _forget(self, conversation: str) -> None:
+        """What a conversation used and compacted is counted anew when it is played again: the journal has all of it."""
+        self._spent[conversation] = {}
+        self.compactions = [each for each in self.compactions if each.conversation != conversation]
+
+    def spend(self, conversation: str, role: str, usage: Usage) -> None:
+        spent = self._spent.setdefault(conversation, {})
+        spent[role] = spent.get(role, Usage()) + usage
+
+
+_SETTINGS = AgentSettings((NAME,), timeout=math.inf, in_place=Path())
+
+
+def _task_text(request: Request) -> str:
+    """What the user said before the first answer: the task, as a compressor is told it."""
+    texts = []
+    for message in request.messages:
+        if message.role == "assistant":
+            break
+        if message.role == "user":
+            texts.append(message.content)
+    return "\n\n".join(texts)
+
+
+def _failure_of(trajectory: Trajectory) -> RecompactError:
+    """Why a conversation cannot continue although nobody ended it."""
+    if trajectory.ending == "context overflow":
+        return ContextOverflow(trajectory.error)
+    if trajectory.ending == "refused":
+        return Refused(trajectory.error)
+    if trajectory.ending == "step limit":
+        return ModelFailure(f"the conversation has had its {trajectory.steps:,} steps (step_limit)")
+    return ModelFailure(trajectory.error or f"the conversation is over: {trajectory.ending}")
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """Loops as a suite: their tasks become known when they ask."""
+
+    name: str = NAME
+
+    async def tasks(self, split: str) -> Sequence[Task]:
+        return []
+
+    def episode(self, task: Task, ask: AsyncAsk | None = None) -> AgentEpisode:
+        raise InputError("a loop of one's own in this process cannot be played again: see recompact.agent_suite")
+
+    async def behaviours(self, actions: Sequence[Action]) -> Sequence[Behaviour | None] | None:
+        return None
+
+    async def literals(self, texts: Sequence[str]) -> Sequence[Literals] | None:
+        return None
+
+
+@dataclass(frozen=True)
+class _AsAsked:
+    """The model with the decoding that the loop asks for. What it replied is kept until it is delivered."""
+
+    conversation: Conversation
+    model: ChatModel
+    backend: _Backend
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    async def reply(self, request: Request) -> Reply:
+        self.conversation.check_tries()
+        reply = await self.model.reply(replace(request, decoding=self.conversation.decoding))
+        self.backend.spend(self.conversation.name, "agent", reply.usage)
+        self.conversation.reply = reply
+        return reply
+
+
+@dataclass(frozen=True)
+class _Noted:
+    """A compressor whose compactions are noted."""
+
+    compressor: Compressor
+    conversation: str
+    backend: _Backend
+
+    async def compress(self, context: Context, budget: int) -> Compaction:
+        try:
+            compaction = await self.compressor.compress(context, budget)
+        except CompactionFailed as failure:  # what was paid for is counted all the same
+            self.backend.spend(self.conversation, "compressor", failure.usage)
+            raise
+        self.backend.compactions.append(LoopCompaction(self.conversation, context, compaction.context))
+        self.backend.spend(self.conversation, "compressor", compaction.usage)
+        return compaction

@@ -1,0 +1,229 @@
+"""The frozen agent's loop, the only one: it serves collection, continuations and evaluation alike.
+
+A continuation is a rollout that starts at a boundary's context, in a restored environment, with no compressor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from recompact.compressors.protocol import CompactionFailed, Compressor, due
+from recompact.environments.protocol import EnvironmentFailed, Episode, Opening
+from recompact.models.failures import ContextOverflow, Refused
+from recompact.models.protocol import ChatModel
+from recompact.values.chat import Decoding, Message, Reply, Request, Usage, canonical, user
+from recompact.values.context import Context, Turn
+from recompact.values.progress import SILENT, Progress
+from recompact.values.texts import keep_ends
+from recompact.values.tokens import TokenCounter
+from recompact.values.trajectory import COMPACTION_FAILED, Action, Boundary, Ending, Incident, Score, Trajectory
+
+ODD_REPLY = "odd reply"
+"""The kind of incident where something about a reply had to be changed before it could be kept."""
+
+OBSERVATION_TOKENS = 20_000
+"""How many tokens of one observation an agent is shown, unless [run] observation_tokens says otherwise."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """The frozen agent (the paper's M): a model and how it decodes. Its prompt and tools come with the environment."""
+
+    model: ChatModel
+    decoding: Decoding = Decoding(max_output_tokens=2048)
+
+
+@dataclass
+class _State:
+    """How far a rollout has got: its context, and what it has gathered for the trajectory."""
+
+    context: Context
+    turns: list[Turn] = field(default_factory=list)
+    boundaries: list[Boundary] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)
+    incidents: list[Incident] = field(default_factory=list)
+    usage: dict[str, Usage] = field(default_factory=dict)
+    peak: int = 0
+    peak_reported: int = 0
+
+    def spend(self, role: str, usage: Usage) -> None:
+        self.usage[role] = self.usage.get(role, Usage()) + usage
+
+    def trajectory(self, task: str, ending: Ending, score: Score, error: str) -> Trajectory:
+        return Trajectory(
+            task=task,
+            turns=tuple(self.turns),
+            boundaries=tuple(self.boundaries),
+            ending=ending,
+            score=score,
+            context=self.context,
+            usage=self.usage,
+            peak=self.peak,
+            peak_reported=self.peak_reported,
+            incidents=tuple(self.incidents),
+            error=error,
+        )
+
+
+async def rollout(
+    *,
+    task: str,
+    agent: Agent,
+    episode: Episode,
+    opening: Opening,
+    count: TokenCounter,
+    context: Context | None = None,
+    compressor: Compressor | None = None,
+    budget: int = 4096,
+    step_limit: int = 50,
+    actions: Sequence[Action] = (),
+    snapshots: bool = True,
+    observation_tokens: int = OBSERVATION_TOKENS,
+    progress: Progress = SILENT,
+) -> Trajectory:
+    """Run the agent until the environment is done or the steps are used up.
+
+    `actions` are those already executed when a context is given; `snapshots=False` leaves the state out of boundaries
+    where nobody will continue from them. The agent sees both ends of an observation over `observation_tokens`. Failures
+    of a model that are not the agent's own doing (rate limits, authentication) are raised: they say nothing about it.
+    """
+    state = _State(context if context is not None else Context(opening.prefix), actions=list(actions))
+    fixed = _fixed_tokens(opening, count)
+    # Running out of steps is a failure, whatever state the environment is in.
+    ending: Ending = "step limit"
+    score, error = Score.of(False), ""
+    try:
+        while len(state.turns) < step_limit:
+            if compressor is not None and due(state.context, budget):
+                state.context = await _compact(compressor, budget, episode, state, snapshots)
+            finished = await _step(agent, episode, opening, count, fixed, state, observation_tokens)
+            progress.step()
+            if finished:
+                ending, score = "finished", await episode.score()
+                break
+    except ContextOverflow as failure:
+        ending, error = "context overflow", str(failure)
+    except Refused as failure:
+        ending, error = "refused", str(failure)
+    except EnvironmentFailed as failure:
+        ending, error = "environment error", str(failure)
+    for role, usage in episode.usage.items():
+        state.spend(role, usage)
+    return state.trajectory(task, ending, score, error)
+
+
+async def _step(
+    agent: Agent,
+    episode: Episode,
+    opening: Opening,
+    count: TokenCounter,
+    fixed: int,
+    state: _State,
+    observation_tokens: int,
+) -> bool:
+    """One message of the agent with its results; whether it ended the episode."""
+    context = state.context
+    reply = await agent.model.reply(Request(context.messages, opening.tools, agent.decoding, context.digest))
+    state.spend("agent", reply.usage)
+    state.incidents += [Incident(len(state.turns), ODD_REPLY, note) for note in reply.notes]
+    state.peak = max(state.peak, fixed + context.size)
+    state.peak_reported = max(state.peak_reported, reply.usage.input)
+    results, finished = await _act(reply, episode, opening, state)
+    results = tuple(_shorten_result(result, observation_tokens, count, state) for result in results)
+    turn = Turn.measured(reply.message, results, count)
+    state.turns.append(turn)
+    state.context = context.extended(turn)
+    return finished
+
+
+async def _compact(compressor: Compressor, budget: int, episode: Episode, state: _State, snapshots: bool) -> Context:
+    """One compaction: Eq. 1's second case, recorded as a boundary."""
+    pre, step = state.context, len(state.turns)
+    try:
+        compaction = await compressor.compress(pre, budget)
+    except (CompactionFailed, ContextOverflow, Refused) as failure:
+        if isinstance(failure, CompactionFailed):
+            state.spend("compressor", failure.usage)
+            state.incidents += [Incident(step, ODD_REPLY, note) for note in failure.notes]
+        state.incidents.append(Incident(step, COMPACTION_FAILED, str(failure)))
+        return pre
+    if compaction.usage.calls:
+        state.spend("compressor", compaction.usage)
+    state.incidents += [Incident(step, ODD_REPLY, note) for note in compaction.notes]
+    state.boundaries.append(
+        Boundary(
+            index=len(state.boundaries) + 1,
+            step=step,
+            pre=pre,
+            post=compaction.context,
+            snapshot=await episode.snapshot() if snapshots else None,
+            actions=tuple(state.actions),
+            asked_again=compaction.asked_again,
+            cut=compaction.cut,
+        )
+    )
+    return compaction.context
+
+
+async def _act(reply: Reply, episode: Episode, opening: Opening, state: _State) -> tuple[tuple[Message, ...], bool]:
+    """Execute a message's calls in order; what cannot be executed is answered with an error, as an observation."""
+    message = reply.message
+    if not message.calls:
+        if opening.text_actions and (opening.empty_actions or message.content.strip()):
+            action = Action("", text=message.content)
+            observation = await episode.step(action)
+            state.actions.append(action)
+            return (user(observation.text),), observation.done
+        return (user(_no_call(reply, opening)),), False
+    tool_names = {tool.name for tool in opening.tools}
+    results: list[Message] = []
+    finished = False
+    for call in message.calls:
+        if finished:
+            results.append(Message("tool", "Error: not executed, the task was ended before.", call_id=call.id))
+            continue
+        try:
+            if call.name not in tool_names:
+                raise ValueError(f"there is no tool {call.name!r}; the tools are {', '.join(sorted(tool_names))}")
+            action = Action.of(call)
+        except ValueError as mistake:
+            hint = " (the message was cut at the output limit)" if reply.finish == "length" else ""
+            results.append(Message("tool", f"Error: {mistake}{hint}", call_id=call.id))
+            continue
+        observation = await episode.step(action)
+        state.actions.append(action)
+        results.append(Message("tool", observation.text, call_id=call.id))
+        finished = observation.done
+    return tuple(results), finished
+
+
+def _shorten_result(result: Message, limit: int, count: TokenCounter, state: _State) -> Message:
+    """A result that fits the cap; the cut is marked in it and counted as an incident."""
+    text, omitted = keep_ends(result.content, limit, count)
+    if not omitted:
+        return result
+    text_of_incident = (
+        f"an observation of about {limit + omitted:,} tokens was cut to {limit:,} ([run] observation_tokens)"
+    )
+    state.incidents.append(Incident(len(state.turns) + 1, "observation cut", text_of_incident))
+    return replace(result, content=text)
+
+
+def _no_call(reply: Reply, opening: Opening) -> str:
+    names = ", ".join(tool.name for tool in opening.tools)
+    if not names and reply.message.content.strip():
+        return "Error: text does nothing here, and there is no tool to call."
+    if not names:
+        cut = " (it was cut at the output limit)" if reply.finish == "length" else ""
+        return f"Error: the message was empty{cut}. Answer with text: there are no tools."
+    if reply.finish == "length":
+        return f"Error: the message was cut at the output limit before it called a tool. Call one of: {names}."
+    return f"Error: the message called no tool. Each message must call one of: {names}."
+
+
+def _fixed_tokens(opening: Opening, count: TokenCounter) -> int:
+    """What is sent with every call besides the compressible part."""
+    texts = [m.content + "".join(c.arguments for c in m.calls) for m in opening.prefix]
+    texts.extend(canonical(tool.to_json()) for tool in opening.tools)
+    return sum(count(text) for text in texts)

@@ -1,0 +1,96 @@
+"""What adaptations of a run came to, as records: a report reads them and recomputes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from recompact.engine.store.store import Store
+from recompact.values.candidate import Candidate, EvidenceCounts, Selection
+from recompact.values.template import Template
+
+
+@dataclass(frozen=True)
+class AdaptationRecord:
+    """One adaptation. `reasons` say, for whatever the clauses answer (`cites`: a compaction, a task), what was seen."""
+
+    method: str
+    cites: str
+    original: str  # the hash of the template that it started from
+    candidates: tuple[Candidate, ...]
+    selection: Selection | None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    evidence: EvidenceCounts | None = None
+    statement: str = ""  # why there is nothing to select from
+    proposed: tuple[str, ...] = ()  # hashes of the candidates as they were before the selection dropped clauses
+
+    @property
+    def templates(self) -> frozenset[str]:
+        """The hashes of all templates that were run for it."""
+        revised = (candidate.template.hash for candidate in self.candidates if candidate.template)
+        return frozenset((self.original, *revised, *self.proposed))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "cites": self.cites,
+            "original": self.original,
+            "candidates": [candidate.to_json() for candidate in self.candidates],
+            "selection": self.selection.to_json() if self.selection else None,
+            "reasons": dict(self.reasons),
+            "evidence": self.evidence.to_json() if self.evidence else None,
+            "statement": self.statement,
+            "proposed": list(self.proposed),
+        }
+
+
+def write_adaptation(store: Store, adaptation: AdaptationRecord) -> None:
+    """Record an adaptation in place of an earlier one by the same method."""
+    metadata = store.metadata
+    adaptations = {**metadata.adaptations, adaptation.method: adaptation.to_json()}
+    store.set_metadata(replace(metadata, adaptations=adaptations))
+
+
+def read_adaptations(store: Store) -> tuple[AdaptationRecord, ...]:
+    """All adaptations of a run, by method."""
+    templates = recorded_templates(store)
+    records = []
+    for data in store.metadata.adaptations.values():
+        original = templates.get(data["original"])
+        frame = original.frame if original else ""
+        candidates = tuple(Candidate.from_json(candidate, frame) for candidate in data["candidates"])
+        selection = Selection.from_json(data["selection"]) if data["selection"] else None
+        counts = data.get("evidence")
+        records.append(
+            AdaptationRecord(
+                data["method"],
+                data["cites"],
+                data["original"],
+                candidates,
+                selection,
+                data["reasons"],
+                EvidenceCounts.from_json(counts) if counts else None,
+                data.get("statement", ""),
+                tuple(data.get("proposed", ())),
+            )
+        )
+    return tuple(records)
+
+
+def note_result(store: Store, hash: str, directory: Path) -> None:
+    """Record where an adapted template was written."""
+    where = os.path.relpath(directory.resolve(), store.path.parent.resolve())
+    store.set_metadata(replace(store.metadata, results={**store.metadata.results, hash: where}))
+
+
+def recorded_results(store: Store) -> dict[str, str]:
+    """Where the adapted templates of a run are, by hash, as seen from where the run is named."""
+    return {hash: os.path.normpath(store.path.parent / where) for hash, where in store.metadata.results.items()}
+
+
+def recorded_templates(store: Store) -> dict[str, Template]:
+    """The templates whose texts a run holds, by hash: the one it began with, and those of its arms."""
+    return {hash: Template(**parts) for hash, parts in store.metadata.templates.items()}

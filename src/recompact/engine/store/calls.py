@@ -1,0 +1,157 @@
+"""What the journal says of the calls that were made: by unit, by phase and by role."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from recompact.engine.store.store import USAGE, Store
+from recompact.values.chat import Reply, Usage
+
+_SUMS = ", ".join(f"sum({name})" for name in USAGE)
+
+
+def journaled_calls(store: Store, prefix: str = "") -> list[tuple[str, int]]:
+    """Unit and ordinal of every call, in order; with a prefix, of units whose names begin with it."""
+    rows = store._rows(
+        "SELECT unit, ordinal FROM calls WHERE substr(unit, 1, ?) = ? ORDER BY unit, ordinal", (len(prefix), prefix)
+    )
+    return [(row["unit"], row["ordinal"]) for row in rows]
+
+
+def first_agent_inputs(store: Store) -> dict[str, int]:
+    """Input tokens of each unit's first agent call: the prefix and the tools, since there is no history yet."""
+    rows = store._rows("SELECT unit, input, min(ordinal) FROM calls WHERE role = 'agent' GROUP BY unit")
+    return {row["unit"]: row["input"] for row in rows}
+
+
+def usage_by_phase(store: Store) -> dict[str, dict[str, Usage]]:
+    """All that was paid for, by phase of the work and role. The phase is the first word of a unit's name."""
+    columns = ", ".join(USAGE)
+    rows = store._rows(
+        f"SELECT phase, role, {_SUMS} FROM (SELECT substr(unit, 1, instr(unit, '/') - 1) AS phase, role, {columns}"
+        f" FROM calls UNION ALL SELECT phase, role, {columns} FROM dropped) GROUP BY phase, role ORDER BY phase, role"
+    )
+    usage: dict[str, dict[str, Usage]] = {}
+    for row in rows:
+        usage.setdefault(row["phase"], {})[row["role"]] = Usage(*row[2:])
+    return usage
+
+
+def tokens_by_phase(store: Store) -> dict[str, dict[str, int]]:
+    """Tokens that were paid for, by phase of the work and role."""
+    return {phase: {role: u.total for role, u in roles.items()} for phase, roles in usage_by_phase(store).items()}
+
+
+def usage_by_unit(store: Store) -> dict[str, Usage]:
+    """What the journaled calls of each unit used."""
+    rows = store._rows(f"SELECT unit, {_SUMS} FROM calls GROUP BY unit")
+    return {row["unit"]: Usage(*row[1:]) for row in rows}
+
+
+def tokens_by_unit(store: Store) -> dict[str, int]:
+    """Tokens of the journaled calls of each unit."""
+    return {unit: usage.total for unit, usage in usage_by_unit(store).items()}
+
+
+@dataclass(frozen=True)
+class CallRow:
+    """One call of the journal, without its texts."""
+
+    unit: str
+    ordinal: int  # from 0
+    role: str
+    model: str
+    input: int
+    output: int
+    request: str  # digest
+    message: bytes  # hash of the reply
+
+
+def call_rows(store: Store, unit: str, start: int = 0, limit: int = -1) -> list[CallRow]:
+    """The calls of a unit in order, from the ordinal `start` on."""
+    rows = store._rows(
+        "SELECT * FROM calls WHERE unit = ? AND ordinal >= ? ORDER BY ordinal LIMIT ?", (unit, start, limit)
+    )
+    for row in rows:
+        kinds = {"ordinal": int, "role": str, "model": str, "input": int, "output": int, "request": bytes}
+        if odd := [name for name, kind in kinds.items() if not isinstance(row[name], kind)]:
+            raise store.damaged(f"a call of {unit} has no proper {odd[0]}")
+    return [
+        CallRow(
+            *(unit, row["ordinal"], row["role"], row["model"] or str(row["configured"])),
+            *(row["input"], row["output"], row["request"].hex(), row["message"]),
+        )
+        for row in rows
+    ]
+
+
+@dataclass(frozen=True)
+class JournaledReply:
+    """One call of the journal with its reply, as `Store.journal` takes it."""
+
+    unit: str
+    ordinal: int
+    role: str
+    configured: str
+    request: str  # digest
+    reply: Reply
+    seconds: float
+
+
+def journaled_replies(store: Store, configured: Collection[str]) -> list[JournaledReply]:
+    """All replies of these models, by unit and in order."""
+    rows = store._rows("SELECT unit, ordinal, role, configured, seconds FROM calls ORDER BY unit, ordinal")
+    wanted = [row for row in rows if row["configured"] in configured]
+    units = {unit: store.journaled(unit) for unit in dict.fromkeys(row["unit"] for row in wanted)}
+    return [
+        JournaledReply(
+            *(row["unit"], row["ordinal"], row["role"], row["configured"]),
+            *units[row["unit"]][row["ordinal"]],
+            row["seconds"],
+        )
+        for row in wanted
+    ]
+
+
+def count_calls(store: Store, unit: str) -> int:
+    """How many calls of a unit were answered."""
+    return int(store._rows("SELECT count(*) AS n FROM calls WHERE unit = ?", (unit,))[0]["n"])
+
+
+def compressor_calls(store: Store, unit: str, step: int) -> tuple[int, ...]:
+    """The ordinals of the calls to the compressor that a trajectory made after `step` steps of its agent."""
+    rows = store._rows("SELECT ordinal, role FROM calls WHERE unit = ? ORDER BY ordinal", (unit,))
+    steps, ordinals = 0, []
+    for row in rows:
+        steps += row["role"] == "agent"
+        if row["role"] == "compressor" and steps == step:
+            ordinals.append(row["ordinal"])
+    return tuple(ordinals)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds that a call to a model took on average, and those from its reply to the next call of the same unit."""
+
+    call: float
+    pause: float
+
+
+def pace_of(store: Store, configured: str) -> Pace:
+    """The pace of the collected trajectories by this model. What other models took is part of the pause, except for
+    compressors, which continuations do not ask. It is 0 where nothing was collected with it."""
+    rows = store._rows(
+        "SELECT coalesce(sum(CASE WHEN configured = ?1 THEN 1 END), 0) AS calls,"
+        " coalesce(sum(CASE WHEN configured = ?1 THEN seconds END), 0) AS asking,"
+        " coalesce(sum(CASE WHEN configured = ?1 OR role = 'compressor' THEN seconds END), 0) AS apart"
+        " FROM calls WHERE unit IN (SELECT unit FROM trajectories WHERE phase = 'collect')",
+        (configured,),
+    )
+    calls, asking, apart = rows[0]["calls"], rows[0]["asking"], rows[0]["apart"]
+    playing = store._rows(
+        "SELECT coalesce(sum(seconds), 0) AS seconds FROM units"
+        " WHERE name IN (SELECT unit FROM trajectories WHERE phase = 'collect')"
+    )[0]["seconds"]
+    # A unit that was resumed took less than its calls, some of which came from the journal.
+    return Pace(asking / calls, max(0.0, playing - apart) / calls) if calls else Pace(0.0, 0.0)

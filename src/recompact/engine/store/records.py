@@ -1,0 +1,258 @@
+"""Trajectories, continuations, contexts and boundaries as documents in the run file.
+
+A document names messages by their hash in the store, so that a text that is in ten contexts is kept once. Writing
+a trajectory and reading it back gives an equal value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from recompact.engine.store.store import Store
+from recompact.values.chat import Message, Usage, canonical
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.trajectory import Action, Boundary, Incident, Score, Snapshot, Trajectory
+
+
+def write_trajectory(
+    store: Store,
+    unit: str,
+    trajectory: Trajectory,
+    *,
+    phase: str,
+    run: int,
+    groups: Mapping[str, str],
+    seconds: float,
+) -> None:
+    """Record a finished rollout in one transaction."""
+    with store.transaction():
+        boundaries = [_boundary_document(store, b) for b in trajectory.boundaries]
+        document = _trajectory_document(store, trajectory, boundaries)
+        store.insert(
+            "trajectories",
+            {
+                "unit": unit,
+                "phase": phase,
+                "task": trajectory.task,
+                "run": run,
+                "groups": canonical(dict(groups)),
+                "success": int(trajectory.score.success),
+                "value": trajectory.score.value,
+                "ending": trajectory.ending,
+                "steps": trajectory.steps,
+                "compactions": len(trajectory.boundaries),
+                "peak": trajectory.peak,
+                "peak_reported": trajectory.peak_reported,
+                "usage": canonical(_usage_document(trajectory.usage)),
+                "incidents": len(trajectory.incidents),
+            },
+        )
+        for boundary, key in zip(trajectory.boundaries, boundaries, strict=True):
+            store.insert(
+                "boundaries",
+                {
+                    "unit": unit,
+                    "idx": boundary.index,
+                    "step": boundary.step,
+                    "pre_tokens": boundary.pre.size,
+                    "post_tokens": boundary.post.size,
+                    "document": key,
+                },
+            )
+        store.finish(unit, "trajectory", canonical(document), seconds)
+
+
+def write_continuation(
+    store: Store, name: str, unit: str, index: int, arm: str, draw: int, continuation: Trajectory, *, seconds: float
+) -> None:
+    """Record a finished continuation in one transaction; `read_trajectory(store, name)` gives it back."""
+    with store.transaction():
+        document = _trajectory_document(store, continuation, ())
+        store.insert(
+            "continuations",
+            {
+                "name": name,
+                "unit": unit,
+                "idx": index,
+                "arm": arm,
+                "draw": draw,
+                "success": int(continuation.score.success),
+                "value": continuation.score.value,
+                "ending": continuation.ending,
+                "steps": continuation.steps,
+                "usage": canonical(_usage_document(continuation.usage)),
+                "error": continuation.error,
+            },
+        )
+        store.finish(name, "continuation", canonical(document), seconds)
+
+
+@contextmanager
+def _reading(store: Store, what: str) -> Iterator[None]:
+    """A document not in the form written here was not written here."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise store.damaged(f"{what} cannot be read ({type(error).__name__})") from error
+
+
+def read_trajectory(store: Store, unit: str) -> Trajectory:
+    data = store.result(unit)
+    with _reading(store, unit):
+        return _with_recorded_usage(store, unit, _trajectory(store, data))
+
+
+def _trajectory(store: Store, data: Mapping[str, Any]) -> Trajectory:
+    message = _messages(store)
+    return Trajectory(
+        task=data["task"],
+        turns=tuple(_turn(message, t) for t in data["turns"]),
+        boundaries=tuple(_boundary(store, bytes.fromhex(key), message) for key in data["boundaries"]),
+        ending=data["ending"],
+        score=Score(*data["score"]),
+        context=_context(store, data["context"], message),
+        usage={role: Usage(*counts) for role, counts in data["usage"].items()},
+        peak=data["peak"],
+        peak_reported=data["peak_reported"],
+        incidents=tuple(Incident(*i) for i in data["incidents"]),
+        error=data["error"],
+    )
+
+
+def stream_trajectory(store: Store, unit: str) -> tuple[Trajectory, Iterator[Turn | Boundary]]:
+    """A trajectory with its prefix alone, and its turns and boundaries one by one, each boundary before the turn that
+    follows it and without its snapshot and actions: whatever the length, little of it is in memory at once."""
+    data = store.result(unit)
+    prefix = {"prefix": data["context"]["prefix"], "summary": None, "turns": []}
+    head = {**data, "turns": [], "boundaries": [], "context": prefix}
+
+    def parts() -> Iterator[Turn | Boundary]:
+        boundaries = (_lean_boundary(store, bytes.fromhex(key)) for key in data["boundaries"])
+        pending = next(boundaries, None)
+        for number in range(len(data["turns"]) + 1):
+            while pending and pending.step <= number:
+                yield pending
+                pending = next(boundaries, None)
+            if number < len(data["turns"]):
+                yield _turn(_messages(store), data["turns"][number])
+
+    return _with_recorded_usage(store, unit, _trajectory(store, head)), parts()
+
+
+def read_boundary(store: Store, unit: str, index: int) -> Boundary:
+    rows = store._rows("SELECT document FROM boundaries WHERE unit = ? AND idx = ?", (unit, index))
+    if not rows:
+        raise LookupError(f"{unit} has no boundary {index}")
+    with _reading(store, f"boundary {index} of {unit}"):
+        return _boundary(store, rows[0]["document"], _messages(store))
+
+
+def _trajectory_document(store: Store, trajectory: Trajectory, boundaries: Sequence[bytes]) -> dict[str, Any]:
+    return {
+        "task": trajectory.task,
+        "turns": [_turn_document(store, t) for t in trajectory.turns],
+        "boundaries": [key.hex() for key in boundaries],
+        "ending": trajectory.ending,
+        "score": [trajectory.score.success, trajectory.score.value, dict(trajectory.score.details)],
+        "context": _context_document(store, trajectory.context),
+        # What a server had cached depends on what it was asked before: like timings, it is not part of the result.
+        "usage": _usage_document({r: replace(u, cached=0, cache_reported=0) for r, u in trajectory.usage.items()}),
+        "peak": trajectory.peak,
+        "peak_reported": trajectory.peak_reported,
+        "incidents": [[i.step, i.kind, i.text] for i in trajectory.incidents],
+        "error": trajectory.error,
+    }
+
+
+def _usage_document(usage: Mapping[str, Usage]) -> dict[str, list[int]]:
+    return {role: usage[role].to_json() for role in sorted(usage)}
+
+
+def _with_recorded_usage(store: Store, unit: str, trajectory: Trajectory) -> Trajectory:
+    """With what was cached, which the document leaves out and the row beside it has."""
+    rows = store._rows(
+        "SELECT usage FROM trajectories WHERE unit = ?1 UNION ALL SELECT usage FROM continuations WHERE name = ?1",
+        (unit,),
+    )
+    usage = {role: Usage(*counts) for row in rows for role, counts in json.loads(row["usage"]).items()}
+    return replace(trajectory, usage={**trajectory.usage, **usage})
+
+
+_Messages = Callable[[str], Message]
+
+
+def _messages(store: Store) -> _Messages:
+    """Messages by the hash that documents give. One that is in many contexts is read once."""
+    return cache(lambda key: Message.from_json(store.document(bytes.fromhex(key))))
+
+
+def _turn_document(store: Store, turn: Turn) -> list[Any]:
+    return [store.put(turn.message.text).hex(), [store.put(r.text).hex() for r in turn.results], turn.tokens]
+
+
+def _turn(message: _Messages, data: list[Any]) -> Turn:
+    return Turn(message(data[0]), tuple(message(r) for r in data[1]), data[2])
+
+
+def _context_document(store: Store, context: Context) -> dict[str, Any]:
+    summary = context.summary
+    return {
+        "prefix": [store.put(m.text).hex() for m in context.prefix],
+        "summary": [store.put(summary.text).hex(), summary.tokens] if summary else None,
+        "turns": [_turn_document(store, t) for t in context.turns],
+    }
+
+
+def _context(store: Store, data: Mapping[str, Any], message: _Messages) -> Context:
+    summary = data["summary"]
+    return Context(
+        tuple(message(m) for m in data["prefix"]),
+        Summary(store.text(bytes.fromhex(summary[0])), summary[1]) if summary else None,
+        tuple(_turn(message, t) for t in data["turns"]),
+    )
+
+
+def _boundary_document(store: Store, boundary: Boundary) -> bytes:
+    snapshot = boundary.snapshot
+    return store.put(
+        canonical(
+            {
+                "index": boundary.index,
+                "step": boundary.step,
+                "pre": _context_document(store, boundary.pre),
+                "post": _context_document(store, boundary.post),
+                "snapshot": [snapshot.strategy, store.put(snapshot.data).hex()] if snapshot else None,
+                "actions": [a.to_json() for a in boundary.actions],
+                "asked_again": boundary.asked_again,
+                "cut": boundary.cut,
+            }
+        )
+    )
+
+
+def _lean_boundary(store: Store, key: bytes) -> Boundary:
+    lean = {**store.document(key), "snapshot": None, "actions": []}
+    return _boundary_of(store, lean, _messages(store))
+
+
+def _boundary(store: Store, key: bytes, message: _Messages) -> Boundary:
+    return _boundary_of(store, store.document(key), message)
+
+
+def _boundary_of(store: Store, data: Mapping[str, Any], message: _Messages) -> Boundary:
+    snapshot = data["snapshot"]
+    return Boundary(
+        index=data["index"],
+        step=data["step"],
+        pre=_context(store, data["pre"], message),
+        post=_context(store, data["post"], message),
+        snapshot=Snapshot(snapshot[0], store.blob(bytes.fromhex(snapshot[1]))) if snapshot else None,
+        actions=tuple(Action.from_json(a) for a in data["actions"]),
+        asked_again=data["asked_again"],
+        cut=data["cut"],
+    )

@@ -1,0 +1,405 @@
+"""The run: one SQLite file in WAL mode that holds all records of a command, written by its driver alone.
+
+Texts are kept once, compressed, under the hash of their bytes. A reply is in the journal before anybody uses it, and
+a finished unit is written in one transaction with everything that belongs to it, so a kill at any moment loses at most
+the calls that were under way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from recompact.engine.store.connection import (
+    LOCK,
+    StoreError,
+    connect_to_read,
+    connect_to_write,
+    store_error,
+    take_lock,
+)
+from recompact.engine.store.metadata import RunMetadata
+from recompact.engine.store.packing import pack, pack_request, unpack
+from recompact.errors import InputError
+from recompact.models.failures import ModelFailure, SetAside, UnreadableReply
+from recompact.models.journal import Asked
+from recompact.models.shape import in_shape
+from recompact.values.chat import Message, Reply, Usage, canonical
+
+__all__ = ["Store", "StoreError"]
+
+T = TypeVar("T")
+
+USAGE = ("input", "output", "cached", "reasoning", "calls", "estimated", "cache_reported")
+"""The columns that make up a `Usage`, in its order."""
+
+
+class Store:
+    """An open run file: `Store.open` to write, `Store.read` to read."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: int | None) -> None:
+        self.path = path
+        self._db = connection
+        self._lock = lock
+        self._file = _identity(path)
+
+    # -- opening and closing -------------------------------------------------------------------------------------
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open for writing, creating the file where there is none. A second writer is refused."""
+        lock = take_lock(path)
+        try:
+            return cls(path, connect_to_write(path), lock)
+        except BaseException:
+            os.close(lock)
+            raise
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Open for reading, also while a driver is writing."""
+        if not path.is_file():
+            raise StoreError(f"there is no run {path}; `recompact runs` lists what there is")
+        return cls(path, connect_to_read(path), None)
+
+    def close(self) -> None:
+        self._db.close()
+        if self._lock is not None:
+            os.ftruncate(self._lock, 0)  # nobody writes any more, though this process may live on
+            os.close(self._lock)  # the file stays: removing it would let two writers lock two different files
+            self._lock = None
+
+    def discard(self) -> None:
+        """Close and remove a run in which nothing happened."""
+        self.close()
+        if _identity(self.path) != self._file:  # another one has taken its place
+            return
+        for suffix in ("", "-wal", "-shm", LOCK):
+            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def check_file(self) -> None:
+        """Fail where the file was deleted or replaced, because what is written to it now would go nowhere."""
+        if _identity(self.path) != self._file:
+            raise StoreError(
+                f"{self.path} was deleted or replaced while this command was writing to it: what was recorded there is"
+                " lost; put the file back and run the same command again, or start anew with --run NAME"
+            )
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing. An error of SQLite, such as a full disk, becomes a message that says what to do."""
+        self.check_file()
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            raise store_error(error, self.path) from error
+        except BaseException:
+            self._roll_back()
+            raise
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Everything read in here is from one moment, whatever a driver writes meanwhile."""
+        try:
+            self._db.execute("BEGIN")
+            yield
+        except sqlite3.Error as error:
+            raise store_error(error, self.path) from error
+        finally:
+            self._roll_back()
+
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+    # -- texts ---------------------------------------------------------------------------------------------------
+
+    def put(self, data: str | bytes, near: Sequence[bytes] = ()) -> bytes:
+        """Keep a text (or blob) and return its hash. Call within a transaction.
+
+        `near` are hashes of texts that it may repeat: it is then kept as what it adds to them.
+        """
+        raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+        key = hashlib.sha256(raw).digest()
+        if not self._db.execute("SELECT 1 FROM texts WHERE hash = ?", (key,)).fetchone():
+            packed = pack(raw, self._plain, near)
+            self._db.execute("INSERT INTO texts (hash, codec, data) VALUES (?, ?, ?)", (key, *packed))
+        return key
+
+    def blob(self, key: bytes) -> bytes:
+        rows = self._select("SELECT codec, data FROM texts WHERE hash = ?", (key,))
+        if not rows:
+            raise self.damaged(f"text {key.hex()[:12]} is missing")
+        codec, data = rows[0]
+        raw = unpack(codec, data, self._plain)
+        if raw is None or hashlib.sha256(raw).digest() != key:
+            raise self.damaged(f"text {key.hex()[:12]} is not the one that was written")
+        return raw
+
+    def _plain(self, beginning: bytes) -> tuple[int, bytes] | None:
+        """Codec and data of the text whose hash begins like this."""
+        end = beginning + b"\xff" * (32 - len(beginning))
+        rows = self._select("SELECT codec, data FROM texts WHERE hash BETWEEN ? AND ? LIMIT 1", (beginning, end))
+        return rows[0] if rows else None
+
+    def text(self, key: bytes) -> str:
+        try:
+            return self.blob(key).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise self.damaged(f"text {key.hex()[:12]} is no text") from None
+
+    def document(self, key: bytes) -> Any:
+        """What a text says as JSON."""
+        try:
+            return json.loads(self.text(key))
+        except (ValueError, RecursionError):
+            raise self.damaged(f"text {key.hex()[:12]} is no document") from None
+
+    def damaged(self, what: str) -> StoreError:
+        return StoreError(f"{self.path} is damaged or was changed by somebody: {what}. Use another copy of it")
+
+    # -- metadata ------------------------------------------------------------------------------------------------
+
+    @property
+    def metadata(self) -> RunMetadata:
+        """What the run says about itself, as it is in the file now."""
+        return RunMetadata.from_json(self._meta())
+
+    def set_metadata(self, metadata: RunMetadata) -> None:
+        """Make the file say this; `replace(store.metadata, …)` is what it says now, with a change."""
+        before, after = self._meta(), metadata.to_json()
+        with self.transaction():
+            for key in before.keys() - after.keys():
+                self._db.execute("DELETE FROM meta WHERE key = ?", (key,))
+            for key, value in after.items():
+                if before.get(key) != value:
+                    self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, canonical(value)))
+
+    def _meta(self) -> dict[str, Any]:
+        return {key: json.loads(value) for key, value in self._select("SELECT key, value FROM meta")}
+
+    # -- the journal ---------------------------------------------------------------------------------------------
+
+    def journaled(self, unit: str) -> dict[int, tuple[str, Reply]]:
+        """The calls of a unit that were answered: ordinal -> (digest of the request, reply).
+
+        Raises `SetAside` where the unit was set aside, and `UnreadableReply` where a reply is damaged.
+        """
+        if reasons := self._select("SELECT reason FROM set_aside WHERE unit = ?", (unit,)):
+            raise SetAside(str(reasons[0][0]))
+        rows = self._select(
+            f"SELECT ordinal, request, message, finish, model, notes, {', '.join(USAGE)}"
+            " FROM calls WHERE unit = ? ORDER BY ordinal",
+            (unit,),
+        )
+        return {row[0]: (self._request(unit, row), self._reply(unit, row)) for row in rows}
+
+    def _request(self, unit: str, row: Sequence[Any]) -> str:
+        return self._read(unit, row[0], lambda: str(row[1].hex()))
+
+    def _reply(self, unit: str, row: Sequence[Any]) -> Reply:
+        ordinal, _, message, finish, model, notes, *usage = row
+
+        def read() -> Reply:
+            written = Message.from_json(self.document(message))
+            reply = Reply(written, Usage(*usage), finish, model, tuple(json.loads(notes)))
+            if not in_shape(reply):
+                raise ValueError("it is not in the shape that replies are kept in")
+            return reply
+
+        return self._read(unit, ordinal, read)
+
+    def _read(self, unit: str, ordinal: int, read: Callable[[], T]) -> T:
+        """What a journaled call says. Whatever is wrong with it concerns its unit alone."""
+        try:
+            return read()
+        except StoreError as error:
+            if isinstance(error.__cause__, sqlite3.OperationalError):  # the disk, and not what is on it
+                raise
+            reason: Exception = error
+        except (InputError, ModelFailure, zlib.error, ArithmeticError, LookupError, RecursionError) as error:
+            reason = error
+        except (AttributeError, TypeError, ValueError) as error:
+            reason = error
+        raise UnreadableReply(f"the journaled reply {ordinal + 1} of {unit} cannot be read ({reason})", ordinal)
+
+    def journal(
+        self,
+        unit: str,
+        ordinal: int,
+        role: str,
+        configured: str,
+        request: str,
+        reply: Reply,
+        seconds: float,
+        asked: Asked | None = None,
+    ) -> None:
+        """Record a reply before it is used, with the digest of its request and, where it is given, what was asked."""
+        with self.transaction():
+            call = {
+                "unit": unit,
+                "ordinal": ordinal,
+                "role": role,
+                "request": bytes.fromhex(request),
+                "message": self.put(reply.message.text),
+                "finish": reply.finish,
+                "model": reply.model,
+                "configured": configured,
+                "seconds": seconds,
+                "notes": canonical(list(reply.notes)),
+                "asked": pack_request(asked, self.put) if asked else None,
+            }
+            self.insert("calls", {**call, **{name: getattr(reply.usage, name) for name in USAGE}})
+
+    def forget(self, unit: str, ordinal: int) -> None:
+        """Drop the journal of a unit from this call on, because its replay took another path."""
+        with self.transaction():
+            self._drop_calls("unit = ? AND ordinal >= ?", (unit, ordinal))
+
+    def _drop_calls(self, condition: str, parameters: Sequence[Any]) -> None:
+        """Take calls out of the journal but not what they cost. Call within a transaction."""
+        sums = ", ".join(f"sum({name})" for name in USAGE)
+        added = ", ".join(f"{name} = {name} + excluded.{name}" for name in USAGE)
+        self._db.execute(
+            f"INSERT INTO dropped (phase, configured, role, {', '.join(USAGE)})"
+            f" SELECT substr(unit, 1, instr(unit || '/', '/') - 1), configured, role, {sums}"
+            f" FROM calls WHERE {condition} GROUP BY 1, 2, 3 ON CONFLICT DO UPDATE SET {added}",
+            parameters,
+        )
+        self._db.execute(f"DELETE FROM calls WHERE {condition}", parameters)
+
+    def set_aside(self, unit: str, reason: str) -> None:
+        """Remember that a unit would fail again if it were played again."""
+        with self.transaction():
+            self._db.execute("INSERT OR REPLACE INTO set_aside VALUES (?, ?)", (unit, reason))
+
+    def units_set_aside(self) -> dict[str, str]:
+        """Why each of these units is not played again."""
+        return dict(self._select("SELECT unit, reason FROM set_aside ORDER BY unit"))
+
+    def retry_set_aside(self) -> int:
+        """Let units that were set aside be played again, without what cannot be read of them. Returns how many."""
+        units = self.units_set_aside()
+        for unit in units:
+            with self.transaction():
+                self._db.execute("DELETE FROM set_aside WHERE unit = ?", (unit,))
+            try:
+                self.journaled(unit)
+            except UnreadableReply as unreadable:
+                self.forget(unit, unreadable.ordinal)
+        return len(units)
+
+    def spent(self) -> dict[tuple[str, str], Usage]:
+        """Tokens of all calls that were ever journaled, by (configured model, role)."""
+        rows = self._select(
+            f"SELECT configured, role, {', '.join(f'sum({name})' for name in USAGE)}"
+            f" FROM (SELECT configured, role, {', '.join(USAGE)} FROM calls"
+            f" UNION ALL SELECT configured, role, {', '.join(USAGE)} FROM dropped) GROUP BY configured, role"
+        )
+        return {(row[0], row[1]): Usage(*row[2:]) for row in rows}
+
+    # -- units ---------------------------------------------------------------------------------------------------
+
+    def finished(self, kind: str | None = None) -> set[str]:
+        rows = self._select("SELECT name FROM units WHERE ?1 IS NULL OR kind = ?1", (kind,))
+        return {row[0] for row in rows}
+
+    def finish(self, unit: str, kind: str, result: str, seconds: float) -> None:
+        """Record a unit's result. Call within the transaction that writes what belongs to it."""
+        self._db.execute("INSERT INTO units VALUES (?, ?, ?, ?)", (unit, kind, self.put(result), seconds))
+
+    def forget_units(self, prefixes: Sequence[str]) -> None:
+        """Drop units whose names begin with one of these, with their calls and records, so that they run again. What
+        the calls cost stays known."""
+        tables = [row["name"] for row in self._rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        with self.transaction():
+            for prefix in prefixes:
+                self._drop_calls("substr(unit, 1, ?) = ?", (len(prefix), prefix))
+            for table in tables:
+                columns = [row["name"] for row in self._rows(f"SELECT name FROM pragma_table_info('{table}')")]
+                key = "name" if table in ("units", "continuations") and "name" in columns else "unit"
+                if key not in columns:
+                    continue
+                for prefix in prefixes:
+                    self._db.execute(f"DELETE FROM {table} WHERE substr({key}, 1, ?) = ?", (len(prefix), prefix))
+
+    def reopen(self, unit: str) -> None:
+        """Drop a unit's result but not its calls: when it runs again, it replays those and pays for none twice."""
+        with self.transaction():
+            for table, column in (
+                *(("units", "name"), ("continuations", "name")),
+                *(("trajectories", "unit"), ("boundaries", "unit"), ("set_aside", "unit")),
+            ):
+                self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (unit,))
+
+    def result(self, unit: str) -> Any:
+        rows = self._select("SELECT result FROM units WHERE name = ?", (unit,))
+        if not rows:
+            raise StoreError(f"{self.path} has no finished unit {unit!r}")
+        return self.document(rows[0][0])
+
+    def digest(self, prefix: str = "", without: str | None = None) -> str:
+        """One hash over the results of units, in order of name; timings are not part of it.
+
+        Names must begin with `prefix`; those that begin with `without` are skipped.
+        """
+        total = hashlib.sha256()
+        query = "SELECT name, result FROM units WHERE substr(name, 1, ?) = ? ORDER BY name"
+        for name, result in self._select(query, (len(prefix), prefix)):
+            if without is None or not name.startswith(without):
+                total.update(name.encode() + b"\0" + result)
+        return total.hexdigest()
+
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    def insert(self, table: str, values: Mapping[str, Any]) -> None:
+        """Add a row to one of our own tables. Call within a transaction."""
+        columns = ", ".join(values)
+        marks = ", ".join("?" * len(values))
+        self._db.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
+
+    def has_table(self, name: str) -> bool:
+        """Whether the file has this table: one that is read as an older version left it may not."""
+        return bool(self._rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)))
+
+    def has_column(self, table: str, name: str) -> bool:
+        return bool(self._rows("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", (table, name)))
+
+    def _rows(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        """Rows by column name, for this package only: others call its named queries."""
+        return self._select(query, parameters, sqlite3.Row)
+
+    def _select(self, query: str, parameters: Sequence[Any] = (), factory: Any = None) -> list[Any]:
+        """All rows. An error of SQLite, such as a damaged page, becomes a message that says what to do."""
+        cursor = self._db.cursor()
+        cursor.row_factory = factory
+        try:
+            return cursor.execute(query, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise store_error(error, self.path) from error
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path refers to."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,191 @@
+"""Everything that a step of the method needs, as one value: the suite, the models, the compressor, the template and
+the run. `recompact.engine.assembly` builds it from a config.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from recompact.agents.suite import AgentSuite
+from recompact.compressors.protocol import Compressor, CompressorInputs, CompressorKind
+from recompact.compressors.registry import load_compressor
+from recompact.engine.config import Config
+from recompact.engine.execution.executor import Executor, Unit
+from recompact.engine.execution.scheduler import run_units
+from recompact.engine.rollout import Agent
+from recompact.engine.store.plan import RecordedProgress
+from recompact.engine.store.store import Store
+from recompact.environments.protocol import AsyncAsk, Episodes, Opening, SuiteFailed, Task
+from recompact.errors import InputError
+from recompact.models.journal import UnitCalls
+from recompact.models.limits import Spending
+from recompact.models.protocol import ChatModel
+from recompact.values.candidate import Candidate, Proposal
+from recompact.values.chat import Decoding, Reply, Request
+from recompact.values.progress import SILENT, Notices, Progress
+from recompact.values.template import Template
+from recompact.values.tokens import TokenCounter
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to adapt a template: evidence in, candidates out. All else is shared, so that methods differ only in this.
+
+    `phases` are the beginnings of its units' names, `cites` is what a clause of its candidates answers, and `reasons`
+    tells from the records what was observed there, in a line each.
+    """
+
+    name: str
+    propose: Callable[[Study], Awaitable[Proposal | tuple[Candidate, ...]]]
+    needs_effects: bool = False  # learns from verified boundaries, not from whole trajectories
+    asks_optimizer: bool = True  # one that does not needs no model in that role
+    phases: tuple[str, ...] = ()
+    cites: str = "compaction"
+    reasons: Callable[[Store], Mapping[str, str]] = lambda store: {}
+    color: str | None = None  # in figures
+    reselects: bool = False  # some candidates won a selection before: the next one needs fresh runs
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[\w.+-]+", self.name):  # it becomes part of the names of units and directories
+            raise InputError(f"{self.name!r} is no name for a method: use letters, digits, and . _ - +")
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything that a step of the method needs."""
+
+    config: Config
+    episodes: Episodes
+    models: Mapping[str, ChatModel]
+    compressor_kind: CompressorKind
+    template: Template
+    store: Store
+    spending: Spending
+    count: TokenCounter
+    executor: Executor
+    progress: Progress = SILENT
+    method: Method | None = None  # the caller's own; otherwise the config names it
+    notices: Notices = field(default_factory=Notices)  # where its models say that they are waiting
+
+    @contextmanager
+    def watched_by(self, progress: Progress) -> Iterator[Study]:
+        """The study, reporting to this progress, its models included."""
+        before, self.notices.listener = self.notices.listener, progress
+        try:
+            yield replace(self, progress=RecordedProgress(progress, self.store))
+        finally:
+            self.notices.listener = before
+
+    async def tasks(self) -> tuple[Task, ...]:
+        """The tasks that the config chooses and that are not skipped, in the suite's order."""
+        skipped = self.store.metadata.skipped
+        return tuple(task for task in await self.chosen_tasks() if task.id not in skipped)
+
+    async def chosen_tasks(self) -> tuple[Task, ...]:
+        """The tasks that the config chooses."""
+        chosen = self.config.suite
+        tasks = await list_tasks(self.config, self.episodes)
+        if not tasks:
+            raise InputError(f"suite {chosen.use!r} has no tasks in split {chosen.split!r}: check [suite] split")
+        if twice := [id for id, count in Counter(task.id for task in tasks).items() if count > 1]:
+            raise InputError(
+                f"suite {chosen.use!r}, split {chosen.split!r} has several tasks with the same id"
+                f" ({', '.join(map(repr, twice[:5]))}{', …' if len(twice) > 5 else ''}): give each its own"
+            )
+        if chosen.tasks:
+            by_id = {task.id: task for task in tasks}
+            if missing := [id for id in chosen.tasks if id not in by_id]:
+                near = difflib.get_close_matches(missing[0], by_id, 3, 0.5) or list(by_id)[:3]
+                raise InputError(
+                    f"suite {chosen.use!r}, split {chosen.split!r} has no task {missing[0]!r}; there are"
+                    f" {', '.join(near)}{', …' if len(by_id) > len(near) else ''}"
+                )
+            tasks = tuple(by_id[id] for id in chosen.tasks)
+        return tasks[: chosen.limit]
+
+    async def complete(self, stage: str, kind: str, units: Iterable[Unit[Any]]) -> None:
+        """Play and record the units that the run does not have yet."""
+        finished = self.store.finished(kind)
+        every = tuple(units)
+        missing = [unit for unit in every if unit.name not in finished]
+        self.progress.stage(stage, len(every), len(every) - len(missing))
+        await run_units(missing, self.executor, self.config.run.concurrency, self.progress)
+
+    def agent(self, calls: UnitCalls) -> Agent:
+        return Agent(calls.bound(self.models[self.config.agent.model], "agent"), self._agent_decoding)
+
+    @property
+    def agent_slots(self) -> int | None:
+        """How many prompts the agent's server keeps: as many as it takes calls at once if it is on this machine, and
+        many (None) if it is elsewhere."""
+        settings = self.config.models.get(self.config.agent.model)
+        return settings.concurrency if settings and settings.loopback else None
+
+    @property
+    def _agent_decoding(self) -> Decoding:
+        c = self.config.agent
+        return Decoding(c.max_output_tokens, c.temperature, c.top_p, c.reasoning_effort, stop=c.stop)
+
+    def _ask_aside(self, calls: UnitCalls) -> AsyncAsk:
+        """How an agent that is a command gets its model for calls outside its main conversation."""
+        model = self.models[self.config.agent.model]
+
+        async def ask(role: str, request: Request) -> Reply:
+            kind, _, thread = role.partition("/")
+            return await calls.thread(thread).bound(model, kind).reply(replace(request, decoding=self._agent_decoding))
+
+        return ask
+
+    def compressor(self, calls: UnitCalls, task: Task, opening: Opening) -> Compressor | None:
+        c = self.config.compressor
+        inputs = CompressorInputs(
+            model=calls.bound(self.models[self.config.compressor_model], "compressor"),
+            template=self.template,
+            count=self.count,
+            task=task.text,
+            tools=opening.tools,
+            scope=c.scope,
+            rendering=c.rendering,
+            decoding=Decoding(c.max_output_tokens, c.temperature, c.top_p, c.reasoning_effort),
+        )
+        return self.compressor_kind.build(inputs)
+
+    def compressing(self, kind: str, options: Mapping[str, Any] | None = None, **settings: Any) -> Study:
+        """The study with another compressor: its kind, and other keys of [compressor]."""
+        same = kind == self.config.compressor.kind and options in (None, self.config.compressor.options)
+        options = self.config.compressor.options if same else options or {}
+        changed = replace(self.config.compressor, kind=kind, options=dict(options), **settings)
+        found = self.compressor_kind if same else load_compressor(kind, options, self.config.directory)
+        return replace(self, config=replace(self.config, compressor=changed), compressor_kind=found)
+
+    def ask(self, calls: UnitCalls) -> AsyncAsk | None:
+        """How an environment of this unit gets its models."""
+        if self.config.agent.external or isinstance(self.episodes, AgentSuite):
+            return self._ask_aside(calls)
+        roles = self.config.suite.models
+        if not roles:
+            return None
+        bound = {role: calls.bound(self.models[name], role) for role, name in roles.items()}
+
+        async def ask(role: str, request: Request) -> Reply:
+            if role not in bound:
+                raise InputError(f"the environment asks for a model in the role {role!r}: set it in [suite.models]")
+            return await bound[role].reply(request)
+
+        return ask
+
+
+async def list_tasks(config: Config, episodes: Episodes) -> tuple[Task, ...]:
+    """All tasks of the config's split. An option that only a host could refuse is a mistake in the config."""
+    try:
+        return tuple(await episodes.tasks(config.suite.split))
+    except SuiteFailed as failure:
+        if failure.option is None:
+            raise
+        raise config.error(str(failure), "suite", "options", failure.option) from None

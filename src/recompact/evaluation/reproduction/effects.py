@@ -1,0 +1,203 @@
+"""The paper's analyses of boundaries, filled from nine draws in each arm, and the cost of PAIR's adaptation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
+
+from recompact.adaptation.registry import load_method
+from recompact.attribution.counts import counts, coupling
+from recompact.attribution.effects import effects_of
+from recompact.attribution.posterior import Thresholds
+from recompact.attribution.sensitivity import sensitivity_to_draws, sensitivity_to_thresholds
+from recompact.attribution.verify import outcomes_in, settings_of
+from recompact.compressors.protocol import Scope
+from recompact.engine.store.adaptations import read_adaptations
+from recompact.engine.store.calls import tokens_by_unit
+from recompact.engine.store.runs import boundary_rows, continuation_rows, trajectories
+from recompact.engine.store.store import Store
+from recompact.evaluation.reproduction.arms import beside_notes, paper_notes
+from recompact.evaluation.reproduction.experiments import DRAWS, Adaptations, Diagnostics, Setting
+from recompact.evaluation.reproduction.paper import benchmark, printed_range
+from recompact.values.outcome import BoundaryId, Outcomes
+from recompact.values.stats import Estimate
+from recompact.values.tables import Cell, Number, Row, Table, columns
+
+COUNTED = (
+    "trajectories",
+    "boundaries",
+    "unchanged",
+    "reduced",
+    "severe_hazard",
+    "longer",
+    "severe_burden",
+    "harmful",
+    "trajectories_with_harmful",
+)
+
+
+def effect_table(setting: Setting) -> Table:
+    """How many compactions hurt, and how: the paper's section 3.3 and its appendix."""
+    with Store.read(setting.path(Diagnostics.name)) as store:
+        verify = settings_of(store)
+        thresholds = Thresholds(verify.hazard, verify.burden)
+        effects = effects_of(outcomes_in(store).outcomes, thresholds)
+        success = {row.unit: row.success for row in trajectories(store) if row.compactions}
+    every = counts(effects, success, thresholds)
+    correlation = coupling(effects.values())
+    rows: list[Row] = [
+        (group.group, *(asdict(group)[key] for key in COUNTED), _correlation(correlation, group.group == "all"))
+        for group in every
+    ]
+    known = benchmark(setting.config.suite.use)
+    if known and (printed := known.of("effects")):
+        rows.append(("paper", *(printed.get(key) for key in COUNTED), _correlation(printed.get("correlation"), True)))
+    heads = columns("group", *COUNTED, "correlation", **_effect_titles(thresholds))
+    notes = (
+        f"{DRAWS} draws in each arm of every boundary, trajectories with at least one compaction. unchanged, reduced:"
+        " success after the compaction; longer: more steps after it. correlation: Spearman's, of H and B.",
+        *paper_notes(setting, training=True),
+    )
+    return Table("What compactions did", heads, tuple(rows), notes)
+
+
+def _effect_titles(thresholds: Thresholds) -> dict[str, str]:
+    hazard, burden = f"H >= {thresholds.hazard:g}", f"B >= {thresholds.burden:g}"
+    return {
+        "severe_hazard": hazard,
+        "severe_burden": burden,
+        "harmful": "either",
+        "trajectories_with_harmful": "in trajectories",
+    }
+
+
+def _correlation(value: float | None, shown: bool) -> Cell:
+    return Number(value, 3, signed=True) if shown and value is not None else None
+
+
+def draws_table(setting: Setting) -> Table:
+    """How closely fewer draws agree with nine."""
+    with Store.read(setting.path(Diagnostics.name)) as store:
+        points = sensitivity_to_draws(_complete(outcomes_in(store).outcomes))
+    rows: list[Row] = []
+    for point in points:
+        ranges = [printed_range("draws", str(point.draws), key) for key in ("hazard", "burden", "jaccard")]
+        cells = (_estimate(point.hazard), _estimate(point.burden), _estimate(point.jaccard))
+        rows.append((point.draws, *(cell for pair in zip(cells, map(_range, ranges), strict=True) for cell in pair)))
+    heads = columns(
+        "draws",
+        "hazard",
+        "paper_hazard",
+        "burden",
+        "paper_burden",
+        "jaccard",
+        "paper_jaccard",
+        hazard="H, rank correlation",
+        burden="B, rank correlation",
+        jaccard="overlap of selections",
+        **dict.fromkeys(("paper_hazard", "paper_burden", "paper_jaccard"), "paper"),
+    )
+    notes = (
+        f"With all {DRAWS} draws; 1,000 subsamples, 2.5 to 97.5 percentiles. The paper gives ranges over its three"
+        " benchmarks.",
+        *beside_notes(setting),
+    )
+    return Table("Sensitivity to the number of draws", heads, tuple(rows), notes)
+
+
+def threshold_table(setting: Setting) -> Table:
+    """What other thresholds would select from three pairs."""
+    with Store.read(setting.path(Diagnostics.name)) as store:
+        verify = settings_of(store)
+        thresholds = Thresholds(verify.hazard, verify.burden)
+        points = sensitivity_to_thresholds(_complete(outcomes_in(store).outcomes), thresholds=thresholds)
+    rows = tuple(
+        (point.threshold, Number(point.value, 1), point.selected, Number(point.jaccard, 2)) for point in points
+    )
+    known, overlap = benchmark(setting.config.suite.use), printed_range("thresholds", "jaccard")
+    printed = [f"The paper: overlaps of {overlap[0]:.2f} to {overlap[1]:.2f}"] if overlap else []
+    if known and (selected := known.of("thresholds", "selected")):
+        printed.append(f"{selected} selected by its own thresholds on {known.title}")
+    overlaps = "jaccard: overlap with what the default thresholds select."
+    notes = (overlaps, "; ".join(printed) + ".", *beside_notes(setting))
+    return Table("Sensitivity to the thresholds", columns("threshold", "value", "selected", "jaccard"), rows, notes)
+
+
+def cost_table(setting: Setting) -> Table:
+    """What PAIR's adaptation cost in each scope."""
+    known = benchmark(setting.config.suite.use)
+    rows: list[Row] = []
+    for scope in setting.scopes:
+        boundaries, continuations, tokens = _cost(setting, scope)
+        printed = (known.of("cost", scope) if known else None) or {}
+        rows.append(
+            (
+                scope,
+                boundaries,
+                printed.get("boundaries"),
+                continuations,
+                printed.get("continuations"),
+                Number(tokens / 1e6, 2),
+                Number(printed["tokens"], 2) if "tokens" in printed else None,
+            )
+        )
+    heads = columns(
+        "scope",
+        "boundaries",
+        "paper_boundaries",
+        "continuations",
+        "paper_continuations",
+        "tokens",
+        "paper_tokens",
+        tokens="M tokens",
+        **dict.fromkeys(("paper_boundaries", "paper_continuations", "paper_tokens"), "paper"),
+    )
+    note = "Tokens of agent, compressor and optimizer: collecting, continuing, diagnosing, revising, selecting."
+    return Table("Cost of PAIR's adaptation", heads, tuple(rows), (note, *paper_notes(setting, training=True)))
+
+
+def _cost(setting: Setting, scope: Scope) -> tuple[int, int, int]:
+    """Boundaries, continuations and tokens of PAIR alone, in a run that other methods share."""
+    method = load_method("pair")
+    with Store.read(setting.path(Adaptations(scope, ()).name)) as store:
+        records = read_adaptations(store)
+        own = {hash[:16] for record in records if record.method == method.name for hash in record.templates}
+        others = {hash[:16] for record in records for hash in record.templates} - own
+        begin = ("collect/", "continue/", *method.phases)
+        tokens = sum(
+            tokens
+            for unit, tokens in tokens_by_unit(store).items()
+            if unit.startswith(begin) or _selects(unit, own, others)
+        )
+        return len(boundary_rows(store)), len(continuation_rows(store)), tokens
+
+
+def _selects(unit: str, own: Collection[str], others: Collection[str]) -> bool:
+    """Whether a unit was run to select from these templates, by either rule.
+
+    Replays are of candidates before clauses were dropped, which older records do not name: those of no other method.
+
+    >>> [_selects(unit, {"a"}, {"b"}) for unit in ("select/a/t/0", "select/race/a/t/0", "select/race/b/t/0", "x/a")]
+    [True, True, False, False]
+    >>> _selects("select/replay/c/collect/t#1/0", {"a"}, {"b"}), _selects("select/replay/b/collect/t#1/0", {"a"}, {"b"})
+    (True, False)
+    """
+    phase, _, rest = unit.partition("/")
+    place, _, named = rest.partition("/")
+    if phase != "select" or place not in ("race", "confirm", "replay"):
+        return phase == "select" and place in own
+    hash = named.partition("/")[0]
+    return hash in own or (place == "replay" and hash not in others)
+
+
+def _complete(outcomes: Mapping[BoundaryId, Outcomes]) -> dict[BoundaryId, Outcomes]:
+    """The boundaries that have draws in both arms; others were left out by verification."""
+    return {boundary: own for boundary, own in outcomes.items() if own.pre and own.post}
+
+
+def _estimate(estimate: Estimate | None) -> Cell:
+    return None if estimate is None else Number(estimate.value, 2, interval=(estimate.low, estimate.high))
+
+
+def _range(printed: tuple[float, float] | None) -> str | None:
+    return f"{printed[0]:.2f} to {printed[1]:.2f}" if printed else None

@@ -1,0 +1,178 @@
+"""Which of the paper's tables and figures there are, what runs each needs, and what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from recompact.errors import InputError
+from recompact.evaluation.arms import PROMPTING
+from recompact.evaluation.reproduction.arms import (
+    group_tables,
+    main_table,
+    paired_table,
+    paper_notes,
+    read_evaluation,
+    token_table,
+)
+from recompact.evaluation.reproduction.effects import cost_table, draws_table, effect_table, threshold_table
+from recompact.evaluation.reproduction.experiments import (
+    LOCKED,
+    METHODS,
+    Adaptations,
+    Diagnostics,
+    Evaluation,
+    Experiment,
+    Setting,
+    Windows,
+    lingua_installed,
+)
+from recompact.evaluation.reproduction.paper import benchmark
+from recompact.evaluation.summary import Evaluation as ArmsSideBySide
+from recompact.evaluation.sweep import sweep, sweep_table
+from recompact.evaluation.transfer import read_setting, transfer, transfer_table
+from recompact.values.tables import Number, Row, Table, columns
+
+WITHOUT_LINGUA = "LLMLingua-2 is left out: pip install 'recompact[llmlingua]' adds it."
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """One table or figure of the paper."""
+
+    name: str
+    title: str
+    experiments: Callable[[Setting], list[Experiment]]
+    tables: Callable[[Setting], list[Table]]
+
+
+def _adaptations(setting: Setting, methods: tuple[str, ...]) -> list[Experiment]:
+    return [Adaptations(scope, methods) for scope in setting.scopes]
+
+
+def _evaluations(setting: Setting, methods: tuple[str, ...] = METHODS) -> list[Experiment]:
+    return [*_adaptations(setting, methods), Evaluation(methods)]
+
+
+def _arms(setting: Setting, methods: tuple[str, ...] = METHODS, baselines: bool = True) -> ArmsSideBySide:
+    chosen = Evaluation(methods, baselines=baselines)
+    title = f"{setting.config.suite.use}, test tasks" + ("" if baselines else ", ACON-UT with and without the lock")
+    return read_evaluation(setting, chosen.name, chosen.arms(setting), title)
+
+
+def _main(setting: Setting) -> list[Table]:
+    table = main_table(_arms(setting), setting)
+    return [table] if lingua_installed() else [_add_notes(table, WITHOUT_LINGUA)]
+
+
+def _groups(setting: Setting) -> list[Table]:
+    tables = group_tables(_arms(setting), setting)
+    if not tables:
+        raise InputError(f"the paper breaks {setting.config.suite.use} down by no group of tasks")
+    return [*tables[:-1], _add_notes(tables[-1], *paper_notes(setting))]
+
+
+def _paired_tables(setting: Setting) -> list[Table]:
+    table = paired_table(_arms(setting), setting)
+    return [table] if table else []
+
+
+def _windows(setting: Setting) -> list[Table]:
+    windows = Windows()
+    shown = read_evaluation(setting, windows.name, windows.arms(setting), "budgets, training tasks")
+    budgets = sweep(shown)
+    note = "The paper draws this figure and prints no numbers of it."
+    return [_add_notes(sweep_table(budgets), note)] if budgets else []
+
+
+def _transfers(setting: Setting) -> list[Experiment]:
+    if not setting.others:
+        raise InputError("transfer needs the same suite with other models: give their config with --other FILE")
+    others = [Evaluation(("pair",), other=n, baselines=False) for n in range(len(setting.others))]
+    return [*_adaptations(setting, ("pair",)), Evaluation(("pair",)), *others]
+
+
+def _transfer(setting: Setting) -> list[Table]:
+    names = [experiment.name for experiment in _transfers(setting) if isinstance(experiment, Evaluation)]
+    across = transfer([read_setting(str(setting.path(name)), setting.directory) for name in names], ("pair",))
+    known = benchmark(setting.config.suite.use)
+    printed = known.of("transfer") if known else None
+    if not printed:
+        return [transfer_table(across)]
+    rows: list[Row] = []
+    for scope in setting.scopes:
+        reference, pair = printed[scope]["reference"], printed[scope]["pair"]
+        rows.append((scope, *(Number(of[key]) for key in ("acc", "pass3") for of in (reference, pair))))
+    titles = dict.fromkeys(("acc", "pass3"), PROMPTING) | dict.fromkeys(("acc_pair", "pass3_pair"), "pair")
+    heads = columns("scope", "acc", "acc_pair", "pass3", "pass3_pair", **{k: _title(k, v) for k, v in titles.items()})
+    note = "Templates adapted with GPT-5.6 Luna, agent and compressor MiniMax-M3."
+    return [transfer_table(across), Table("The paper's transfer", heads, tuple(rows), (note, *paper_notes(setting)))]
+
+
+def _title(key: str, arm: str) -> str:
+    return f"{'Acc' if key.startswith('acc') else 'Pass^3'} {arm}"
+
+
+def _add_notes(table: Table, *lines: str) -> Table:
+    return Table(table.title, table.columns, table.rows, (*table.notes, *lines), table.bold)
+
+
+LOCKED_METHODS = ("acon-ut", LOCKED, "pair")
+
+TABLES = {
+    table.name: table
+    for table in (
+        PaperTable("main", "all arms on the test tasks, in both scopes", _evaluations, _main),
+        PaperTable("groups", "the same by difficulty, or by number of apps", _evaluations, _groups),
+        PaperTable("paired", "PAIR against the better ACON, paired by task", _evaluations, _paired_tables),
+        PaperTable(
+            "tokens",
+            "reliability against tokens per task",
+            _evaluations,
+            lambda setting: [token_table(_arms(setting), setting)],
+        ),
+        PaperTable(
+            "locked",
+            "ACON-UT with the section lock beside PAIR",
+            lambda setting: _evaluations(setting, LOCKED_METHODS),
+            lambda setting: [main_table(_arms(setting, LOCKED_METHODS, baselines=False), setting)],
+        ),
+        PaperTable(
+            "cost",
+            "boundaries, continuations and tokens of PAIR's adaptation",
+            lambda setting: _adaptations(setting, ("pair",)),
+            lambda setting: [cost_table(setting)],
+        ),
+        PaperTable("windows", "what a smaller budget costs, on training tasks", lambda _: [Windows()], _windows),
+        PaperTable(
+            "boundaries",
+            "how many compactions hurt, by nine draws in each arm",
+            lambda _: [Diagnostics()],
+            lambda setting: [effect_table(setting)],
+        ),
+        PaperTable(
+            "draws",
+            "how far fewer draws agree with nine",
+            lambda _: [Diagnostics()],
+            lambda setting: [draws_table(setting)],
+        ),
+        PaperTable(
+            "thresholds",
+            "what other thresholds would select",
+            lambda _: [Diagnostics()],
+            lambda setting: [threshold_table(setting)],
+        ),
+        PaperTable("transfer", "the adapted template with other models (--other)", _transfers, _transfer),
+    )
+}
+
+
+def chosen_tables(name: str, setting: Setting) -> list[PaperTable]:
+    """One table by name, or all that this config allows."""
+    known = benchmark(setting.config.suite.use)
+    if name == "all":
+        left_out = {*(() if setting.others else ("transfer",)), *(() if known and known.group else ("groups",))}
+        return [table for table in TABLES.values() if table.name not in left_out]
+    if name not in TABLES:
+        raise InputError(f"there is no table {name!r}: choose {', '.join(TABLES)}, or all")
+    return [TABLES[name]]

@@ -1,0 +1,382 @@
+"""One boundary as a reader sees it: its numbers, what was replaced by what, and what the agent did with either context.
+
+The terminal and the page render the same `Case`; `Limits` says how much of its texts each of them shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from recompact.adaptation.diagnosis import Diagnosis
+from recompact.attribution.cases import Continuation, DrawPair, Evidence, evidence_of
+from recompact.attribution.divergence import consumed_texts, consumed_turns, turn_actions
+from recompact.attribution.findings import Finding, Findings
+from recompact.engine.store.store import Store
+from recompact.presentation.report.content.harm import is_harmful, with_effect
+from recompact.presentation.report.content.overview import outcome
+from recompact.presentation.report.document import (
+    Block,
+    Fact,
+    Line,
+    Piece,
+    mark_changes,
+    note_block,
+    score_facts,
+    shorten,
+    shorten_plain,
+)
+from recompact.values.outcome import BoundaryId, Outcome
+from recompact.values.tables import format_signed
+from recompact.values.texts import action_line, quantity
+from recompact.values.trajectory import Boundary, Trajectory
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many characters of each text are shown, how many turns, steps, literals and lines; 0 is none, None is all."""
+
+    task: int | None = 600
+    summary: int | None = 6000
+    turn: int | None = 1500
+    action: int | None = 300
+    observation: int | None = 260
+    details: int | None = 200
+    last: int | None = 120  # the last action of a draw that is not shown in full
+    turns: int | None = 40
+    steps: int | None = 24  # besides the last one
+    literals: int | None = 60
+    lines: int | None = 0
+    all_pairs: bool = False  # every pair of draws in full, or only the one that shows the harm best
+    kept_turns: bool = False  # the turns that stay verbatim, or only their number
+
+
+PAGE = Limits()
+TERMINAL = Limits(
+    summary=3500,
+    turn=700,
+    action=160,
+    observation=0,
+    turns=None,
+    steps=None,
+    literals=40,
+    lines=10,
+    all_pairs=True,
+    kept_turns=True,
+)
+FULL = replace(
+    TERMINAL, task=None, summary=None, turn=None, action=None, details=None, last=None, literals=None, lines=None
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the agent did and observed. `diverges`: the two arms differ from here; `again`: done before the boundary."""
+
+    number: int
+    action: tuple[Piece, ...]
+    observation: tuple[Piece, ...]
+    diverges: bool
+    again: bool
+
+
+@dataclass(frozen=True)
+class ContinuationView:
+    """One continuation in full. Steps that are not shown are counted in `hidden`, before the last one."""
+
+    title: str
+    success: bool
+    steps: tuple[Step, ...]
+    hidden: int
+    last: Step | None
+    score: tuple[Fact, ...]
+    error: str
+
+
+@dataclass(frozen=True)
+class PairView:
+    """A PRE and a POST continuation side by side, and where they part."""
+
+    pre: ContinuationView | None
+    post: ContinuationView | None
+    parting: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """One boundary in full. `needed` are the dropped facts that mattered, `literals` the others that were dropped."""
+
+    finding: Finding
+    harmful: bool
+    anchor: str  # on a page
+    task: tuple[Piece, ...]
+    sentence: str
+    facts: tuple[Fact, ...]
+    notes: tuple[str, ...]
+    needed: tuple[str, ...]
+    before: tuple[Block, ...]
+    after: tuple[Block, ...]
+    literals: tuple[str, ...]
+    more_literals: int
+    lines: tuple[str, ...]
+    more_lines: int
+    pairs: tuple[PairView, ...]
+    others: tuple[Block, ...]
+    diagnosis: Diagnosis | None
+
+    @property
+    def id(self) -> BoundaryId:
+        return self.finding.id
+
+    @property
+    def verdict(self) -> str:
+        if not self.harmful:
+            return "not retained"
+        channel = self.finding.effect.channel if self.finding.effect else "none"
+        return f"retained: {channel}" if channel != "none" else "retained"
+
+    @property
+    def need(self) -> str:
+        """The words before the list of needed facts, or that there are none."""
+        if self.needed:
+            return "Needed and dropped (PRE continuations used it, and it stands nowhere in POST):"
+        return "No PRE continuation used a literal that the summary dropped."
+
+
+def worst_cases(store: Store, findings: Findings, top: int, prefix: str) -> tuple[Case, ...]:
+    """The most harmful boundaries in full, or the three with the largest effects where none is harmful; anchors begin
+    with `prefix`."""
+    known, diagnoses = with_effect(findings), diagnoses_of(store)
+    chosen = [f for f in known if is_harmful(findings, f)][:top] or known[: min(3, top)]
+    return tuple(
+        case_of(evidence_of(store, f.id, f), is_harmful(findings, f), PAGE, diagnoses.get(f.id), f"{prefix}{n}")
+        for n, f in enumerate(chosen, 1)
+    )
+
+
+def diagnoses_of(store: Store) -> Mapping[BoundaryId, Diagnosis]:
+    """The optimizer's diagnoses that name a cause."""
+    diagnoses = [Diagnosis.from_json(store.result(unit)) for unit in sorted(store.finished("diagnosis"))]
+    return {diagnosis.id: diagnosis for diagnosis in diagnoses if diagnosis.causes}
+
+
+def case_of(
+    evidence: Evidence, harmful: bool, limits: Limits, diagnosis: Diagnosis | None = None, anchor: str = ""
+) -> Case:
+    """The case of one boundary."""
+    boundary, lines = evidence.boundary, evidence.dropped.lines
+    literals = tuple(literal for literal in evidence.dropped.literals if literal not in evidence.needed)
+    pairs = evidence.pairs if limits.all_pairs else evidence.pairs and (telling_pair(evidence.pairs),)
+    in_full = [side for pair in pairs for side in (pair.pre, pair.post)]
+    return Case(
+        finding=evidence.finding,
+        harmful=harmful,
+        anchor=anchor,
+        task=_task(boundary, limits),
+        sentence=_sentence(evidence.finding),
+        facts=_facts(evidence.finding),
+        notes=_notes(evidence),
+        needed=evidence.needed,
+        before=_before(evidence, limits),
+        after=_after(boundary, limits),
+        literals=literals[: limits.literals],
+        more_literals=len(literals) - len(literals[: limits.literals]),
+        lines=lines[: limits.lines],
+        more_lines=len(lines) - len(lines[: limits.lines]),
+        pairs=tuple(_pair_view(pair, limits) for pair in pairs),
+        others=tuple(_line(other, limits) for other in evidence.continuations if other not in in_full),
+        diagnosis=diagnosis,
+    )
+
+
+def telling_pair(pairs: Sequence[DrawPair]) -> DrawPair:
+    """The pair of draws that shows the harm best: PRE succeeds and POST fails, or POST takes the most extra steps."""
+    both = [(pair, pair.pre.row, pair.post.row) for pair in pairs if pair.pre and pair.post]
+    if not both:
+        return pairs[0]
+    return max(both, key=lambda entry: (entry[1].value - entry[2].value, entry[2].steps - entry[1].steps))[0]
+
+
+# --- words and numbers
+
+
+def _task(boundary: Boundary, limits: Limits) -> tuple[Piece, ...]:
+    """What the agent was asked to do: the last user message of its prefix."""
+    asked = [message.content for message in boundary.pre.prefix if message.role == "user"]
+    return shorten(asked[-1], limits.task) if asked else ()
+
+
+def _sentence(finding: Finding) -> str:
+    """What the draws came to, in words."""
+    effect = finding.effect
+    if effect is None:
+        return "No effect is known: an arm has no draw."
+    pre, post = (tuple(side.values()) for side in (finding.outcomes.pre, finding.outcomes.post))
+    steps = f"{abs(effect.burden):.1f} {'more' if effect.burden > 0 else 'fewer'} steps"
+    lengths = f"took {steps} on average" if round(effect.burden, 1) else "took as many steps"
+    if {outcome.value for outcome in (*pre, *post)} <= {0.0, 1.0}:
+        before, after = f"succeeded in {_successes(pre)} continuations", f"in {_successes(post)}"
+    else:
+        before, after = f"had a mean reward of {_mean(pre):.2f}", f"of {_mean(post):.2f}"
+    words = f"ith the context before, the agent {before}; with the summary, {after}, and it {lengths}."
+    return f"In the verification, w{words}" if finding.confirmed else f"W{words}"
+
+
+def _successes(outcomes: Sequence[Outcome]) -> str:
+    return f"{sum(outcome.value for outcome in outcomes):.0f} of {len(outcomes)}"
+
+
+def _mean(outcomes: Sequence[Outcome]) -> float:
+    return sum(outcome.value for outcome in outcomes) / len(outcomes)
+
+
+def _facts(finding: Finding) -> tuple[Fact, ...]:
+    row, effect = finding.row, finding.reported_effect
+    place = (
+        Fact(
+            "Where",
+            f"after step {row.step} of {row.trajectory_steps}",
+            f"the trajectory {'succeeded' if row.trajectory_success else 'failed'}",
+        ),
+        Fact("Tokens", f"{row.pre_tokens:,} → {row.post_tokens:,}"),
+    )
+    if effect is None or finding.effect is None:
+        return place
+    h, b = effect.hazard_estimate, effect.burden_estimate
+    fresh = ", fresh pairs" if finding.confirmed else ""
+    return (
+        Fact(
+            "Success lost, H",
+            format_signed(effect.hazard, 2),
+            f"95 %: {format_signed(h.low, 2)} to {format_signed(h.high, 2)}{fresh}",
+        ),
+        Fact(
+            "Steps added, B",
+            format_signed(effect.burden, 1),
+            f"95 %: {format_signed(b.low, 1)} to {format_signed(b.high, 1)}{fresh}",
+        ),
+        Fact("P(harmful)", f"{finding.effect.harmful:.2f}", "without the fresh pairs" if fresh else ""),
+        Fact("Draws", f"{effect.pre} PRE, {effect.post} POST", "fresh pairs" if fresh else ""),
+        *_of_prompt(finding),
+        *place,
+    )
+
+
+def _of_prompt(finding: Finding) -> tuple[Fact, ...]:
+    """The hazard with a fresh summary for each POST draw: that of the prompt, not of the one summary."""
+    if finding.resampled is None:
+        return ()
+    h = finding.resampled.hazard_estimate
+    ends = f"95 %: {format_signed(h.low, 2)} to {format_signed(h.high, 2)}"
+    return (Fact("H of the prompt, with fresh summaries", format_signed(h.value, 2), ends),)
+
+
+def _notes(evidence: Evidence) -> tuple[str, ...]:
+    boundary, effect = evidence.boundary, evidence.finding.effect
+    notes = ["The first summary was over the budget, so a second one was asked for."] * boundary.asked_again
+    notes += ["The summary was cut to fit the budget."] * boundary.cut
+    chained = effect.pre + effect.post - len(evidence.continuations) if effect else 0
+    notes += [f"{quantity(chained, 'draw')} chained: read off the trajectory, not made."] * (chained > 0)
+    if effect and effect.channel == "burden" and round(effect.hazard, 2) < 0:
+        notes.append("It is retained for its steps alone: with the summary the agent succeeded more often.")
+    notes += [f"Left out: {evidence.finding.left_out}"] * bool(evidence.finding.left_out)
+    return tuple(notes)
+
+
+# --- contexts
+
+
+def _before(evidence: Evidence, limits: Limits) -> tuple[Block, ...]:
+    """What the compressor consumed, with the lines and literals marked that occur nowhere in POST."""
+    boundary, turns = evidence.boundary, consumed_turns(evidence.boundary)
+    marks = dict.fromkeys(evidence.dropped.literals, "dropped") | dict.fromkeys(evidence.needed, "needed")
+    gone, previous, first = evidence.dropped.lines, boundary.pre.summary, _first_step(boundary)
+    blocks = []
+    if previous:
+        blocks.append(replace(mark_changes(previous.text, limits.summary, "-", gone, marks), title="previous summary"))
+    for n, turn in enumerate(turns[: limits.turns], first):
+        blocks.append(replace(mark_changes(turn.text, limits.turn, "-", gone, marks), title=f"step {n}"))
+    if hidden := len(turns) - len(turns[: limits.turns]):
+        blocks.append(note_block(f"{quantity(hidden, 'turn')} more", "cut"))
+    return tuple(blocks)
+
+
+def _first_step(boundary: Boundary) -> int:
+    """The number of the step that PRE begins with."""
+    return boundary.step - len(boundary.pre.turns) + 1
+
+
+def _after(boundary: Boundary, limits: Limits) -> tuple[Block, ...]:
+    """What replaced it, with its new lines marked, and the turns that stay verbatim."""
+    gone, kept, summary = len(consumed_turns(boundary)), boundary.post.turns, boundary.post.summary
+    if summary:
+        before = "\n".join(consumed_texts(boundary))
+        new = [line.strip() for line in summary.text.splitlines() if line.strip() and line.strip() not in before]
+        blocks = [replace(mark_changes(summary.text, limits.summary, "+", new, {}), title="summary")]
+    else:
+        blocks = [note_block(f"nothing: {quantity(gone, 'turn')} dropped without a summary")]
+    if kept:
+        stay = f"{quantity(len(kept), 'turn')} after that {'stays' if len(kept) == 1 else 'stay'} verbatim"
+        blocks.append(note_block(f"{stay}, in PRE as in POST"))
+    for n, turn in enumerate(kept if limits.kept_turns else (), _first_step(boundary) + gone):
+        blocks.append(replace(mark_changes(turn.text, limits.turn, " ", (), {}), title=f"step {n}"))
+    return tuple(blocks)
+
+
+# --- continuations
+
+
+def _pair_view(pair: DrawPair, limits: Limits) -> PairView:
+    pre, post = (_continuation_view(side, pair.divergence, limits) if side else None for side in (pair.pre, pair.post))
+    return PairView(pre, post, _parting(pair))
+
+
+def _parting(pair: DrawPair) -> str:
+    if pair.pre is None or pair.post is None:
+        return "The other arm's draw is not a continuation of its own: it was read off the trajectory, or is still due."
+    return "Both did the same." if pair.divergence is None else f"They part at step {pair.divergence + 1}."
+
+
+def _continuation_view(continuation: Continuation, divergence: int | None, limits: Limits) -> ContinuationView:
+    again = set(continuation.repeated)
+    steps = tuple(
+        Step(
+            number=n + 1,
+            action=shorten(action, limits.action),
+            observation=() if limits.observation == 0 else shorten(observation, limits.observation),
+            diverges=n == divergence,
+            again=n in again,
+        )
+        for n, (action, observation) in enumerate(_actions(continuation.trajectory))
+    )
+    hidden = max(0, len(steps) - limits.steps - 1) if limits.steps else 0
+    score = continuation.trajectory.score
+    return ContinuationView(
+        title=_title(continuation),
+        success=continuation.row.success,
+        steps=steps[: limits.steps] if hidden else steps,
+        hidden=hidden,
+        last=steps[-1] if hidden else None,
+        score=score_facts(score.value, score.details, limits.details),
+        error=shorten_plain(continuation.row.error, limits.action),
+    )
+
+
+def _actions(trajectory: Trajectory) -> Iterator[tuple[str, str]]:
+    """Each action on one line with what came of it, in the order of `divergence.actions_of`."""
+    for turn in trajectory.turns:
+        results = {result.call_id: result.content for result in turn.results}
+        observations = [results.get(call.id, "") for call in turn.message.calls] or ["\n".join(results.values())]
+        yield from zip(map(action_line, turn_actions(turn)), observations, strict=True)
+
+
+def _title(continuation: Continuation) -> str:
+    row = continuation.row
+    return f"{row.arm}, draw {row.draw + 1}: {outcome(row.success)}, {row.ending} after {quantity(row.steps, 'step')}"
+
+
+def _line(continuation: Continuation, limits: Limits) -> Block:
+    text, actions = _title(continuation), continuation.actions
+    if continuation.repeated:
+        text += f", {quantity(len(continuation.repeated), 'action')} done before"
+    return Block(text, (Line(" ", shorten(action_line(actions[-1]), limits.last)),) if actions else ())

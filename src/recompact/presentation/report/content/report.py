@@ -1,0 +1,191 @@
+"""Everything that a report says, as one value read from the records of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recompact.attribution.verifiable import way_to_verify
+from recompact.engine.store.runs import (
+    boundary_rows,
+    continuation_rows,
+    failed_compactions,
+    find_run,
+    overview,
+    trajectories,
+)
+from recompact.engine.store.store import Store
+from recompact.errors import InputError
+from recompact.evaluation.evaluate import PHASE as EVALUATE
+from recompact.evaluation.released import is_released
+from recompact.evaluation.transfer import Transfer
+from recompact.presentation.report.changes import PromptChange
+from recompact.presentation.report.content.adaptation import Adaptation, adaptations
+from recompact.presentation.report.content.answer import Claim
+from recompact.presentation.report.content.arms import legend
+from recompact.presentation.report.content.lead import KeyFigure, key_figures, lead
+from recompact.presentation.report.content.next_steps import NextStep, next_steps
+from recompact.presentation.report.content.prompts import prompt_changes
+from recompact.presentation.report.content.provenance import Provenance, adapted_provenance
+from recompact.presentation.report.content.runs import (
+    EvaluationReport,
+    VerificationReport,
+    evaluated_run,
+    released_run,
+    short_names,
+    verified_run,
+)
+from recompact.presentation.report.content.transfer import across_models
+from recompact.version import __version__
+
+TITLE = "What compaction does to this agent"
+MANY = 20  # intervals beyond which some exclude zero by chance
+
+
+@dataclass(frozen=True)
+class Report:
+    """A whole report."""
+
+    title: str
+    date: str
+    lead: tuple[Claim, ...]
+    figures: tuple[tuple[KeyFigure, ...], ...]  # in rows
+    warnings: tuple[str, ...]
+    next: tuple[NextStep, ...]
+    evaluations: tuple[EvaluationReport, ...]
+    legend: tuple[str, ...]  # what arms and columns are
+    transfer: Transfer | None
+    no_transfer: str  # why several evaluations make none
+    verified: tuple[VerificationReport, ...]
+    prompts: tuple[PromptChange, ...]
+    selections: tuple[Adaptation, ...]
+    provenance: tuple[Provenance, ...]
+    simulated: tuple[str, ...]  # the runs whose models are simulated
+    anchors: Mapping[str, str]  # boundary -> where it is shown
+    version: str = __version__
+
+
+@dataclass
+class _Runs:
+    """What has been read so far, run by run."""
+
+    names: Mapping[str, str]  # short ones, by path
+    several: bool  # there is more than one evaluation, so each is named
+    evaluations: list[EvaluationReport] = field(default_factory=list)
+    verified: list[VerificationReport] = field(default_factory=list)
+    adapted: list[Adaptation] = field(default_factory=list)
+    unverified: list[Provenance] = field(default_factory=list)  # adapted runs without continuations
+    simulated: list[str] = field(default_factory=list)
+
+
+def read_report(
+    runs: Sequence[str],
+    directory: Path,
+    *,
+    prompt: tuple[Path, Path] | None = None,
+    top: int = 10,
+    title: str = "",
+    date: str = "",
+) -> Report:
+    """Read everything that a report needs. Runs named without a path are in `directory`."""
+    released = [run for run in dict.fromkeys(runs) if is_released(run)]
+    paths: dict[Path, Path] = {}
+    for path in (find_run(run, directory) for run in runs if run not in released):
+        paths.setdefault(path.resolve(), path)  # however it was named, the same run is read once
+    with ExitStack() as opened:
+        stores = [opened.enter_context(Store.read(path)) for path in paths.values()]
+        names = short_names([*released, *(str(store.path) for store in stores)])
+        read = _Runs(names, len(released) + sum(map(_is_evaluation, stores)) > 1)
+        for run in released:
+            read.evaluations.append(released_run(run, names[run], read.several))
+        for store in sorted(stores, key=lambda store: not _is_evaluation(store)):
+            _read_run(store, read, top)
+    templates = [(run.evaluation, run.templates) for run in read.evaluations]
+    return _report(read, prompt_changes(prompt, templates, read.adapted), title, date)
+
+
+def _is_evaluation(store: Store) -> bool:
+    return bool(store.metadata.command == EVALUATE)
+
+
+def _read_run(store: Store, read: _Runs, top: int) -> None:
+    path = str(store.path)
+    if _is_evaluation(store):
+        read.evaluations.append(evaluated_run(store, read.names[path], read.several))
+        return
+    adapted = adaptations(store)
+    read.adapted += adapted
+    if continuation_rows(store):
+        prefix = f"boundary-{len(read.verified) + 1}-"
+        read.verified.append(verified_run(store, read.names[path], top, prefix, adapted=bool(adapted)))
+    elif adapted:
+        read.unverified.append(adapted_provenance(store, path))
+        read.simulated += [path] * overview(store).simulated
+    else:
+        raise InputError(f"{path} has nothing to report yet: {_way_out(store)}")
+
+
+def _way_out(store: Store) -> str:
+    """What to do with a run that was only collected."""
+    if (rows := trajectories(store)) and not boundary_rows(store):
+        if (failed := failed_compactions(store, rows)).number:
+            return f"{failed.nothing_compacted}. Mend the compressor and collect another run, or give an evaluation"
+        return "nothing was compacted in it. Collect with a smaller budget, or give an evaluation"
+    return f"give an evaluation, or verify its compactions: {way_to_verify(store)}"
+
+
+def _report(read: _Runs, prompts: tuple[PromptChange, ...], title: str, date: str) -> Report:
+    costs = [contrast for run in read.evaluations for contrast in run.costs]
+    gains = [contrast for run in read.evaluations for contrast in run.gains]
+    harms = [(run.provenance.name, run.harm) for run in read.verified]
+    simulated = [run.provenance.name for run in read.evaluations if run.evaluation.simulated]
+    simulated += [run.provenance.name for run in read.verified if run.simulated]
+    adapted = any(adaptation.winner for adaptation in read.adapted)
+    across = across_models([run.setting for run in read.evaluations]) if read.several else ""
+    return Report(
+        title=title or TITLE,
+        date=date,
+        lead=lead(read.evaluations, read.verified),
+        figures=key_figures(read.evaluations, read.verified),
+        warnings=_warnings(read),
+        next=next_steps(costs, gains, harms, simulated=bool(simulated), adapted=adapted, places=_places(read)),
+        evaluations=tuple(read.evaluations),
+        legend=legend([run.evaluation for run in read.evaluations]) if read.evaluations else (),
+        transfer=across if isinstance(across, Transfer) else None,
+        no_transfer=across if isinstance(across, str) else "",
+        verified=tuple(read.verified),
+        prompts=prompts,
+        selections=tuple(read.adapted),
+        provenance=(
+            *(run.provenance for run in read.evaluations),
+            *(run.provenance for run in read.verified),
+            *read.unverified,
+        ),
+        simulated=tuple(dict.fromkeys([*simulated, *read.simulated])),
+        anchors={str(case.id): case.anchor for run in read.verified for case in run.cases},
+    )
+
+
+def _places(read: _Runs) -> dict[str, str]:
+    """Where templates are, as far as the runs say: by an arm's label, and under "" that of an adaptation."""
+    paths = {a.winner.template.hash: a.path for a in read.adapted if a.winner and a.winner.template and a.path}
+    arms = [arm for run in read.evaluations for arm in run.evaluation.arms]
+    by_arm = {arm.label: arm.settings.get("directory") or paths.get(arm.settings.get("template", "")) for arm in arms}
+    return {name: path for name, path in {**by_arm, "": next(iter(paths.values()), None)}.items() if path}
+
+
+def _warnings(read: _Runs) -> tuple[str, ...]:
+    """What to be careful about; with the evaluation's name where it does not hold for all of them."""
+    names: dict[str, list[str]] = {}
+    for run in read.evaluations:
+        for text in run.warnings:
+            names.setdefault(text, []).append(run.name)
+    warnings = [
+        text if len(runs) == len(read.evaluations) else f"{', '.join(runs)}: {text}" for text, runs in names.items()
+    ]
+    contrasts = [contrast for run in read.evaluations for contrast in (*run.costs, *run.gains, *run.others)]
+    intervals = sum(len(contrast.changes) for contrast in contrasts)
+    many = f"{intervals} differences are shown: one in twenty excludes zero by chance, even between equals."
+    return (*warnings, many) if intervals > MANY else tuple(warnings)

@@ -1,0 +1,193 @@
+"""What a report reads from each run: an evaluation with its tables and comparisons, a verified run with its cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from recompact.attribution.findings import Findings, findings
+from recompact.attribution.statement import control_of
+from recompact.engine.store.adaptations import recorded_templates
+from recompact.engine.store.runs import overview, trajectories
+from recompact.engine.store.store import Store
+from recompact.errors import InputError
+from recompact.evaluation.arm_runs import ArmRuns, read_arms
+from recompact.evaluation.arms import PROMPTING
+from recompact.evaluation.intervals import Estimates
+from recompact.evaluation.metrics import group_keys
+from recompact.evaluation.released import read_released
+from recompact.evaluation.summary import (
+    Evaluation,
+    arm_table,
+    detail_tables,
+    difference_table,
+    evaluation,
+    group_table,
+)
+from recompact.evaluation.sweep import figure_estimates, sweep, sweep_table, swept_arms
+from recompact.evaluation.transfer import Setting, models_of
+from recompact.presentation.report.content.answer import (
+    ArmContrast,
+    arm_contrast,
+    arm_contrasts,
+    compacting_arms,
+)
+from recompact.presentation.report.content.arms import cautions, without_notes
+from recompact.presentation.report.content.boundaries import boundary_table, counts_table
+from recompact.presentation.report.content.cases import Case, worst_cases
+from recompact.presentation.report.content.harm import Harm, harm_of
+from recompact.presentation.report.content.provenance import (
+    Provenance,
+    evaluation_provenance,
+    released_provenance,
+    verified_provenance,
+)
+from recompact.presentation.report.content.timeline import Timeline, timeline
+from recompact.values.tables import Table
+from recompact.values.template import Template
+from recompact.values.texts import quantity
+
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """An evaluation: its tables, and its arms in words. `name` is short, `provenance.name` what a command takes."""
+
+    name: str
+    setting: Setting
+    evaluation: Evaluation
+    arms: Table
+    differences: Table | None
+    sweep: Table | None
+    estimates: Estimates | None  # where the table of budgets needed resampling, so that figures need not repeat it
+    details: tuple[Table, ...]
+    costs: tuple[ArmContrast, ...]
+    gains: tuple[ArmContrast, ...]
+    others: tuple[ArmContrast, ...]
+    warnings: tuple[str, ...]
+    provenance: Provenance
+    templates: Mapping[str, Template] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class VerificationReport:
+    """A verified run: its counts, its list of boundaries, and the most harmful of them."""
+
+    name: str
+    findings: Findings
+    harm: Harm
+    counts: Table
+    boundaries: Table
+    cases: tuple[Case, ...]
+    timeline: Timeline | None
+    simulated: bool
+    provenance: Provenance
+
+
+def short_names(runs: Sequence[str]) -> dict[str, str]:
+    """What runs are called where there are several: the file's name, or the whole path where two share that.
+
+    >>> short_names(["a/x.db", "b/x.db", "b/y.db"])
+    {'a/x.db': 'a/x.db', 'b/x.db': 'b/x.db', 'b/y.db': 'y'}
+    """
+    stems = [Path(run).stem for run in runs]
+    return {run: stem if stems.count(stem) == 1 else run for run, stem in zip(runs, stems, strict=True)}
+
+
+# --- evaluations
+
+
+def released_run(path: str, name: str, several: bool) -> EvaluationReport:
+    """Released records. `several`: there are other evaluations, so tables say which one they belong to."""
+    setting = Setting(name, read_released(Path(path)))
+    compared = _side_by_side(path, Path(path).stem, setting, several)
+    return _evaluation_report(setting, compared, released_provenance(path, compared), {})
+
+
+TaskChoice = Callable[[Evaluation], tuple[str, Sequence[str]]]
+"""The words that say which tasks of an evaluation are compared, and those tasks; no words for all of them."""
+
+
+def evaluated_run(store: Store, name: str, several: bool, choose: TaskChoice | None = None) -> EvaluationReport:
+    """One of our evaluations, over all its tasks or those that are chosen."""
+    path, suite = str(store.path), store.metadata.suite or "?"
+    setting = Setting(name, read_arms(store), suite, models_of(store))
+    compared = _side_by_side(path, suite, setting, several, choose)
+    return _evaluation_report(
+        setting, compared, evaluation_provenance(store, path, compared), recorded_templates(store)
+    )
+
+
+def _side_by_side(
+    path: str, suite: str, setting: Setting, several: bool, choose: TaskChoice | None = None
+) -> Evaluation:
+    compared = evaluation(suite, setting.arms)
+    words, tasks = choose(compared) if choose and compared.shared.tasks else ("", ())
+    if words:
+        compared, suite = evaluation(suite, setting.arms, tasks), f"{suite}, {words}"
+    if not compared.shared.tasks:
+        why = f"has no task yet that every arm has finished{compared.shared.broken_words}"
+        raise InputError(f"{path} {why}: resume the same recompact evaluate")
+    size = f"{quantity(len(compared.shared.tasks), 'task')}, {quantity(compared.shared.runs, 'run')}"
+    return replace(compared, title=f"{suite}, {size}" + (f" ({setting.name})" if several else ""))
+
+
+def _evaluation_report(
+    setting: Setting, evaluation: Evaluation, provenance: Provenance, templates: Mapping[str, Template]
+) -> EvaluationReport:
+    warnings = cautions(evaluation)
+    differences = difference_table(evaluation, _reference(evaluation, compacting_arms(evaluation)))
+    tabled = differences[1] if differences else []
+    estimates = figure_estimates(evaluation) if swept_arms(evaluation) else None
+    budgets = sweep(evaluation, estimates)
+    costs, gains = arm_contrasts(evaluation, tabled)
+    return EvaluationReport(
+        name=setting.name,
+        setting=setting,
+        evaluation=evaluation,
+        arms=without_notes(arm_table(evaluation), warnings),
+        differences=differences[0] if differences else None,
+        sweep=sweep_table(budgets) if budgets else None,
+        estimates=estimates,
+        details=_details(evaluation),
+        costs=costs,
+        gains=gains,
+        others=() if costs or gains else tuple(map(arm_contrast, tabled)),
+        warnings=warnings,
+        provenance=provenance,
+        templates=templates,
+    )
+
+
+def _details(evaluation: Evaluation) -> tuple[Table, ...]:
+    """The folded tables, without empty ones (records that do not count tokens)."""
+    groups = (group_table(evaluation, key) for key in group_keys(evaluation.arms))
+    return tuple(table for table in (*groups, *detail_tables(evaluation)) if table.rows)
+
+
+def _reference(evaluation: Evaluation, compacting: Sequence[ArmRuns]) -> str:
+    """What the table measures the others against: prompting in each scope, or else the arm that stands for it."""
+    if any(arm.base == PROMPTING for arm in compacting):
+        return PROMPTING
+    return (compacting or evaluation.arms)[0].label
+
+
+# --- verified runs
+
+
+def verified_run(store: Store, name: str, top: int, prefix: str, *, adapted: bool) -> VerificationReport:
+    """A verified run. The anchors of its cases begin with `prefix`; `adapted`: it has candidates too."""
+    every, rows = findings(store), trajectories(store)
+    cases = worst_cases(store, every, top, prefix)
+    worst = str(cases[0].id) if cases else ""
+    return VerificationReport(
+        name=name,
+        findings=every,
+        harm=harm_of(every, len(rows), control_of(store, every.settings)),
+        counts=counts_table(every, {row.unit: row.success for row in rows}),
+        boundaries=boundary_table(every),
+        cases=cases,
+        timeline=timeline(every, {str(case.id): case.anchor for case in cases}),
+        simulated=overview(store).simulated,
+        provenance=verified_provenance(store, str(store.path), every, worst, adapted=adapted),
+    )

@@ -1,0 +1,24 @@
+"""Figures for papers and pages, drawn with matplotlib: an optional extra, imported only when something is drawn."""
+
+from recompact.presentation.report.figures.figure import Figure, available
+from recompact.presentation.report.figures.files import png, save, svg
+from recompact.presentation.report.figures.sets import (
+    boundary_figures,
+    boundary_gaps,
+    evaluation_figures,
+    evaluation_gaps,
+    transfer_figures,
+)
+
+__all__ = [
+    "Figure",
+    "available",
+    "boundary_figures",
+    "boundary_gaps",
+    "evaluation_figures",
+    "evaluation_gaps",
+    "png",
+    "save",
+    "svg",
+    "transfer_figures",
+]

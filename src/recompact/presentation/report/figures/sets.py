@@ -1,0 +1,103 @@
+"""Which figures each kind of data has, and why one that might be expected is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from recompact.attribution.findings import Findings
+from recompact.evaluation.intervals import Estimates
+from recompact.evaluation.metrics import TOTAL
+from recompact.evaluation.summary import Evaluation
+from recompact.evaluation.sweep import figure_estimates, sweep, swept_arms
+from recompact.evaluation.transfer import Transfer
+from recompact.presentation.report.content.harm import with_effect
+from recompact.presentation.report.figures.budgets import sweep_figure
+from recompact.presentation.report.figures.evaluations import arm_looks, arms_figure, tokens_figure
+from recompact.presentation.report.figures.figure import Figure, available, require_matplotlib
+from recompact.presentation.report.figures.heatmaps import heatmap_figure
+from recompact.presentation.report.figures.sensitivity import PAIRS, comparable_draws, sensitivity_figures
+from recompact.presentation.report.figures.transfers import transfer_figure
+
+
+@dataclass(frozen=True)
+class FigureSet:
+    """The figures of one source (none without matplotlib), and by name why others are missing and what to do."""
+
+    source: str
+    figures: tuple[Figure, ...]
+    gaps: Mapping[str, str]
+
+
+def evaluation_set(source: str, evaluation: Evaluation, estimated: Estimates | None = None) -> FigureSet:
+    return _set(source, lambda: evaluation_figures(evaluation, estimated), evaluation_gaps(evaluation))
+
+
+def boundary_set(source: str, findings: Findings, simulated: bool) -> FigureSet:
+    return _set(source, lambda: boundary_figures(findings, simulated), boundary_gaps(findings))
+
+
+def transfer_set(source: str, transfer: Transfer | str) -> FigureSet:
+    """The set for a transfer, or for the reason why there is none."""
+    if isinstance(transfer, str):
+        return FigureSet(source, (), {"transfer": transfer})
+    return _set(source, lambda: transfer_figures(transfer), {})
+
+
+def _set(source: str, draw: Callable[[], list[Figure]], gaps: Mapping[str, str]) -> FigureSet:
+    return FigureSet(source, tuple(draw()) if available() else (), gaps)
+
+
+def evaluation_figures(evaluation: Evaluation, estimated: Estimates | None = None) -> list[Figure]:
+    """Budget sweep, arms, and reliability against tokens; `estimated` are `figure_estimates` where they are at hand."""
+    require_matplotlib()
+    if not evaluation.shared.tasks:
+        return []
+    estimated = figure_estimates(evaluation) if estimated is None else estimated
+    figures = []
+    if (swept := sweep(evaluation, estimated)) is not None:
+        figures.append(sweep_figure(swept, arm_looks(evaluation), evaluation.simulated))
+    figures.append(arms_figure(evaluation, estimated))
+    if any("tokens" in of_arm for of_arm in estimated.values()):
+        figures.append(tokens_figure(evaluation, estimated))
+    return figures
+
+
+def boundary_figures(findings: Findings, simulated: bool = False) -> list[Figure]:
+    """The figures of a verified run: maps of boundaries, and how far the verdicts depend on draws and thresholds."""
+    require_matplotlib()
+    maps = heatmap_figure(findings)
+    figures = [*([maps] if maps else []), *sensitivity_figures(findings)]
+    return [replace(f, caption=f"{f.caption} Simulated models.") for f in figures] if simulated else figures
+
+
+def transfer_figures(transfer: Transfer) -> list[Figure]:
+    """The figure of a transfer."""
+    require_matplotlib()
+    return [transfer_figure(transfer)] if transfer.rows else []
+
+
+def evaluation_gaps(evaluation: Evaluation) -> dict[str, str]:
+    """The figures that an evaluation has too little data for: name -> why, and what to do."""
+    if not evaluation.shared.tasks:
+        return {"arms": "there is no task yet that every arm has finished"}
+    gaps = {}
+    if not swept_arms(evaluation):
+        gaps["budget-sweep"] = "it needs an arm under two budgets: recompact evaluate CONFIG --budget 1024,2048 ..."
+    if not any(row.usage.keys() & set(TOTAL) for arm in evaluation.arms for row in arm.rows):
+        gaps["reliability-tokens"] = "the records do not say how many tokens agent and compressor took"
+    return gaps
+
+
+def boundary_gaps(findings: Findings) -> dict[str, str]:
+    """The figures of boundaries that a run has too few draws for: name -> why, and what to do."""
+    if not findings.boundaries:
+        return {"boundary-effects": f"{findings.failed.nothing_compacted}, so there are no boundaries"}
+    if not with_effect(findings):
+        return {"boundary-effects": "no boundary has draws in both arms: recompact verify RUN"}
+    most, _ = comparable_draws(findings)
+    more = "recompact verify RUN --allocation uniform:9"
+    if most >= PAIRS:
+        return {} if most > PAIRS else {"sensitivity-draws": f"it needs more than three draws in each arm: {more}"}
+    why = f"it needs three draws or more in each arm of every boundary, and some have {most}: {more}"
+    return {"sensitivity-draws": why, "sensitivity-thresholds": why}

@@ -1,0 +1,169 @@
+"""The runs that a viewer shows: found by name, opened for reading only, with what is known of each at a glance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from recompact.engine.config import VerifyConfig
+from recompact.engine.config_parser import load_config
+from recompact.engine.store.connection import start_of_process, writer_of
+from recompact.engine.store.pages import RunCounts, count_reaching, run_counts
+from recompact.engine.store.runs import SUFFIX, config_of, last_change, overview_of_models, stage_of
+from recompact.engine.store.store import Store
+from recompact.errors import InputError
+from recompact.evaluation.evaluate import PHASE as EVALUATE
+from recompact.models.limits import Price
+from recompact.presentation.report.content.runs import short_names
+from recompact.presentation.view.time_left import Standing, standing_of
+
+JUDGED = 5_000  # boundaries up to which all of them are judged together, as `verify` does
+LIVE = 30.0  # seconds for which a change shows that the run is being written, where its lock alone cannot
+
+
+@dataclass(frozen=True)
+class Place:
+    """A run file and its name in addresses."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """One run in the list. A file that cannot be read has a problem and nothing else."""
+
+    place: Place
+    stage: str = ""
+    suite: str = ""
+    compressor: str = ""
+    models: tuple[str, ...] = ()
+    simulated: bool = False
+    tokens: int = 0
+    cost: float | None = None  # money, where the config has prices
+    counts: RunCounts | None = None
+    reaching: int | None = None  # boundaries that reach a threshold by the means of their draws; None: too many to tell
+    evaluation: bool = False
+    changed: float = 0.0  # seconds since the epoch
+    live: bool = False
+    standing: Standing | None = None  # at which stage, and how long it may still take
+    problem: str = ""
+
+    @property
+    def success(self) -> str:
+        counts = self.counts
+        return f"{100 * counts.success / counts.trajectories:.1f} %" if counts and counts.trajectories else "–"
+
+    @property
+    def age(self) -> str:
+        """How long ago the file changed, in words."""
+        seconds = max(0.0, time.time() - self.changed)
+        for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+            if seconds >= size:
+                count = int(seconds // size)
+                return f"{count} {unit}{'s' * (count > 1)} ago"
+        return f"{int(seconds)} s ago"
+
+
+def places_of(runs: Sequence[str], directory: Path) -> list[Place]:
+    """The runs that were named, or all of a directory, each with its own name."""
+    paths: dict[Path, Path] = {}
+    named = [path for run in runs for path in _find_runs(Path(run), directory)] if runs else _in_directory(directory)
+    for path in named:
+        paths.setdefault(path.resolve(), path)
+    names = short_names([str(path) for path in paths.values()])
+    return [Place(names[str(path)].replace("/", "~").removesuffix(SUFFIX), path) for path in paths.values()]
+
+
+def _find_runs(run: Path, directory: Path) -> list[Path]:
+    """All runs of a directory, or one by its file or its name."""
+    if run.is_dir():
+        return _in_directory(run)
+    return [run if run.suffix == SUFFIX or len(run.parts) > 1 else directory / f"{run}{SUFFIX}"]
+
+
+def _in_directory(directory: Path) -> list[Path]:
+    return sorted(directory.glob(f"*{SUFFIX}"))
+
+
+def list_of_runs(places: Iterable[Place]) -> list[RunLine]:
+    """All runs, the most recently changed first."""
+    return sorted(map(line_of, places), key=lambda line: (-line.changed, line.place.name))
+
+
+@contextmanager
+def open_moment(path: Path) -> Iterator[Store]:
+    """A run as it is at this moment."""
+    with Store.read(path) as store, store.snapshot():
+        yield store
+
+
+def line_of(place: Place) -> RunLine:
+    """What the list shows of a run."""
+    try:
+        with open_moment(place.path) as store:
+            return _line(store, place)
+    except InputError as error:
+        return RunLine(place, problem=str(error))
+
+
+def _line(store: Store, place: Place) -> RunLine:
+    metadata = store.metadata
+    evaluation = metadata.command == EVALUATE
+    compressor, models, simulated = overview_of_models(store)
+    changed = last_change(place.path)
+    counts = run_counts(store, phase_of(store))
+    few = counts.boundaries <= JUDGED
+    live = is_being_written(place.path, changed)
+    return RunLine(
+        place=place,
+        stage=stage_of(metadata),
+        suite=metadata.suite or "?",
+        compressor=compressor,
+        models=models,
+        simulated=simulated,
+        tokens=sum(usage.total for usage in store.spent().values()),
+        cost=cost_of(store),
+        counts=counts,
+        reaching=count_reaching(store, thresholds_of(store)) if counts.continuations > 0 and few else None,
+        evaluation=evaluation,
+        changed=changed,
+        live=live,
+        standing=standing_of(store, live),
+    )
+
+
+def is_being_written(path: Path, changed: float) -> bool:
+    """A live writer is enough, however long its models take. Where the system does not say when a process began, the
+    number of a dead writer may be another's by now, so the run must have changed lately as well."""
+    writer = writer_of(path)
+    return writer is not None and (start_of_process(writer) is not None or time.time() - changed < LIVE)
+
+
+def cost_of(store: Store) -> float | None:
+    """What the calls of a run cost at the prices in its config; None where no price is known."""
+    try:
+        models = load_config(config_of(store)).models
+    except InputError:
+        return None
+    total, priced = 0.0, False
+    for (name, _), usage in store.spent().items():
+        if (settings := models.get(name)) and (settings.price.input or settings.price.output):
+            priced = True
+            price = Price(settings.price.input, settings.price.output, settings.price.cached)
+            total += price.of(usage)
+    return total if priced else None
+
+
+def phase_of(store: Store) -> str:
+    """The phase whose trajectories a run is about."""
+    return EVALUATE if store.metadata.command == EVALUATE else "collect"
+
+
+def thresholds_of(store: Store) -> tuple[float, float]:
+    """The thresholds of its last verification, or the default ones."""
+    verified, default = store.metadata.verified or {}, VerifyConfig()
+    return float(verified.get("hazard", default.hazard)), float(verified.get("burden", default.burden))

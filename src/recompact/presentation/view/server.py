@@ -1,0 +1,210 @@
+"""The web server of the viewer: loopback only, read-only, behind a token in the address.
+
+A request must carry the token, come to our own host name (a foreign one may have been pointed here) and, where a
+browser says so, from our own pages. Nothing is written, and pages may load nothing but our own style and script.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from recompact.errors import InputError, RecompactError
+from recompact.presentation.report.html.page import page_environment
+from recompact.presentation.view.runs import Place, line_of, list_of_runs, open_moment, places_of
+from recompact.presentation.view.views import Parameters, View, views_of
+from recompact.presentation.view.watch import file_state
+from recompact.version import __version__
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; form-action 'self';"
+    " base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+STATIC = {"view.css": "text/css", "view.js": "text/javascript"}
+ADDRESS = 6_000  # characters of a query
+EVERY = 1.0  # seconds between looks at the files
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """Which runs are looked at, the token that grants access, and the harnesses that templates can be exported to."""
+
+    runs: tuple[str, ...]
+    directory: Path
+    token: str
+    harnesses: tuple[str, ...] = ()
+
+    def places(self) -> dict[str, Place]:
+        """The runs that there are now, by their names in addresses."""
+        return {place.name: place for place in places_of(self.runs, self.directory)}
+
+
+@asynccontextmanager
+async def serve(
+    runs: Sequence[str], directory: Path, port: int = 0, token: str = "", harnesses: Sequence[str] = ()
+) -> AsyncIterator[str]:
+    """Serve while the block runs, and yield the address to open; port 0 takes any free one."""
+    try:
+        from aiohttp import web
+    except ImportError:
+        raise InputError("the viewer needs aiohttp: pip install 'recompact[server]'.") from None
+    viewer = Viewer(tuple(runs), directory, token or secrets.token_urlsafe(16), tuple(harnesses))
+    runner = web.AppRunner(_application(viewer), access_log=None, shutdown_timeout=0.5)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", port)
+        try:
+            await site.start()
+        except OSError as error:
+            raise InputError(f"port {port} cannot be used ({error.strerror}): leave --port out") from None
+        bound = runner.addresses[0][1]
+        yield f"http://127.0.0.1:{bound}/{viewer.token}/"
+    finally:
+        await runner.cleanup()
+
+
+def _application(viewer: Viewer) -> web.Application:
+    from aiohttp import web
+
+    application = web.Application(middlewares=[_guard(viewer)])
+    root = "/{token}"
+    application.router.add_get(f"{root}/", _page(viewer, None))
+    application.router.add_get(f"{root}/events", _events(viewer))
+    application.router.add_get(f"{root}/static/{{name}}", _static)
+    for name, view in views_of(viewer.harnesses).items():
+        application.router.add_get(f"{root}/run/{{run}}/{name}", _page(viewer, view))
+    return application
+
+
+Handler = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
+
+
+def _guard(viewer: Viewer) -> Any:
+    """The check that every request must pass; every answer gets the headers."""
+    from aiohttp import web
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            _check(request, viewer)
+            response = await handler(request)
+        except web.HTTPException as error:
+            error.headers.update(HEADERS)
+            raise
+        if not response.prepared:
+            response.headers.update(HEADERS)
+        return response
+
+    return guard
+
+
+def _check(request: web.Request, viewer: Viewer) -> None:
+    from aiohttp import web
+
+    assert request.transport is not None
+    port = request.transport.get_extra_info("sockname")[1]
+    own = {f"127.0.0.1:{port}", f"localhost:{port}"}
+    if request.host not in own:
+        raise web.HTTPForbidden(text="This address is not the viewer's own.\n")
+    if (origin := request.headers.get("Origin")) and origin.removeprefix("http://") not in own:
+        raise web.HTTPForbidden(text="Only the viewer's own pages may ask.\n")
+    if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+        raise web.HTTPForbidden(text="Only the viewer's own pages may ask.\n")
+    given = request.path.split("/")[1]
+    if not secrets.compare_digest(given.encode(), viewer.token.encode()):
+        raise web.HTTPForbidden(text="The token is missing or wrong: open the address that `recompact view` printed.\n")
+    if request.method not in ("GET", "HEAD"):
+        raise web.HTTPMethodNotAllowed(request.method, ["GET", "HEAD"])
+
+
+def _page(viewer: Viewer, view: View | None) -> Handler:
+    """A page, made in a thread: reading may take a while. Without a view it is the list of runs."""
+    from aiohttp import web
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        status = 200
+        try:
+            text = await asyncio.to_thread(_page_text, viewer, view, request.match_info.get("run"), dict(request.query))
+        except RecompactError as error:
+            status, text = 404, _render(viewer, "problem.html.jinja", problem=str(error))
+        return web.Response(text=text, content_type="text/html", status=status)
+
+    return handle
+
+
+def _page_text(viewer: Viewer, view: View | None, name: str | None, parameters: Parameters) -> str:
+    places = viewer.places()
+    if view is None or name is None:
+        where = ", ".join(viewer.runs) or str(viewer.directory)
+        return _render(viewer, "runs.html.jinja", lines=list_of_runs(places.values()), directory=where)
+    if name not in places:
+        raise InputError(f"there is no run {name!r} any more")
+    line = line_of(places[name])
+    if line.problem:
+        raise InputError(line.problem)
+    with open_moment(line.place.path) as store:
+        template, values = view(store, line, parameters)
+        return _render(viewer, template, line=line, **values)
+
+
+def _render(viewer: Viewer, template: str, **values: Any) -> str:
+    def link(place: Place, view: str = "", **parameters: Any) -> str:
+        query = urlencode({key: value for key, value in parameters.items() if value not in ("", None)})
+        if len(query) > ADDRESS:  # no browser or server would take it; the terminal shows it
+            return "#content"
+        return f"/{viewer.token}/run/{quote(place.name, safe='')}/{view}" + (f"?{query}" if query else "")
+
+    shared = {"line": None, "root": f"/{viewer.token}", "link": link, "version": __version__}
+    return page_environment("recompact.presentation.view.html").get_template(template).render({**shared, **values})
+
+
+async def _static(request: web.Request) -> web.StreamResponse:
+    from aiohttp import web
+
+    name = request.match_info["name"]
+    if name not in STATIC:
+        raise web.HTTPNotFound(text="There is no such file.\n")
+    text = (files("recompact.presentation.view.html") / name).read_text(encoding="utf-8")
+    if name == "view.css":
+        text = (files("recompact.presentation.report.html") / "page.css").read_text(encoding="utf-8") + text
+    return web.Response(text=text, content_type=STATIC[name])
+
+
+def _events(viewer: Viewer) -> Handler:
+    """A stream that says when a run file has changed: any of them, or the one that is named."""
+    from aiohttp import web
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        name = request.query.get("run", "")
+        response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        before = None
+        with suppress(ConnectionError, asyncio.CancelledError):
+            while True:
+                places = [place for place in viewer.places().values() if name in ("", place.name)]
+                state = await asyncio.to_thread(file_state, places)
+                kind = "hello" if before is None else "changed" if state != before else ""
+                await response.write(f"event: {kind}\ndata: {state}\n\n".encode() if kind else b": still here\n\n")
+                before = state
+                await asyncio.sleep(EVERY)
+        return response
+
+    return handle

@@ -1,0 +1,361 @@
+"""A simulated compressor: it reads whatever compaction prompt it is given and writes the summary that is asked for.
+
+What is kept, dropped or distorted depends, kind by kind, on what the guidance demands, with noise. Room and attention
+are fixed: what one demand gains the others lose. Orders to the agent in the guidance end up in the record.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from random import Random
+from typing import Any, Protocol
+
+from recompact.simulation.guidance import Guidance, read_guidance
+from recompact.simulation.layout import Item, fit, render
+from recompact.simulation.notes import (
+    RELATIONS,
+    SPECS,
+    Event,
+    Notes,
+    conditions_in,
+    events_in,
+    events_of,
+    is_page,
+    lists_of,
+    read_notes,
+    write_call,
+    write_list,
+    write_result,
+    write_signature,
+)
+from recompact.simulation.parameters import ABILITIES, Habits, Kind
+from recompact.simulation.usage import count, input_tokens
+from recompact.suites.pocket import LOGINS, read_task_message
+from recompact.values.chat import Message, Reply, Request, Usage, assistant
+
+
+def chance(kind: Kind, guidance: Guidance, habits: Habits, carried: bool = False, awkwardness: float = 1.0) -> float:
+    """The chance that a fact of a kind survives one compaction: attention to it is taken from the others."""
+    if guidance.demands[kind] < 0:
+        return habits.forbidden
+    loss: float = habits.loss[kind] ** guidance.share(kind, habits.attention)
+    return 1 - min(_MOST, loss * awkwardness) * (habits.carried if carried else 1)
+
+
+_MOST = 0.9  # nothing is lost for certain
+
+
+@lru_cache(maxsize=1_024)
+def awkwardness(task: str, unevenness: float) -> float:
+    """How easily things get lost in the material of a task, at every attempt the same; losses are multiplied by it."""
+    rng = Random(f"material {ABILITIES}/{task}")
+    return rng.gammavariate(1 / unevenness, unevenness) if task and unevenness else 1.0
+
+
+class Keeps(Protocol):
+    """Whether a fact of a kind survives this time; `carried` is one that the previous summary had."""
+
+    def __call__(self, kind: Kind, carried: bool = False) -> bool: ...
+
+
+class SimulatedCompressor:
+    """A `ChatModel` that plays the compressor. Its randomness comes from the request's seed alone."""
+
+    name = "sim-compressor"
+
+    def __init__(self, habits: Habits | None = None) -> None:
+        self._habits = habits or Habits()
+
+    async def reply(self, request: Request) -> Reply:
+        rng = Random(f"compressor/{request.decoding.seed}" if request.decoding.seed is not None else request.digest)
+        text = summarize(request.messages, rng, self._habits)
+        return Reply(assistant(text), Usage(input_tokens(request), count(text), 0, 0, 1), model=self.name)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What there is to summarize."""
+
+    guidance: Guidance
+    task: str
+    events: Sequence[Event]
+    before: Notes  # of the previous summary
+    previous: str
+    limit: int
+
+
+def summarize(messages: tuple[Message, ...], rng: Random, habits: Habits) -> str:
+    source = _source(messages, habits)
+    items = _compose(source, rng, habits)
+    return render(source.guidance.sections, fit(items, source.limit, rng))
+
+
+def _source(messages: tuple[Message, ...], habits: Habits) -> _Source:
+    """Find the parts of the prompt: tagged blocks, or the agent's own messages where the prompt is their last turn."""
+    users = [m for m in messages if m.role == "user"]
+    complaints = [m for m in users[1:] if re.search(r"limit is \d+", m.content)]
+    prompt = next((m for m in reversed(users) if m not in complaints), messages[-1])
+    text = prompt.content
+    own_messages = messages[: messages.index(prompt)]
+    events = events_in(_block(text, "conversation") or text) or events_of(own_messages)
+    previous = _last_summary(own_messages) or _block(text, "previous-summary")
+    guidance = read_guidance(text)
+    wanted = habits.room - habits.brevity * max(0, guidance.brevity - 1)
+    limit = min(wanted, guidance.limit or wanted)
+    for complaint in complaints:
+        stated = re.search(r"limit is (\d+)", complaint.content)
+        limit = min(limit, int(0.8 * int(stated[1]))) if stated else limit
+    task = _block(text, "task") or _task_in(_block(text, "prefix")) or _task_of(own_messages)
+    return _Source(guidance, task, events, read_notes(previous), previous, limit)
+
+
+def _block(text: str, tag: str) -> str:
+    match = re.search(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
+    return match[1] if match else ""
+
+
+def _last_summary(messages: Sequence[Message]) -> str:
+    summaries = [_block(m.content, "summary") for m in messages if "<summary>" in m.content]
+    return summaries[-1] if summaries else ""
+
+
+def _task_in(prefix: str) -> str:
+    return prefix.rsplit("[user]\n", 1)[-1].split("\n\n", 1)[-1].strip() if prefix else ""
+
+
+def _task_of(messages: Sequence[Message]) -> str:
+    """The request among the agent's own messages: the last one, since examples come before."""
+    requests = [message for m in messages if m.role == "user" and (message := read_task_message(m.content)) is not None]
+    return requests[-1][1] if requests else ""
+
+
+# --- what is kept of each kind
+
+
+def _compose(source: _Source, rng: Random, habits: Habits) -> list[Item]:
+    material = awkwardness(source.task, habits.unevenness)
+
+    def keeps(kind: Kind, carried: bool = False) -> bool:
+        return rng.random() < chance(kind, source.guidance, habits, carried, material)
+
+    goal, restricted = _goal(source, keeps)
+    items = [Item("goal", goal, 10)]
+    lists = _results(source)
+    items += _access(source, keeps)
+    items += _signatures(source, keeps)
+    items += _mutations(source, keeps)
+    items += _records(lists, keeps, _people(lists, source.task) if restricted else frozenset())
+    items += [
+        Item("blocked", f"- {e.name}: {e.error}", 1, "error") for e in source.events if e.error and keeps("error")
+    ]
+    items += _outlook(source, lists, restricted, keeps, rng, habits)
+    items += [Item("next", f"- {order}", 5) for order in source.guidance.orders if rng.random() < habits.passes_on]
+    return [_weigh(item, source.guidance, habits) for item in items]
+
+
+def _weigh(item: Item, guidance: Guidance, habits: Habits) -> Item:
+    """An item is worth more where its kind is demanded, at the cost of the others."""
+    return replace(item, worth=item.worth * guidance.share(item.kind, habits.attention)) if item.kind else item
+
+
+def _goal(source: _Source, keeps: Keeps) -> tuple[str, bool]:
+    """The goal with its conditions, or without them; once lost, only the task's own text can bring them back."""
+    lost_before = any(condition not in source.previous.lower() for condition in conditions_in(source.task))
+    if keeps("predicate", carried=bool(source.previous) and not lost_before):
+        return source.task or _first_line(source.previous), True
+    return _without_conditions(source.task or _first_line(source.previous)), False
+
+
+def _first_line(text: str) -> str:
+    return next(
+        (line for line in text.splitlines() if line.strip() and not line.startswith("#")), "Go on with the task."
+    )
+
+
+def _without_conditions(task: str) -> str:
+    """A request in which who, when and which have been lost."""
+    plain = task.split(". ")[0]
+    who = r"(?:a |my |an? )?[a-z]+s?(?: (?:and|or) (?:a )?[a-z]+s?)?(?: of mine)?"
+    plain = re.sub(rf"(?i)\b(?:from|by|of|among|that come from|for) {who}\b", "", plain)
+    plain = re.sub(r"\d{4}-\d\d-\d\d", "", plain)
+    return re.sub(r"\s+", " ", plain).strip(" ,.") + "."
+
+
+def _access(source: _Source, keeps: Keeps) -> list[Item]:
+    """Tokens and passwords, or only the statement that a login was made."""
+    tokens = dict(source.before.tokens)
+    for event in source.events:
+        if event.api == "login" and not event.error:
+            tokens[event.app] = str(event.result.get("token"))
+    items = []
+    for app, token in tokens.items():
+        if keeps("token", carried=app in source.before.tokens):
+            items.append(Item("context", f"- {app} token: {token}", 6, "token"))
+        else:
+            items.append(Item("done", f"- [x] Logged in to {app}.", 2))
+    passwords = dict(source.before.passwords)
+    for event in source.events:
+        if event.name == "account.show_passwords" and isinstance(event.result, dict):
+            passwords |= event.result
+    if passwords and keeps("token", carried=bool(source.before.passwords)):
+        pairs = ", ".join(f"{app} {word}" for app, word in passwords.items())
+        items.append(Item("context", f"- Passwords: {pairs}", 5, "token"))
+    return items
+
+
+def _signatures(source: _Source, keeps: Keeps) -> list[Item]:
+    """How APIs are called, in a form that can be called, or as prose."""
+    seen = dict.fromkeys(sorted(source.before.signatures), True)
+    for event in source.events:
+        if event.name == "documentation.show_api" and not event.error:
+            seen.setdefault(f"{event.given.get('app')}.{event.given.get('api')}", False)
+    items = []
+    for name, carried in seen.items():
+        if name not in SPECS:
+            continue
+        if keeps("signature", carried=carried):
+            items.append(Item("context", f"- {write_signature(SPECS[name])}", 4, "signature"))
+        else:
+            items.append(Item("done", f"- [x] Read the documentation of {name}.", 1.5))
+    return items
+
+
+def _mutations(source: _Source, keeps: Keeps) -> list[Item]:
+    """What was changed, exactly enough to be recognised, or only in general terms."""
+    items = [
+        Item("done", line.strip(), 9, "mutation")
+        for line in source.before.lines
+        if line.strip().startswith("- [x]") and "(" in line and _is_mutation(line) and keeps("mutation", carried=True)
+    ]
+    forgotten = 0
+    for event in source.events:
+        if not event.changes:
+            continue
+        if keeps("mutation"):
+            items.append(Item("done", f"- [x] {write_call(event.name, event.given)}", 9, "mutation"))
+        else:
+            forgotten += 1
+    if forgotten:
+        items.append(Item("done", "- [x] Some of the changes were made.", 3))
+    return items
+
+
+def _is_mutation(line: str) -> bool:
+    match = re.search(r"(\w+\.\w+)\(", line)
+    return match is not None and match[1] in SPECS and SPECS[match[1]].changes
+
+
+Results = dict[tuple[str, str], tuple[Event, bool]]
+"""Results by call: the event, and whether the previous summary had it."""
+
+
+def _results(source: _Source) -> Results:
+    """Results that the work may still need: not documentation, passwords or logins, which are kept apart."""
+    results: Results = {}
+    for (name, arguments), result in source.before.results.items():
+        app, api = name.split(".")
+        results[name, arguments] = (Event(app, api, arguments, result), True)
+    for event in source.events:
+        useless = event.app in ("documentation", "account") or event.api == "login"
+        if not event.error and not event.changes and not useless:
+            results[event.name, event.arguments] = (event, False)
+    return results
+
+
+def _people(results: Results, task: str) -> frozenset[str]:
+    """Whom the work is about, once that is known: contacts of the relationships in the task, or guests."""
+    about: set[str] = set()
+    asked = set()
+    for event, _ in results.values():
+        result = event.result
+        relation = event.given.get("relationship")
+        if is_page(result) and relation:
+            asked.add(str(relation))
+            about |= {row["email"] for row in result["items"] if "email" in row}
+        elif isinstance(result, dict) and "guests" in result:
+            about |= set(re.findall(r"[\w.]+@[\w.]+\w", json.dumps(result["guests"])))
+    named = {relation for relation in RELATIONS if relation in task}
+    return frozenset(about) if named <= asked else frozenset()
+
+
+def _records(results: Results, keeps: Keeps, about: frozenset[str]) -> list[Item]:
+    """Retrieved records: in full, as a count and a total, or only mentioned."""
+    items = []
+    carried = {event for event, before in results.values() if before}
+    lists, others = lists_of(event for event, _ in results.values())
+    for event in others:
+        if keeps("set", carried=event in carried) and keeps("identifier", carried=event in carried):
+            items.append(Item("context", write_result(event), 4.2, "set"))
+        else:
+            items.append(Item("done", f"- [x] Read {event.name}.", 1))
+    for (name, arguments), pages in lists.items():
+        whole = all(event in carried for event in pages.values())
+        items.append(_list_item(name, json.loads(arguments), pages, keeps, whole, about))
+    return items
+
+
+def _list_item(
+    name: str,
+    arguments: dict[str, Any],
+    pages: dict[int, Event],
+    keeps: Keeps,
+    carried: bool,
+    about: frozenset[str],
+) -> Item:
+    """A list as a table, up to its first missing page, or only how much was read."""
+    run: list[dict[str, Any]] = []
+    while len(run) + 1 in pages:
+        run.append(pages[len(run) + 1].result)
+    whole = keeps("set", carried=carried) and keeps("identifier", carried=carried)
+    if run and whole:
+        if len(run) > 1 and not keeps("page", carried=carried):
+            # A page is lost and nobody notices: the list looks complete without it.
+            run = [{**page, "pages": len(run) - 1} for page in run[:-1]]
+        return Item("context", write_list(name, arguments, run, about), 4.2, "set")
+    rows = [row for event in pages.values() for row in event.result["items"]]
+    amounts = [row["amount"] for row in rows if "amount" in row]
+    total = f", together {sum(amounts):.2f}" if amounts else ""
+    return Item("done", f"- [x] Read {len(pages)} pages of {name}: {len(rows)} records{total}.", 1)
+
+
+def _outlook(
+    source: _Source,
+    lists: Results,
+    restricted: bool,
+    keeps: Keeps,
+    rng: Random,
+    habits: Habits,
+) -> list[Item]:
+    """Decisions and next steps: what is open, or what a careless reader makes of it."""
+    items: list[Item] = []
+    amounts = [
+        row["amount"]
+        for event, _ in lists.values()
+        if isinstance(event.result, dict)
+        for row in event.result.get("items", ())
+        if "amount" in row
+    ]
+    question = "?" in source.task or "total" in source.task.lower()
+    if not restricted and question and amounts and rng.random() < habits.claims:
+        items.append(Item("decision", f"- **Use {sum(amounts):.2f} as the answer**: the total of what was found.", 7))
+        return items
+    if keeps("open", carried=bool(source.previous)):
+        last = next((e for e in reversed(source.events) if not e.error), None)
+        doing = f" after {last.name}" if last else ""
+        items.append(Item("next", f"1. Go on{doing} with what the goal still needs.", 5, "open"))
+        return items
+    changed = any(event.changes for event in source.events)
+    if changed and rng.random() < habits.completes:
+        items.append(Item("done", "- [x] All the changes that were asked for have been made.", 7))
+    done_logins = [e.app for e in source.events if e.api == "login" and e.app in LOGINS]
+    if done_logins and rng.random() < habits.reopens:
+        items.append(Item("next", f"1. Log in to {rng.choice(done_logins)}.", 5))
+    documented = [e.given for e in source.events if e.name == "documentation.show_api" and not e.error]
+    if documented and rng.random() < habits.reopens:
+        again = rng.choice(documented)
+        items.append(Item("next", f"2. Read the documentation of {again.get('app')}.{again.get('api')}.", 5))
+    return items

@@ -1,0 +1,73 @@
+"""One episode: a world and the single function with which an agent acts in it.
+
+It does not grade itself, since the agent's code runs in its process: its score is evidence, and a `Grader` in another
+process gives the verdict.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recompact.environments.protocol import Observation, Opening
+from recompact.suites.appworld.evidence import pack
+from recompact.suites.appworld.prompt import EXECUTE_PYTHON, TOOL, system_prompt, task_message
+from recompact.suites.appworld.world import World
+from recompact.values.chat import system, user
+from recompact.values.trajectory import Action, Score
+
+
+class AppWorldEnvironment:
+    """An `Environment` whose process is its state."""
+
+    snapshots = "fork"
+
+    def __init__(self, data: Path, task: str, *, seconds: int) -> None:
+        self._data, self._task, self._seconds = data, task, seconds
+        self._world: World | None = None
+        self._ended = False
+
+    def start(self) -> Opening:
+        if self._world is not None:
+            raise RuntimeError("a process has one world: start another host")
+        self._world = World(self._data, self._task, seconds=self._seconds)
+        task = self._world.task
+        message = task_message(task.supervisor, task.instruction)
+        return Opening((system(system_prompt(task.app_descriptions)), user(message)), (EXECUTE_PYTHON,))
+
+    def step(self, action: Action) -> Observation:
+        if self._ended:
+            return Observation("Error: the task is ended already.", done=True, error=True)
+        code = action.arguments.get("code")
+        if action.name != TOOL or not isinstance(code, str):
+            return Observation(f"Error: the only tool is {TOOL}, and it takes code, a text.", error=True)
+        output, failed = self._open.execute(code)
+        self._ended = self._open.completed()
+        return Observation(output, done=self._ended, error=failed)
+
+    def score(self) -> Score:
+        return Score.of(False, evidence=pack(self._open.evidence()))
+
+    def digest(self) -> str:
+        return self._open.digest()
+
+    def snapshot(self) -> bytes:
+        raise NotImplementedError
+
+    def restore(self, state: bytes) -> None:
+        raise NotImplementedError
+
+    def before_fork(self) -> None:
+        self._open.quiesce()
+
+    def after_fork(self, child: bool) -> None:
+        self._open.wake(child)
+
+    def close(self) -> None:
+        if self._world is not None:
+            self._world.close()
+
+    @property
+    def _open(self) -> World:
+        if self._world is None:
+            raise RuntimeError("the world is not open: start comes first")
+        return self._world

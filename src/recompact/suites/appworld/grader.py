@@ -1,0 +1,91 @@
+"""The verdict, in a process in which no agent's code has run and which alone sees the ground truth.
+
+It is an environment like any other: its one action is the evidence of an episode. Forked snapshots keep the imported
+engine warm, and every verdict is made in a fresh copy of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from shutil import rmtree
+
+from recompact.environments.protocol import Observation, Opening
+from recompact.suites.appworld.evidence import Unusable, unpack
+from recompact.suites.appworld.world import EXPERIMENT, private_root
+from recompact.values.chat import system
+from recompact.values.trajectory import Action, Score
+
+
+class Grader:
+    """An `Environment` that judges one episode."""
+
+    snapshots = "fork"
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._root = Path()
+        self._score = Score.of(False, reason="no evidence was given")
+
+    def start(self) -> Opening:
+        self._root = private_root(self._data)
+        _warm_up()
+        return Opening((system("Evidence in, a verdict out."),), ())
+
+    def step(self, action: Action) -> Observation:
+        self._score = self._judge(str(action.arguments["task"]), action.arguments.get("evidence"))
+        return Observation("judged", done=True)
+
+    def score(self) -> Score:
+        return self._score
+
+    def snapshot(self) -> bytes:
+        raise NotImplementedError
+
+    def restore(self, state: bytes) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass  # copies of this process may still need the directory; it goes with the host
+
+    def _judge(self, task: str, evidence: object) -> Score:
+        if not re.fullmatch(r"[0-9A-Za-z]{1,40}_[0-9]{1,9}", task):
+            raise ValueError(f"{task[:80]!r} is no id of a task")
+        try:
+            files = unpack(evidence)
+        except Unusable as unusable:
+            return Score.of(False, reason=f"the evidence is unusable: {unusable}")
+        place = self._root / "experiments" / "outputs" / EXPERIMENT / "tasks" / task / "dbs"
+        rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        for name, text in files.items():
+            (place / name).write_text(text, encoding="utf-8")
+        if reason := self._unusable(task, place):
+            return Score.of(False, reason=f"the apps' state cannot be loaded ({reason})")
+        evaluator = importlib.import_module("appworld.evaluator")
+        tests = evaluator.evaluate_task(task, EXPERIMENT, suppress_errors=True, save_report=False)
+        labels = [failure["label"] for failure in tests.failures]
+        details = {"tests": tests.num_tests, "passed": tests.pass_count, "difficulty": tests.difficulty}
+        # The texts of the tests say what the task wants: they stay with the ground truth.
+        return Score.of(tests.success, **details, collateral_damage=labels.count("no_op_pass"))
+
+    def _unusable(self, task: str, place: Path) -> str:
+        """Why the engine refuses what an episode left behind, if it does: that failure is the agent's doing."""
+        models = importlib.import_module("appworld.collections.models").ModelCollection
+        apps = importlib.import_module("appworld.apps").get_all_apps(skip_admin=True)
+        try:
+            models.load(to_db_home_path=f":memory:evidence-{task}", from_db_home_path=str(place), load_apps=list(apps))
+        except Exception as error:
+            return type(error).__name__
+        return ""
+
+
+def _warm_up() -> None:
+    """Load what every verdict needs, so that it is there in every copy of this process."""
+    importlib.import_module("appworld.evaluator")
+    apps = importlib.import_module("appworld.apps")
+    for app in apps.get_all_apps():
+        importlib.import_module(f"appworld.apps.{app}.models")
+    documents = importlib.import_module("appworld.collections.api_docs").ApiDocCollection
+    documents.load(load_apps=tuple(apps.get_all_apps(skip_admin=True)), include_response_schemas=True)

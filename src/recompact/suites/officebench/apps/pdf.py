@@ -1,0 +1,60 @@
+"""The PDF app: reading, and conversion to an image or a document."""
+
+from __future__ import annotations
+
+from recompact.environments.action_error import ActionError
+from recompact.suites.officebench.apps.spec import App, AppAction, Arguments, Desk, text
+from recompact.suites.officebench.conversion import pages_to_document, pages_to_image
+from recompact.suites.officebench.documents import pdf_pages
+
+
+def _read_file(desk: Desk, arguments: Arguments) -> str:
+    path = text(arguments, "pdf_file_path")
+    pages = _pages(desk, path)
+    shown = "\n".join(f"Page {number}:\n{page}" for number, page in enumerate(pages, 1))
+    return f"The text of {path}:\n{shown}"
+
+
+def _convert_to_image(desk: Desk, arguments: Arguments) -> str:
+    source, target = text(arguments, "pdf_file_path"), text(arguments, "image_file_path")
+    desk.files.write(target, pages_to_image(_pages(desk, source), target))
+    return f"The first page of {source} is saved as the image {target}."
+
+
+def _convert_to_word(desk: Desk, arguments: Arguments) -> str:
+    source, target = text(arguments, "pdf_file_path"), text(arguments, "word_file_path")
+    desk.files.write(target, pages_to_document(_pages(desk, source)))
+    return f"{source} is converted to {target}."
+
+
+def _pages(desk: Desk, path: str) -> list[str]:
+    data = desk.files.read(path)
+    try:
+        return pdf_pages(data)
+    except ActionError:
+        raise
+    except Exception as error:  # a broken PDF makes the library raise almost anything
+        raise ActionError(f"{path} cannot be read as PDF: {error}") from None
+
+
+PDF = App(
+    "pdf",
+    "PDF files",
+    (
+        AppAction("read_file", "show the text of a PDF", ("pdf_file_path",), "read", _read_file),
+        AppAction(
+            "convert_to_image",
+            "save the first page as an image (.jpg or .png)",
+            ("pdf_file_path", "image_file_path"),
+            "mutation",
+            _convert_to_image,
+        ),
+        AppAction(
+            "convert_to_word",
+            "save a PDF as a document",
+            ("pdf_file_path", "word_file_path"),
+            "mutation",
+            _convert_to_word,
+        ),
+    ),
+)

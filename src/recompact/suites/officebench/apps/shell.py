@@ -1,0 +1,40 @@
+"""The shell: one command at a time, in the sandbox."""
+
+from __future__ import annotations
+
+from recompact.environments.action_error import ActionError
+from recompact.suites.officebench.apps.spec import App, AppAction, Arguments, Desk, shorten, text
+from recompact.suites.officebench.testbed import MOUNT
+
+SHOWN = 10_000
+"""Characters of a command's output that an agent is shown."""
+
+_LONGEST = 100_000  # bytes; the kernel takes little more
+
+
+def _command(desk: Desk, arguments: Arguments) -> str:
+    command = text(arguments, "command")
+    if "\0" in command or len(command.encode()) > _LONGEST:
+        raise ActionError(f"a command has at most {_LONGEST:,} bytes, none of them zero")
+    outcome = desk.shell.run(command, desk.files.root)
+    output = shorten(outcome.output, SHOWN)
+    if outcome.stopped:
+        raise ActionError(f"the command was stopped: {outcome.stopped}. Its output:\n{output}")
+    if outcome.code:
+        raise ActionError(f"the command failed with exit code {outcome.code}. Its output:\n{output}")
+    return output or "The command has finished without output."
+
+
+SHELL = App(
+    "shell",
+    f"commands in the directory {MOUNT}, which holds data/, emails/ and calendar/",
+    (
+        AppAction(
+            "command",
+            f"run a shell command in {MOUNT}; there is no network and nothing outside can be changed",
+            ("command",),
+            "read",
+            _command,
+        ),
+    ),
+)

@@ -1,0 +1,36 @@
+"""All task families, and reading a request back into its family and parameters."""
+
+from __future__ import annotations
+
+from recompact.suites.pocket.families import errands, one_app, shared_costs, two_apps
+from recompact.suites.pocket.families.family import Family
+
+FAMILIES: tuple[Family, ...] = (
+    one_app.CONTACT_DETAIL,
+    two_apps.RELATION_INCOME,
+    shared_costs.SPLIT_BILLS,
+    one_app.EVENT_TIME,
+    two_apps.APPROVE_RELATED,
+    shared_costs.PARTY_SHARES,
+    one_app.BILL_TOTAL,
+    two_apps.TRIP_DEBTS,
+    errands.EXPENSE_MAILS,
+    one_app.RECEIVED_SINCE,
+    two_apps.INVITATIONS,
+    errands.SEND_AGENDA,
+    one_app.APPROVE_ONE,
+    two_apps.ARCHIVE_MAIL,
+    errands.CLUB_DUES,
+)
+"""In the order in which tasks are dealt out: the three difficulties take turns."""
+
+BY_NAME = {family.name: family for family in FAMILIES}
+
+
+def parse(instruction: str) -> tuple[Family, dict[str, str]] | None:
+    """The family and the parameters of a request; None where no family could have written it."""
+    for family in FAMILIES:
+        parameters = family.parse(instruction)
+        if parameters is not None:
+            return family, parameters
+    return None

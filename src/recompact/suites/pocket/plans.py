@@ -1,0 +1,154 @@
+"""Plans: how a task is done, written against a tiny interface so that the oracle and any agent can follow the same one.
+
+A plan is a plain function from an `Api` and the parameters of the task to the answer. It is deterministic, touches
+nothing but the `Api`, ignores what mutations return, and may be run again from its start. Most wrong plans are right
+ones with a bent `Api`: a page is missed, a condition dropped, a mutation repeated or left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from recompact.suites.pocket.spec import PAGE_SIZE_MAX
+
+Parameters = Mapping[str, str]
+Records = list[dict[str, Any]]
+
+
+class Api(Protocol):
+    """Makes the calls of a plan. It sees to tokens itself: a plan never passes one."""
+
+    def call(self, app: str, name: str, /, **arguments: Any) -> Any: ...
+
+
+Plan = Callable[[Api, Parameters], str | None]
+
+
+def pages(api: Api, app: str, name: str, /, **arguments: Any) -> Records:
+    """All records of a list, one call for each page, in order."""
+    records: Records = []
+    page = last = 1
+    while page <= last:
+        result = api.call(app, name, **arguments, page=page, page_size=PAGE_SIZE_MAX)
+        records.extend(result["items"])
+        page, last = page + 1, result["pages"]
+    return records
+
+
+def first_page(api: Api, app: str, name: str, /, **arguments: Any) -> Records:
+    """The records of a list that is known to be short: one call, without paging arguments."""
+    records: Records = api.call(app, name, **arguments)["items"]
+    return records
+
+
+def cents(amount: float) -> int:
+    return round(amount * 100)
+
+
+def total(records: Records) -> str:
+    """The sum of the amounts, as an answer."""
+    return in_dollars(sum(cents(record["amount"]) for record in records))
+
+
+def in_dollars(amount: int) -> str:
+    return f"{amount / 100:.2f}"
+
+
+@dataclass
+class _Bent:
+    """An `Api` in front of another one that treats the calls of one API differently, counting them."""
+
+    api: Api
+    app: str
+    name: str
+    treat: Callable[[Api, dict[str, Any], int], Any]
+    number: int = 0  # of the call, from 1
+
+    def call(self, app: str, name: str, /, **arguments: Any) -> Any:
+        if (app, name) != (self.app, self.name):
+            return self.api.call(app, name, **arguments)
+        self.number += 1
+        return self.treat(self.api, arguments, self.number)
+
+
+def _bent(
+    plan: Plan, app: str, name: str, treat: Callable[[Api, dict[str, Any], int], Any]
+) -> Plan:  # a fresh wrapper for every run, so that a wrong plan can be run again too
+    return lambda api, parameters: plan(_Bent(api, app, name, treat), parameters)
+
+
+def missing_last_page(plan: Plan, app: str, name: str) -> Plan:
+    """The plan, but stopping one page early."""
+
+    def treat(api: Api, arguments: dict[str, Any], _: int) -> Any:
+        result = api.call(app, name, **arguments)
+        return {**result, "pages": max(1, result["pages"] - 1)}
+
+    return _bent(plan, app, name, treat)
+
+
+def dropping(plan: Plan, app: str, name: str, argument: str) -> Plan:
+    """The plan, but with one condition forgotten."""
+
+    def treat(api: Api, arguments: dict[str, Any], _: int) -> Any:
+        return api.call(app, name, **{k: v for k, v in arguments.items() if k != argument})
+
+    return _bent(plan, app, name, treat)
+
+
+def repeating(plan: Plan, app: str, name: str) -> Plan:
+    """The plan, but doing the first of these mutations twice."""
+
+    def treat(api: Api, arguments: dict[str, Any], number: int) -> Any:
+        if number == 1:
+            api.call(app, name, **arguments)
+        return api.call(app, name, **arguments)
+
+    return _bent(plan, app, name, treat)
+
+
+def skipping(plan: Plan, app: str, name: str) -> Plan:
+    """The plan, but leaving out the first of these mutations."""
+
+    def treat(api: Api, arguments: dict[str, Any], number: int) -> Any:
+        return {} if number == 1 else api.call(app, name, **arguments)
+
+    return _bent(plan, app, name, treat)
+
+
+def altering(plan: Plan, app: str, name: str, **changed: Any) -> Plan:
+    """The plan, but with other values for some arguments."""
+
+    def treat(api: Api, arguments: dict[str, Any], _: int) -> Any:
+        return api.call(app, name, **{**arguments, **changed})
+
+    return _bent(plan, app, name, treat)
+
+
+@dataclass
+class _Sized:
+    """An `Api` in front of another one that asks for pages of another size."""
+
+    api: Api
+    size: int
+
+    def call(self, app: str, name: str, /, **arguments: Any) -> Any:
+        sized = {"page_size": self.size} if "page_size" in arguments else {}
+        return self.api.call(app, name, **{**arguments, **sized})
+
+
+def in_pages_of(size: int, plan: Plan) -> Plan:
+    """The plan, with lists read in pages of that size; what it does stays the same."""
+    return lambda api, parameters: plan(_Sized(api, size), parameters)
+
+
+def after_gathering(gather: Callable[[Api, Parameters], object], plan: Plan) -> Plan:
+    """The plan, but gathering some of what it reads before all else; what it does stays the same."""
+
+    def gathered(api: Api, parameters: Parameters) -> str | None:
+        gather(api, parameters)
+        return plan(api, parameters)
+
+    return gathered

@@ -1,0 +1,201 @@
+"""One conversation: the official orchestrator, whose agent says and does what our agent's actions say.
+
+An action is one message: a tool call, or text to the simulated customer. Both are followed through to the answer, so
+it is always the agent's turn between two actions.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from recompact.environments.protocol import Ask, Observation, Opening
+from recompact.suites.tau2.official import DOMAIN, Official
+from recompact.suites.tau2.state import Database, messages_of
+from recompact.values.chat import Reply, Request, ToolSpec, assistant, system, user
+from recompact.values.trajectory import Action, Score
+
+
+class Tau2Environment:
+    """An `Environment` whose snapshots hold what differs from the start."""
+
+    snapshots = "state"
+    ask: Ask | None = None  # set by the host: the customer and the judge are models of the harness
+
+    def __init__(self, official: Official, task: Any, *, max_errors: int, temperature: float | None) -> None:
+        self._official, self._task, self._max_errors = official, task, max_errors
+        official.answer_with(self._ask, temperature)
+        self._environment = official.retail.get_environment()
+        self._database = Database(self._environment.tools.db)
+        self._agent = _Mouthpiece()
+        self._orchestrator = self._fresh()
+
+    def start(self) -> Opening:
+        self._database.reset()
+        self._orchestrator = self._fresh()
+        self._orchestrator.initialize()
+        greeting = self._orchestrator.message.content
+        self._hop()
+        prompt = self._official.agent.LLMAgent(
+            tools=self._environment.get_tools(), domain_policy=self._environment.get_policy(), llm=""
+        ).system_prompt
+        said = self._orchestrator.message.content
+        return Opening((system(prompt), assistant(greeting), user(said)), self._tools(), text_actions=True)
+
+    def step(self, action: Action) -> Observation:
+        orchestrator = self._orchestrator
+        if orchestrator.done:
+            return Observation("Error: the conversation is over.", done=True, error=True)
+        if not action.name and not action.text.strip():
+            return Observation("Error: the message is empty.", error=True)
+        self._agent.message = self._message(action)
+        self._hop()  # to the customer or the shop
+        self._hop()  # and back
+        answer = orchestrator.message
+        return Observation(answer.content or "", done=orchestrator.done, error=bool(getattr(answer, "error", False)))
+
+    def score(self) -> Score:
+        orchestrator = self._orchestrator
+        reasons = self._official.simulation.TerminationReason
+        reason = orchestrator.termination_reason or reasons.MAX_STEPS
+        criteria = self._task.evaluation_criteria
+        judged = self._official.tasks.RewardType.NL_ASSERTION in criteria.reward_basis
+        kinds = self._official.evaluator.EvaluationType
+        reward = self._official.evaluator.evaluate_simulation(
+            self._simulation(reason),
+            self._task,
+            kinds.ALL_WITH_NL_ASSERTIONS if judged else kinds.ALL,
+            solo_mode=False,
+            domain=DOMAIN,
+        )
+        details = {
+            "termination": reason.value,
+            "basis": [basis.value for basis in criteria.reward_basis],
+            "reward": {kind.value: value for kind, value in (reward.reward_breakdown or {}).items()},
+            "database": self._environment.get_db_hash(),
+            "tool_errors": orchestrator.num_errors,
+        }
+        if reward.nl_assertions:
+            details["assertions"] = [check.met for check in reward.nl_assertions]
+            if len(reward.nl_assertions) < len(criteria.nl_assertions):
+                raise ValueError(
+                    f"the judge decided {len(reward.nl_assertions)} of {len(criteria.nl_assertions)} assertions"
+                )
+        elif judged and criteria.nl_assertions and reward.reward_breakdown is not None:
+            raise ValueError(f"the judge decided none of {len(criteria.nl_assertions)} assertions")
+        return Score(reward.reward >= 1.0, float(reward.reward), details)
+
+    def snapshot(self) -> bytes:
+        orchestrator = self._orchestrator
+        reason = orchestrator.termination_reason
+        state = {
+            "database": self._database.changes(),
+            "trajectory": [message.model_dump(mode="json") for message in orchestrator.trajectory],
+            "customer": orchestrator.user_state.model_dump(mode="json"),
+            "steps": orchestrator.step_count,
+            "errors": orchestrator.num_errors,
+            "roles": [orchestrator.from_role.value, orchestrator.to_role.value],
+            "termination": reason.value if reason is not None else None,
+        }
+        return json.dumps(state, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+    def restore(self, state: bytes) -> None:
+        data = json.loads(state.decode("utf-8", "surrogatepass"))
+        official = self._official
+        orchestrator = self._orchestrator = self._fresh()
+        self._database.put_back(data["database"])
+        orchestrator.trajectory = messages_of(official, data["trajectory"])
+        customer = data["customer"]
+        orchestrator.user_state = official.user.UserState(
+            system_messages=messages_of(official, customer["system_messages"]),
+            messages=messages_of(official, customer["messages"]),
+        )
+        orchestrator.message = orchestrator.trajectory[-1]
+        orchestrator.step_count, orchestrator.num_errors = data["steps"], data["errors"]
+        orchestrator.from_role, orchestrator.to_role = map(official.orchestrator.Role, data["roles"])
+        orchestrator.done = data["termination"] is not None
+        if orchestrator.done:
+            orchestrator.termination_reason = official.simulation.TerminationReason(data["termination"])
+
+    def close(self) -> None:
+        pass
+
+    # -- the conversation -----------------------------------------------------------------------------------------
+
+    def _fresh(self) -> Any:
+        """An orchestrator at the start. The harness counts steps, so its own limit is out of reach."""
+        official = self._official
+        customer = official.user.UserSimulator(llm="recompact", instructions=str(self._task.user_scenario))
+        return official.orchestrator.Orchestrator(
+            domain=DOMAIN,
+            agent=self._agent,
+            user=customer,
+            environment=self._environment,
+            task=self._task,
+            max_steps=10**9,
+            max_errors=self._max_errors,
+        )
+
+    def _hop(self) -> None:
+        """Hand one message over, and end by the official rule after too many errors."""
+        orchestrator = self._orchestrator
+        orchestrator.step()
+        to_environment = orchestrator.to_role == self._official.orchestrator.Role.ENV
+        if orchestrator.num_errors >= orchestrator.max_errors and not to_environment:
+            orchestrator.done = True
+            orchestrator.termination_reason = self._official.simulation.TerminationReason.TOO_MANY_ERRORS
+
+    def _message(self, action: Action) -> Any:
+        messages = self._official.messages
+        if not action.name:
+            return messages.AssistantMessage(role="assistant", content=action.text)
+        number = f"call-{len(self._orchestrator.trajectory)}"
+        call = messages.ToolCall(id=number, name=action.name, arguments=dict(action.arguments), requestor="assistant")
+        return messages.AssistantMessage(role="assistant", tool_calls=[call])
+
+    def _tools(self) -> tuple[ToolSpec, ...]:
+        schemas: Sequence[Any] = [tool.openai_schema["function"] for tool in self._environment.get_tools()]
+        return tuple(ToolSpec(each["name"], each.get("description", ""), each["parameters"]) for each in schemas)
+
+    def _simulation(self, reason: Any) -> Any:
+        """The record that is judged. Its messages are in the order of the conversation, whatever the clocks said."""
+        messages = [message.model_copy() for message in self._orchestrator.trajectory]
+        for number, message in enumerate(messages):
+            message.turn_idx = number
+        return self._official.simulation.SimulationRun(
+            id=str(uuid.uuid4()),
+            task_id=self._task.id,
+            start_time=messages[0].timestamp,
+            end_time=messages[-1].timestamp,
+            duration=0.0,
+            termination_reason=reason,
+            messages=messages,
+        )
+
+    def _ask(self, role: str, request: Request) -> Reply:
+        if self.ask is None:
+            raise RuntimeError(f"nobody answers for the {role}: the environment runs in a host ([suite] host = true)")
+        return self.ask(role, request)
+
+
+class _Mouthpiece:
+    """The agent as the orchestrator sees it: it says what it was given."""
+
+    message: Any = None
+
+    def get_init_state(self, message_history: Sequence[Any] | None = None) -> None:
+        return None
+
+    def generate_next_message(self, message: Any, state: None) -> tuple[Any, None]:
+        return self.message, None
+
+    def is_stop(self, message: Any) -> bool:
+        return False
+
+    def set_seed(self, seed: int) -> None:
+        pass
+
+    def stop(self, message: Any = None, state: None = None) -> None:
+        pass

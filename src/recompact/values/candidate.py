@@ -1,0 +1,260 @@
+"""Candidates, the clauses that they added, and which of them was selected."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from recompact.errors import InputError
+from recompact.values.template import Template
+from recompact.values.texts import quantity
+
+ORIGINAL = "original"
+"""The name of the template that candidates are measured against."""
+
+PARTS = ("system", "first", "update")
+
+_ACTING = re.compile(
+    r"(?i)\b(?:before (?:finishing|any|each|every|submitting)|after (?:each|every|any) (?:call|action|mutation)|verify"
+    r"|double-?check|re-?check|retry|ask the user|stop (?:after|when)|call (?:the|any|finish)|the agent (?:must|should)"
+    r"|next agent|do not call|always call|repeat any)\b"
+)
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A sentence that a candidate added, where, and the boundaries (or tasks) whose failures it answers."""
+
+    text: str
+    section: str
+    answers: tuple[str, ...]
+
+    @property
+    def tells_agent(self) -> bool:
+        """Whether it tells the agent how to act, instead of the compressor what to keep.
+
+        >>> Clause("Before finishing, verify every payment.", "", ()).tells_agent
+        True
+        >>> Clause("Keep every token exactly.", "", ()).tells_agent
+        False
+        """
+        return _ACTING.search(self.text) is not None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "tells_agent": self.tells_agent}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A revised template, or None where there was no valid draft; `objections` say what was wrong with drafts."""
+
+    name: str
+    template: Template | None
+    clauses: tuple[Clause, ...] = ()
+    objections: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        template = self.template
+        return {
+            "name": self.name,
+            "parts": {part: template.part(part) for part in PARTS} if template else None,
+            "rules": [[clause.text, clause.section, list(clause.answers)] for clause in self.clauses],
+            "refused": list(self.objections),
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any], frame: str) -> Candidate:
+        """`frame` is the original template's: candidates keep it."""
+        template = Template(**data["parts"], frame=frame) if data["parts"] else None
+        clauses = tuple(Clause(text, section, tuple(answers)) for text, section, answers in data["rules"])
+        return Candidate(data["name"], template, clauses, tuple(data["refused"]))
+
+
+@dataclass(frozen=True)
+class MissingKind:
+    """Facts of one kind that retained boundaries lack: how many, in words too, and the section they belong under."""
+
+    kind: str
+    words: str
+    section: str
+    facts: int
+    contradicted: int  # of those, how many have another value in the summary
+    boundaries: int
+
+    def __str__(self) -> str:
+        wrong = f", {self.contradicted} contradicted" if self.contradicted else ""
+        return f"{self.words} (at {self.boundaries}{wrong}; {self.section or 'no heading'})"
+
+
+@dataclass(frozen=True)
+class EvidenceCounts:
+    """What an adaptation was made from, and how much of it could not be used. `about` is what one piece is about."""
+
+    about: str  # "compaction", "task" or "reflection"
+    pieces: int
+    diagnosed: int
+    abstained: int = 0  # the optimizer said that the summary does not explain the difference
+    failed: int = 0  # there was no usable answer
+    cut: int = 0  # pieces that did not fit into a call as a whole
+    left_out: int = 0  # characters left out of those
+    uncited: int = 0  # findings that cite no existing line
+    dropped: int = 0  # findings and citations that did not hold up
+    missing: tuple[MissingKind, ...] = ()  # where facts were counted, by kind
+    outcome: str = "diagnosed"  # what became of the pieces that could be used
+
+    @property
+    def statement(self) -> str:
+        """A few sentences for a terminal and a report.
+
+        >>> EvidenceCounts("compaction", 16, 14, abstained=1, failed=1).statement
+        'Of 16 compactions, 14 were diagnosed, 1 was abstained on, 1 got no usable answer.'
+        >>> paths = MissingKind("path", "5 paths", "Files", 5, 1, 3)
+        >>> EvidenceCounts("compaction", 4, 3, missing=(paths,), outcome="found to lack facts").statement
+        'Of 4 compactions, 3 were found to lack facts: 5 paths (at 3, 1 contradicted; Files).'
+        """
+        parts = [f"{self.diagnosed} {_was(self.diagnosed)} {self.outcome}"]
+        if self.abstained:
+            parts.append(f"{self.abstained} {_was(self.abstained)} abstained on")
+        if self.failed:
+            parts.append(f"{self.failed} got no usable answer")
+        kinds = f": {', '.join(map(str, self.missing))}" if self.missing else ""
+        text = f"Of {self.pieces} {self.about}{'s' * (self.pieces != 1)}, {', '.join(parts)}{kinds}."
+        if self.cut:
+            text += f" The evidence about {self.cut} was cut to fit a call ({self.left_out:,} characters left out)."
+        if self.uncited:
+            text += f" {self.uncited} {'findings cite' if self.uncited > 1 else 'finding cites'} no line that is there."
+        return text
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> EvidenceCounts:
+        missing = tuple(MissingKind(**kind) for kind in data.get("missing", ()))
+        return EvidenceCounts(**{**data, "missing": missing})
+
+
+def _was(number: int) -> str:
+    return "was" if number == 1 else "were"
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a method came to: its candidates and the evidence behind them, or why there is no candidate."""
+
+    candidates: tuple[Candidate, ...]
+    evidence: EvidenceCounts | None = None
+    statement: str = ""  # why there is nothing to select from
+    unusable: bool = False  # the optimizer gave nothing usable, so it is to be asked again
+
+    @staticmethod
+    def of(proposed: Proposal | tuple[Candidate, ...]) -> Proposal:
+        """A method may return its candidates alone."""
+        if isinstance(proposed, Proposal):
+            return proposed
+        wrong = (
+            proposed
+            if not isinstance(proposed, list | tuple)
+            else next((entry for entry in proposed if not isinstance(entry, Candidate)), None)
+        )
+        if wrong is not None:
+            kind = type(wrong).__name__
+            raise InputError(f"a method proposes a tuple of recompact.Candidate or a Proposal, not {kind}")
+        return Proposal(tuple(proposed))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How one template did on the fit tasks. Runs that the environment broke count only in `broken`."""
+
+    name: str
+    runs: int
+    passed: int
+    steps: float
+    broken: int = 0
+
+    @property
+    def rate(self) -> float:
+        return self.passed / self.runs if self.runs else 0.0
+
+    @property
+    def words(self) -> str:
+        return f"{self.passed} of {quantity(self.runs, 'run')} passed in {self.steps:.1f} steps"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The fits of the original and of all candidates, and the winner: a candidate's name, or the original's.
+
+    `confirmed` are the fits of the winner and the original on fresh runs, where the rule makes some: the fits that a
+    selection was made by flatter its winner.
+    """
+
+    fits: tuple[Fit, ...]
+    winner: str
+    tasks: tuple[str, ...]
+    rule: str = "paper"
+    excluded: tuple[str, ...] = ()  # task and run: left out for all templates, since the environment broke for one
+    confirmed: tuple[Fit, ...] = ()
+    notes: tuple[str, ...] = ()  # clauses that were dropped, candidates that left the race
+    excluded_fresh: tuple[str, ...] = ()  # the same among the fresh runs, of the winner and the original
+
+    @property
+    def statement(self) -> str:
+        return f"{self._outcome}{self._exclusions}"
+
+    @property
+    def _outcome(self) -> str:
+        by_name = {fit.name: fit for fit in self.fits}
+        best, original = by_name[self.winner], by_name[ORIGINAL]
+        if not original.runs and self.excluded:
+            return "The environment broke in every run on the fit tasks: nothing could be selected, the original stays."
+        if not original.runs:
+            return "No candidate was left to be run on the fit tasks: the original template is kept."
+        if self.winner == ORIGINAL:
+            return f"No candidate beat the original template on the fit tasks ({best.words}): it is kept."
+        if self.confirmed:
+            fresh = {fit.name: fit for fit in self.confirmed}
+            if not fresh[self.winner].runs:
+                return (
+                    f"{self.winner} was selected by a race. The environment broke in every fresh run of the fit tasks,"
+                    " so there is no estimate of what it gains."
+                )
+            return (
+                f"{self.winner} was selected by a race. On fresh runs of the fit tasks,"
+                f" {fresh[self.winner].words}; of the original, {fresh[ORIGINAL].words}."
+            )
+        return (
+            f"{self.winner} was selected: {best.words}; the original passed {original.passed} in {original.steps:.1f}."
+            " It was chosen by these runs, so they flatter it: what it gains, only unseen tasks show."
+        )
+
+    @property
+    def _exclusions(self) -> str:
+        """What was left out, and of which templates: in a race only of those that were still in it."""
+        if not self.excluded and not self.excluded_fresh:
+            return ""
+        every = "each template still in the race" if self.rule == "racing" else "each template"
+        number, fresh = len(self.excluded), len(self.excluded_fresh)
+        parts = [f"{quantity(number, 'run')} of {every}"] if number else []
+        parts += [f"{quantity(fresh, 'fresh run')} of {self.winner} and of the original"] if fresh else []
+        was = _was(1 if parts[0].startswith("1 ") and len(parts) == 1 else 2)
+        return f" {' and '.join(parts)} {was} left out, because an environment broke again and again."
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Selection:
+        return Selection(
+            tuple(Fit(**fit) for fit in data["fits"]),
+            data["winner"],
+            tuple(data["tasks"]),
+            data.get("rule", "paper"),
+            tuple(data.get("excluded", ())),
+            tuple(Fit(**fit) for fit in data.get("confirmed", ())),
+            tuple(data.get("notes", ())),
+            tuple(data.get("excluded_fresh", ())),
+        )

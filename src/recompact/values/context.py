@@ -1,0 +1,125 @@
+"""The context of an agent: a fixed prefix, at most one summary, and the turns since.
+
+An immutable value. It knows how the agent reads it (`messages`), how a compressor reads it (`history`) and how large
+its compressible part is (`size`). PRE and POST of a boundary are two of these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from recompact.values.chat import Message, chain_digest, user
+from recompact.values.tokens import TokenCounter
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One assistant message with the results of its calls. `tokens` is measured once."""
+
+    message: Message
+    results: tuple[Message, ...]
+    tokens: int
+
+    @staticmethod
+    def measured(message: Message, results: tuple[Message, ...], count: TokenCounter) -> Turn:
+        return Turn(message, results, count(render_turn(message, results)))
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return (self.message, *self.results)
+
+    @cached_property
+    def text(self) -> str:
+        return render_turn(self.message, self.results)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a compressor wrote in place of the history."""
+
+    text: str
+    tokens: int
+
+    @staticmethod
+    def measured(text: str, count: TokenCounter) -> Summary:
+        return Summary(text, count(text))
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the agent sees (the paper's z).
+
+    >>> from recompact.values.chat import assistant, system, user
+    >>> z = Context((system("Be brief."), user("Count to two.")))
+    >>> z = z.extended(Turn(assistant("one"), (user("go on"),), tokens=7))
+    >>> z.size, [m.role for m in z.messages]
+    (7, ['system', 'user', 'assistant', 'user'])
+    """
+
+    prefix: tuple[Message, ...]
+    summary: Summary | None = None
+    turns: tuple[Turn, ...] = ()
+
+    @cached_property
+    def size(self) -> int:
+        """Tokens of the compressible part: the previous summary and the turns. The prefix is not counted."""
+        return (self.summary.tokens if self.summary else 0) + sum(turn.tokens for turn in self.turns)
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """The context as the agent reads it."""
+        messages = list(self.prefix)
+        if self.summary is not None:
+            messages.append(summary_message(self.summary.text))
+        for turn in self.turns:
+            messages.append(turn.message)
+            messages.extend(turn.results)
+        return tuple(messages)
+
+    @cached_property
+    def digest(self) -> str:
+        """The chained digest of its messages, so that a request need not hash all of them again."""
+        return chain_digest("", self.messages)
+
+    @property
+    def history(self) -> str:
+        """The turns as one text, as a compressor reads them."""
+        return "\n\n".join(turn.text for turn in self.turns)
+
+    @property
+    def last(self) -> Turn | None:
+        return self.turns[-1] if self.turns else None
+
+    def extended(self, turn: Turn) -> Context:
+        """With one more turn. Sizes and digests are carried over, so that a step costs only its own text."""
+        longer = replace(self, turns=(*self.turns, turn))
+        longer.__dict__["size"] = self.size + turn.tokens
+        longer.__dict__["messages"] = self.messages + turn.messages
+        longer.__dict__["digest"] = chain_digest(self.digest, turn.messages)
+        return longer
+
+    def before_last(self) -> Context:
+        """Without the most recent turn: what a compressor consumes, since that turn stays verbatim."""
+        return replace(self, turns=self.turns[:-1])
+
+
+def summary_message(text: str) -> Message:
+    """A summary as the agent reads it: after the prefix, marked as a record and not as an instruction."""
+    return user(
+        f"Earlier steps of this task were replaced by the following summary of them.\n<summary>\n{text}\n</summary>"
+    )
+
+
+def render_turn(message: Message, results: tuple[Message, ...]) -> str:
+    """A turn as text. Calls keep the exact arguments, since a compressor can only keep what it is shown."""
+    names = {call.id: call.name for call in message.calls}
+    lines = ["[assistant]"]
+    if message.content:
+        lines.append(message.content)
+    lines.extend(f"-> {call.name}({call.arguments})" for call in message.calls)
+    for result in results:
+        name = names.get(result.call_id)
+        lines.append(f"[result of {name}]" if name else f"[{result.role}]")
+        lines.append(result.content)
+    return "\n".join(lines)

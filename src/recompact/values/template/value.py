@@ -1,0 +1,165 @@
+"""A compaction prompt as a value: three parts, each with sections.
+
+Parsing loses nothing: the sections of a part, put together again, are the part. Headings are structure, the text under
+a heading is guidance; adaptation may change the latter and never the former. A frame carries what a part has no
+place for itself, so that a harness's own prompt can be used without changing a byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from recompact.values.chat import canonical, sha256
+
+PARTS = ("system", "first", "update")
+PLACEHOLDERS = ("history", "previous_summary", "task", "prefix", "budget")
+REQUIRED = {"system": (), "first": ("history",), "update": ("history", "previous_summary")}
+INSTRUCTIONS = "instructions"  # where a frame puts the part that it frames
+
+_PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")  # Markdown's line ends; str.splitlines knows more
+_BLANK = re.compile(r"((?:\r?\n[ \t]*){2,})")
+_HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
+_FENCE = re.compile(r" {0,3}(`{3,}(?!.*`)|~{3,})")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading (empty for what comes before the first one) and the guidance under it."""
+
+    heading: str  # the whole heading line with its line end, as written
+    level: int
+    title: str
+    guidance: str
+
+    @property
+    def text(self) -> str:
+        return self.heading + self.guidance
+
+    @property
+    def name(self) -> str:
+        """The heading in its normal form: `## Goal`."""
+        return f"{'#' * self.level} {self.title}" if self.level else ""
+
+
+@dataclass(frozen=True)
+class Template:
+    """Three parts: what the compressor is (system), how it writes the first summary, and how it updates one.
+
+    >>> t = Template("You summarize.", "{{ history }}\\n## Goal\\nthe aim", update="...")
+    >>> [s.title for s in t.sections("first")], t.sections("first")[1].guidance
+    (['', 'Goal'], 'the aim')
+    """
+
+    system: str
+    first: str
+    update: str
+    frame: str = ""  # wraps first and update where they have no place for what they need
+    provenance: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    def part(self, name: str) -> str:
+        return {"system": self.system, "first": self.first, "update": self.update, "frame": self.frame}[name]
+
+    def parts(self) -> dict[str, str]:
+        return {name: self.part(name) for name in (*PARTS, "frame")}
+
+    def sections(self, part: str) -> tuple[Section, ...]:
+        return parse_sections(self.part(part))
+
+    @property
+    def hash(self) -> str:
+        """The hash of the texts that a compressor sees; provenance is not part of it."""
+        return sha256(canonical([self.system, self.first, self.update, self.frame]))
+
+    def framed(self, part: Literal["first", "update"]) -> str:
+        """The part as it is sent: itself if it has all that it needs, or else the frame around it.
+
+        A frame serves both parts. Its blocks (what is between blank lines) are left out where they would show
+        something absent, which is the previous summary in `first`, or something that the part shows itself.
+
+        >>> frame = "<log>{{ history }}</log>\\n\\n<old>{{ previous_summary }}</old>\\n\\n{{ instructions }}"
+        >>> Template("", "Sum up.", "Go on.", frame).framed("first")
+        '<log>{{ history }}</log>\\n\\nSum up.'
+        """
+        text = self.part(part)
+        own = set(placeholders(text))
+        if not self.frame or own.issuperset(REQUIRED[part]):
+            return text
+        absent = {"previous_summary"} if part == "first" else set()
+        frame = without_blocks(self.frame, lambda block: not (own | absent).isdisjoint(placeholders(block)))
+        return _PLACEHOLDER.sub(lambda m: text if m[1] == INSTRUCTIONS else m[0], frame)
+
+
+def placeholders(text: str) -> tuple[str, ...]:
+    """The placeholders of a text in order of appearance."""
+    return tuple(_PLACEHOLDER.findall(text))
+
+
+def fill(text: str, values: Mapping[str, str], escape: Callable[[str], str] = str) -> str:
+    """Put values in place of placeholders, in one pass: a value that contains braces stays as it is.
+
+    `escape` is applied to everything else, as a text in another language may need it.
+
+    >>> fill("{{ task }} in {x} {{ y }}", {"task": "Go {on}"}, str.upper)
+    'Go {on} IN {X} {{ Y }}'
+    """
+    pieces: list[str] = []
+    position = 0
+    for match in _PLACEHOLDER.finditer(text):
+        if match[1] in values:
+            pieces += (escape(text[position : match.start()]), values[match[1]])
+            position = match.end()
+    return "".join([*pieces, escape(text[position:])])
+
+
+def parse_sections(text: str) -> tuple[Section, ...]:
+    """Split at Markdown headings outside code fences. Joining the texts again gives the input."""
+    sections: list[Section] = []
+    heading, level, title = "", 0, ""
+    guidance: list[str] = []
+    fence = ""
+    for line in _LINE.findall(text):
+        if opened := _FENCE.match(line):
+            if not fence:
+                fence = opened[1]
+            elif line.strip().startswith(fence) and not line.strip().strip(fence[0]):
+                fence = ""
+        match = None if fence or opened else _HEADING.fullmatch(line.rstrip("\r\n"))
+        if match:
+            if heading or guidance:
+                sections.append(Section(heading, level, title, "".join(guidance)))
+            heading, level, title, guidance = line, len(match[1]), match[2], []
+        else:
+            guidance.append(line)
+    if heading or guidance or not sections:
+        sections.append(Section(heading, level, title, "".join(guidance)))
+    return tuple(sections)
+
+
+def render_sections(sections: tuple[Section, ...]) -> str:
+    """The text that `parse_sections` was given."""
+    return "".join(section.text for section in sections)
+
+
+def without_blocks(text: str, unwanted: Callable[[str], bool]) -> str:
+    """The text without its unwanted blocks; each goes with the blank lines after it."""
+    pieces = _BLANK.split(text)  # block, blank lines, block, …
+    kept: list[str] = []
+    for block, blank in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
+        if not unwanted(block):
+            kept += (block, blank)
+    dropped_last = kept and unwanted(pieces[-1])
+    return "".join(kept[:-1] if dropped_last else kept)
+
+
+def frame_blocks(frame: str) -> list[str]:
+    """What is between the blank lines of a frame."""
+    return _BLANK.split(frame)[::2]
+
+
+def headings(text: str) -> tuple[str, ...]:
+    """The headings of a text with their levels, in order: `## Goal`."""
+    return tuple(s.name for s in parse_sections(text) if s.level)
