@@ -84,7 +84,7 @@ test-benchmarks: $(READY) ## install AppWorld and tau2-bench into $(VENV)-benchm
 		$(if $(TAU2_PYTHON),--python $(TAU2_PYTHON))
 	RECOMPACT_APPWORLD_PYTHON=$(BENCHMARKS)/appworld/venv/bin/python \
 	RECOMPACT_TAU2_PYTHON=$(BENCHMARKS)/tau2-retail/venv/bin/python \
-		$(BIN)/pytest -rs tests/environments/appworld tests/environments/tau2
+		$(BIN)/pytest -rs tests/suites/appworld tests/suites/tau2
 
 browser: ## install Chromium from Debian for the tests of the report, which are skipped without it
 	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then \

@@ -13,7 +13,7 @@ from mutation.changes import Mutant, in_function
 from mutation.processes import WarmTests
 from mutation.witnesses import CACHE, digest, file_of, files_of_tests, is_own, name_of
 
-ALWAYS = ("tests/test_values.py",)  # about all modules
+ALWAYS = ("tests/values/test_values.py",)  # about all modules
 MOST = 12.0  # seconds of tests that a mutant meets in its own package, and again in the others
 LONGEST = 6.0  # seconds of a test that may be asked; longer ones are about kills and load
 OWN = "its own tests"

@@ -11,14 +11,14 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "mutants"
 SOURCE = Path("src/recompact")
 PACKAGES: Mapping[str, tuple[str, ...]] = {  # the package with its own tests, as paths under tests/
-    "values": ("test_*.py",),
+    "values": ("values",),
     "compressors": ("compressors",),
-    "rollout": ("test_rollout*.py",),
+    "rollout": ("engine",),
     "attribution": ("attribution",),
     "adaptation": ("adaptation",),
     "evaluation": ("evaluation",),
 }
-WITNESSES = ("compressors", "attribution", "adaptation", "evaluation")
+WITNESSES = ("values", "compressors", "attribution", "adaptation", "evaluation")
 """The folders of tests that are asked, besides the files directly under tests/."""
 STRAYS = ("test_neighbours.py", "test_observation_cap.py")  # about values and the rollout, but in another folder
 SILENT = ("test_docs.py", "test_plugins.py", "test_resilience.py", "test_verify_resilience.py")
@@ -30,7 +30,9 @@ def files_of_tests(tree: Path) -> list[Path]:
 
 
 def _has_a_say(parts: Sequence[str]) -> bool:
-    return parts[-1] not in SILENT and (len(parts) == 2 or parts[1] in WITNESSES or parts[-1] in STRAYS)
+    if parts[-1] in SILENT:
+        return False
+    return len(parts) == 2 or parts[1] in WITNESSES or parts[-1] in STRAYS or parts[:-1] == ("tests", "engine")
 
 
 def file_of(test: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from recompact.evaluation.reproduction.paper import arm_figures, benchmark, printed_range, test_split as split_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SEEDS = Path(os.environ.get("RECOMPACT_PAPER", ROOT.parent / "shared" / "seeds"))
 NAMES = {
     "none": "No [Cc]ompression",
