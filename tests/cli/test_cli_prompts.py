@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,8 +14,7 @@ from harness_prompts import prompts_of
 
 from recompact.cli.main import main
 from recompact.errors import InputError
-from recompact.harnesses.importing.packages import find
-from recompact.harnesses.importing.template_import import ImportedTemplate, from_files, from_package, write
+from recompact.harnesses.importing.template_import import from_files, write
 from recompact.values.template import Template, default_template, lint, load, read, save
 
 SECTIONS = "## Goal\nthe aim\n## Progress\nwhat was done\n## Next Steps\nwhat comes\n"
@@ -64,12 +62,16 @@ def test_without_a_command_the_built_in_ones_are_listed(run: Run) -> None:
 
 
 def test_show_prints_where_a_template_comes_from(run: Run, tmp_path: Path) -> None:
-    origin = {"file": "d/x.js", "constant": "P", "offset": 7, "also_in": ["d/y.js"], "notes": ["more"]}
-    provenance = {"harness": "pi", "package": "p", "version": "1", "parts": {"first": origin}, "notes": ["mode [x]"]}
+    provenance = {
+        "harness": "h",
+        "package": "p",
+        "version": "1",
+        "parts": {"first": {"file": "x.py", "constant": "[P]"}},
+    }
     _, out, _ = run("show", saved(replace(GOOD, provenance=provenance), tmp_path / "t"))
-    for words in ("pi (p 1)", "d/x.js, P at byte 7; same text in d/y.js; more", "mode [x]"):
+    for words in ("h (p 1)", "x.py, [P]"):
         assert words in out
-    strange = {"parts": [1], "extras": {"x": 3}, "notes": 5}
+    strange = {"parts": [1], "package": 5}
     assert run("show", saved(replace(GOOD, provenance=strange), tmp_path / "t"))[0] == 0
 
 
@@ -177,7 +179,8 @@ def test_import_of_files(run: Run, tmp_path: Path) -> None:
         (["--first", "nowhere"], "nowhere cannot be read"),
         (["bytes"], "is not UTF-8 text"),
         (["/dev/null"], "/dev/null is empty"),
-        (["openclaw", "--package", "."], "does not contain it"),
+        (["openclaw"], "recompact prompts import FILE"),
+        (["langchain", "--package", "."], "--package must name"),
     ],
 )
 def test_a_bad_import_is_refused_and_writes_nothing(
@@ -191,140 +194,29 @@ def test_a_bad_import_is_refused_and_writes_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["bytes"]
 
 
-def test_import_of_a_harness(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = node_package(tmp_path, "pi", "1.0")
-    prompts = {"SUMMARIZATION_SYSTEM": "You sum up.", "SUMMARIZATION": SECTIONS, "UPDATE_SUMMARIZATION": "Go on."}
-    padding = "This is a summary prompt that is long enough to be taken for what it is by everybody who reads it.\n"
-    lines = [f"const {name}_PROMPT={json.dumps(padding + text)};" for name, text in prompts.items()]
-    (package / "cli.js").write_text("\n".join(lines))
-    monkeypatch.chdir(tmp_path)
-    code, out, _ = run("import", "pi", "--to", "t")
+def test_import_of_a_harness(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / prompts_of("langchain").constants["first"][0]
+    file.parent.mkdir(parents=True)
+    file.write_text(f"DEFAULT_SUMMARY_PROMPT = {SECTIONS!r}\n")
+    code, out, _ = run("import", "langchain", "--package", tmp_path, "--to", tmp_path / "t")
     assert code == 0
-    assert "cli.js, UPDATE_SUMMARIZATION_PROMPT at byte" in out
-    assert load(tmp_path / "t").update == padding + "Go on."
-    (package / "cli.js").write_text(lines[0])
-    code, _, err = run("import", "pi", "--to", "t", "--force")
-    assert code == 2
-    assert "were not recognised" in err
-    assert read(tmp_path / "t").update == padding + "Go on."
-
-
-def node_package(root: Path, harness: str, version: str) -> Path:
-    package = root / "node_modules" / prompts_of(harness).package
-    package.mkdir(parents=True)
-    (package / "package.json").write_text(json.dumps({"name": prompts_of(harness).package, "version": version}))
-    return package
-
-
-HERMES = '''
-def build(self, content_to_summarize):
-    head = "A summary of the talk is wanted, for one who has not seen it and who goes on with it: "
-    prompt = f"""{head}{content_to_summarize}
-## Goal
-## Progress
-## Next Steps"""
-    if self._previous_summary:
-        prompt = f"""{head}{self._previous_summary}{content_to_summarize}
-## Goal
-## Progress
-## Next Steps"""
-'''
-
-
-def hermes_site(root: Path) -> Path:
-    info = root / "site" / "hermes_agent-9.8.7.dist-info"
-    info.mkdir(parents=True)
-    (root / "site" / "c.py").write_text(HERMES)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hermes-agent\nVersion: 9.8.7\n")
-    (info / "RECORD").write_text("c.py,,\nhermes_agent-9.8.7.dist-info/METADATA,,\n")
-    return root / "site"
-
-
-def hermes(package: Path | None = None, interpreter: str | None = None) -> ImportedTemplate:
-    return from_package(prompts_of("hermes"), package=package, python=interpreter, cwd=Path.cwd())
-
-
-def test_a_source_directory_and_an_editable_install_are_found(tmp_path: Path) -> None:
-    checkout = tmp_path / "src"
-    checkout.mkdir()
-    (checkout / "c.py").write_text(HERMES)
-    (checkout / "pyproject.toml").write_text('[project]\nname = "hermes-agent"\nversion = "3.2"\n')
-    direct = hermes(checkout).template
-    assert direct.provenance["version"] == "3.2"
-    site = hermes_site(tmp_path)
-    (site / "c.py").unlink()
-    origin = {"url": checkout.as_uri(), "dir_info": {"editable": True}}
-    (site / "hermes_agent-9.8.7.dist-info" / "direct_url.json").write_text(json.dumps(origin))
-    assert hermes(site).template == direct
-
-
-def test_hermes_is_found_in_another_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    site = hermes_site(tmp_path)
-    interpreter = tmp_path / "python"
-    interpreter.write_text(f"#!/bin/sh\necho '[\"{site}\"]'\n")
-    interpreter.chmod(0o755)
-    assert hermes(interpreter=str(interpreter)).template.provenance["version"] == "9.8.7"
-    monkeypatch.setattr(sys, "path", [str(site)])
-    assert hermes().template.provenance["version"] == "9.8.7"
-    with pytest.raises(InputError, match="could not be run"):
-        hermes(interpreter=str(tmp_path / "nowhere"))
-    with pytest.raises(InputError, match="give one of them"):
-        hermes(site, str(interpreter))
-
-
-def test_a_package_is_found_above_and_globally(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recompact.harnesses.importing.packages._npm_global", lambda: [tmp_path / "global"])
-    below = tmp_path / "a" / "b"
-    below.mkdir(parents=True)
-    pi = prompts_of("pi")
-    node_package(tmp_path, "pi", "1.0")
-    assert find(pi, package=None, python=None, cwd=below).version == "1.0"
-    node_package(tmp_path / "a", "pi", "2.0")
-    assert find(pi, package=None, python=None, cwd=below).version == "2.0"
-    shutil.rmtree(tmp_path / "node_modules")
-    shutil.rmtree(tmp_path / "a" / "node_modules")
-    node_package(tmp_path, "pi", "3.0").parents[1].rename(tmp_path / "global")
-    assert find(pi, package=None, python=None, cwd=below).version == "3.0"
-
-
-def test_a_package_that_is_not_there_says_where_it_was_looked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("recompact.harnesses.importing.packages._npm_global", lambda: [tmp_path / "global"])
-    with pytest.raises(InputError) as refused:
-        find(prompts_of("openclaw"), package=None, python=None, cwd=tmp_path)
-    for words in (str(tmp_path / "node_modules"), str(tmp_path / "global"), "npm install openclaw", "--package"):
-        assert words in str(refused.value)
-    with pytest.raises(InputError, match="does not contain it"):
-        find(prompts_of("openclaw"), package=tmp_path, python=None, cwd=tmp_path)
-    with pytest.raises(InputError, match="has no meaning for pi"):
-        find(prompts_of("pi"), package=None, python="python3", cwd=tmp_path)
-    monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    with pytest.raises(InputError, match="--python PYTHON"):
-        hermes()
-    with pytest.raises(InputError, match="holds no hermes-agent"):
-        hermes(tmp_path)
-
-
-def test_packages_inside_a_package_are_not_it(tmp_path: Path) -> None:
-    package = node_package(tmp_path, "openclaw", "1")
-    for name in ("dist/a.js", "node_modules/x/b.js", ".cache/c.js", "d.d.ts"):
-        (package / name).parent.mkdir(parents=True, exist_ok=True)
-        (package / name).write_text("1")
-    found = find(prompts_of("openclaw"), package=package, python=None, cwd=tmp_path)
-    assert [path.name for path in found.files] == ["a.js"]
+    assert "DEFAULT_SUMMARY_PROMPT" in out
+    assert load(tmp_path / "t").update == SECTIONS
+    file.write_text("DEFAULT_SUMMARY_PROMPT = build()\n")
+    assert run("import", "langchain", "--package", tmp_path, "--to", tmp_path / "t", "--force")[0] == 2
+    assert read(tmp_path / "t").update == SECTIONS
 
 
 def test_one_file_serves_both_times(tmp_path: Path) -> None:
     file = tmp_path / "mine.md"
     file.write_bytes(f"Sum up.\r\n{SECTIONS}".encode())
-    template = from_files(file, None, None).template
+    template = from_files(file, None, None)
     assert template.first == template.update == f"Sum up.\r\n{SECTIONS}"
     assert "previous_summary" not in template.framed("first")
     assert "<previous-summary>" in template.framed("update")
     assert template.provenance["parts"]["update"]["file"] == "mine.md"
     file.write_text("{{ history }}\n" + SECTIONS)
-    template = from_files(file, None, None).template
+    template = from_files(file, None, None)
     assert template.framed("first") == template.first
     assert template.framed("update").count("{{ history }}") == 1
     assert [f for f in lint(template) if f.level == "error"] == []
@@ -333,19 +225,19 @@ def test_one_file_serves_both_times(tmp_path: Path) -> None:
 def test_files_with_all_their_places_get_no_frame(tmp_path: Path) -> None:
     for name, text in (("f", "{{ history }}"), ("u", "{{ history }}{{ previous_summary }}"), ("s", "You sum up.")):
         (tmp_path / name).write_text(text + "\n" + SECTIONS)
-    template = from_files(tmp_path / "f", tmp_path / "u", tmp_path / "s").template
+    template = from_files(tmp_path / "f", tmp_path / "u", tmp_path / "s")
     assert (template.frame, "frame" in template.provenance) == ("", False)
     with pytest.raises(InputError, match="give both"):
         from_files(tmp_path / "u", None, None)
 
 
 @pytest.fixture
-def imported(tmp_path: Path) -> ImportedTemplate:
+def imported(tmp_path: Path) -> Template:
     (tmp_path / "mine.md").write_text(f"Sum up.\n{SECTIONS}")
     return from_files(tmp_path / "mine.md", None, None)
 
 
-def test_a_target_that_holds_something_stays(tmp_path: Path, imported: ImportedTemplate) -> None:
+def test_a_target_that_holds_something_stays(tmp_path: Path, imported: Template) -> None:
     target = tmp_path / "t"
     write(imported, target, force=False)
     before = {path.name: path.read_bytes() for path in target.iterdir()}
@@ -361,23 +253,21 @@ def test_a_target_that_holds_something_stays(tmp_path: Path, imported: ImportedT
         write(imported, tmp_path / "file", force=True)
 
 
-def test_where_one_stands_is_not_replaced(
-    tmp_path: Path, imported: ImportedTemplate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_one_stands_is_not_replaced(tmp_path: Path, imported: Template, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     with pytest.raises(InputError, match="the directory you are in"):
         write(imported, Path(), force=True)
 
 
-def test_an_empty_directory_is_as_good_as_none(tmp_path: Path, imported: ImportedTemplate) -> None:
+def test_an_empty_directory_is_as_good_as_none(tmp_path: Path, imported: Template) -> None:
     (tmp_path / "t").mkdir()
     write(imported, tmp_path / "t", force=False)
-    assert load(tmp_path / "t") == imported.template
+    assert load(tmp_path / "t") == imported
 
 
 def test_a_disk_that_is_full_leaves_nothing_behind(
-    tmp_path: Path, imported: ImportedTemplate, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, imported: Template, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(imported, tmp_path / "t", force=False)
     before = sorted(path.name for path in tmp_path.rglob("*"))
@@ -391,4 +281,4 @@ def test_a_disk_that_is_full_leaves_nothing_behind(
             with pytest.raises(InputError, match=r"cannot be written \(No space left"):
                 write(imported, tmp_path / "t", force=True)
         assert sorted(path.name for path in tmp_path.rglob("*")) == before
-    assert load(tmp_path / "t") == imported.template
+    assert load(tmp_path / "t") == imported

@@ -86,10 +86,10 @@ def test_installing(run: Run, tmp_path: Path) -> None:
         (["export", "--to", "pi"], "Say which template"),
         (["export", "mine", "--to", "pi", "--force"], "--force belongs to --install"),
         (["export", "mine", "--to", "pi", "--install", "--out", "x"], "give one of them"),
-        (["prompts", "import", "--from", "claude-code", "--to", "x"], "do not show its prompt"),
+        (["prompts", "import", "--from", "claude-code", "--to", "x"], "recompact prompts import FILE"),
         (["prompts", "import", "--from", "codex", "--to", "x"], "config.toml"),
         (["prompts", "import", "--from", "codex", "--python", "python3", "--to", "x"], "no meaning for codex"),
-        (["prompts", "import", "--from", "pi", "a", "--package", "b", "--to", "x"], "the same thing"),
+        (["prompts", "import", "--from", "langchain", "a", "--package", "b", "--to", "x"], "the same thing"),
     ],
 )
 def test_mistakes_are_told_in_one_line(run: Run, arguments: list[str], words: str) -> None:

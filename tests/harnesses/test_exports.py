@@ -285,7 +285,7 @@ def prompt_text(name: str) -> str:
 
 @pytest.mark.parametrize("name", sorted(one_prompt_harnesses()))
 def test_what_was_imported_is_exported_with_the_same_bytes(name: str, tmp_path: Path) -> None:
-    from recompact.harnesses.importing.packages import PromptPackage
+    from recompact.harnesses.importing.constants import PromptConstants
     from recompact.harnesses.importing.settings import PromptFile
     from recompact.harnesses.importing.template_import import from_package, from_settings
 
@@ -294,19 +294,18 @@ def test_what_was_imported_is_exported_with_the_same_bytes(name: str, tmp_path: 
     if isinstance(harness.prompts, PromptFile):
         file = tmp_path / harness.prompts.names[0]
         file.write_text(f"compact_prompt = {json.dumps(written)}\n" if name == "codex" else written)
-        template = from_settings(name, harness.prompts, tmp_path).template
+        template = from_settings(name, harness.prompts, tmp_path)
     else:
-        assert isinstance(harness.prompts, PromptPackage)
+        assert isinstance(harness.prompts, PromptConstants)
         package = tmp_path / "source"
         sources: dict[str, str] = {}
-        for constant in harness.prompts.constants:
-            text = written if constant.part == "first" else "You summarize conversations exactly. " * 4
-            sources[constant.file] = sources.get(constant.file, "") + f"{constant.name} = {text!r}\n"
+        for part, (place, constant) in harness.prompts.constants.items():
+            text = written if part == "first" else "You summarize conversations exactly."
+            sources[place] = sources.get(place, "") + f"{constant} = {text!r}\n"
         for place, source in sources.items():
             (package / place).parent.mkdir(parents=True, exist_ok=True)
             (package / place).write_text(source)
-        (package / "pyproject.toml").write_text(f'[project]\nname = "{harness.prompts.package}"\nversion = "1"\n')
-        template = from_package(harness.prompts, package=package, python=None, cwd=tmp_path).template
+        template = from_package(name, harness.prompts, package=package, python=None)
     export = harness.export(template, 512)
     constants = evaluated(export.files[0].text) if export.files[0].name.endswith(".py") else {}
     texts = [*constants.values()] or [SENT[name](export) if name == "codex" else export.files[0].text]

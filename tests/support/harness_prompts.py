@@ -1,12 +1,12 @@
-"""Where the prompts of a built-in harness are, for tests of the import."""
+"""The constants in which a built-in harness keeps its prompts, for tests of the import."""
 
 from __future__ import annotations
 
-from recompact.harnesses.importing.packages import PromptPackage
+from recompact.harnesses.importing.constants import PromptConstants
 from recompact.harnesses.registry import load_harness
 
 
-def prompts_of(name: str) -> PromptPackage:
+def prompts_of(name: str) -> PromptConstants:
     prompts = load_harness(name).prompts
-    assert isinstance(prompts, PromptPackage)
+    assert isinstance(prompts, PromptConstants)
     return prompts

@@ -181,12 +181,6 @@ def test_the_default_template_is_clean() -> None:
             "frame.md",
             "{{ previous_summary }} and {{ history }} in one block",
         ),
-        (
-            replace(GOOD, provenance={"parts": {"first": {"unresolved": [{"expression": "x()", "treated": "kept"}]}}}),
-            "warning",
-            "first.md",
-            "computes x() only when it runs (kept)",
-        ),
     ],
 )
 def test_lint_says_what_is_wrong_and_what_to_do(template: Template, level: str, file: str, says: str) -> None:
@@ -360,19 +354,6 @@ def test_a_directory_of_that_name_is_meant_by_its_path(tmp_path: Path) -> None:
 )
 def test_everything_that_is_wrong_is_told_and_nothing_else(template: Template, defects: list[str]) -> None:
     assert [f"{defect.level}: {defect}" for defect in lint(template)] == defects
-
-
-def test_what_an_import_left_open_is_told_by_what_was_done_about_it() -> None:
-    holes = [
-        {"expression": "a()", "treated": "kept"},
-        {"expression": "b()", "treated": "dropped"},
-        {"expression": "c()", "treated": "kept"},
-    ]
-    found = lint(replace(GOOD, provenance={"parts": {"update": {"unresolved": holes}}}))
-    assert [(defect.part, defect.message) for defect in found] == [
-        ("update", "comes from code that computes a(), c() only when it runs (kept)"),
-        ("update", "comes from code that computes b() only when it runs (dropped)"),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ reasoning_effort = "medium"
 kind = "prompted"
 budget = {budget}
 scope = "{scope}"
-template = "checkpoint"           # ours; for the exact one: recompact prompts import openclaw --to openclaw
+template = "checkpoint"           # in our words; for the exact one, see docs/prompts.md
 max_output_tokens = 8192
 reasoning_effort = "medium"
 

@@ -14,15 +14,8 @@ from rich.console import Console
 
 from recompact.cli.console import console, json_option, print_json, say
 from recompact.errors import InputError
-from recompact.harnesses.importing.packages import PromptPackage
-from recompact.harnesses.importing.template_import import (
-    ImportedTemplate,
-    check_target,
-    from_files,
-    from_package,
-    from_settings,
-    write,
-)
+from recompact.harnesses.importing.constants import PromptConstants
+from recompact.harnesses.importing.template_import import check_target, from_files, from_package, from_settings, write
 from recompact.harnesses.registry import HARNESSES, importable, load_harness
 from recompact.presentation.report.changes import prompt_change
 from recompact.presentation.report.terminal import heading, print_change, text
@@ -171,16 +164,14 @@ def import_(target: Path, force: bool, as_json: bool, **sources: Any) -> None:
     and --system each has its own.
     """
     check_target(target, force=force)  # before a search that may take seconds
-    imported = _import(**sources)
-    write(imported, target, force=force)
-    template = imported.template
+    template = _import(**sources)
+    write(template, target, force=force)
     findings = findings_of(template)
     if as_json:
         print_json(
             {
                 "to": str(target),
                 "hash": template.hash,
-                "extras": sorted(f"{name}.md" for name in imported.extras),
                 "provenance": dict(template.provenance),
                 "findings": [_finding(finding) for finding in findings],
             }
@@ -200,7 +191,7 @@ def _import(
     system: Path | None,
     package: Path | None,
     python: str | None,
-) -> ImportedTemplate:
+) -> Template:
     path = Path(source) if harness and source else None
     if harness is None and source in HARNESSES.names():
         harness = source
@@ -223,15 +214,15 @@ def _import(
     return from_files(chosen, update, system)
 
 
-def _import_harness(name: str, path: Path | None, python: str | None) -> ImportedTemplate:
+def _import_harness(name: str, path: Path | None, python: str | None) -> Template:
     prompts = load_harness(name, Path.cwd()).prompts
     if prompts is None:
         raise InputError(
-            f"the files of {name} do not show its prompt; those of {', '.join(importable())} do. If you have the text,"
-            " save it and import the file."
+            f"{name} keeps its prompt in code, which is not read; only those of {', '.join(importable())} can be"
+            " imported by name. Save the prompt as a file and import that: recompact prompts import FILE --to DIR"
         )
-    if isinstance(prompts, PromptPackage):
-        return from_package(prompts, package=path, python=python, cwd=Path.cwd())
+    if isinstance(prompts, PromptConstants):
+        return from_package(name, prompts, package=path, python=python)
     if python is not None:
         raise click.UsageError(f"--python has no meaning for {name}: its prompt is in a file of yours.")
     return from_settings(name, prompts, path)
@@ -278,28 +269,18 @@ def _origin_lines(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "from", "no provenance recorded"
         return
     if harness := provenance.get("harness"):
-        yield "from", f"{harness} ({provenance.get('package')} {provenance.get('version')})"
-    for group in ("parts", "extras"):
-        entries = provenance.get(group)
-        for part, origin in entries.items() if isinstance(entries, dict) else ():
-            yield part, _origin_line(origin) if isinstance(origin, dict) else str(origin)
+        package = provenance.get("package")
+        yield "from", f"{harness} ({package} {provenance.get('version')})" if package else str(harness)
+    parts = provenance.get("parts")
+    for part, origin in parts.items() if isinstance(parts, dict) else ():
+        yield part, _origin_line(origin) if isinstance(origin, dict) else str(origin)
     if provenance.get("frame"):
         yield "frame", "written by recompact: the prompts have no place for the conversation"
-    notes = provenance.get("notes")
-    for note in notes if isinstance(notes, list) else ():
-        yield "note", str(note)
 
 
 def _origin_line(origin: Mapping[str, Any]) -> str:
-    line = str(origin.get("file", "?"))
-    if constant := origin.get("constant"):
-        line += f", {constant}"
-    if "offset" in origin:
-        line += f" at byte {origin['offset']}"
-    for key, words in (("also_in", "same text in"), ("another_text_in", "ANOTHER text in")):
-        if files := origin.get(key):
-            line += f"; {words} {', '.join(map(str, files))}"
-    return "; ".join([line, *map(str, origin.get("notes", ()))])
+    constant = origin.get("constant")
+    return f"{origin.get('file', '?')}{f', {constant}' if constant else ''}"
 
 
 def _print_part(out: Console, template: Template, part: str) -> None:

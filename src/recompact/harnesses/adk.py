@@ -7,7 +7,7 @@ from recompact.harnesses.exporting.literals import format_text
 from recompact.harnesses.exporting.modules import python_module
 from recompact.harnesses.exporting.prompt import one_prompt
 from recompact.harnesses.harness import Harness
-from recompact.harnesses.importing.packages import Constant, PromptPackage
+from recompact.harnesses.importing.constants import PromptConstants
 from recompact.values.template import Template
 
 EARLIER = "its first entry, where that sums up what came before it"
@@ -42,12 +42,9 @@ HARNESS = Harness(
     "adk",
     "Google ADK",
     export,
-    PromptPackage(
-        "adk",
-        ("google-adk",),
-        "python",
-        "pip install google-adk",
-        constants=(Constant("first", "google/adk/apps/llm_event_summarizer.py", "_DEFAULT_PROMPT_TEMPLATE"),),
-        fields=(("conversation_history", "history"),),
+    PromptConstants(
+        "google-adk",
+        {"first": ("google/adk/apps/llm_event_summarizer.py", "_DEFAULT_PROMPT_TEMPLATE")},
+        {"conversation_history": "history"},
     ),
 )

@@ -6,7 +6,7 @@ from recompact.harnesses.exporting.export import Export, ExportFile
 from recompact.harnesses.exporting.modules import python_module
 from recompact.harnesses.exporting.prompt import one_prompt
 from recompact.harnesses.harness import Harness
-from recompact.harnesses.importing.packages import Constant, PromptPackage
+from recompact.harnesses.importing.constants import PromptConstants
 from recompact.values.template import Template
 
 EARLIER = "an assistant message that sums up what came before it"
@@ -39,11 +39,8 @@ HARNESS = Harness(
     "agent-framework",
     "Microsoft Agent Framework",
     export,
-    PromptPackage(
-        "agent-framework",
-        ("agent-framework-core",),
-        "python",
-        "pip install agent-framework-core",
-        constants=(Constant("first", "agent_framework/_compaction.py", "DEFAULT_SUMMARIZATION_PROMPT"),),
+    PromptConstants(
+        "agent-framework-core",
+        {"first": ("agent_framework/_compaction.py", "DEFAULT_SUMMARIZATION_PROMPT")},
     ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from recompact.harnesses.exporting.export import Export
-from recompact.harnesses.importing.packages import PromptPackage
+from recompact.harnesses.importing.constants import PromptConstants
 from recompact.harnesses.importing.settings import PromptFile
 from recompact.harnesses.transcripts.reader import Reader
 from recompact.values.template import Template
@@ -15,11 +15,11 @@ from recompact.values.template import Template
 @dataclass(frozen=True)
 class Harness:
     """One harness. `export` takes a template and the tokens that a summary may have; `prompts` says where the prompt in
-    force is found: in the installed package, or in one of the user's files. `reader` is for one that is installed from
-    elsewhere; those of the built-in ones are in `transcripts/`, which knows more formats than harnesses."""
+    force is found: in a constant of its Python package, or in one of the user's files. `reader` is for a harness that
+    is installed from elsewhere; those of the built-in ones are in `transcripts/`, which knows further formats."""
 
     name: str
     title: str
     export: Callable[[Template, int], Export]
-    prompts: PromptPackage | PromptFile | None = None
+    prompts: PromptConstants | PromptFile | None = None
     reader: Reader | None = None

@@ -6,7 +6,6 @@ from recompact.harnesses.exporting.export import Export, ExportFile
 from recompact.harnesses.exporting.modules import origin, python_module
 from recompact.harnesses.exporting.prompt import both_prompts
 from recompact.harnesses.harness import Harness
-from recompact.harnesses.importing.packages import PromptPackage
 from recompact.harnesses.transcripts.hermes import READER
 from recompact.values.template import Template
 
@@ -104,21 +103,4 @@ def export(template: Template, budget: int) -> Export:
     )
 
 
-HARNESS = Harness(
-    "hermes",
-    "Hermes",
-    export,
-    PromptPackage(
-        "hermes",
-        ("hermes-agent",),
-        "python",
-        "pip install hermes-agent",
-        parts=("first", "update"),  # it sends one user message and no system prompt
-        names=(
-            ("content_to_summarize", "history"),
-            ("self._previous_summary", "previous_summary"),
-            ("summary_budget", "budget"),
-        ),
-    ),
-    READER,
-)
+HARNESS = Harness("hermes", "Hermes", export, reader=READER)

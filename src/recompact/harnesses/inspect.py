@@ -7,7 +7,7 @@ from recompact.harnesses.exporting.literals import format_text
 from recompact.harnesses.exporting.modules import python_module
 from recompact.harnesses.exporting.prompt import Prompt, one_prompt
 from recompact.harnesses.harness import Harness
-from recompact.harnesses.importing.packages import Constant, PromptPackage
+from recompact.harnesses.importing.constants import PromptConstants
 from recompact.harnesses.transcripts.inspect import READER
 from recompact.values.template import Template, placeholders
 
@@ -66,13 +66,10 @@ HARNESS = Harness(
     "inspect",
     "Inspect",
     export,
-    PromptPackage(
-        "inspect",
-        ("inspect_ai",),
-        "python",
-        "pip install inspect-ai",
-        constants=(Constant("first", "inspect_ai/model/_compaction/summary.py", "DEFAULT_SUMMARY_PROMPT"),),
-        fields=(),
+    PromptConstants(
+        "inspect-ai",
+        {"first": ("inspect_ai/model/_compaction/summary.py", "DEFAULT_SUMMARY_PROMPT")},
+        {},
     ),
     READER,
 )

@@ -7,7 +7,7 @@ from recompact.harnesses.exporting.literals import format_text
 from recompact.harnesses.exporting.modules import python_module
 from recompact.harnesses.exporting.prompt import Prompt, one_prompt
 from recompact.harnesses.harness import Harness
-from recompact.harnesses.importing.packages import Constant, PromptPackage
+from recompact.harnesses.importing.constants import PromptConstants
 from recompact.values.template import Template
 
 EARLIER = 'a message that begins with "Here is a summary of the conversation to date:"'
@@ -61,12 +61,9 @@ HARNESS = Harness(
     "langchain",
     "LangChain",
     export,
-    PromptPackage(
+    PromptConstants(
         "langchain",
-        ("langchain",),
-        "python",
-        "pip install langchain",
-        constants=(Constant("first", "langchain/agents/middleware/summarization.py", "DEFAULT_SUMMARY_PROMPT"),),
-        fields=(("messages", "history"),),
+        {"first": ("langchain/agents/middleware/summarization.py", "DEFAULT_SUMMARY_PROMPT")},
+        {"messages": "history"},
     ),
 )

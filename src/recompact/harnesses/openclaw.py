@@ -8,7 +8,6 @@ from recompact.harnesses.exporting.export import Export, ExportFile
 from recompact.harnesses.exporting.modules import FILL, RENDER, javascript_module
 from recompact.harnesses.exporting.prompt import both_prompts
 from recompact.harnesses.harness import Harness
-from recompact.harnesses.importing.packages import PromptPackage
 from recompact.harnesses.transcripts.openclaw import READER
 from recompact.values.template import Template
 
@@ -84,19 +83,4 @@ def export(template: Template, budget: int) -> Export:
     )
 
 
-HARNESS = Harness(
-    "openclaw",
-    "OpenClaw",
-    export,
-    PromptPackage(
-        "openclaw",
-        ("openclaw",),
-        "javascript",
-        "npm install openclaw",
-        notes=(
-            "These are the prompts of compaction mode `default`. Mode `safeguard` puts its instructions together"
-            " at run time; they are not imported.",
-        ),
-    ),
-    READER,
-)
+HARNESS = Harness("openclaw", "OpenClaw", export, reader=READER)

@@ -6,7 +6,6 @@ from recompact.harnesses.exporting.export import Export, ExportFile
 from recompact.harnesses.exporting.modules import FILL, RENDER, javascript_module
 from recompact.harnesses.exporting.prompt import both_prompts
 from recompact.harnesses.harness import Harness
-from recompact.harnesses.importing.packages import PromptPackage
 from recompact.harnesses.transcripts.pi import READER
 from recompact.values.template import Template
 
@@ -72,15 +71,4 @@ def export(template: Template, budget: int) -> Export:
     )
 
 
-HARNESS = Harness(
-    "pi",
-    "pi",
-    export,
-    PromptPackage(
-        "pi",
-        ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent"),
-        "javascript",
-        "npm install @earendil-works/pi-coding-agent",
-    ),
-    READER,
-)
+HARNESS = Harness("pi", "pi", export, reader=READER)

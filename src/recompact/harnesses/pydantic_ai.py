@@ -7,7 +7,7 @@ from recompact.harnesses.exporting.literals import format_text
 from recompact.harnesses.exporting.modules import python_module
 from recompact.harnesses.exporting.prompt import Prompt, one_prompt
 from recompact.harnesses.harness import Harness
-from recompact.harnesses.importing.packages import Constant, PromptPackage
+from recompact.harnesses.importing.constants import PromptConstants
 from recompact.values.template import Template
 
 EARLIER = "a <previous-summary> block at the end of this message"
@@ -52,15 +52,9 @@ HARNESS = Harness(
     "pydantic-ai",
     "pydantic-ai",
     export,
-    PromptPackage(
-        "pydantic-ai",
-        ("pydantic-ai-harness",),
-        "python",
-        "pip install pydantic-ai-harness",
-        constants=(
-            Constant("system", _FILE, "_DEFAULT_INSTRUCTIONS"),
-            Constant("first", _FILE, "_DEFAULT_SUMMARY_PROMPT"),
-        ),
-        fields=(("messages", "history"),),
+    PromptConstants(
+        "pydantic-ai-harness",
+        {"system": (_FILE, "_DEFAULT_INSTRUCTIONS"), "first": (_FILE, "_DEFAULT_SUMMARY_PROMPT")},
+        {"messages": "history"},
     ),
 )

@@ -6,7 +6,7 @@ from recompact.harnesses.exporting.export import Export, ExportFile
 from recompact.harnesses.exporting.modules import python_module
 from recompact.harnesses.exporting.prompt import one_prompt
 from recompact.harnesses.harness import Harness
-from recompact.harnesses.importing.packages import Constant, PromptPackage
+from recompact.harnesses.importing.constants import PromptConstants
 from recompact.values.template import Template
 
 EARLIER = "a user message that sums up what came before it"
@@ -38,11 +38,5 @@ HARNESS = Harness(
     "strands",
     "Strands",
     export,
-    PromptPackage(
-        "strands",
-        ("strands-agents",),
-        "python",
-        "pip install strands-agents",
-        constants=(Constant("first", _FILE, "DEFAULT_SUMMARIZATION_PROMPT"),),
-    ),
+    PromptConstants("strands-agents", {"first": (_FILE, "DEFAULT_SUMMARIZATION_PROMPT")}),
 )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from recompact.values.template.value import (
     INSTRUCTIONS,
@@ -79,21 +78,7 @@ def _lint_placeholders(template: Template, part: str) -> list[Defect]:
         message = f"has {{{name}}}, the placeholder of another tool, which stays as it is"
         ours = "previous_summary" if "summary" in name else "history"
         defects.append(Defect("warning", part, message, f"write {{{{ {ours} }}}}"))
-    for treated, expressions in _unresolved_pieces(template.provenance, part).items():
-        message = f"comes from code that computes {', '.join(expressions)} only when it runs ({treated})"
-        defects.append(Defect("warning", part, message, "compare it with what your harness really sends"))
     return defects
-
-
-def _unresolved_pieces(provenance: Mapping[str, Any], part: str) -> dict[str, list[str]]:
-    """What an import could not read off a harness's code, by what it did about it."""
-    expressions: dict[str, list[str]] = {}
-    try:
-        for hole in provenance["parts"][part]["unresolved"]:
-            expressions.setdefault(str(hole["treated"]), []).append(str(hole["expression"]))
-    except (KeyError, TypeError):  # provenance is a file of the user's: any shape may come
-        pass
-    return expressions
 
 
 def _lint_sections(template: Template, part: str) -> list[Defect]:

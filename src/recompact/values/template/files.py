@@ -18,8 +18,8 @@ BUILT_IN = {
     "checkpoint": "a checkpoint for another model, with the sections of OpenClaw and pi",
     "structured": "a summary in thirteen sections, as in Hermes",
 }
-"""The templates that ship with Recompact, by name. All are in our own words; `recompact prompts import` gets the exact
-prompt of an installed harness."""
+"""The templates that ship with Recompact, by name. All are in our own words; `recompact prompts import` makes
+templates of others."""
 
 
 class TemplateError(InputError):
