@@ -142,10 +142,10 @@ def audit(path: Path) -> None:
     """In a process of its own: audit, and print what it took."""
     from recompact.audit.auditing import audit_transcripts
     from recompact.audit.scoring import assess
-    from recompact.harnesses.transcripts.registry import reader_of
+    from recompact.harnesses.transcripts.registry import read_transcripts
 
     started, worked = time.perf_counter(), time.process_time()
-    findings = audit_transcripts((path,), reader_of)
+    findings = audit_transcripts(read_transcripts([path]))
     assessment = assess(findings)
     seconds, busy = time.perf_counter() - started, time.process_time() - worked
     size = sum(p.stat().st_size for p in ([path] if path.is_file() else path.rglob("*")) if p.is_file())
@@ -160,7 +160,7 @@ def audit(path: Path) -> None:
 
 def decoding(path: Path) -> float:
     """How fast this machine decodes the same file right now: what to compare the speed above with."""
-    from recompact.audit.files import decode
+    from recompact.harnesses.transcripts.files import decode
 
     started, size = time.process_time(), 0
     with path.open("rb") as file:

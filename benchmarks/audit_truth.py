@@ -29,10 +29,10 @@ from textwrap import fill
 from allocation import BUDGET, CACHE, collect_run, draw_truth, run_name
 from recompact.attribution.posterior import PAPER
 from recompact.audit.odds import Features, OddsModel, Weight, features
+from recompact.audit.runs import audit_run
 from recompact.audit.scoring import assess
 from recompact.audit.worth import FILE, STRATA, Stratum, Worth, sentences, stratum_of
 from recompact.engine.config import CompressorConfig, Config, RunConfig, SuiteConfig
-from recompact.engine.store.audited import audit_run
 from recompact.engine.store.store import Store
 from recompact.values.outcome import BoundaryId
 from recompact.values.stats import Estimate, percentile_estimate, ranks, spearman, wilson

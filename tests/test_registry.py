@@ -20,7 +20,6 @@ from recompact.engine.study import Method
 from recompact.environments.loading import SUITES, load_suite
 from recompact.errors import InputError, OptionError
 from recompact.harnesses.registry import transcript_readers
-from recompact.harnesses.transcripts.registry import reader_of
 from recompact.models.registry import MODELS, load_model
 from recompact.registry import Registry, build, from_file
 from recompact.suites.pocket import PocketSuite
@@ -68,6 +67,8 @@ HARNESS = Harness("box", "Box", lambda template, budget: None, reader=READER)
     )
     readers = transcript_readers()
     assert [reader.harness for reader in readers][:2] == ["box", "claude-code"]
+    from recompact.harnesses.transcripts.registry import reader_of
+
     box = reader_of(["box"], Path("x.jsonl"), readers)
     assert box is not None
     assert box.harness == "box"

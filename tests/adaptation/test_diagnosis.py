@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, strategies as st
 from schemas import strict_fields
 
-from recompact.adaptation import observation
 from recompact.adaptation.candidates import without_usable
 from recompact.adaptation.diagnosis import FORM, PROMPT, Diagnosis, diagnose, resolve_citations
 from recompact.adaptation.evidence import BoundaryEvidence
 from recompact.adaptation.optimizer import SAME, Optimizer
 from recompact.adaptation.pair import count_evidence
+from recompact.audit import diagnosis as observed_diagnosis
 from recompact.values.candidate import Candidate
 from recompact.values.chat import Reply, Request, Usage, assistant
 from recompact.values.outcome import BoundaryId
@@ -99,7 +99,7 @@ def test_a_weak_model_that_names_the_kind_and_misquotes_the_same_way_four_times_
     assert diagnosis.lesson()["findings"][0]["kind"] == "access tokens"
 
 
-@pytest.mark.parametrize("question", [PROMPT, observation.PROMPT])
+@pytest.mark.parametrize("question", [PROMPT, observed_diagnosis.PROMPT])
 def test_what_the_question_gives_as_an_example_cites_nothing(question: str) -> None:
     """A small model copies the labels of the question: no evidence may have such lines."""
     asked = question.format(evidence="", mechanisms="", labels=FORM)

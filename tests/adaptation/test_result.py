@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 
 from recompact.adaptation.acon import reasons
 from recompact.adaptation.evidence import BoundaryEvidence
-from recompact.adaptation.observation import Plan
 from recompact.adaptation.result import section_changes
+from recompact.audit.diagnosis import Plan
 from recompact.engine.store.store import Store
 from recompact.values.outcome import BoundaryId
 from recompact.values.template import Template, default_template

@@ -8,8 +8,8 @@ from pathlib import Path
 from recompact.agents.wrapping import transcript, transcript_of_calls
 from recompact.audit.auditing import audit_trajectory, audit_transcripts
 from recompact.audit.findings import Session
-from recompact.audit.trajectories import trajectory_events
-from recompact.harnesses.transcripts.registry import reader_of
+from recompact.audit.runs import trajectory_events
+from recompact.harnesses.transcripts.registry import read_transcripts
 from recompact.values.chat import Message, ToolCall, assistant, system, user
 from recompact.values.context import Context, Summary, Turn
 from recompact.values.trajectory import Boundary, Score, Trajectory
@@ -82,7 +82,7 @@ def test_a_transcript_is_audited_as_the_trajectory_is(tmp_path: Path) -> None:
     made = compacted()
     path = tmp_path / "wrap.jsonl"
     path.write_text("\n".join(map(json.dumps, transcript(made))))
-    (session,) = audit_transcripts((path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([path])).sessions
     parts: list[Turn | Boundary] = list(made.turns)
     for boundary in reversed(made.boundaries):
         parts.insert(boundary.step, boundary)

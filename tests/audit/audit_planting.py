@@ -12,7 +12,7 @@ CWD = "/home/dev/app"
 
 
 @dataclass
-class Deed:
+class PlantedCall:
     """A call, its result, and what is planted in it."""
 
     tool: str
@@ -35,7 +35,7 @@ class Compact:
     kept: int  # calls
 
 
-Script = list[Deed | Said | Compact]
+Script = list[PlantedCall | Said | Compact]
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class Planted:
     covered: set[tuple[int, str]]
 
 
-def read(path: str, first: int, lines: list[str], **plant: Any) -> Deed:
+def read(path: str, first: int, lines: list[str], **plant: Any) -> PlantedCall:
     text = "\n".join(f"{n:6}\t{line}" for n, line in enumerate(lines[first - 1 : first + 39], first))
-    return Deed("read", {"path": path, "offset": first, "limit": 40}, text, **plant)
+    return PlantedCall("read", {"path": path, "offset": first, "limit": 40}, text, **plant)
 
 
-def shell(command: str, result: str, **plant: Any) -> Deed:
-    return Deed("bash", {"command": f"cd {CWD} && {command}"}, result, **plant)
+def shell(command: str, result: str, **plant: Any) -> PlantedCall:
+    return PlantedCall("bash", {"command": f"cd {CWD} && {command}"}, result, **plant)
 
 
 def script(rng: random.Random, keeps: bool) -> Script:
@@ -70,9 +70,9 @@ def script(rng: random.Random, keeps: bool) -> Script:
     paths = list(files)
     edit = iter(range(1000))
 
-    def change(path: str) -> Deed:
+    def change(path: str) -> PlantedCall:
         body = {"path": path, "oldText": word(), "newText": f"{word()} {next(edit)}"}
-        return Deed("edit", body, f"Edited {path}: replaced text")
+        return PlantedCall("edit", body, f"Edited {path}: replaced text")
 
     setup = [(f"pip install {word()}", f"ERROR: No matching distribution found for {word()}") for _ in range(3)]
     named = [f"fetch_{word()}" for _ in range(12)]
@@ -90,7 +90,7 @@ def script(rng: random.Random, keeps: bool) -> Script:
     late, *others = paths[30], paths[25], paths[26], paths[27]
     before += [read(each, 1, files[each]) for each in (*others, late)]  # the latest calls, which some harnesses keep
     read_ranges = {
-        (d.arguments["path"], d.arguments["offset"]) for d in before if isinstance(d, Deed) and d.tool == "read"
+        (d.arguments["path"], d.arguments["offset"]) for d in before if isinstance(d, PlantedCall) and d.tool == "read"
     }
     dropped = [each for each in sorted(read_ranges) if each[0] not in (late, *others)]
     in_summary, lost = named[:3], named[3:6]
@@ -133,7 +133,7 @@ def planted(seed: int, writer: Writer, keeps: bool) -> Planted:
     truth: dict[str, set[int]] = {"refetch": set(), "reread": set(), "failure": set()}
     missing, covered = set(), set()
     for number, item in enumerate(made):
-        if isinstance(item, Deed):
+        if isinstance(item, PlantedCall):
             for plant in item.plants:
                 truth[plant].add(places[number])
             missing |= {(places[number], each) for each in item.missing}

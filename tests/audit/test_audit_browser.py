@@ -11,9 +11,9 @@ from browsing import COLOURS, DESKTOP, PHONE, UNFOLD, Browser, assert_inert, con
 from test_hostile_transcripts import SECRETS, hostile_session
 
 from recompact.audit.auditing import audit_transcripts
-from recompact.audit.html import render
 from recompact.audit.scoring import assess
-from recompact.harnesses.transcripts.registry import reader_of
+from recompact.harnesses.transcripts.registry import read_transcripts
+from recompact.presentation.audit.page import render
 from recompact.values.outputs import write_page
 
 pytestmark = needs_browser
@@ -28,7 +28,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (home / f"{harness}.jsonl").write_text("\n".join(planted(2, writer, keeps).lines))
     (home / "bad\x1b[31m\u202e<script>.jsonl").write_text("\n".join(hostile_session(120)), encoding="utf-8")
     (home / f"{'very-' * 40}long.jsonl").write_text("\n".join(planted(7, *WRITERS["pi"]).lines))
-    write_page(home / "audit.html", render(assess(audit_transcripts((home,), reader_of)), date="2026-03-01"))
+    write_page(home / "audit.html", render(assess(audit_transcripts(read_transcripts([home]))), date="2026-03-01"))
     return home / "audit.html"
 
 

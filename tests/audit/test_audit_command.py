@@ -141,7 +141,7 @@ def test_where_nothing_can_be_scored_the_amounts_are_shown(tmp_path: Path) -> No
     assert "1 is one in ten" not in done.stdout + page
 
 
-def test_what_was_passed_over_is_named_where_nothing_is_found(tmp_path: Path) -> None:
+def test_what_was_skipped_is_named_where_nothing_is_found(tmp_path: Path) -> None:
     (tmp_path / "real.jsonl").write_text("{}")
     for name in ("folder", "blank", "words"):
         (tmp_path / name).mkdir()
@@ -150,7 +150,7 @@ def test_what_was_passed_over_is_named_where_nothing_is_found(tmp_path: Path) ->
     (tmp_path / "blank" / "blank.jsonl").write_text("\n \n")
     (tmp_path / "words" / "words.jsonl").write_text("no JSON\nat all")
     for path, says in (
-        ("folder", "1 link inside the folders not followed; 1 special file passed over"),
+        ("folder", "1 link inside the folders not followed; 1 special file skipped"),
         ("real.jsonl", "1 JSON file of no known transcript format: real.jsonl"),
         ("blank", "1 empty file: blank.jsonl"),
         ("words", "words.jsonl: no line of it is JSON"),

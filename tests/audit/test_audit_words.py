@@ -5,25 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit_planting import Compact, Deed, Said, Script, claude_code, codex, shell
+from audit_planting import Compact, PlantedCall, Said, Script, claude_code, codex, shell
 
-from recompact.audit import words
 from recompact.audit.auditing import audit_transcripts
-from recompact.audit.html import render
-from recompact.audit.plain import plain
-from recompact.audit.scoring import Assessment, Ranked, assess
-from recompact.harnesses.transcripts.registry import reader_of
+from recompact.audit.scoring import Assessment, RankedCompaction, assess
+from recompact.harnesses.transcripts.registry import read_transcripts
+from recompact.presentation.audit import words
+from recompact.presentation.audit.page import render
+from recompact.presentation.audit.plain import plain
 
-PLAN = Deed("plan", {"todos": []}, "ok")
-EDIT = Deed("edit", {"path": "a.py", "oldText": "a", "newText": "b"}, "Edited")
+PLAN = PlantedCall("plan", {"todos": []}, "ok")
+EDIT = PlantedCall("edit", {"path": "a.py", "oldText": "a", "newText": "b"}, "Edited")
 
 
 def assessed(script: Script, tmp_path: Path) -> Assessment:
     (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
-    return assess(audit_transcripts((tmp_path,), reader_of))
+    return assess(audit_transcripts(read_transcripts([tmp_path])))
 
 
-def ranked(script: Script, tmp_path: Path) -> list[Ranked]:
+def ranked(script: Script, tmp_path: Path) -> list[RankedCompaction]:
     """The compactions of a session, in its order."""
     return sorted(assessed(script, tmp_path).ranked, key=lambda each: each.compaction.line)
 
@@ -107,7 +107,7 @@ def test_what_a_summary_lacks_is_known_only_if_it_can_be_read(summary: str, tmp_
     read = shell("./names.sh", "def fetch_the_parcel(argument): return None")
     script: Script = [read, Compact(summary, 0), shell("grep fetch_the_parcel src", "x"), *shells(5)]
     (tmp_path / "s.jsonl").write_text("\n".join(codex(script)[0]))  # without a message, Codex's summary is encrypted
-    (told,) = plain(assess(audit_transcripts((tmp_path,), reader_of)))["compactions"]
+    (told,) = plain(assess(audit_transcripts(read_transcripts([tmp_path]))))["compactions"]
     assert told["literals_needed"] == 1
     if summary:
         assert (told["literals_covered"], [each["literal"] for each in told["literals_missing"]]) == (

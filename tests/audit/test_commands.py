@@ -7,9 +7,9 @@ import time
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from recompact.audit.deeds import deed
-from recompact.audit.session import Call
+from recompact.audit.call_effects import effect_of
 from recompact.audit.shell import END, parts, without_heredocs
+from recompact.values.session import Call
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_no_filter_widens_what_was_read(first: int, more: int, filters: list[str
 @pytest.mark.parametrize("text", ["cat" + " <<EOF x" * 6_000, "ls\n" + "<<EOF " * 8_000, "x <<E\n" + "open(" * 10_000])
 def test_a_long_command_takes_no_longer_than_its_beginning(text: str) -> None:
     started = time.process_time()
-    deed(Call("1", "bash", {"command": text}))
+    effect_of(Call("1", "bash", {"command": text}))
     assert time.process_time() - started < 2
     started = time.process_time()
     without_heredocs(text[:20_000])
@@ -68,5 +68,5 @@ def test_a_long_command_takes_no_longer_than_its_beginning(text: str) -> None:
 
 
 def test_long_commands_that_differ_at_their_ends_are_two() -> None:
-    one, other, same = (deed(Call("1", "bash", {"command": "x" * 30_000 + end})) for end in ("1", "2", "1"))
+    one, other, same = (effect_of(Call("1", "bash", {"command": "x" * 30_000 + end})) for end in ("1", "2", "1"))
     assert one.key == same.key != other.key

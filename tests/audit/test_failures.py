@@ -5,27 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit_planting import Compact, Deed, Script, claude_code, shell
+from audit_planting import Compact, PlantedCall, Script, claude_code, shell
 
 from recompact.audit.auditing import audit_transcripts
-from recompact.audit.findings import Compacted
-from recompact.harnesses.transcripts.registry import reader_of
+from recompact.audit.findings import AuditedCompaction
+from recompact.harnesses.transcripts.registry import read_transcripts
 
 ERROR = "AssertionError: expected the sum of the columns to be 12"
-EDIT = Deed("edit", {"path": "/home/dev/app/a.py", "oldText": "a", "newText": "b"}, "Edited a.py")
+EDIT = PlantedCall("edit", {"path": "/home/dev/app/a.py", "oldText": "a", "newText": "b"}, "Edited a.py")
 
 
-def fails(command: str = "./check.sh all") -> Deed:
+def fails(command: str = "./check.sh all") -> PlantedCall:
     return shell(command, ERROR, failed=True)
 
 
-def quiet(count: int = 6) -> list[Deed]:
+def quiet(count: int = 6) -> list[PlantedCall]:
     return [shell(f"echo {n}", f"plain {n}") for n in range(count)]
 
 
-def compactions(tmp_path: Path, script: Script) -> tuple[Compacted, ...]:
+def compactions(tmp_path: Path, script: Script) -> tuple[AuditedCompaction, ...]:
     (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
-    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([tmp_path])).sessions
     return session.compactions
 
 

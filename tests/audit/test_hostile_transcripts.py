@@ -9,22 +9,23 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections import Counter
 from html import unescape
 from pathlib import Path
 
 import pytest
-from audit_planting import CWD, Compact, Deed, Said, claude_code, planted
+from audit_planting import CWD, Compact, PlantedCall, Said, claude_code, planted
 from commands import recompact
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from recompact.audit import files
 from recompact.audit.auditing import audit_transcripts
-from recompact.audit.html import render
-from recompact.audit.masking import mask_secrets
-from recompact.audit.plain import plain
 from recompact.audit.scoring import assess
-from recompact.audit.session import Tally
-from recompact.harnesses.transcripts.registry import READERS, reader_of
+from recompact.harnesses.transcripts import files
+from recompact.harnesses.transcripts.registry import READERS, read_transcripts
+from recompact.presentation.audit.page import render
+from recompact.presentation.audit.plain import plain
+from recompact.values.masking import mask_secrets
+from recompact.values.session import Tally
 
 SECRETS = (
     "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789",
@@ -45,10 +46,12 @@ TROUBLE = (
 def hostile_session(count: int = 30) -> list[str]:
     made = [Said(TROUBLE)]
     known = "\n".join(f"{TROUBLE} line number {n} of the text" for n in range(20))
-    script: list[Deed | Said | Compact] = [*made]
+    script: list[PlantedCall | Said | Compact] = [*made]
     for n in range(count):
         command = f"cat '{TROUBLE[:40]}' /tmp/{n} && export API_TOKEN={SECRETS[1]}"
-        script.append(Deed("bash", {"command": command, TROUBLE: TROUBLE}, known if n in (3, 20) else f"{TROUBLE} {n}"))
+        script.append(
+            PlantedCall("bash", {"command": command, TROUBLE: TROUBLE}, known if n in (3, 20) else f"{TROUBLE} {n}")
+        )
     script.insert(16, Compact(TROUBLE * 3, 0))
     lines, _ = claude_code(script)
     return [line.replace(json.dumps(CWD), json.dumps(TROUBLE)) for line in lines]
@@ -97,13 +100,13 @@ def test_the_working_folder_is_no_password(text: str, is_masked: bool) -> None:
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_no_secret_survives_a_cut(secret: str, tmp_path: Path) -> None:
-    script: list[Deed | Said | Compact] = []
+    script: list[PlantedCall | Said | Compact] = []
     for n in range(40):
         pad = "x" * n * 11
-        script.append(Deed("bash", {"command": f"echo {pad} token={secret}"}, f"{pad} password={secret}"))
+        script.append(PlantedCall("bash", {"command": f"echo {pad} token={secret}"}, f"{pad} password={secret}"))
     script.insert(20, Compact(f"{'y' * 15_990} secret={secret}", 0))
     (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
-    result = assess(audit_transcripts((tmp_path,), reader_of))
+    result = assess(audit_transcripts(read_transcripts([tmp_path])))
     for shown in (render(result), json.dumps(plain(result))):
         assert secret[:16] not in shown
 
@@ -119,17 +122,16 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
     (inside / "folder").symlink_to(outside)
     (inside / "loop").symlink_to(inside)
     os.mkfifo(inside / "pipe.jsonl")
-    findings = audit_transcripts((inside,), reader_of)
+    findings = audit_transcripts(read_transcripts([inside]))
     assert [session.path.name for session in findings.sessions] == ["own.jsonl"]
-    assert findings.passed.links == 3
-    assert findings.passed.special == 1
+    assert Counter(file.reason for file in findings.skipped) == {"link": 3, "special": 1}
 
 
 def test_nothing_in_the_folder_changes(tmp_path: Path) -> None:
     path = tmp_path / "own.jsonl"
     path.write_text("\n".join(planted(1, claude_code, False).lines))
     before = path.stat()
-    audit_transcripts((tmp_path,), reader_of)
+    audit_transcripts(read_transcripts([tmp_path]))
     assert os.listdir(tmp_path) == ["own.jsonl"]
     assert (path.stat().st_mtime_ns, path.stat().st_size) == (before.st_mtime_ns, before.st_size)
 
@@ -138,7 +140,7 @@ def test_broken_lines_are_counted_and_a_cut_last_one_is_normal(tmp_path: Path) -
     lines = planted(1, claude_code, False).lines
     lines[3:3] = ["{broken", "[" * 100_000, '{"type": "not-known", "uuid": "x"}', "17", "null", '"text"', ""]
     (tmp_path / "s.jsonl").write_text("\n".join(lines) + '\n{"type": "user", "mess')
-    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([tmp_path])).sessions
     assert session.tally.broken == 5  # two are no JSON, three are no records
     assert session.tally.cut == 1
     assert session.tally.unknown["not-known"] == 1
@@ -159,7 +161,7 @@ def test_a_byte_order_mark_costs_no_record(encoding: str, kind: str, tmp_path: P
         with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
             archive.write(path, path.name)
         path.unlink()
-    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([tmp_path])).sessions
     (found,) = session.compactions
     assert (found.scene.asked, found.scene.summary) == ("ä €", "<summary>s</summary>")
     assert (session.tally.broken, session.tally.cut) == (0, 0)
@@ -170,7 +172,8 @@ def test_a_long_file_in_utf_16_is_read_block_by_block(tmp_path: Path, monkeypatc
     lines = [json.dumps({"role": "user", "content": f"€ 🙂 {n}"}, ensure_ascii=False) for n in range(40)]
     path = tmp_path / "s.jsonl"
     path.write_text("\n".join(lines), encoding="utf-16")
-    (transcript,) = files.find((path,), files.Passed())
+    (transcript,) = files.find([path])
+    assert isinstance(transcript, files.RecordFile)
     tally = Tally()
     assert [value["content"] for _, value in transcript.open(tally)] == [f"€ 🙂 {n}" for n in range(40)]
     assert tally.broken == 0
@@ -179,7 +182,7 @@ def test_a_long_file_in_utf_16_is_read_block_by_block(tmp_path: Path, monkeypatc
 def test_a_file_that_begins_inside_a_record_is_still_lines(tmp_path: Path) -> None:
     lines = planted(1, claude_code, False).lines
     (tmp_path / "s.jsonl").write_text("\n".join([lines[0][40:], *lines[1:]]))
-    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([tmp_path])).sessions
     assert (session.tally.broken, len(session.compactions)) == (1, 1)
 
 
@@ -196,8 +199,8 @@ def test_a_line_of_200_megabytes_takes_no_more_memory_than_the_limit(tmp_path: P
     code = (
         "import re, sys; from pathlib import Path\n"
         "from recompact.audit.auditing import audit_transcripts\n"
-        "from recompact.harnesses.transcripts.registry import reader_of\n"
-        "(s,) = audit_transcripts((Path(sys.argv[1]),), reader_of).sessions\n"
+        "from recompact.harnesses.transcripts.registry import read_transcripts\n"
+        "(s,) = audit_transcripts(read_transcripts([Path(sys.argv[1])])).sessions\n"
         # Not ru_maxrss, which a child takes over from the process that started it.
         "memory = re.search(r'VmHWM:\\s+(\\d+) kB', Path('/proc/self/status').read_text())[1]\n"
         "print(s.tally.long, len(s.compactions), memory)\n"
@@ -215,10 +218,10 @@ def test_an_archive_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypa
         archive.writestr("header.json", "{}")
         archive.writestr("samples/1_epoch_1.json", b'{"events": [' + b" " * (50 << 20) + b"]}")
     (tmp_path / "torn.eval").write_bytes(bomb.read_bytes()[:300])
-    findings = audit_transcripts((tmp_path,), reader_of)
+    findings = audit_transcripts(read_transcripts([tmp_path]))
     assert findings.sessions == ()
-    assert len(findings.passed.unreadable) == 2
-    assert "unpacks to more than" in findings.passed.unreadable[0][1]
+    assert [file.reason for file in findings.skipped] == ["unreadable"] * 2
+    assert "unpacks to more than" in findings.skipped[0].why
 
 
 def test_an_archive_of_very_many_large_members_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,21 +229,21 @@ def test_an_archive_of_very_many_large_members_is_refused(tmp_path: Path, monkey
     with zipfile.ZipFile(tmp_path / "log.eval", "w", zipfile.ZIP_DEFLATED) as archive:
         for n in range(3):
             archive.writestr(f"samples/{n}.json", '{"events": [' + " " * 500 + "]}")
-    findings = audit_transcripts((tmp_path,), reader_of)
+    findings = audit_transcripts(read_transcripts([tmp_path]))
     assert findings.sessions == ()
-    assert "unpacks to" in findings.passed.unreadable[0][1]
+    assert "unpacks to" in findings.skipped[0].why
 
 
 def test_a_file_that_is_named_twice_counts_once(tmp_path: Path) -> None:
     path = tmp_path / "own.jsonl"
     path.write_text("\n".join(planted(1, claude_code, False).lines))
-    assert len(audit_transcripts((tmp_path, path, tmp_path / "." / "own.jsonl"), reader_of).sessions) == 1
+    assert len(audit_transcripts(read_transcripts((tmp_path, path, tmp_path / "." / "own.jsonl"))).sessions) == 1
 
 
 def test_a_number_of_ten_thousand_digits_is_a_broken_record(tmp_path: Path) -> None:
     lines = planted(1, claude_code, False).lines
     (tmp_path / "s.jsonl").write_text("\n".join([*lines[:5], '{"a": ' + "9" * 10_000 + "}", *lines[5:]]))
-    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([tmp_path])).sessions
     assert len(session.compactions) == 1
 
 
@@ -252,30 +255,29 @@ def test_a_document_of_one_line_may_be_longer_than_a_record(
     monkeypatch.setattr(files, "DOCUMENT_LIMIT", 20_000)
     message = json.dumps({"role": "user", "content": "hello" + " " * padding})
     (tmp_path / "s.json").write_text(f'{{"messages": [{message}, {{"role": "assistant", "content": "yes"}}]}}')
-    passed = audit_transcripts((tmp_path,), reader_of).passed
-    assert passed.foreign == []
-    assert all("JSONL" in why for _, why in passed.unreadable)
-    assert bool(passed.unreadable) is not read
+    skipped = audit_transcripts(read_transcripts([tmp_path])).skipped
+    assert all(file.reason == "unreadable" and "JSONL" in file.why for file in skipped)
+    assert bool(skipped) is not read
 
 
 def test_a_document_over_the_limit_is_refused_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "DOCUMENT_LIMIT", 1000)
     (tmp_path / "s.json").write_text('{\n"messages": [' + " " * 2000 + "]}")
-    (_, why) = audit_transcripts((tmp_path,), reader_of).passed.unreadable[0]
-    assert "JSONL" in why
+    (file,) = audit_transcripts(read_transcripts([tmp_path])).skipped
+    assert "JSONL" in file.why
 
 
 @pytest.mark.parametrize(
     "text", ["-" * 900 + "\n" * 5, "a_" * 2000, "/" * 4000, "'" * 3999, "<<E " * 900, "sk-" * 2000, "Error" * 190]
 )
 def test_no_text_takes_long(text: str, tmp_path: Path) -> None:
-    script: list[Deed | Said | Compact] = [
-        Deed("bash", {"command": f"run {text}"}, (text + " failed\n") * 60, failed=True) for _ in range(40)
+    script: list[PlantedCall | Said | Compact] = [
+        PlantedCall("bash", {"command": f"run {text}"}, (text + " failed\n") * 60, failed=True) for _ in range(40)
     ]
     script.insert(20, Compact(text * 3, 0))
     (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
     started = time.process_time()
-    render(assess(audit_transcripts((tmp_path,), reader_of)))
+    render(assess(audit_transcripts(read_transcripts([tmp_path]))))
     assert time.process_time() - started < 5
 
 
@@ -314,8 +316,8 @@ def leaves(value: object) -> list[tuple[object, ...]]:
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_record_with_anything_in_any_place_stops_no_reader(reader: object, data: st.DataObject) -> None:
     from recompact.audit.ledger import Ledger
-    from recompact.audit.session import NewSession, Tally
     from recompact.harnesses.transcripts.reader import Reader
+    from recompact.values.session import NewSession, Tally
 
     assert isinstance(reader, Reader)
     shape = SHAPES.get(reader.harness, SHAPES["pi"])

@@ -11,8 +11,8 @@ from audit_planting import CWD, Compact, Script, claude_code, shell
 
 from recompact.audit.auditing import audit_transcripts
 from recompact.audit.findings import Need
-from recompact.audit.literals import literals
-from recompact.harnesses.transcripts.registry import reader_of
+from recompact.harnesses.transcripts.registry import read_transcripts
+from recompact.values.literals import literals
 
 PATH = ".claude/skills/review/references/analyze.md"
 QUIET = [shell(f"ls {n}", f"plain {n}") for n in range(6)]
@@ -20,7 +20,7 @@ QUIET = [shell(f"ls {n}", f"plain {n}") for n in range(6)]
 
 def needs(tmp_path: Path, lines: list[str]) -> dict[str, Need]:
     (tmp_path / "s.jsonl").write_text("\n".join(lines))
-    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([tmp_path])).sessions
     return {need.literal.text: need for need in session.compactions[-1].needs}
 
 

@@ -6,14 +6,14 @@ import random
 from pathlib import Path
 
 import pytest
-from audit_planting import CWD, Compact, Deed, Said, Script, claude_code, read, shell
+from audit_planting import CWD, Compact, PlantedCall, Said, Script, claude_code, read, shell
 from hypothesis import given, strategies as st
 
 from recompact.audit.auditing import audit_transcripts
 from recompact.audit.intervals import LEAST, mean_of_sessions
 from recompact.audit.scoring import Assessment, assess
 from recompact.audit.visibility import intervals, visible_numbers
-from recompact.harnesses.transcripts.registry import reader_of
+from recompact.harnesses.transcripts.registry import read_transcripts
 
 
 def session(rng: random.Random, forgets: bool) -> Script:
@@ -21,13 +21,13 @@ def session(rng: random.Random, forgets: bool) -> Script:
     files = {f"{CWD}/m{n}.py": [f"x_{n}_{line} = compute_it({rng.random()})" for line in range(120)] for n in range(60)}
     paths = list(files)
 
-    def work(count: int, first: int) -> list[Deed]:
+    def work(count: int, first: int) -> list[PlantedCall]:
         made = []
         for place in range(count):
             path = paths[(first + place // 3) % 60]
             if place % 3 == 2:
                 body = {"path": path, "oldText": "a", "newText": str(rng.random())}
-                made.append(Deed("edit", body, f"Edited {path}"))
+                made.append(PlantedCall("edit", body, f"Edited {path}"))
             elif rng.random() < 0.1:
                 made.append(read(paths[rng.randrange(first, first + place // 3 + 1) % 60], 1, files[path]))
             else:
@@ -44,7 +44,7 @@ def assessed(tmp_path: Path, forgets: bool) -> Assessment:
         lines, _ = claude_code(session(random.Random(seed), forgets))
         lines = [line.replace('"uuid": "u', f'"uuid": "{seed}-u') for line in lines]
         (tmp_path / f"{seed}.jsonl").write_text("\n".join(lines))
-    return assess(audit_transcripts((tmp_path,), reader_of))
+    return assess(audit_transcripts(read_transcripts([tmp_path])))
 
 
 def test_planted_forgetting_is_shown_as_harm(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_one_session_is_no_interval(tmp_path: Path) -> None:
     lines, _ = claude_code(session(random.Random(1), forgets=True))
     path = tmp_path / "one.jsonl"
     path.write_text("\n".join(lines))
-    contrast = assess(audit_transcripts((path,), reader_of)).contrast("refetched")
+    contrast = assess(audit_transcripts(read_transcripts([path]))).contrast("refetched")
     assert contrast is not None
     assert contrast.difference.low is None
     assert not contrast.separates
@@ -90,7 +90,7 @@ def test_everything_that_is_told_of_a_compaction_is_from_one_window(tmp_path: Pa
     for _ in range(4):
         script += [*rest, *work, Compact("Summary.", 0), *rest[:2], *work]
     (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
-    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([tmp_path])).sessions
     assert session.scheme == "narrow"
     found = session.compactions[0]
     assert found.following > 20

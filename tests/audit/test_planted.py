@@ -10,14 +10,14 @@ import pytest
 from audit_planting import WRITERS, Compact, Said, Script, claude_code, planted, shell
 
 from recompact.audit.auditing import audit_transcripts
-from recompact.audit.findings import Compacted
-from recompact.audit.words import size
-from recompact.harnesses.transcripts.registry import reader_of
+from recompact.audit.findings import AuditedCompaction
+from recompact.harnesses.transcripts.registry import read_transcripts
+from recompact.presentation.audit.words import size
 
 SESSIONS = 12
 
 
-def found_in(found: Compacted) -> dict[str, set[object]]:
+def found_in(found: AuditedCompaction) -> dict[str, set[object]]:
     return {
         "refetch": {refetch.line for refetch in found.refetches if refetch.reading},
         "reread": {reread.line for reread in found.rereads},
@@ -37,7 +37,7 @@ def test_precision_and_recall(harness: str, tmp_path: Path) -> None:
         made = planted(seed, writer, keeps)
         path = tmp_path / f"{seed}.jsonl"
         path.write_text("\n".join(made.lines) + "\n")
-        (session,) = audit_transcripts((path,), reader_of).sessions
+        (session,) = audit_transcripts(read_transcripts([path])).sessions
         assert session.harness == harness
         (found,) = session.compactions
         truth: dict[str, set[object]] = {name: set(lines) for name, lines in made.truth.items()}
@@ -65,7 +65,7 @@ def test_a_fact_that_survived_one_summary_and_not_the_next(tmp_path: Path) -> No
     script += [shell("grep build_the_one src", "x"), shell("grep build_the_two src", "x")]
     path = tmp_path / "s.jsonl"
     path.write_text("\n".join(claude_code(script)[0]))
-    (session,) = audit_transcripts((path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([path])).sessions
     needs = {need.literal.form: need for need in session.compactions[1].needs}
     assert {form: (need.covered, need.lost_late) for form, need in needs.items()} == {
         "build_the_one": (False, True),
@@ -78,7 +78,7 @@ def test_a_literal_that_only_the_earlier_summary_held_is_noticed(tmp_path: Path)
     script: Script = [*quiet, Compact("Hosts are in ops/hosts_prod.yaml.", 0), *quiet, Compact("All is well.", 0)]
     script += [shell("cat ops/hosts_prod.yaml", "x"), *quiet]
     (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
-    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([tmp_path])).sessions
     (need,) = session.compactions[1].needs
     assert (need.literal.form, need.covered, need.lost_late) == ("ops/hosts_prod.yaml", False, True)
 
@@ -88,7 +88,7 @@ def test_a_size_that_the_file_does_not_tell_is_unknown(tmp_path: Path) -> None:
     said = [("user", "go on"), ("user", "<summary>" + "w " * 400), ("assistant", "x" * 4_000), ("user", "<summary>s")]
     path = tmp_path / "s.jsonl"
     path.write_text("\n".join(json.dumps({"role": role, "content": text}) for role, text in said))
-    (session,) = audit_transcripts((path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([path])).sessions
     assert [(found.before, found.after) for found in session.compactions] == [(None, 202), (1202, 2)]
     assert [size(found) for found in session.compactions] == ["? → ~202", "~1,202 → ~2"]
 
@@ -101,7 +101,7 @@ def test_what_the_user_says_after_a_use_does_not_explain_it(before_use: bool, tm
     script += [hint, use] if before_use else [use, hint]
     script += [shell(f"echo {n}", f"plain {n}") for n in range(5)]
     (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
-    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([tmp_path])).sessions
     named = {need.literal.form for need in session.compactions[0].needs}
     assert ("fetch_the_parcel" in named) is not before_use
 
@@ -117,7 +117,7 @@ def test_a_command_is_a_literal_that_a_summary_can_carry(tmp_path: Path) -> None
         shell("make new", "no rule"),
     ]
     (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
-    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([tmp_path])).sessions
     needs = session.compactions[0].needs
     assert {need.literal.form: need.covered for need in needs if need.literal.kind == "command"} == {
         build: True,
@@ -131,11 +131,11 @@ def test_what_the_harness_attached_again_was_not_fetched_again(tmp_path: Path) -
     lines, _ = claude_code(script)
     path = tmp_path / "s.jsonl"
     path.write_text("\n".join(lines))
-    (session,) = audit_transcripts((path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([path])).sessions
     assert len(session.compactions[0].refetches) == 1
     content = {"type": "text", "file": {"filePath": "a.py", "content": text}}
     attachment = {"type": "attachment", "uuid": "x", "sessionId": "s", "isSidechain": False}
     lines.insert(4, json.dumps({**attachment, "attachment": {"type": "file", "content": content}}))
     path.write_text("\n".join(lines))
-    (session,) = audit_transcripts((path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([path])).sessions
     assert session.compactions[0].refetches == ()

@@ -9,7 +9,7 @@ from audit_planting import Compact, Script, claude_code, shell
 
 from recompact.audit.auditing import audit_transcripts
 from recompact.audit.findings import Refetch
-from recompact.harnesses.transcripts.registry import reader_of
+from recompact.harnesses.transcripts.registry import read_transcripts
 
 LINE = "the only long line that was known before, here"
 
@@ -18,7 +18,7 @@ def refetches(tmp_path: Path, first: str, second: str) -> tuple[Refetch, ...]:
     quiet = [shell(f"ls {n}", f"plain {n}") for n in range(6)]
     script: Script = [*quiet, shell("cat a", first), Compact("Summary.", 0), shell("cat a", second), *quiet]
     (tmp_path / "s.jsonl").write_text("\n".join(claude_code(script)[0]))
-    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([tmp_path])).sessions
     return session.compactions[0].refetches
 
 

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from audit_planting import CWD, Compact, Deed, Script, claude_code, shell
+from audit_planting import CWD, Compact, PlantedCall, Script, claude_code, shell
 
 from recompact.audit.auditing import audit_transcripts
-from recompact.harnesses.transcripts.registry import reader_of
+from recompact.harnesses.transcripts.registry import read_transcripts
 
 TASK = {"description": "explore", "prompt": "Find every caller of parse_ledger", "subagent_type": "Explore"}
-EDIT = Deed("edit", {"path": f"{CWD}/a.py", "oldText": "a", "newText": "b"}, "Edited a.py")
+EDIT = PlantedCall("edit", {"path": f"{CWD}/a.py", "oldText": "a", "newText": "b"}, "Edited a.py")
 CALLS = {
     "reading": ("Bash", {"command": "cat a.py"}),
     "build": ("Bash", {"command": "make build"}),
@@ -23,7 +23,7 @@ CALLS = {
 }
 
 
-def repeats(tmp_path: Path, call: str, *between: Deed) -> float:
+def repeats(tmp_path: Path, call: str, *between: PlantedCall) -> float:
     quiet = [shell(f"ls {n}", f"plain {n}") for n in range(12)]
     marked = shell("THE CALL", "some result")
     script: Script = [*quiet[:6], marked, Compact("Summary.", 0), *between, marked, *quiet[6:]]
@@ -35,7 +35,7 @@ def repeats(tmp_path: Path, call: str, *between: Deed) -> float:
                 block["name"], block["input"] = CALLS[call]
         lines.append(json.dumps(record))
     (tmp_path / "s.jsonl").write_text("\n".join(lines))
-    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([tmp_path])).sessions
     return session.compactions[0].points["wide"].values["repeats"]
 
 

@@ -5,28 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit_planting import CWD, Compact, Deed, Script, claude_code, shell
+from audit_planting import CWD, Compact, PlantedCall, Script, claude_code, shell
 
 from recompact.audit.auditing import audit_transcripts
 from recompact.audit.findings import Reread
-from recompact.audit.words import reread
-from recompact.harnesses.transcripts.registry import reader_of
+from recompact.harnesses.transcripts.registry import read_transcripts
+from recompact.presentation.audit.words import reread
 
 PATH = f"{CWD}/src/a.py"
-READ = Deed("read", {"path": PATH}, "some text")
+READ = PlantedCall("read", {"path": PATH}, "some text")
 EDITS = {
-    "edit": Deed("edit", {"path": PATH, "oldText": "a", "newText": "b"}, "Edited"),
+    "edit": PlantedCall("edit", {"path": PATH, "oldText": "a", "newText": "b"}, "Edited"),
     "sed": shell("sed -i s/a/b/ src/a.py", ""),
     "redirection": shell("./make.sh > src/a.py", ""),
-    "failed": Deed("edit", {"path": PATH, "oldText": "a", "newText": "b"}, "no match", failed=True),
-    "other": Deed("edit", {"path": f"{CWD}/src/b.py", "oldText": "a", "newText": "b"}, "Edited"),
+    "failed": PlantedCall("edit", {"path": PATH, "oldText": "a", "newText": "b"}, "no match", failed=True),
+    "other": PlantedCall("edit", {"path": f"{CWD}/src/b.py", "oldText": "a", "newText": "b"}, "Edited"),
 }
 
 
 def rereads(tmp_path: Path, script: Script) -> tuple[Reread, ...]:
     quiet = [shell(f"echo {n}", f"plain {n}") for n in range(6)]
     (tmp_path / "s.jsonl").write_text("\n".join(claude_code([*quiet, *script, *quiet])[0]))
-    (session,) = audit_transcripts((tmp_path,), reader_of).sessions
+    (session,) = audit_transcripts(read_transcripts([tmp_path])).sessions
     return session.compactions[0].rereads
 
 
@@ -39,6 +39,6 @@ def test_what_the_agent_changed_is_not_read_again(edit: str, known: int, before:
 
 
 def test_both_ranges_are_told(tmp_path: Path) -> None:
-    part = Deed("read", {"path": PATH, "offset": 10, "limit": 81}, "some text")
+    part = PlantedCall("read", {"path": PATH, "offset": 10, "limit": 81}, "some text")
     (again,) = rereads(tmp_path, [part, Compact("Summary.", 0), READ])
     assert reread(again) == f"{PATH}, whole, at line 17; before lines 10 to 90, at line 13"

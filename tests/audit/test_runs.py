@@ -15,10 +15,10 @@ from recompact.attribution.prior import UNTILTED, Tilt, published_prior, tilt_pr
 from recompact.attribution.racing import Racing
 from recompact.audit.measures import RUN_SCHEMES
 from recompact.audit.odds import OddsModel, Weight
+from recompact.audit.runs import audit_run
 from recompact.audit.scoring import assess
 from recompact.audit.worth import Worth, recorded_worth, sentences, stratum_of
 from recompact.engine.config import VerifyConfig
-from recompact.engine.store.audited import audit_run
 from recompact.engine.store.runs import boundary_rows, trajectories
 from recompact.engine.store.store import Store
 from recompact.values.outcome import BoundaryId, Outcome, Outcomes

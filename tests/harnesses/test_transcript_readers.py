@@ -12,9 +12,9 @@ import pytest
 from recompact.audit.auditing import audit_transcripts
 from recompact.audit.findings import Session
 from recompact.audit.scoring import assess
-from recompact.audit.session import Passage, Tally
 from recompact.harnesses.transcripts import claude_code, codex, copilot, gemini, pi
-from recompact.harnesses.transcripts.registry import READERS, reader_of, usual_places
+from recompact.harnesses.transcripts.registry import READERS, read_transcripts, usual_places
+from recompact.values.session import Passage, Tally
 
 REAL = Path(__file__).parents[2] / ".." / "shared" / "data" / "transcripts"
 real = pytest.mark.skipif(not REAL.is_dir(), reason="the shared transcripts are not there")
@@ -39,8 +39,8 @@ KNOWN = {
 
 
 def audited(*paths: Path) -> list[Session]:
-    findings = audit_transcripts(paths, reader_of)
-    assert findings.passed.unreadable == []
+    findings = audit_transcripts(read_transcripts(paths))
+    assert [file for file in findings.skipped if file.reason == "unreadable"] == []
     return list(findings.sessions)
 
 
@@ -83,8 +83,8 @@ def test_a_failure_is_not_charged_to_a_compaction_that_dropped_nothing_of_it() -
 
 @real
 def test_all_shared_transcripts_and_real_against_placebo() -> None:
-    findings = audit_transcripts((REAL,), reader_of)
-    assert findings.passed.unreadable == []
+    findings = audit_transcripts(read_transcripts([REAL]))
+    assert [file for file in findings.skipped if file.reason == "unreadable"] == []
     result = assess(findings)
     contrast = result.contrast("refetched")
     assert contrast is not None

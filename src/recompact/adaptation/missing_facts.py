@@ -14,10 +14,10 @@ from typing import Any, Literal, get_args
 
 from recompact.attribution.cases import Evidence
 from recompact.attribution.divergence import consumed_texts, literals, occurs, strings_in, turn_actions, visible_text
-from recompact.audit.literals import contains, covers, literals as audit_literals
-from recompact.audit.masking import mask_secrets
 from recompact.values.chat import canonical
 from recompact.values.context import Turn
+from recompact.values.literals import contains, covers, literals as audit_literals
+from recompact.values.masking import mask_secrets
 from recompact.values.outcome import BoundaryId
 from recompact.values.trajectory import Action, Boundary
 

@@ -16,15 +16,15 @@ from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import Prior, Tilt
 from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.uniform import Uniform
-from recompact.audit.odds import features
-from recompact.audit.scoring import assess
-from recompact.audit.worth import recorded_worth
 from recompact.engine.config import ALLOCATION, ALLOCATIONS, VerifyConfig
-from recompact.engine.store.audited import audit_run
 from recompact.engine.store.runs import boundary_rows, trajectories
 from recompact.engine.store.store import Store
 from recompact.errors import InputError
+from recompact.registry import Registry
 from recompact.values.outcome import BoundaryId, Outcomes
+
+PRIORS = Registry("prior", "recompact.priors", {"audit": "recompact.audit.prior:audited_tilts"})
+"""Priors of racing by name: functions from a store to the tilt of each boundary."""
 
 
 def allocation_of(store: Store, settings: VerifyConfig) -> Allocation:
@@ -64,14 +64,9 @@ def outcomes_seen_by(allocation: Allocation, outcomes: Mapping[BoundaryId, Outco
     return with_chained(outcomes, allocation.links) if isinstance(allocation, Chained) else outcomes
 
 
-def audited_tilts(store: Store) -> dict[BoundaryId, Tilt]:
+def audited_tilts(store: Store) -> Mapping[BoundaryId, Tilt]:
     """What an audit of the collected trajectories says about each boundary, before any draw of it."""
-    worth = recorded_worth()
-    tilts = {}
-    for each in assess(audit_run(store)).ranked:
-        observed = features(each)
-        tilt = Tilt(worth.hazard_odds.ratio(observed), worth.burden_odds.ratio(observed))
-        tilts[BoundaryId(each.session.member, each.compaction.ordinal)] = tilt
+    tilts: Mapping[BoundaryId, Tilt] = PRIORS.find("audit")(store)
     return tilts
 
 

@@ -3,73 +3,52 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
 
-from recompact.audit.files import Passed, Record, Transcript, Unreadable, find, sample
 from recompact.audit.findings import Session
 from recompact.audit.ledger import Ledger
 from recompact.audit.measures import RUN_SCHEMES, SCHEMES
-from recompact.audit.session import Event, NewSession, Tally
-
-
-class TranscriptReader(Protocol):
-    """What a harness's reader must provide."""
-
-    @property
-    def harness(self) -> str: ...
-
-    @property
-    def read(self) -> Callable[[Iterable[Record], Tally], Iterator[Event]]: ...
-
+from recompact.values.session import Event, NewSession, SkippedFile, Tally, Transcript, Unreadable
 
 RECOMPACT = "recompact"  # the harness of trajectories that Recompact itself recorded
 OWN = 8  # placebo points it takes to know the habit of a session, a harness or a run
 
-ReaderOf = Callable[[list[Any], Path], TranscriptReader | None]
-
 
 @dataclass(frozen=True)
 class Audit:
-    """All sessions that were read, and what was passed over."""
+    """All sessions that were read, and the files that were skipped."""
 
     sessions: tuple[Session, ...]
-    passed: Passed
+    skipped: tuple[SkippedFile, ...]
     size: int  # bytes
 
     def __add__(self, other: Audit) -> Audit:
-        return Audit((*self.sessions, *other.sessions), self.passed, self.size + other.size)
+        return Audit((*self.sessions, *other.sessions), (*self.skipped, *other.skipped), self.size + other.size)
 
 
-def audit_transcripts(
-    paths: tuple[Path, ...], reader_of: ReaderOf, progress: Callable[[Transcript], None] | None = None
-) -> Audit:
-    """Audit every transcript in these files and folders."""
-    passed = Passed()
+def audit_transcripts(transcripts: Iterable[Transcript | SkippedFile]) -> Audit:
+    """Audit transcripts one by one."""
+    skipped: list[SkippedFile] = []
     sessions: list[Session] = []
     size = 0
-    for transcript in find(paths, passed):
-        if progress is not None:
-            progress(transcript)
+    for transcript in transcripts:
+        if isinstance(transcript, SkippedFile):
+            skipped.append(transcript)
+            continue
         try:
-            values = sample(transcript)
-            reader = reader_of(values, transcript.path)
-            if reader is None:
-                (passed.foreign if values else passed.empty).append(transcript.path)
-                continue
-            sessions += _audit(transcript, reader)
+            sessions += _audit(transcript)
             size += transcript.size
         except Unreadable as error:
-            passed.unreadable.append((transcript.path, str(error)))
+            skipped.append(SkippedFile(transcript.path, "unreadable", str(error)))
         except OSError as error:
-            passed.unreadable.append((transcript.path, error.strerror or str(error)))
+            skipped.append(SkippedFile(transcript.path, "unreadable", error.strerror or str(error)))
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             # One changed format must not cost the audit of all the others.
-            why = f"its records are not of the shape that is known ({type(error).__name__}: {error})"
-            passed.unreadable.append((transcript.path, why))
-    return Audit(tuple(_without_copies(sessions)), passed, size)
+            why = f"its records do not have the expected shape ({type(error).__name__}: {error})"
+            skipped.append(SkippedFile(transcript.path, "unreadable", why))
+    return Audit(tuple(_without_copies(sessions)), tuple(skipped), size)
 
 
 def audit_trajectory(events: Iterable[Event], path: Path, unit: str) -> Session:
@@ -94,17 +73,20 @@ def in_one_scheme(sessions: Sequence[Session]) -> tuple[Session, ...]:
     return tuple(session.in_scheme(scheme) for session in sessions)
 
 
-def _audit(transcript: Transcript, reader: TranscriptReader) -> Iterator[Session]:
+def _audit(transcript: Transcript) -> Iterator[Session]:
+    def close() -> Session:
+        session = ledger.close(transcript.path, transcript.member, transcript.harness)
+        return _in_own_scheme(session, transcript.modified)
+
     tally = Tally()
     ledger = Ledger(tally)
-    modified = transcript.path.stat().st_mtime
-    for event in reader.read(transcript.open(tally), tally):
+    for event in transcript.events(tally):
         if isinstance(event, NewSession):
-            yield _in_own_scheme(ledger.close(transcript.path, transcript.member, reader.harness), modified)
+            yield close()
             ledger = Ledger(Tally())
         else:
             ledger.take(event)
-    yield _in_own_scheme(ledger.close(transcript.path, transcript.member, reader.harness), modified)
+    yield close()
 
 
 def _in_own_scheme(session: Session, modified: float) -> Session:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from recompact.audit.deeds import ASIDE, READING, Deed
-from recompact.audit.findings import Failure, Moment, Need, Refetch, Reread, Scene
-from recompact.audit.literals import Literal, contains, covers, holds, literals
+from recompact.audit.call_effects import ASIDE, READING, CallEffect
+from recompact.audit.findings import Failure, Need, Refetch, Reread, Scene, ShownCall
 from recompact.audit.measures import Horizon, Step, failed_again, refetched_of
-from recompact.audit.session import CompactionEvent
 from recompact.audit.shell import join_path
+from recompact.values.literals import Literal, contains, covers, holds, literals
+from recompact.values.session import CompactionEvent
 
 SUMMARY = 24_000  # characters of a summary that a case shows
 NEEDS = 400  # literals of one window that are looked up
@@ -39,15 +39,15 @@ def refetches(window: Sequence[Step], boundary: Horizon, known: Mapping[int, Ste
         earlier = known.get(place)
         found.append(
             Refetch(
-                step.deed.line,
+                step.effect.line,
                 step.line,
                 position,
                 chars,
                 chars / step.chars,
-                earlier.deed.line if earlier else "",
+                earlier.effect.line if earlier else "",
                 earlier.line if earlier else 0,
                 last - earlier.index if earlier else 0,
-                step.deed.kind in READING,
+                step.effect.kind in READING,
             )
         )
     return tuple(sorted(found, key=lambda each: -each.chars))
@@ -66,7 +66,7 @@ def rereads(window: Sequence[Step], boundary: Horizon, known: Mapping[int, Step]
 def failures(window: Sequence[Step], boundary: Horizon) -> tuple[Failure, ...]:
     """The commands that met a known failure again."""
     return tuple(
-        Failure(step.deed.line, step.line, position, step.failure.error, step.failure.line)
+        Failure(step.effect.line, step.line, position, step.failure.error, step.failure.line)
         for position, step in enumerate(window, 1)
         if step.failure is not None and failed_again(step, boundary)
     )
@@ -102,7 +102,7 @@ def needs(
             covered = covers(summary, literal)
             again = not covered and _stands_in(literal, (text.text for text in results if text.number < step.number))
             late = not covered and bool(earlier_summary) and covers(earlier_summary, literal)
-            here.append(Need(literal, step.deed.line, step.line, position, covered, again, late))
+            here.append(Need(literal, step.effect.line, step.line, position, covered, again, late))
         needs += (need for need in here if not any(_within(need.literal, other.literal) for other in here))
     return tuple(needs)
 
@@ -111,10 +111,10 @@ def _first_uses(window: Sequence[Step]) -> Iterator[tuple[int, Step, list[Litera
     """The literals of each call's arguments, each at its first use."""
     forms: set[str] = set()
     for position, step in enumerate(window, 1):
-        if step.deed.kind in ASIDE:
+        if step.effect.kind in ASIDE:
             continue
         new = []
-        for literal in (*literals(step.deed.query), *_command(step.deed)):
+        for literal in (*literals(step.effect.query), *_command(step.effect)):
             if literal.form not in forms and len(forms) < NEEDS:
                 forms.add(literal.form)
                 new.append(literal)
@@ -126,10 +126,10 @@ def _within(literal: Literal, other: Literal) -> bool:
     return len(literal.form) < len(other.form) and contains(other.form, literal.form)
 
 
-def _command(deed: Deed) -> Iterator[Literal]:
+def _command(effect: CallEffect) -> Iterator[Literal]:
     """The command of a call that builds, tests or otherwise runs something: the agent must know how."""
-    form = " ".join(deed.query.split())
-    if deed.line.startswith("$ ") and deed.kind in RUNNING and " " in form and len(form) <= COMMAND:
+    form = " ".join(effect.query.split())
+    if effect.line.startswith("$ ") and effect.kind in RUNNING and " " in form and len(form) <= COMMAND:
         yield Literal("command", form, form)
 
 
@@ -160,9 +160,9 @@ def scene(
     asked: str,
 ) -> Scene:
     """A compaction in readable form."""
-    before = tuple(Moment(step.line, step.deed.line, step.excerpt) for step in tail)
+    before = tuple(ShownCall(step.line, step.effect.line, step.excerpt) for step in tail)
     after = tuple(
-        Moment(step.line, step.deed.line, step.excerpt, refetched_of(step, boundary), failed_again(step, boundary))
+        ShownCall(step.line, step.effect.line, step.excerpt, refetched_of(step, boundary), failed_again(step, boundary))
         for step in window
     )
     summary = "\n\n".join(filter(None, (event.summary, event.restated)))[:SUMMARY]

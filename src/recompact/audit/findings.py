@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from recompact.audit.literals import Literal
 from recompact.audit.measures import Point, Scheme
-from recompact.audit.session import Standing, Tally
 from recompact.audit.shell import Range
+from recompact.values.literals import Literal
+from recompact.values.masking import safe_line
+from recompact.values.session import Standing, Tally
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,15 @@ class Need:
     found_again: bool  # a result showed it after the compaction, before it was used
     lost_late: bool  # an earlier summary had it, this one does not
 
+    @property
+    def fate(self) -> str:
+        """What became of a literal that the summary lacks."""
+        text = "found again in a result before it was used" if self.found_again else "used without a visible source"
+        return f"{text}; an earlier summary had it" if self.lost_late else text
+
 
 @dataclass(frozen=True)
-class Moment:
+class ShownCall:
     """A call as a case shows it."""
 
     line: int
@@ -77,14 +84,14 @@ class Moment:
 class Scene:
     """A compaction to read: the calls before, the summary, the calls after."""
 
-    before: tuple[Moment, ...]
+    before: tuple[ShownCall, ...]
     summary: str
-    after: tuple[Moment, ...]
+    after: tuple[ShownCall, ...]
     asked: str  # the user's last message before it
 
 
 @dataclass(frozen=True)
-class Compacted:
+class AuditedCompaction:
     """One compaction and what followed it. Sizes are reported by the harness, or else estimated from characters."""
 
     ordinal: int
@@ -135,7 +142,7 @@ class Session:
     standing: Standing
     parent: str
     calls: int
-    compactions: tuple[Compacted, ...]
+    compactions: tuple[AuditedCompaction, ...]
     placebos: Mapping[str, tuple[Point, ...]]  # by scheme
     rewinds: int
     scheme: str
@@ -143,13 +150,18 @@ class Session:
     copies: int = 0  # compactions that are copies of another file's
     modified: float = 0.0  # when the file was changed last, in seconds; 0 where that says nothing
 
+    @property
+    def label(self) -> str:
+        """The file, and the part of it, as it may be shown."""
+        return safe_line(f"{self.path.name}{f'/{self.member}' if self.member else ''}")
+
     def in_scheme(self, scheme: Scheme) -> Session:
         """Measured by one scheme: what is told of a compaction is from the window that its score is of."""
         found = tuple(_in_window(each, scheme.window) for each in self.compactions)
         return replace(self, scheme=scheme.name, compactions=found)
 
 
-def _in_window(found: Compacted, calls: int) -> Compacted:
+def _in_window(found: AuditedCompaction, calls: int) -> AuditedCompaction:
     return replace(
         found,
         refetches=tuple(each for each in found.refetches if each.position <= calls),

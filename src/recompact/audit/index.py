@@ -11,7 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from recompact.audit.deeds import ASIDE, READING, Deed
+from recompact.audit.call_effects import ASIDE, READING, CallEffect
 from recompact.audit.shell import END, Range
 from recompact.audit.visibility import Visible
 
@@ -178,15 +178,17 @@ class FailureIndex:
         self._summaries: deque[tuple[int, str]] = deque(maxlen=self.SUMMARIES)
         self._by: dict[tuple[int, int], tuple[int, int]] = {}  # (line of the first time, edits by the last time)
 
-    def add(self, deed: Deed, text: str, failed: bool | None, number: int, line: int, edits: int) -> Failed | None:
+    def add(
+        self, effect: CallEffect, text: str, failed: bool | None, number: int, line: int, edits: int
+    ) -> Failed | None:
         """Take in a result; the latest of its errors counts: while any of them is in sight, the agent has been told.
 
         A command that fails again after an edit is work in progress, not a failure that was forgotten.
         """
-        if deed.kind in READING or deed.kind in ASIDE or deed.kind == "edit":
+        if effect.kind in READING or effect.kind in ASIDE or effect.kind == "edit":
             return None
         again: Failed | None = None
-        key = deed.key
+        key = effect.key
         for error in set(error_lines(text, failed)):
             mark = hash(error)
             last = self._last.get(mark, -1)

@@ -11,14 +11,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 
+from recompact.audit.call_effects import ASIDE, READING, effect_of
 from recompact.audit.cases import Text
-from recompact.audit.deeds import ASIDE, READING, deed
-from recompact.audit.findings import Compacted, Session
+from recompact.audit.findings import AuditedCompaction, Session
 from recompact.audit.index import FailureIndex, LineIndex, ReadIndex
 from recompact.audit.measures import SCHEMES, WIDE, Horizon, Point, Scheme, Step
-from recompact.audit.pending import Pending, settle
+from recompact.audit.pending import PendingCompaction, settle
 from recompact.audit.placebo import far_enough, placebos
-from recompact.audit.session import (
+from recompact.audit.visibility import Visible, intervals, visible_numbers
+from recompact.values.session import (
     Call,
     CompactionEvent,
     Event,
@@ -32,7 +33,6 @@ from recompact.audit.session import (
     Size,
     Tally,
 )
-from recompact.audit.visibility import Visible, intervals, visible_numbers
 
 TEXT_LIMIT = 32_000_000  # characters of visible text that are held: more than any context window
 EXCERPT = 400  # characters of a result that a case shows
@@ -69,8 +69,8 @@ class Ledger:
         self._texts: deque[Text] = deque()
         self._text_chars = 0
         self._stretch = _Stretch()
-        self._pending: Pending | None = None
-        self._found: list[Compacted] = []
+        self._pending: PendingCompaction | None = None
+        self._found: list[AuditedCompaction] = []
         self._points: dict[str, list[Point]] = {scheme.name: [] for scheme in schemes}
         self._kept_calls: list[int] = []
         self._calls = self._edits = self._rewinds = 0
@@ -145,7 +145,7 @@ class Ledger:
 
     def _take_call(self, event: Call) -> None:
         number = self._next(event.key)
-        done = deed(event)
+        done = effect_of(event)
         batch = event.batch or str(number)
         step = Step(number, self._calls, done, event.line, self._user_spoke, batch != self._batch)
         self._calls += 1
@@ -165,7 +165,7 @@ class Ledger:
         if step is None:
             self.tally.orphans += 1
             return
-        done = step.deed
+        done = step.effect
         step.result, step.failed = number, event.failed
         self._hold(Text(number, "result", event.text, len(event.text)))
         step.repeat, edits = self._last.get(done.key, (-1, -1))
@@ -210,7 +210,7 @@ class Ledger:
         for text in self._texts:
             (kept if boundary.after.holds(text.number) else dropped).append(text)
         after = sum(text.chars for text in kept) + len(_words_of(event))
-        self._pending = Pending(
+        self._pending = PendingCompaction(
             event,
             boundary,
             len(self._found) + 1,

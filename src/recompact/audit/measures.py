@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from recompact.audit.deeds import ASIDE, READING, Deed
+from recompact.audit.call_effects import ASIDE, READING, CallEffect
 from recompact.audit.index import Again, Failed
 from recompact.audit.visibility import Visible
 
@@ -22,7 +22,7 @@ class Step:
 
     number: int  # of the call's event
     index: int  # among the session's calls
-    deed: Deed
+    effect: CallEffect
     line: int
     starts_turn: bool
     starts_batch: bool
@@ -80,7 +80,7 @@ class View:
 
 def _refetched_by_reading(view: View) -> float:
     pairs = zip(view.window, view.refetched, strict=True)
-    return view.rate(sum(chars for step, chars in pairs if step.deed.kind in READING))
+    return view.rate(sum(chars for step, chars in pairs if step.effect.kind in READING))
 
 
 def _refetched_by_any(view: View) -> float:
@@ -102,12 +102,12 @@ def _failures(view: View) -> float:
 
 
 def _reading(view: View) -> float:
-    return view.rate(sum(step.done and step.deed.kind in READING for step in view.window))
+    return view.rate(sum(step.done and step.effect.kind in READING for step in view.window))
 
 
 def _until_edit(view: View) -> float:
     for place, step in enumerate(view.window):
-        if step.done and step.deed.kind == "edit":
+        if step.done and step.effect.kind == "edit":
             return float(place)
     return float(len(view.window))
 
@@ -116,13 +116,13 @@ def _repeats(view: View) -> float:
     """Changes have a measure of their own; plans and polls are not in the window, since they are meant to repeat."""
     dropped = view.boundary.dropped
     calls = [*view.window, *view.agents]
-    found = (step.unchanged and step.deed.kind != "edit" and dropped(step.repeat) for step in calls)
+    found = (step.unchanged and step.effect.kind != "edit" and dropped(step.repeat) for step in calls)
     return PER * sum(found) / len(calls)
 
 
 def _changes(view: View) -> float:
     dropped = view.boundary.dropped
-    return view.rate(sum(step.deed.kind == "edit" and dropped(step.repeat) for step in view.window))
+    return view.rate(sum(step.effect.kind == "edit" and dropped(step.repeat) for step in view.window))
 
 
 @dataclass(frozen=True)
@@ -156,10 +156,10 @@ Values = Mapping[str, float]
 
 def measure(window: Sequence[Step], boundary: Horizon) -> Values:
     """All measures at a boundary; those that are not defined there are left out."""
-    counted = [step for step in window if step.deed.kind not in ASIDE]
+    counted = [step for step in window if step.effect.kind not in ASIDE]
     if not counted:
         return {}
-    agents = [step for step in window if step.deed.kind == "agent"]
+    agents = [step for step in window if step.effect.kind == "agent"]
     view = View(counted, boundary, [refetched_of(step, boundary) for step in counted], agents)
     values = ((each.name, each.of(view)) for each in MEASURES)
     return {name: value for name, value in values if value is not None}

@@ -10,12 +10,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from recompact.audit.scoring import Ranked
+from recompact.audit.scoring import RankedCompaction
 
 Features = Mapping[str, float]
 
 
-def features(each: Ranked) -> Features:
+def features(each: RankedCompaction) -> Features:
     """What an audit shows of one compaction, as numbers of about the same size; what is not measured counts as 0."""
     compaction = each.compaction
     values = each.point.values if each.point else {}

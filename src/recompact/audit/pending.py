@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from recompact.audit.call_effects import ASIDE
 from recompact.audit.cases import Text, failures, needs, refetches, rereads, scene
-from recompact.audit.deeds import ASIDE
-from recompact.audit.findings import Compacted
+from recompact.audit.findings import AuditedCompaction
 from recompact.audit.measures import WIDE, Horizon, Point, Scheme, Step, measure
-from recompact.audit.session import CompactionEvent
+from recompact.values.session import CompactionEvent
 
 CHARACTERS_PER_TOKEN = 4
 
 
 @dataclass
-class Pending:
+class PendingCompaction:
     """A compaction whose window is still open."""
 
     event: CompactionEvent
@@ -39,20 +39,22 @@ class Pending:
     in_all: tuple[int, int]  # calls of any kind that were dropped and kept
 
 
-def settle(pending: Pending, steps: Sequence[Step], since: Sequence[Text], schemes: Sequence[Scheme]) -> Compacted:
+def settle(
+    pending: PendingCompaction, steps: Sequence[Step], since: Sequence[Text], schemes: Sequence[Scheme]
+) -> AuditedCompaction:
     """What a compaction and the calls after it show; `since` are the texts after it."""
     boundary, event = pending.boundary, pending.event
     window = steps[: WIDE.window]
     points, measured = {}, {}
     starts_turn = steps[0].starts_turn if steps else None
     for scheme in schemes:
-        counted = [step for step in steps[: scheme.window] if step.deed.kind not in ASIDE]
+        counted = [step for step in steps[: scheme.window] if step.effect.kind not in ASIDE]
         measured[scheme.name] = len(counted)
         if len(counted) >= scheme.least and pending.dropped_calls:
             values = measure(steps[: scheme.window], boundary)
             points[scheme.name] = Point(values, pending.dropped_calls, bool(starts_turn), len(counted))
     before, after, estimated = _sizes(pending)
-    return Compacted(
+    return AuditedCompaction(
         pending.ordinal,
         event.line,
         event.kind,
@@ -80,7 +82,7 @@ def settle(pending: Pending, steps: Sequence[Step], since: Sequence[Text], schem
     )
 
 
-def _sizes(pending: Pending) -> tuple[int | None, int | None, bool]:
+def _sizes(pending: PendingCompaction) -> tuple[int | None, int | None, bool]:
     """Tokens before and after, and whether they are estimated. What the file does not tell is None.
 
     A context that grew by being compacted was not all in the file; a summary that cannot be read has no known size.

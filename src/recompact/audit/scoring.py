@@ -10,7 +10,7 @@ from math import log10
 from statistics import fmean
 
 from recompact.audit.auditing import OWN, Audit
-from recompact.audit.findings import Compacted, Session
+from recompact.audit.findings import AuditedCompaction, Session
 from recompact.audit.intervals import SessionMean, mean_of_sessions
 from recompact.audit.measures import MEASURES, PER, Measure, Point
 
@@ -39,11 +39,11 @@ class Contrast:
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedCompaction:
     """A compaction with its excess over the control, and its score."""
 
     session: Session
-    compaction: Compacted
+    compaction: AuditedCompaction
     point: Point | None
     control: str  # whose placebo points: the session's "own", its "harness"'s, "pooled" over all; "" without any
     excess: Mapping[str, float]  # by measure, in that measure's unit
@@ -77,7 +77,7 @@ class Assessment:
 
     findings: Audit
     contrasts: tuple[Contrast, ...]
-    ranked: tuple[Ranked, ...]  # the worst first
+    ranked: tuple[RankedCompaction, ...]  # the worst first
     excess_chars: SessionMean | None  # per compaction
     harnesses: tuple[Group, ...]
     versions: tuple[Group, ...]
@@ -88,13 +88,13 @@ class Assessment:
         return next((each for each in self.contrasts if each.measure.name == name), None)
 
     @property
-    def latest(self) -> Ranked | None:
+    def latest(self) -> RankedCompaction | None:
         """The last compaction in the file that was changed last."""
         with_time = (each for each in self.ranked if each.session.modified)
         return max(with_time, key=lambda each: (each.session.modified, each.compaction.ordinal), default=None)
 
     @property
-    def scored(self) -> tuple[Ranked, ...]:
+    def scored(self) -> tuple[RankedCompaction, ...]:
         return tuple(each for each in self.ranked if each.score is not None)
 
 
@@ -161,7 +161,7 @@ def _pairs(measure: Measure, reals: Sequence[Point], placebos: Sequence[Point]) 
             yield real.values[measure.name], means[phase], len(controls[phase])
 
 
-def rank(sessions: Sequence[Session]) -> list[Ranked]:
+def rank(sessions: Sequence[Session]) -> list[RankedCompaction]:
     """All compactions, the worst first; those that cannot be scored come last."""
     controls = {scheme: _Control(scheme, sessions) for scheme in {session.scheme for session in sessions}}
     ranked = []
@@ -171,14 +171,14 @@ def rank(sessions: Sequence[Session]) -> list[Ranked]:
             point = compaction.points.get(session.scheme)
             # Only a summary removes the rest of the history; a clearing is listed but not scored.
             if point is None or compaction.kind != "summary" or not control.values:
-                ranked.append(Ranked(session, compaction, point, "", {}, None))
+                ranked.append(RankedCompaction(session, compaction, point, "", {}, None))
                 continue
             kind, excess = control.excess(session, point)
-            ranked.append(Ranked(session, compaction, point, kind, excess, control.score(excess)))
+            ranked.append(RankedCompaction(session, compaction, point, kind, excess, control.score(excess)))
     return sorted(ranked, key=_badness)
 
 
-def _badness(each: Ranked) -> tuple[bool, float, float, str, int]:
+def _badness(each: RankedCompaction) -> tuple[bool, float, float, str, int]:
     raw = sum(refetch.chars for refetch in each.compaction.refetches if refetch.reading)
     excess = each.excess.get("refetched", float(raw))
     return (each.score is None, -(each.score or 0.0), -excess, str(each.session.path), each.compaction.line)
@@ -237,7 +237,7 @@ def _means(points: Sequence[Point]) -> dict[str, float]:
     }
 
 
-def _excess(ranked: Sequence[Ranked]) -> SessionMean | None:
+def _excess(ranked: Sequence[RankedCompaction]) -> SessionMean | None:
     """Characters fetched again per compaction, beyond the control: the mean of the sessions' means."""
     by_session: dict[int, list[float]] = defaultdict(list)
     for each in ranked:
@@ -246,8 +246,8 @@ def _excess(ranked: Sequence[Ranked]) -> SessionMean | None:
     return mean_of_sessions([fmean(values) for values in by_session.values()])
 
 
-def _groups(ranked: Sequence[Ranked], name_of: Callable[[Session], str]) -> Iterator[Group]:
-    members: dict[str, list[Ranked]] = defaultdict(list)
+def _groups(ranked: Sequence[RankedCompaction], name_of: Callable[[Session], str]) -> Iterator[Group]:
+    members: dict[str, list[RankedCompaction]] = defaultdict(list)
     for each in ranked:
         members[name_of(each.session)].append(each)
     for name, group in sorted(members.items(), key=lambda item: (-len(item[1]), item[0])):

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,12 +61,12 @@ def command(
     Without a path, the places are searched where these harnesses keep their sessions on this machine. Nothing is
     written but the page, and without --diagnose nothing is sent anywhere.
     """
-    from recompact.adaptation.observation import RESULT
-    from recompact.audit import words
-    from recompact.audit.html import render
-    from recompact.audit.plain import plain
+    from recompact.audit.diagnosis import RESULT
     from recompact.audit.scoring import assess
     from recompact.engine.config_parser import load_config
+    from recompact.presentation.audit import words
+    from recompact.presentation.audit.page import render
+    from recompact.presentation.audit.plain import plain
     from recompact.values.outputs import check_directory, check_page, write_page
 
     if not no_page:
@@ -81,7 +80,7 @@ def command(
         findings = _audit(places)
         assessment = assess(findings)
     if not findings.sessions:
-        why = "; ".join(text.removesuffix(".") for text in words.unread(findings.passed, 3))
+        why = "; ".join(text.removesuffix(".") for text in words.unread(findings.skipped, 3))
         raise InputError(f"no transcript was found{f' ({why})' if why else ''}: name files or folders that hold some")
     date = datetime.now(UTC).date().isoformat()
     if not no_page:
@@ -100,9 +99,9 @@ def _diagnose(
     assessment: Assessment, config: Config, top: int, revised: Path, date: str, as_json: bool
 ) -> dict[str, Any] | None:
     """Ask the config's optimizer about the worst compactions; say before what is sent, and afterwards what it took."""
-    from recompact.adaptation.observation import OBSERVATIONAL, diagnose_observed, plan_diagnosis, write_observed
-    from recompact.audit.masking import safe_line
+    from recompact.audit.diagnosis import OBSERVATIONAL, diagnose_observed, plan_diagnosis, write_observed
     from recompact.models.failures import CeilingReached, ModelFailure
+    from recompact.values.masking import safe_line
     from recompact.values.template import resolve
     from recompact.values.tokens import counter
 
@@ -137,15 +136,15 @@ def _diagnose(
 def _audit(places: tuple[Path, ...]) -> Audit:
     """Transcripts and runs of Recompact together."""
     from recompact.audit.auditing import audit_transcripts
-    from recompact.engine.store.audited import audit_run
+    from recompact.audit.runs import audit_run
     from recompact.engine.store.runs import SUFFIX
     from recompact.engine.store.store import Store
     from recompact.harnesses.registry import transcript_readers
-    from recompact.harnesses.transcripts.registry import reader_of
+    from recompact.harnesses.transcripts.registry import read_transcripts
 
     runs = [path for path in places if path.suffix == SUFFIX]
     transcripts = tuple(path for path in places if path not in runs)
-    audit = audit_transcripts(transcripts, partial(reader_of, readers=transcript_readers()))
+    audit = audit_transcripts(read_transcripts(transcripts, transcript_readers()))
     for path in runs:
         with Store.read(path) as store:
             audit += audit_run(store)
@@ -168,8 +167,8 @@ def _usual_places(quiet: bool) -> tuple[Path, ...]:
 
 
 def _show(assessment: Assessment, top: int, page: Path | None) -> None:
-    from recompact.audit import words
     from recompact.audit.worth import recorded_worth, sentences
+    from recompact.presentation.audit import words
 
     out = console()
     out.print(words.scope(assessment), markup=False)
@@ -178,7 +177,7 @@ def _show(assessment: Assessment, top: int, page: Path | None) -> None:
     for table in _tables(assessment, min(top, 10)):
         out.print()
         out.print(table)
-    for text in words.passed_over(assessment):
+    for text in words.left_out(assessment):
         out.print(f"- {text}", markup=False, style="dim")
     out.print()
     for text in words.OBSERVATIONAL:
@@ -213,7 +212,7 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _measures(assessment: Assessment) -> Table:
-    from recompact.audit import words
+    from recompact.presentation.audit import words
 
     table = _table("Per 10 calls; * shown as harm", "", "after", "placebo", "excess [95 %]")
     for each in assessment.contrasts:
@@ -232,7 +231,7 @@ def _worst(assessment: Assessment, top: int) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from recompact.audit import words
+    from recompact.presentation.audit import words
 
     table = Table(title=words.ranking(assessment), title_justify="left", box=None, pad_edge=False, title_style="bold")
     for name in ("score", "tokens", "excess"):
@@ -243,7 +242,7 @@ def _worst(assessment: Assessment, top: int) -> Table:
             f"{each.score:.2f}" if each.score is not None else "–",
             _short_size(each.compaction.before, each.compaction.after, each.compaction.estimated),
             words.amount(each.excess_chars) if each.excess_chars is not None else "–",
-            Text(f"{words.name(each.session)}, line {each.compaction.line}\n{words.outline(each)}"),
+            Text(f"{each.session.label}, line {each.compaction.line}\n{words.outline(each)}"),
         )
     if assessment.scored:
         table.caption = "score: rarity at placebo points, 1 is one in ten; excess: characters, beyond placebo"
@@ -263,8 +262,8 @@ def _short_size(before: int | None, after: int | None, estimated: bool) -> str:
 def _versions(assessment: Assessment) -> Table:
     from rich.text import Text
 
-    from recompact.audit import words
-    from recompact.audit.masking import safe_line
+    from recompact.presentation.audit import words
+    from recompact.values.masking import safe_line
 
     table = _table("By harness and version", "", "sessions", "compactions", "excess characters", "covered")
     for each in assessment.versions[:12]:

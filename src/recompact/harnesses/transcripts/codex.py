@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from recompact.audit.files import Record
-from recompact.audit.session import Call, CompactionEvent, Event, Info, KeptNothing, Passage, Result, Size, Tally
+from recompact.harnesses.transcripts.files import Record
 from recompact.harnesses.transcripts.reader import (
     Place,
     Reader,
@@ -22,6 +21,7 @@ from recompact.harnesses.transcripts.reader import (
     speaker,
     text,
 )
+from recompact.values.session import Call, CompactionEvent, Event, Info, KeptNothing, Passage, Result, Size, Tally
 
 _TYPES = frozenset(
     [

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from recompact.audit.files import Record
-from recompact.audit.session import Call, CompactionEvent, Event, Info, KeptFrom, KeptNothing, Passage, Result, Tally
+from recompact.harnesses.transcripts.files import Record
 from recompact.harnesses.transcripts.reader import Place, Reader, arguments, content_text, mapping, number, text
+from recompact.values.session import Call, CompactionEvent, Event, Info, KeptFrom, KeptNothing, Passage, Result, Tally
 
 _PREFIXES = (
     "hook.",

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from recompact.audit.files import Record
-from recompact.audit.session import Call, CompactionEvent, Event, Info, KeptNothing, Passage, Result, Size, Tally
+from recompact.harnesses.transcripts.files import Record
 from recompact.harnesses.transcripts.reader import Place, Reader, content_text, items, mapping, number, speaker, text
+from recompact.values.session import Call, CompactionEvent, Event, Info, KeptNothing, Passage, Result, Size, Tally
 
 SNAPSHOT = "<state_snapshot>"
 _MARKS = ("<session_context>", "This is the Gemini CLI. We are setting up the context")

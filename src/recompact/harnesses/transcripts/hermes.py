@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from recompact.audit.files import Record
-from recompact.audit.session import Event, Info, NewSession, Tally
+from recompact.harnesses.transcripts.files import Record
 from recompact.harnesses.transcripts.openai_messages import list_messages, message_events
 from recompact.harnesses.transcripts.reader import Place, Reader, content_text, mapping, text
+from recompact.values.session import Event, Info, NewSession, Tally
 
 _HEADER = frozenset(["platform", "model_config", "session_start", "message_count"])
 _MARK = "[CONTEXT COMPACTION"

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from recompact.audit.files import Record
-from recompact.audit.session import (
+from recompact.harnesses.transcripts.files import Record
+from recompact.harnesses.transcripts.reader import Reader, content_text, items, mapping, number, text
+from recompact.values.session import (
     Call,
     CompactionEvent,
     Event,
@@ -22,7 +23,6 @@ from recompact.audit.session import (
     Size,
     Tally,
 )
-from recompact.harnesses.transcripts.reader import Reader, content_text, items, mapping, number, text
 
 _ASIDE = frozenset(
     [

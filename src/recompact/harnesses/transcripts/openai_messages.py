@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from recompact.audit.files import Record
-from recompact.audit.session import (
+from recompact.harnesses.transcripts.files import Record
+from recompact.harnesses.transcripts.reader import Reader, arguments, content_text, items, mapping, number, text
+from recompact.values.session import (
     Call,
     CompactionEvent,
     Event,
@@ -24,7 +25,6 @@ from recompact.audit.session import (
     Result,
     Tally,
 )
-from recompact.harnesses.transcripts.reader import Reader, arguments, content_text, items, mapping, number, text
 
 _ROLES = frozenset(["system", "developer", "user", "assistant", "tool", "function"])
 SUMMARIES = (

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from recompact.audit.files import Record
-from recompact.audit.session import Call, CompactionEvent, Event, Info, KeptNothing, Passage, Result, Size, Tally
+from recompact.harnesses.transcripts.files import Record
 from recompact.harnesses.transcripts.reader import Reader, items, mapping, number, text
+from recompact.values.session import Call, CompactionEvent, Event, Info, KeptNothing, Passage, Result, Size, Tally
 
 _ASIDE = frozenset(["step-start", "reasoning", "patch", "file", "compaction", "snapshot", "agent", "retry", "subtask"])
 

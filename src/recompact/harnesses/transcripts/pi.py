@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from recompact.audit.files import Record
-from recompact.audit.session import (
+from recompact.harnesses.transcripts.files import Record
+from recompact.harnesses.transcripts.reader import Place, Reader, content_text, items, mapping, number, speaker, text
+from recompact.values.session import (
     Call,
     CompactionEvent,
     Event,
@@ -21,7 +22,6 @@ from recompact.audit.session import (
     Size,
     Tally,
 )
-from recompact.harnesses.transcripts.reader import Place, Reader, content_text, items, mapping, number, speaker, text
 
 _MARKS = ("<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>", "[OpenClaw heartbeat poll]")  # OpenClaw's, in the user's name
 _ASIDE = frozenset(["model_change", "thinking_level_change", "custom", "label", "session_info", "leaf"])

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recompact.audit.files import Record
-from recompact.audit.session import Event, Role, Tally
+from recompact.harnesses.transcripts.files import Record
+from recompact.values.session import Event, Role, Tally
 
 
 @dataclass(frozen=True)

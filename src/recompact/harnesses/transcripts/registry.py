@@ -1,9 +1,11 @@
-"""The built-in transcript readers. Another takes one file and one row here; nothing else knows its name."""
+"""The built-in transcript readers, and how files find theirs. Another takes one file and one row here;
+nothing else knows its name."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,9 @@ from recompact.harnesses.transcripts import (
     openhands,
     pi,
 )
+from recompact.harnesses.transcripts.files import RecordFile, find, sample
 from recompact.harnesses.transcripts.reader import Reader
+from recompact.values.session import Event, SkippedFile, Tally, Transcript, Unreadable
 
 # Asked in this order: the plain form at the end takes what no other knows.
 READERS: tuple[Reader, ...] = (
@@ -43,6 +47,32 @@ READERS: tuple[Reader, ...] = (
 def reader_of(sample: list[Any], path: Path, readers: Sequence[Reader] = READERS) -> Reader | None:
     """The reader of the format that these first records are in."""
     return next((reader for reader in readers if reader.recognises(sample, path)), None)
+
+
+def read_transcripts(paths: Iterable[Path], readers: Sequence[Reader] = READERS) -> Iterator[Transcript | SkippedFile]:
+    """The transcripts in files and folders, and what was skipped there."""
+    for file in find(paths):
+        if isinstance(file, SkippedFile):
+            yield file
+            continue
+        try:
+            values = sample(file)
+            reader = reader_of(values, file.path, readers)
+            if reader is None:
+                yield SkippedFile(file.path, "foreign" if values else "empty")
+            else:
+                modified = file.path.stat().st_mtime
+                yield Transcript(
+                    file.path, file.member, reader.harness, file.size, modified, partial(_events, reader, file)
+                )
+        except Unreadable as error:
+            yield SkippedFile(file.path, "unreadable", str(error))
+        except OSError as error:
+            yield SkippedFile(file.path, "unreadable", error.strerror or str(error))
+
+
+def _events(reader: Reader, file: RecordFile, tally: Tally) -> Iterator[Event]:
+    return reader.read(file.open(tally), tally)
 
 
 def usual_places(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from recompact.errors import InputError, RecompactError
-from recompact.presentation.report.html.page import page_environment
+from recompact.presentation.report.html.page import page_environment, page_style
 from recompact.presentation.view.runs import Place, line_of, list_of_runs, open_moment, places_of
 from recompact.presentation.view.views import Parameters, View, views_of
 from recompact.presentation.view.watch import file_state
@@ -184,7 +184,7 @@ async def _static(request: web.Request) -> web.StreamResponse:
         raise web.HTTPNotFound(text="There is no such file.\n")
     text = (files("recompact.presentation.view.html") / name).read_text(encoding="utf-8")
     if name == "view.css":
-        text = (files("recompact.presentation.report.html") / "page.css").read_text(encoding="utf-8") + text
+        text = page_style() + text
     return web.Response(text=text, content_type=STATIC[name])
 
 

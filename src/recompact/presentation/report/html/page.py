@@ -36,7 +36,7 @@ WRAPPED = 28  # characters of a cell beyond which it may be wrapped
 
 def render(report: Report) -> str:
     """The page as text."""
-    style = (files("recompact.presentation.report.html") / "page.css").read_text(encoding="utf-8")
+    style = page_style()
     sets = tuple(_figure_sets(report))
     return (
         page_environment()
@@ -85,6 +85,12 @@ def figure_gaps(sets: Sequence[tuple[str, FigureSet]]) -> Iterator[tuple[str, st
 
 def _transfer_table(report: Report) -> Table | None:
     return without_notes(narrow_table(report.transfer), report.warnings) if report.transfer else None
+
+
+@cache
+def page_style() -> str:
+    """The style sheet of all pages."""
+    return (files("recompact.presentation.report.html") / "page.css").read_text(encoding="utf-8")
 
 
 @cache

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from recompact.audit import words
-from recompact.audit.findings import Compacted
+from recompact.audit.findings import AuditedCompaction
 from recompact.audit.intervals import SessionMean
-from recompact.audit.masking import safe, safe_line
-from recompact.audit.scoring import Assessment, Contrast, Group, Ranked
+from recompact.audit.scoring import Assessment, Contrast, Group, RankedCompaction
 from recompact.audit.shell import END
 from recompact.audit.worth import recorded_worth, sentences
+from recompact.presentation.audit import words
+from recompact.values.masking import safe, safe_line
 
 EXCERPT = 2_000
 
@@ -32,7 +32,7 @@ def plain(assessment: Assessment) -> dict[str, Any]:
         "harnesses": [_group(each) for each in assessment.harnesses],
         "versions": [_group(each) for each in assessment.versions],
         "projects": [_group(each) for each in assessment.projects],
-        "passed_over": list(words.passed_over(assessment)),
+        "left_out": list(words.left_out(assessment)),
     }
 
 
@@ -60,7 +60,7 @@ def _contrast(each: Contrast) -> dict[str, Any]:
     }
 
 
-def _plain_ranked(each: Ranked) -> dict[str, Any]:
+def _plain_ranked(each: RankedCompaction) -> dict[str, Any]:
     session, compaction = each.session, each.compaction
     return {
         "score": each.score,
@@ -97,7 +97,7 @@ def _plain_ranked(each: Ranked) -> dict[str, Any]:
     }
 
 
-def _missing(compaction: Compacted) -> list[dict[str, Any]]:
+def _missing(compaction: AuditedCompaction) -> list[dict[str, Any]]:
     """The literals that were used afterwards and that the summary lacks, which only a readable one tells."""
     return [
         {
@@ -112,7 +112,7 @@ def _missing(compaction: Compacted) -> list[dict[str, Any]]:
     ]
 
 
-def _again(compaction: Compacted) -> dict[str, Any]:
+def _again(compaction: AuditedCompaction) -> dict[str, Any]:
     """What was done again: fetched, read, failed."""
     return {
         "fetched_again": [

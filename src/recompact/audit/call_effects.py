@@ -9,8 +9,8 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
-from recompact.audit.session import Call
 from recompact.audit.shell import COMMAND_LIMIT, END, Range, join_path, parts, simplify, without_heredocs
+from recompact.values.session import Call
 
 # Strongest first: a command with several parts has the kind of its strongest part.
 KINDS = (
@@ -131,7 +131,7 @@ _SCRIPTED = re.compile(r"\bcmd\s*:\s*(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class CallEffect:
     """A call, interpreted. `key` is equal for calls that ask for the very same thing; a hash, since bodies are long."""
 
     kind: str
@@ -142,7 +142,7 @@ class Deed:
     line: str = ""  # for display; not yet masked
 
 
-def deed(call: Call) -> Deed:
+def effect_of(call: Call) -> CallEffect:
     """What a call does."""
     call = _dispatched_call(call)
     arguments = call.arguments
@@ -159,15 +159,15 @@ def deed(call: Call) -> Deed:
         changes = changes or ((path,) if path else ())
         places = tuple(join_path(call.cwd, change) for change in changes)
         line = f"{call.tool} {', '.join(changes)}"[:LINE]
-        return Deed(kind, _key(call, path), (), places, " ".join(changes)[:QUERY], line)
+        return CallEffect(kind, _key(call, path), (), places, " ".join(changes)[:QUERY], line)
     if kind == "read":
         first, last = _lines(arguments)
         paths = [path] if path else [p for p in arguments.get("paths") or () if isinstance(p, str)]
         reads = tuple(Range(join_path(call.cwd, each), first, last) for each in paths)
         if (first, last) != (1, END):
             line = f"{line}:{first}-{last if last < END else ''}"
-        return Deed(kind, _key(call, path), reads, (), " ".join(paths)[:QUERY], line)
-    return Deed(kind, _key(call, path), (), (), _query(arguments), line)
+        return CallEffect(kind, _key(call, path), reads, (), " ".join(paths)[:QUERY], line)
+    return CallEffect(kind, _key(call, path), (), (), _query(arguments), line)
 
 
 @lru_cache(maxsize=1024)
@@ -201,12 +201,12 @@ def _dispatched_call(call: Call) -> Call:
 
 
 @lru_cache(maxsize=4096)
-def _shell(command: str, cwd: str) -> Deed:
+def _shell(command: str, cwd: str) -> CallEffect:
     head, rest = command[:COMMAND_LIMIT], command[COMMAND_LIMIT:]  # the rest only tells one command from another
     found = list(parts(head, cwd))
     kind = min((part.kind for part in found), key=KINDS.index, default="other")
     bare, _ = without_heredocs(head)
-    return Deed(
+    return CallEffect(
         kind,
         hash(f"$ {cwd} {simplify(head)}{rest}"),
         tuple(each for part in found for each in part.reads),

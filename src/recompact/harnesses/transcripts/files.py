@@ -1,7 +1,7 @@
 """Transcript files, read without trust: a stream of JSON records, whatever the file contains.
 
-Lines, documents and archive members have limits, links inside a folder are not followed, and nothing is
-ever written. What was passed over is counted.
+Lines, documents and archive members have limits, links inside a folder are not followed, and nothing is ever written.
+What is skipped is reported.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import os
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import IO, Any
 
-from recompact.audit.session import Tally
+from recompact.values.session import SkippedFile, Tally, Unreadable
 
 try:
     import orjson
@@ -38,12 +39,8 @@ SUFFIXES = (".jsonl", ".json", ".ndjson", ".eval", ".zip")
 Record = tuple[int, Any]  # the number of its line, file or member, and its value
 
 
-class Unreadable(Exception):
-    """A file, or a part of one, cannot be read. The text says why."""
-
-
 @dataclass(frozen=True)
-class Transcript:
+class RecordFile:
     """The records of one file, folder or member. Each call of `open` reads them from the start."""
 
     path: Path
@@ -52,15 +49,7 @@ class Transcript:
     open: Callable[[Tally], Iterator[Record]]
 
 
-@dataclass
-class Passed:
-    """Files that were passed over, by reason."""
-
-    links: int = 0
-    special: int = 0  # pipes, devices, sockets
-    unreadable: list[tuple[Path, str]] = field(default_factory=list)
-    foreign: list[Path] = field(default_factory=list)  # JSON in no known format
-    empty: list[Path] = field(default_factory=list)  # without a single record
+Find = Iterator[RecordFile | SkippedFile]
 
 
 def decode(data: bytes) -> Any:
@@ -80,73 +69,76 @@ def decode(data: bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def find(paths: tuple[Path, ...], passed: Passed) -> Iterator[Transcript]:
-    """The transcripts in files and folders, each once, in the order of their paths."""
+def find(paths: Iterable[Path]) -> Find:
+    """The transcripts in files and folders, each once, in the order of their paths, and what is skipped there."""
     seen: set[tuple[Path, str]] = set()
-    for transcript in _all(paths, passed):
-        mark = (transcript.path.resolve(), transcript.member)
-        if mark not in seen:
+    for file in _all(paths):
+        mark = (file.path.resolve(), file.member) if isinstance(file, RecordFile) else None
+        if mark is None or mark not in seen:
+            yield file
+        if mark is not None:
             seen.add(mark)
-            yield transcript
 
 
-def _all(paths: tuple[Path, ...], passed: Passed) -> Iterator[Transcript]:
+def _all(paths: Iterable[Path]) -> Find:
     for path in paths:
         try:
             if path.is_dir():
-                yield from _in_folder(path, passed)
+                yield from _in_folder(path)
             elif path.is_file():
-                yield from _of_file(path, passed)
+                yield from _of_file(path)
             elif path.exists():
-                passed.special += 1
+                yield SkippedFile(path, "special")
             else:
-                passed.unreadable.append((path, "there is no such file or folder"))
+                yield SkippedFile(path, "unreadable", "there is no such file or folder")
         except OSError as error:
-            passed.unreadable.append((path, error.strerror or str(error)))
+            yield SkippedFile(path, "unreadable", error.strerror or str(error))
 
 
-def _in_folder(root: Path, passed: Passed) -> Iterator[Transcript]:
-    def refused(error: OSError) -> None:
-        passed.unreadable.append((Path(error.filename or root), error.strerror or str(error)))
-
-    for folder, folders, names in os.walk(root, onerror=refused, followlinks=False):
+def _in_folder(root: Path) -> Find:
+    refused: list[OSError] = []
+    for folder, folders, names in os.walk(root, onerror=refused.append, followlinks=False):
         here = Path(folder)
         linked = [name for name in folders if (here / name).is_symlink()]
-        passed.links += len(linked)
+        yield from (SkippedFile(here / name, "link") for name in linked)
         folders[:] = sorted(name for name in folders if name not in linked)
-        events = sorted(name for name in names if name.startswith("event-") and name.endswith(".json"))
+        found = [here / name for name in sorted(names) if name.endswith(SUFFIXES)]
+        skipped = {path: file for path in found if (file := _irregular(path))}
+        yield from skipped.values()
+        events: list[Path] = []
+        others: list[Path] = []
+        for path in (path for path in found if path not in skipped):
+            (events if fnmatch(path.name, "event-*.json") else others).append(path)
         if events:
-            safe = [here / name for name in events if _regular(here / name, passed)]
-            yield Transcript(here, "", sum(path.lstat().st_size for path in safe), _event_files(safe))
-        for name in sorted(set(names) - set(events)):
-            if name.endswith(SUFFIXES) and _regular(here / name, passed):
-                yield from _of_file(here / name, passed)
+            yield RecordFile(here, "", sum(path.lstat().st_size for path in events), _event_files(events))
+        for path in others:
+            yield from _of_file(path)
+    for error in refused:
+        yield SkippedFile(Path(error.filename or root), "unreadable", error.strerror or str(error))
 
 
-def _regular(path: Path, passed: Passed) -> bool:
-    """Whether a file found in a folder is a plain one. A link may lead anywhere, so none is followed."""
+def _irregular(path: Path) -> SkippedFile | None:
+    """A file found in a folder that is not a plain one. A link may lead anywhere, so none is followed."""
     try:
         mode = path.lstat().st_mode
-    except OSError:
-        return False
+    except OSError as error:
+        return SkippedFile(path, "unreadable", error.strerror or str(error))
     if stat.S_ISLNK(mode):
-        passed.links += 1
-    elif not stat.S_ISREG(mode):
-        passed.special += 1
-    return stat.S_ISREG(mode)
+        return SkippedFile(path, "link")
+    return None if stat.S_ISREG(mode) else SkippedFile(path, "special")
 
 
-def _of_file(path: Path, passed: Passed) -> Iterator[Transcript]:
+def _of_file(path: Path) -> Find:
     try:
         with _open(path) as file:
             head = file.read(4)
         if head.startswith(b"PK\x03\x04"):
-            yield from _members(path, passed)
+            yield from _members(path)
             return
         opener = _lines(path) if _is_lines(path) else _document(path)
-        yield Transcript(path, "", path.stat().st_size, opener)
+        yield RecordFile(path, "", path.stat().st_size, opener)
     except (OSError, zipfile.BadZipFile) as error:
-        passed.unreadable.append((path, str(getattr(error, "strerror", None) or error)))
+        yield SkippedFile(path, "unreadable", str(getattr(error, "strerror", None) or error))
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -281,7 +273,7 @@ def _event_files(paths: list[Path]) -> Callable[[Tally], Iterator[Record]]:
     return read
 
 
-def _members(path: Path, passed: Passed) -> Iterator[Transcript]:
+def _members(path: Path) -> Iterator[RecordFile]:
     """The JSON members of an archive, each a transcript. Nothing is unpacked to disk."""
     with zipfile.ZipFile(path) as archive:
         members = [info for info in archive.infolist() if info.filename.endswith((".json", ".jsonl"))]
@@ -292,7 +284,7 @@ def _members(path: Path, passed: Passed) -> Iterator[Transcript]:
         raise zipfile.BadZipFile(f"an archive that unpacks to {unpacked / 1e9:,.0f} GB")
     samples = [info for info in members if info.filename.startswith("samples/")]
     for info in samples or members:
-        yield Transcript(path, info.filename, info.compress_size, _member(path, info.filename))
+        yield RecordFile(path, info.filename, info.compress_size, _member(path, info.filename))
 
 
 def _member(path: Path, name: str) -> Callable[[Tally], Iterator[Record]]:
@@ -316,11 +308,11 @@ def _member(path: Path, name: str) -> Callable[[Tally], Iterator[Record]]:
     return read
 
 
-def sample(transcript: Transcript) -> list[Any]:
+def sample(file: RecordFile) -> list[Any]:
     """The first records, by which a reader recognises its format; none of an empty file."""
     values: list[Any] = []
     tally = Tally()
-    for _, value in transcript.open(tally):
+    for _, value in file.open(tally):
         values.append(value)
         if len(values) >= SAMPLE:
             break

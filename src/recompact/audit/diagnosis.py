@@ -30,16 +30,15 @@ from recompact.adaptation.instances import instances_in
 from recompact.adaptation.optimizer import Optimizer
 from recompact.adaptation.result import clause_json, section_changes
 from recompact.adaptation.revision import revise
-from recompact.audit import words
-from recompact.audit.findings import Moment
-from recompact.audit.masking import safe, safe_line
-from recompact.audit.scoring import Assessment, Ranked
+from recompact.audit.findings import ShownCall
+from recompact.audit.scoring import Assessment, RankedCompaction
 from recompact.engine.assembly import open_clients, price_of
 from recompact.engine.config import Config
 from recompact.models.limits import Metered, Spending
 from recompact.models.secrets import scrubber
 from recompact.values.candidate import Candidate
 from recompact.values.chat import Decoding
+from recompact.values.masking import safe, safe_line
 from recompact.values.outcome import BoundaryId
 from recompact.values.outputs import MANIFEST, replaced_directory
 from recompact.values.template import Template
@@ -86,23 +85,23 @@ Answer with one JSON object: {{"findings": [{{"mechanism": …, "kind": …, "li
 
 
 def observed_evidence(
-    worst: Sequence[Ranked], budget: int, count: TokenCounter, scrub: Callable[[str], str] = str
+    worst: Sequence[RankedCompaction], budget: int, count: TokenCounter, scrub: Callable[[str], str] = str
 ) -> tuple[BoundaryEvidence, ...]:
     """The excerpts of these compactions as they are sent, each within `budget` tokens. `scrub` removes known keys."""
     evidence = []
     for rank, each in enumerate(worst, 1):
         blocks = [label_block(tag, label, Excerpt(scrub(text))) for tag, label, text in _parts(each) if text]
         blocks.append(Block("effect", Excerpt("not known: observed only"), {}))
-        id = BoundaryId(f"{rank}. {words.name(each.session)}", each.compaction.ordinal)
+        id = BoundaryId(f"{rank}. {each.session.label}", each.compaction.ordinal)
         evidence.append(assemble_evidence(id, CHANNEL, blocks, budget, count))
     return tuple(evidence)
 
 
-def _parts(each: Ranked) -> list[tuple[str, str, str]]:
+def _parts(each: RankedCompaction) -> list[tuple[str, str, str]]:
     """The parts of a scene, every text of the transcript masked."""
     compaction, scene = each.compaction, each.compaction.scene
     missing = [
-        f"{safe_line(need.literal.text)} ({need.literal.kind}): {words.fate(need)}"
+        f"{safe_line(need.literal.text)} ({need.literal.kind}): {need.fate}"
         for need in compaction.needs
         if not need.covered
     ]
@@ -115,7 +114,7 @@ def _parts(each: Ranked) -> list[tuple[str, str, str]]:
     ]
 
 
-def _moments(moments: Sequence[Moment]) -> str:
+def _moments(moments: Sequence[ShownCall]) -> str:
     lines = []
     for moment in moments:
         marks = "(fetched again) " * bool(moment.chars) + "(failed again) " * moment.failed_again

@@ -14,10 +14,11 @@ from typing import Any, cast
 import pytest
 from fakes import Scripted
 
-from recompact.adaptation import observation
 from recompact.adaptation.diagnosis import Cause, Diagnosis
 from recompact.adaptation.evidence import BoundaryEvidence
-from recompact.adaptation.observation import (
+from recompact.adaptation.placement import with_clauses_in_place
+from recompact.audit import diagnosis
+from recompact.audit.diagnosis import (
     OBSERVATIONAL,
     SUMMARY_CHARS,
     ObservedDiagnosis,
@@ -27,13 +28,12 @@ from recompact.adaptation.observation import (
     plan_diagnosis,
     write_observed,
 )
-from recompact.adaptation.placement import with_clauses_in_place
-from recompact.audit.findings import Moment, Need, Scene
-from recompact.audit.literals import Literal
-from recompact.audit.scoring import Assessment, Ranked
+from recompact.audit.findings import Need, Scene, ShownCall
+from recompact.audit.scoring import Assessment, RankedCompaction
 from recompact.engine.config import Config
 from recompact.engine.config_parser import parse_config
 from recompact.values.candidate import Candidate, Clause
+from recompact.values.literals import Literal
 from recompact.values.outcome import BoundaryId
 from recompact.values.template import default_template, load
 
@@ -48,18 +48,22 @@ def need(text: str, covered: bool = False) -> Need:
     return Need(Literal("path", text, text), "call", 1, 1, covered, found_again=True, lost_late=False)
 
 
-def ranked(name: str = "s.jsonl", readable: bool = True, following: int = 3, **scene: Any) -> Ranked:
+def ranked(name: str = "s.jsonl", readable: bool = True, following: int = 3, **scene: Any) -> RankedCompaction:
     given: dict[str, Any] = {
-        "before": (Moment(1, "ls"), Moment(2, "cat a.py", "the text of a")),
+        "before": (ShownCall(1, "ls"), ShownCall(2, "cat a.py", "the text of a")),
         "summary": "## Done\nread a.py",
-        "after": (Moment(4, "cat a.py", "again", chars=9), Moment(5, "make", failed_again=True), Moment(6, "echo")),
+        "after": (
+            ShownCall(4, "cat a.py", "again", chars=9),
+            ShownCall(5, "make", failed_again=True),
+            ShownCall(6, "echo"),
+        ),
         "asked": "Fix it.",
         **scene,
     }
     needs = (need("src/a.py"), need("src/b.py", covered=True), need("src/c.py"))
     found = SimpleNamespace(ordinal=2, needs=needs, scene=Scene(**given), readable=readable, following=following)
-    session = SimpleNamespace(path=Path(f"/sessions/{name}"), member="")
-    return cast(Ranked, SimpleNamespace(session=session, compaction=found))
+    session = SimpleNamespace(label=name)
+    return cast(RankedCompaction, SimpleNamespace(session=session, compaction=found))
 
 
 def test_an_excerpt_has_all_parts_in_order_and_what_the_summary_lacks() -> None:
@@ -100,8 +104,8 @@ def test_known_keys_are_taken_out_of_every_part() -> None:
     [
         ("asked", lambda text: text, 2_000),
         ("summary", lambda text: text, 16_000),
-        ("before", lambda text: (Moment(1, text),), 240),
-        ("after", lambda text: (Moment(1, "x", text),), 360),
+        ("before", lambda text: (ShownCall(1, text),), 240),
+        ("after", lambda text: (ShownCall(1, "x", text),), 360),
     ],
 )
 def test_long_parts_are_cut_at_their_limits(part: str, made: Any, limit: int) -> None:
@@ -156,7 +160,7 @@ def config(text: str = CONFIG) -> Config:
     return parse_config(text, Path("c.toml"))
 
 
-def assessment(scored: tuple[Ranked, ...], every: tuple[Ranked, ...] = ()) -> Assessment:
+def assessment(scored: tuple[RankedCompaction, ...], every: tuple[RankedCompaction, ...] = ()) -> Assessment:
     return cast(Assessment, SimpleNamespace(scored=scored, ranked=every))
 
 
@@ -286,7 +290,7 @@ def sent(monkeypatch: pytest.MonkeyPatch, text: str, *replies: str) -> tuple[Obs
         used.append(config)
         yield {"luna": model}
 
-    monkeypatch.setattr(observation, "open_clients", clients)
+    monkeypatch.setattr(diagnosis, "open_clients", clients)
     return asyncio.run(diagnose_observed(config(text), plan(2), TEMPLATE, words)), model, used[0]
 
 

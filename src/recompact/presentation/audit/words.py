@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 
-from recompact.audit.files import Passed
-from recompact.audit.findings import Compacted, Need, Reread, Session
+from recompact.audit.findings import AuditedCompaction, Reread, Session
 from recompact.audit.intervals import LEAST, SessionMean
-from recompact.audit.masking import safe_line
 from recompact.audit.measures import RUN_SCHEMES
-from recompact.audit.scoring import Assessment, Contrast, Ranked
+from recompact.audit.scoring import Assessment, Contrast, RankedCompaction
 from recompact.audit.shell import END, FROM_THE_END, Range
+from recompact.values.masking import safe_line
+from recompact.values.session import SkippedFile
 from recompact.values.texts import quantity
 
 CHARACTERS_PER_TOKEN = 4
@@ -113,7 +112,7 @@ def verdict(contrast: Contrast) -> str:
     return "does not separate"
 
 
-def size(compaction: Compacted) -> str:
+def size(compaction: AuditedCompaction) -> str:
     """
     Tokens before and after, e.g. `155,377 → 16,970`; with `~` where they are estimated from characters.
     """
@@ -122,16 +121,12 @@ def size(compaction: Compacted) -> str:
     return f"{before} → {f'{mark}{compaction.after:,}' if compaction.after is not None else '?'}"
 
 
-def place(session: Session, compaction: Compacted) -> str:
+def place(session: Session, compaction: AuditedCompaction) -> str:
     """Where a compaction is: its file and line."""
-    return f"{name(session)}:{compaction.line}"
+    return f"{session.label}:{compaction.line}"
 
 
-def name(session: Session) -> str:
-    return safe_line(f"{session.path.name}{f'/{session.member}' if session.member else ''}")
-
-
-def reason_unscored(each: Ranked) -> str:
+def reason_unscored(each: RankedCompaction) -> str:
     """Why a compaction has no score."""
     compaction = each.compaction
     if compaction.kind == "clearing":
@@ -147,7 +142,7 @@ def reason_unscored(each: Ranked) -> str:
     return "no placebo points to compare it with"
 
 
-def _reason_unmeasured(each: Ranked) -> str:
+def _reason_unmeasured(each: RankedCompaction) -> str:
     """Why too little came after a compaction: too few calls, or too few that the measures count."""
     following, measured = each.compaction.following, each.compaction.measured[each.session.scheme]
     if following <= measured:
@@ -160,7 +155,7 @@ def _reason_unmeasured(each: Ranked) -> str:
     return f"{f'only {measured}' if measured else 'none'} of {calls} after it read, ran or changed anything"
 
 
-def gist(each: Ranked) -> str:
+def gist(each: RankedCompaction) -> str:
     """What is worst about a compaction, in one line."""
     compaction = each.compaction
     parts = []
@@ -178,7 +173,7 @@ def gist(each: Ranked) -> str:
     return "; ".join(parts) or reason_unscored(each)  # where nothing can be known about it
 
 
-def outline(each: Ranked) -> str:
+def outline(each: RankedCompaction) -> str:
     """A compaction in one line of a list: what is worst about it, and why it has no score."""
     worst, reason = gist(each), "" if each.score is not None else reason_unscored(each)
     return f"no score: {reason}" if reason == worst else f"{worst}; no score: {reason}" if reason else worst
@@ -189,7 +184,7 @@ def ranking(assessment: Assessment) -> str:
     return "The worst compactions" if assessment.scored else "The compactions, most text fetched again first"
 
 
-def details(each: Ranked) -> Iterator[str]:
+def details(each: RankedCompaction) -> Iterator[str]:
     """What else is known about a compaction."""
     compaction = each.compaction
     phase = "" if compaction.starts_turn is None else "in the middle of a turn, "
@@ -242,32 +237,29 @@ def _lines_of(lines: Range) -> str:
     return f"from line {lines.first} on" if lines.first > 1 else "whole"
 
 
-def fate(need: Need) -> str:
-    """What became of a literal that the summary lacks."""
-    text = "found again in a result before it was used" if need.found_again else "used without a visible source"
-    return f"{text}; an earlier summary had it" if need.lost_late else text
-
-
-def unread(passed: Passed, most: int = 20) -> Iterator[str]:
+def unread(skipped: Sequence[SkippedFile], most: int = 20) -> Iterator[str]:
     """Which files were not read, and why; at most so many are named one by one."""
-    if passed.links:
-        yield f"{quantity(passed.links, 'link')} inside the folders not followed."
-    if passed.special:
-        yield f"{quantity(passed.special, 'special file')} passed over."
-    if passed.foreign:
-        foreign = quantity(len(passed.foreign), "JSON file")
-        yield f"{foreign} of no known transcript format: {_list_paths(passed.foreign)}."
-    if passed.empty:
-        yield f"{quantity(len(passed.empty), 'empty file')}: {_list_paths(passed.empty)}."
-    for path, why in passed.unreadable[:most]:
-        yield f"{safe_line(str(path))}: {safe_line(why)}."
-    if len(passed.unreadable) > most:
-        yield f"{quantity(len(passed.unreadable) - most, 'more file')} could not be read."
+    by_reason: dict[str, list[SkippedFile]] = defaultdict(list)
+    for file in skipped:
+        by_reason[file.reason].append(file)
+    if links := by_reason["link"]:
+        yield f"{quantity(len(links), 'link')} inside the folders not followed."
+    if special := by_reason["special"]:
+        yield f"{quantity(len(special), 'special file')} skipped."
+    if foreign := by_reason["foreign"]:
+        yield f"{quantity(len(foreign), 'JSON file')} of no known transcript format: {_list_paths(foreign)}."
+    if empty := by_reason["empty"]:
+        yield f"{quantity(len(empty), 'empty file')}: {_list_paths(empty)}."
+    unreadable = by_reason["unreadable"]
+    for file in unreadable[:most]:
+        yield f"{safe_line(str(file.path))}: {safe_line(file.why)}."
+    if len(unreadable) > most:
+        yield f"{quantity(len(unreadable) - most, 'more file')} could not be read."
 
 
-def passed_over(assessment: Assessment) -> Iterator[str]:
+def left_out(assessment: Assessment) -> Iterator[str]:
     """What was not read, or not understood, and why."""
-    yield from unread(assessment.findings.passed)
+    yield from unread(assessment.findings.skipped)
     sessions = assessment.findings.sessions
     unknown: Counter[str] = Counter()
     notes: Counter[str] = Counter()
@@ -300,6 +292,6 @@ def passed_over(assessment: Assessment) -> Iterator[str]:
         yield f"{quantity(number, first)} {rest}."
 
 
-def _list_paths(paths: list[Path]) -> str:
-    shown = ", ".join(safe_line(path.name, 80) for path in paths[:5])
-    return shown + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+def _list_paths(files: list[SkippedFile]) -> str:
+    shown = ", ".join(safe_line(file.path.name, 80) for file in files[:5])
+    return shown + (f" and {len(files) - 5} more" if len(files) > 5 else "")

@@ -1,4 +1,4 @@
-"""A session as a stream of events, the form into which each harness's reader brings its records.
+"""An agent's session as a stream of events, the form into which each harness's reader brings its records.
 
 A compaction names by key the earlier events that stay visible, so that no reader has to hold a session in memory.
 """
@@ -6,8 +6,9 @@ A compaction names by key the earlier events that stay visible, so that no reade
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 Role = Literal["user", "assistant", "system", "attachment"]
@@ -141,3 +142,31 @@ class Tally:
     subagent: int = 0  # records of subagents inside the file of the main agent
     orphans: int = 0  # results without a call
     notes: Counter[str] = field(default_factory=Counter)
+
+
+class Unreadable(Exception):
+    """A file, or a part of one, cannot be read. The text says why."""
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """A file, folder or member that holds sessions. `events` reads them from the start."""
+
+    path: Path
+    member: str
+    harness: str
+    size: int  # bytes
+    modified: float  # when the file was changed last, in seconds
+    events: Callable[[Tally], Iterator[Event]]
+
+
+Reason = Literal["link", "special", "unreadable", "foreign", "empty"]
+
+
+@dataclass(frozen=True)
+class SkippedFile:
+    """A file that was not read: a link, a pipe or device, JSON of no known format, no record at all, or unreadable."""
+
+    path: Path
+    reason: Reason
+    why: str = ""  # of an unreadable one

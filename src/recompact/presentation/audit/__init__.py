@@ -1,0 +1,1 @@
+"""What an audit says: sentences, JSON and the page."""
