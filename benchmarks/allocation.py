@@ -262,7 +262,9 @@ def reaching(world: World, races: Mapping[str, Racing], seeds: int) -> dict[str,
 
     _, wanted = point(Halving())
     curves = {
-        name: [point(Chained(replace(race, rule=replace(race.rule, harmless=h)), world.links)) for h in HARMLESS]
+        name: [
+            point(Chained(replace(race, stopping=replace(race.stopping, harmless=h)), world.links)) for h in HARMLESS
+        ]
         for name, race in races.items()
     }
     least = {name: min((cost for cost, f1 in curve if f1 >= wanted), default=None) for name, curve in curves.items()}

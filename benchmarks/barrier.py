@@ -105,7 +105,7 @@ class SkippingLoop(asyncio.SelectorEventLoop):
 
 
 @dataclass
-class WithBarrier:
+class WithBarrier(Allocation):
     """An allocation that is asked for more only when all that it asked for has come back."""
 
     inner: Allocation
@@ -115,14 +115,11 @@ class WithBarrier:
     def name(self) -> str:
         return f"{self.inner.name} with a barrier"
 
-    def due(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
-        self.asked = [d for d in self.asked if d.number not in known[d.boundary].of(d.arm)]
+    def due(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
+        self.asked = [d for d in self.asked if d.number not in outcomes[d.boundary].of(d.arm)]
         if not self.asked:
-            self.asked = list(self.inner.due(known))
+            self.asked = list(self.inner.due(outcomes))
         return self.asked
-
-    def retained(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
-        return self.inner.retained(known)
 
 
 def config_of(split: str) -> Config:

@@ -180,7 +180,7 @@ async def test_a_model_that_fails_once_leaves_its_draw_unfinished_and_one_that_a
 
 
 @dataclass
-class Counting:
+class Counting(Allocation):
     """An allocation that counts how often it is asked."""
 
     inner: Allocation
@@ -190,12 +190,9 @@ class Counting:
     def name(self) -> str:
         return self.inner.name
 
-    def due(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
-        self.asked.append(len(known))
-        return self.inner.due(known)
-
-    def retained(self, known: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
-        return self.inner.retained(known)
+    def due(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
+        self.asked.append(len(outcomes))
+        return self.inner.due(outcomes)
 
 
 async def test_asking_does_not_grow_with_the_square_of_the_boundaries() -> None:

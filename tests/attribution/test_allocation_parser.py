@@ -9,16 +9,9 @@ import pytest
 from attribution_support import arm, boundary, outcomes
 from made_up_runs import STEP_LIMIT, begin, collect
 
-from recompact.attribution.allocation import Allocation
-from recompact.attribution.allocation_parser import (
-    allocation_of,
-    cap_of,
-    most_draws,
-    outcomes_seen_by,
-    prior_seen_by,
-    trajectory_facts,
-)
-from recompact.attribution.chained import Chained, Segment, TrajectoryFacts
+from recompact.attribution.allocation import Allocation, TrajectoryFacts
+from recompact.attribution.allocation_parser import allocation_of, trajectory_facts
+from recompact.attribution.chained import Chained, Segment
 from recompact.attribution.halving import Halving
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import Tilt, published_prior
@@ -94,33 +87,30 @@ def test_facts_are_in_order_of_trajectories_with_the_steps_of_their_boundaries(s
 def test_only_a_chained_allocation_sees_chained_draws() -> None:
     known = {boundary(1): Outcomes(arm((1, 5)))}
     rest = Outcome(0.0, 9)
-    assert outcomes_seen_by(Halving(), known) is known
-    seen = outcomes_seen_by(Chained(Halving(), {boundary(1): rest}), known)
+    assert Halving().seen(known) is known
+    seen = Chained(Halving(), {boundary(1): rest}).seen(known)
     assert seen == {boundary(1): Outcomes(arm((1, 5)), {0: rest})}
 
 
 @pytest.mark.parametrize("allocation", [RACE, Chained(RACE, {})], ids=lambda each: each.name)
 def test_a_race_has_a_prior_and_a_cap_of_its_own(allocation: Allocation) -> None:
-    assert prior_seen_by(allocation, published_prior(), boundary(1)).changed > published_prior().changed
-    assert prior_seen_by(allocation, published_prior(), boundary(2)) is published_prior()
-    assert cap_of(allocation) == 6
+    assert allocation.prior(published_prior(), boundary(1)).changed > published_prior().changed
+    assert allocation.prior(published_prior(), boundary(2)) is published_prior()
+    assert allocation.cap == 6
 
 
 @pytest.mark.parametrize("allocation", [Uniform(2), Halving(), Chained(Halving(), {})], ids=lambda each: each.name)
 def test_other_allocations_judge_by_the_usual_prior_and_compare_boundaries(allocation: Allocation) -> None:
-    assert prior_seen_by(allocation, published_prior(), boundary(1)) is published_prior()
-    assert cap_of(allocation) is None
+    assert allocation.prior(published_prior(), boundary(1)) is published_prior()
+    assert allocation.cap is None
 
 
-class Unknown:
+class Unknown(Allocation):
     """An allocation that somebody else wrote."""
 
     name = "unknown"
 
     def due(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
-        return ()
-
-    def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
         return ()
 
 
@@ -145,4 +135,4 @@ def test_the_most_draws_count_those_that_are_made(allocation: Allocation, most: 
         boundary(2): outcomes(*[(1, 5, 1, 5)] * 3),
         boundary(3): Outcomes(arm((1, 5)), arm((1, 5), (1, 5))),
     }
-    assert most_draws(allocation, known) == most
+    assert allocation.most_draws(known) == most

@@ -7,13 +7,14 @@ from attribution_support import Pair, arm, arrive, boundary, outcomes, random_po
 from hypothesis import given, settings, strategies as st
 
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.effects import compaction_helped, first_draws, harm_score, hazard_and_burden
+from recompact.attribution.chained import Chained
+from recompact.attribution.effects import compaction_helped, effect_of, first_draws, harm_score, hazard_and_burden
 from recompact.attribution.halving import Half, Halving, half_of
 from recompact.attribution.pool import PoolExhausted, sample, shuffle_draws
 from recompact.attribution.posterior import probability_harmful
 from recompact.attribution.racing import Racing, StoppingRule
 from recompact.attribution.uniform import Uniform
-from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.values.outcome import ARMS, NO_COPIES, BoundaryId, Draw, Outcome, Outcomes, without_copies
 
 GOOD: Pair = (1, 5, 1, 5)
 LOST: Pair = (1, 5, 0, 5)
@@ -189,6 +190,54 @@ class TestRacing:
         together = sample(Racing(), pool).outcomes
         for b, draws in pool.items():
             assert sample(Racing(), {b: draws}).outcomes[b] == together[b]
+
+
+class TestJudgement:
+    """What an allocation says of each boundary, besides what it retains."""
+
+    def test_every_boundary_looks_harmful_but_halving_gives_only_some_the_draws(self) -> None:
+        pool = {boundary(n): outcomes(LOST, LOST, LOST) for n in range(6)}
+        known = sample(Halving(), pool).outcomes
+        judged = Halving().judge(known)
+        assert sorted(judged.values()) == ["retained"] * 2 + ["stopped early"] * 4
+        assert [id for id, each in judged.items() if each == "retained"] == Halving().retained(known)
+
+    def test_one_that_helped_is_neither_retained_nor_stopped_early(self) -> None:
+        known = {boundary(1): outcomes(*[(0, 5, 1, 30)] * 3), boundary(2): outcomes(*[GOOD] * 3)}
+        assert Uniform(3).judge(known) == {boundary(1): "helped", boundary(2): "below the thresholds"}
+
+    def test_one_without_draws_in_both_arms_has_none(self) -> None:
+        known = {boundary(1): Outcomes(arm((1, 5))), boundary(2): outcomes(LOST)}
+        assert Uniform(1).judge(known) == {boundary(2): "retained"}
+
+    def test_later_draws_can_contradict_those_that_decided(self) -> None:
+        known = {boundary(1): outcomes(GOOD, LOST, LOST), boundary(2): outcomes(LOST, GOOD, GOOD)}
+        assert Uniform(1).judge(known) == {boundary(1): "stopped early", boundary(2): "retained"}
+
+    @pytest.mark.parametrize("allocation", [Uniform(3), Halving(), Chained(Halving(), {})], ids=lambda each: each.name)
+    def test_copies_cannot_show_that_a_compaction_helped(self, allocation: Allocation) -> None:
+        """At temperature 0, three draws that are one draw say as little as one."""
+        slower = {boundary(1): outcomes(*[(0, 5, 1, 30)] * 3)}
+        both = frozenset((boundary(1), name) for name in ARMS)
+        assert allocation.judge(slower) == {boundary(1): "helped"}
+        assert allocation.judge(slower, both) == {boundary(1): "retained"}
+
+    @settings(deadline=None, max_examples=30)
+    @given(st.integers(1, 12), st.integers(0, 5), st.booleans(), st.sampled_from([Uniform(3), Halving(), Racing()]))
+    def test_it_agrees_with_what_is_retained_and_with_the_effect(
+        self, boundaries: int, seed: int, copied: bool, allocation: Allocation
+    ) -> None:
+        known = sample(allocation, random_pool(boundaries, 10, seed=seed)).outcomes
+        arms = frozenset((id, name) for id in known for name in ARMS) if copied else NO_COPIES
+        judged = allocation.judge(known, arms)
+        assert [id for id, each in judged.items() if each == "retained"] == list(allocation.retained(known, arms))
+        assert judged.keys() == known.keys()
+        for id, own in without_copies(known, arms).items():
+            effect = effect_of(own)
+            assert effect is not None
+            assert effect.helped == (judged[id] == "helped")
+            if judged[id] in ("stopped early", "below the thresholds"):
+                assert effect.selected == (judged[id] == "stopped early")
 
 
 ALLOCATIONS: list[Allocation] = [Uniform(3), Halving(), Halving(half="up"), Racing(), Racing(StoppingRule(cap=6))]

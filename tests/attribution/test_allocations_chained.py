@@ -12,9 +12,9 @@ import pytest
 from attribution_support import arm, arrive, outcomes, random_pool
 from hypothesis import given, settings, strategies as st
 
-from recompact.attribution.allocation import Allocation
+from recompact.attribution.allocation import Allocation, TrajectoryFacts
 from recompact.attribution.allocation_parser import trajectory_facts
-from recompact.attribution.chained import Chained, Segment, TrajectoryFacts, links_of, with_chained
+from recompact.attribution.chained import Chained, Segment, links_of, with_chained
 from recompact.attribution.halving import Halving
 from recompact.attribution.pool import sample
 from recompact.attribution.racing import Racing

@@ -11,7 +11,7 @@ from made_up_runs import STEP_LIMIT, begin, collect, draw, further, pair, turn
 
 from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.cases import evidence_of
-from recompact.attribution.determinism import copied_arms, without_copies
+from recompact.attribution.determinism import copied_arms
 from recompact.attribution.effects import effect_of
 from recompact.attribution.findings import by_id, findings, priors_of
 from recompact.attribution.further_draws import PostOnly
@@ -21,7 +21,7 @@ from recompact.attribution.statement import control_of, two_hazards
 from recompact.attribution.verify import outcomes_in
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.store import Store
-from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes, without_copies
 
 ONE = VerifyConfig(allocation="uniform:1")
 GOOD, LOST = (1.0, 5), (0.0, 5)
@@ -169,7 +169,7 @@ def test_so_many_post_draws_are_due_where_they_are_missing() -> None:
     known = {at("b"): Outcomes(), at("a"): Outcomes({}, {1: Outcome(1.0, 5)})}
     assert PostOnly(2).name == "resampled 2"
     assert PostOnly(2).due(known) == [Draw(at("a"), "POST", 0), Draw(at("b"), "POST", 0), Draw(at("b"), "POST", 1)]
-    assert PostOnly(2).retained(known) == ()
+    assert PostOnly(2).retained(known) == []
 
 
 @pytest.mark.parametrize("name", ["uniform:1", "chained"])
@@ -213,7 +213,7 @@ def test_a_control_of_a_race_is_judged_by_what_the_verification_teaches(store: S
         known = {id: further_outcomes(store, "control").get(id, Outcomes()) for id in known}
     control = control_of(store)
     assert control is not None
-    retained = racing.judge(known, priors_of(store, settings))
+    retained = racing.retained(known, priors=priors_of(store, settings))
     assert control.rate.value == len(retained) / 30
     assert (len(racing.retained(known)), len(retained)) == (0, 3)
 
@@ -258,6 +258,18 @@ def test_what_a_race_retains_is_more_probably_harmful_than_not_also_by_copies(gr
         assert finding.retained == (finding.effect.harmful >= 0.5)
     with_copies = allocation_of(greedy, settings).retained(outcomes_in(greedy).outcomes)
     assert set(with_copies) != {f.id for f in found.boundaries if f.retained}
+
+
+@pytest.mark.parametrize("allocation", ["uniform:3", "halving"])
+def test_copies_cannot_show_that_a_compaction_helped(greedy: Store, allocation: str) -> None:
+    settings = VerifyConfig(allocation=allocation)
+    for number in range(3):
+        pair(greedy, "a", 1, number, (0.0, 5), (1.0, 30))
+    (finding,) = findings(greedy, settings).boundaries
+    assert finding.copies
+    assert finding.effect is not None
+    assert not finding.effect.helped
+    assert finding.retained
 
 
 def test_copies_beside_the_verification_are_one_too(greedy: Store) -> None:

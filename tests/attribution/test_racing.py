@@ -128,7 +128,7 @@ def test_the_usual_rule() -> None:
     assert rule.harmless_below == pytest.approx(1 - (1 - SEVERE_HAZARD) * (1 - SEVERE_BURDEN), abs=1e-15)
     assert round(rule.harmless_below, 2) == 0.07
     assert (rule.thresholds.hazard, rule.thresholds.burden) == (0.5, 5.0)
-    assert Racing().rule == rule
+    assert Racing().stopping == rule
     assert Racing().name == "racing"
     assert Race() == Race((), (), 0.0, "PRE")
 

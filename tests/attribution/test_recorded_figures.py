@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from attribution_support import boundary, random_pool
 
-from recompact.attribution.allocation import Allocation
-from recompact.attribution.chained import TrajectoryFacts, links_of
+from recompact.attribution.allocation import Allocation, TrajectoryFacts
+from recompact.attribution.chained import links_of
 from recompact.attribution.counts import counts, coupling
 from recompact.attribution.detection import compare_allocations
 from recompact.attribution.effects import effect_of, effects_of

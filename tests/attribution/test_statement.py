@@ -165,11 +165,11 @@ def test_the_two_hazards_are_means_over_the_same_boundaries(findings: Findings) 
 @pytest.mark.parametrize(
     ("allocation", "words"),
     [
-        ("halving", "H >= 0.5 or B >= 5 by the estimate after all rounds of halving"),
-        ("uniform:3", "H >= 0.5 or B >= 5 by the estimate of all draws, uniform:3"),
-        ("chained", "H >= 0.5 or B >= 5 by the estimate after all rounds of chained"),
-        ("racing", "more probably than not H >= 0.5 or B >= 5, by racing"),
-        ("chained:racing", "more probably than not H >= 0.5 or B >= 5, by chained:racing"),
+        ("halving", "H >= 0.5 or B >= 5 by the estimate after all rounds, halving"),
+        ("uniform:3", "H >= 0.5 or B >= 5 by the estimate of all draws, uniform 3"),
+        ("chained", "H >= 0.5 or B >= 5 by the estimate after all rounds, chained halving"),
+        ("racing", "more probably than not H >= 0.5 or B >= 5, racing"),
+        ("chained:racing", "more probably than not H >= 0.5 or B >= 5, chained racing"),
     ],
 )
 def test_the_rule_is_the_one_that_retained(allocation: str, words: str) -> None:
@@ -179,11 +179,11 @@ def test_the_rule_is_the_one_that_retained(allocation: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("allocation", "draws", "words"),
     [
-        ("uniform:2", 3, "by the estimate of the first 2 draws of each arm, uniform:2"),
-        ("uniform:1", 2, "by the estimate of the first draw of each arm, uniform:1"),
-        ("uniform", 4, "by the estimate of the first 3 draws of each arm, uniform"),
-        ("chained:uniform:2", 3, "by the estimate of the first 2 draws of each arm, chained:uniform:2"),
-        ("halving", 4, "by the estimate after all rounds of halving"),
+        ("uniform:2", 3, "by the estimate of the first 2 draws of each arm, uniform 2"),
+        ("uniform:1", 2, "by the estimate of the first draw of each arm, uniform 1"),
+        ("uniform", 4, "by the estimate of the first 3 draws of each arm, uniform 3"),
+        ("chained:uniform:2", 3, "by the estimate of the first 2 draws of each arm, chained uniform 2"),
+        ("halving", 4, "by the estimate after all rounds, halving"),
     ],
 )
 def test_a_rule_of_fewer_draws_than_there_are_says_which(allocation: str, draws: int, words: str) -> None:

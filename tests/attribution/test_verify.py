@@ -12,7 +12,7 @@ import pytest
 from run_files import select_rows
 from verify_support import DriftingSuite, Forbidden, ShakyReader, books, config_of, study_of
 
-from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by
+from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.cases import evidence_of
 from recompact.attribution.continuations import continuation_unit
 from recompact.attribution.findings import findings
@@ -286,7 +286,7 @@ def test_allocations_have_names(collected: Path) -> None:
             config_of(more='[verify]\nallocation = "uniform:0"')
         chained = allocation_of(store, VerifyConfig(allocation="chained"))
         nothing: Any = outcomes_in(store).outcomes
-        free = outcomes_seen_by(chained, nothing)
+        free = chained.seen(nothing)
         assert sum(len(o.post) for o in free.values()) == 6  # the last boundary of each book
 
 

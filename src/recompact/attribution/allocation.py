@@ -1,4 +1,4 @@
-"""How draws are spent: an allocation says which continuations are due, given the outcomes so far.
+"""How draws are spent: an allocation says which continuations are due, given the outcomes so far, and what is retained.
 
 It is a pure function of the outcomes. It may ask for a draw as soon as that draw is certain to be needed, but what it
 asks for in the end does not depend on the order in which outcomes arrive: verification needs no barrier between rounds,
@@ -7,30 +7,205 @@ and is the same whatever the concurrency.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from recompact.values.outcome import BoundaryId, Draw, Outcomes
+from recompact.attribution.effects import (
+    channel_of,
+    compaction_helped,
+    first_draws,
+    harm_score,
+    hazard_and_burden,
+    most_harmful_first,
+)
+from recompact.attribution.posterior import PAPER, Thresholds
+from recompact.attribution.prior import LearnedPriors, Prior, Tilt, learn_priors, published_prior
+from recompact.values.outcome import NO_COPIES, BoundaryId, CopiedArms, Draw, Outcomes, without_copies
+from recompact.values.trajectory import Ending
+
+Judgement = Literal["retained", "stopped early", "below the thresholds", "helped"]
+"""What an allocation makes of a boundary: harmful after the draws that it gives; not retained, although the estimate of
+the draws that there are reaches a threshold; harmless by its estimate; or clearly better off with the compaction."""
 
 
-def in_turn(draws: Iterable[Draw]) -> list[Draw]:
-    """The order in which to make draws: first ones first, and PRE before POST."""
-    return sorted(draws, key=lambda d: (d.number, d.boundary.unit, d.boundary.index, d.arm == "POST"))
+@dataclass(frozen=True)
+class TrajectoryFacts:
+    """What is known of a collected trajectory before any draw."""
+
+    unit: str
+    boundaries: tuple[int, ...]  # steps taken before each
+    steps: int
+    value: float  # the terminal reward
+    ending: Ending
 
 
-class Allocation(Protocol):
-    """A way to spend draws."""
+@dataclass(frozen=True)
+class RunFacts:
+    """What an allocation may know of a run before any draw. `audited_tilts` audits the trajectories when it is called.
+
+    Without a run, an allocation can still be described.
+    """
+
+    seed: int = 0
+    step_limit: int = 0
+    trajectories: tuple[TrajectoryFacts, ...] = ()
+    audited_tilts: Callable[[], Mapping[BoundaryId, Tilt]] = dict
+
+
+NO_RUN = RunFacts()
+
+
+class Allocation(ABC):
+    """A way to spend draws. `name` and `due` are needed; everything else has a default that suits an allocation which
+    retains by the estimate of all its draws."""
 
     @property
+    @abstractmethod
     def name(self) -> str: ...
 
+    @abstractmethod
     def due(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[Draw]:
         """All draws that are certain to be needed and have no outcome yet. Empty when everything is decided.
 
         `outcomes` has every boundary as a key, including those without an outcome yet.
         """
-        ...
 
-    def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
-        """The harmful boundaries, most harmful first, once nothing is due any more."""
-        ...
+    # --- what is retained
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """How large an effect is harmful."""
+        return PAPER
+
+    @property
+    def deciding_draws(self) -> int | None:
+        """How many draws of each arm decide, from the first one on; None where all do."""
+        return None
+
+    @property
+    def by_probability(self) -> bool:
+        """Whether the verdict goes by P(harmful), and not by the estimates."""
+        return False
+
+    def finalists(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Collection[BoundaryId]:
+        """The boundaries that can be retained: those that were not given up on the way."""
+        return outcomes.keys()
+
+    def is_harmful(self, boundary: BoundaryId, outcomes: Outcomes, prior: Prior) -> bool:
+        """Whether the draws that decide make a finalist harmful; `prior` is what the run teaches."""
+        arms = tuple(outcomes.pre.values()), tuple(outcomes.post.values())
+        return harm_score(*hazard_and_burden(*arms), self.thresholds) >= 1
+
+    def retained(
+        self,
+        outcomes: Mapping[BoundaryId, Outcomes],
+        copied: CopiedArms = NO_COPIES,
+        priors: LearnedPriors | None = None,
+    ) -> Sequence[BoundaryId]:
+        """The harmful boundaries, most harmful first, once nothing is due any more.
+
+        Copies count as draws that were given, but as evidence they are one. A compaction that clearly helped is not
+        retained. The priors are those that the outcomes teach, if no others are given. A control must be given those
+        of the verification that it is a control of: by its own, which know no harm, it would retain less than that
+        does by chance.
+        """
+        seen = self.seen(outcomes)
+        judged = without_copies(seen, copied)
+        if self.by_probability:
+            priors = priors or learn_priors(judged)
+        scores = {}
+        for boundary in self.finalists(seen):
+            own = without_copies({boundary: self._deciding(seen[boundary])}, copied)[boundary]
+            pre, post = tuple(own.pre.values()), tuple(own.post.values())
+            if not pre or not post or is_helped(judged[boundary]):
+                continue
+            prior = priors.of(boundary) if priors else published_prior()
+            if self.is_harmful(boundary, own, prior):
+                scores[boundary] = harm_score(*hazard_and_burden(pre, post), self.thresholds)
+        return most_harmful_first(scores)
+
+    def _deciding(self, own: Outcomes) -> Outcomes:
+        """The draws that decide; none where some of them are missing."""
+        if self.deciding_draws is None:
+            return own
+        arms = first_draws(own, self.deciding_draws)
+        return Outcomes() if arms is None else Outcomes(*(dict(enumerate(arm)) for arm in arms))
+
+    def judge(
+        self,
+        outcomes: Mapping[BoundaryId, Outcomes],
+        copied: CopiedArms = NO_COPIES,
+        priors: LearnedPriors | None = None,
+    ) -> dict[BoundaryId, Judgement]:
+        """What becomes of each boundary that has draws in both arms, once nothing is due any more; the retained ones
+        come first, most harmful first."""
+        judgements: dict[BoundaryId, Judgement] = dict.fromkeys(self.retained(outcomes, copied, priors), "retained")
+        for boundary, own in judged_outcomes(self, outcomes, copied).items():
+            if boundary not in judgements and own.pre and own.post:
+                judgements[boundary] = self._standing(own)
+        return judgements
+
+    def _standing(self, own: Outcomes) -> Judgement:
+        """What the estimate of all draws says of a boundary that is not retained."""
+        if is_helped(own):
+            return "helped"
+        effect = hazard_and_burden(tuple(own.pre.values()), tuple(own.post.values()))
+        return "below the thresholds" if channel_of(*effect, self.thresholds) == "none" else "stopped early"
+
+    def seen(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Mapping[BoundaryId, Outcomes]:
+        """The outcomes that it judges by: those that were drawn, and what it reads off the trajectories."""
+        return outcomes
+
+    def prior(self, usual: Prior, boundary: BoundaryId) -> Prior:
+        """The prior of one boundary, given that of all."""
+        return usual
+
+    # --- how it is described
+
+    @property
+    def description(self) -> str:
+        """How draws are spent, as a clause for a reader who has never heard of it; empty where the name says it."""
+        return ""
+
+    def rule(self, most_draws: int = 0) -> str:
+        """The rule by which a boundary is retained, where an arm has up to `most_draws` draws."""
+        number = self.deciding_draws
+        which = "all draws"
+        if number is not None and most_draws > number:
+            which = f"the first {'draw' if number == 1 else f'{number} draws'} of each arm"
+        return f"{self.thresholds} by the estimate of {which}"
+
+    # --- how much it can take
+
+    @property
+    def cap(self) -> int | None:
+        """The most draws that a boundary can get where its own outcomes alone decide how many; None elsewhere."""
+        return None
+
+    def most_draws(self, outcomes: Mapping[BoundaryId, Outcomes]) -> int | None:
+        """The most draws that these boundaries can have in the end, including those already made; None if unknown."""
+        return None if self.cap is None else draws_at_most(self.cap, outcomes)
+
+
+def judged_outcomes(
+    allocation: Allocation, outcomes: Mapping[BoundaryId, Outcomes], copied: CopiedArms
+) -> Mapping[BoundaryId, Outcomes]:
+    """The outcomes that effects are estimated from: with chained draws where the allocation chains, without copies."""
+    return without_copies(allocation.seen(outcomes), copied)
+
+
+def is_helped(own: Outcomes) -> bool:
+    """Whether the compaction clearly helped, by these draws."""
+    return compaction_helped(tuple(own.pre.values()), tuple(own.post.values()))
+
+
+def draws_at_most(each: int, outcomes: Mapping[BoundaryId, Outcomes]) -> int:
+    """How many draws there are once every boundary has `each`; some may have more already."""
+    return sum(max(each, len(own.pre) + len(own.post)) for own in outcomes.values())
+
+
+def in_turn(draws: Iterable[Draw]) -> list[Draw]:
+    """The order in which to make draws: first ones first, and PRE before POST."""
+    return sorted(draws, key=lambda d: (d.number, d.boundary.unit, d.boundary.index, d.arm == "POST"))

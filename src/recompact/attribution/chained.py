@@ -10,25 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from recompact.attribution.allocation import Allocation
-from recompact.values.outcome import BoundaryId, Draw, Outcome, Outcomes
+from recompact.attribution.allocation import Allocation, TrajectoryFacts
+from recompact.attribution.posterior import Thresholds
+from recompact.attribution.prior import LearnedPriors, Prior
+from recompact.values.outcome import NO_COPIES, BoundaryId, CopiedArms, Draw, Outcome, Outcomes
 from recompact.values.trajectory import Ending
 
 CHAINED = 0
 """The number of the POST draw that is chained. Only one is: draws that share a segment are not independent."""
 
 _OWN_ENDINGS: frozenset[Ending] = frozenset({"finished", "step limit"})
-
-
-@dataclass(frozen=True)
-class TrajectoryFacts:
-    """What chaining needs to know of a trajectory."""
-
-    unit: str
-    boundaries: tuple[int, ...]  # steps taken before each
-    steps: int
-    value: float  # the terminal reward
-    ending: Ending
 
 
 @dataclass(frozen=True)
@@ -76,7 +67,7 @@ def _complete_outcomes(own: Outcomes, link: Link | None, outcomes: Mapping[Bound
 
 
 @dataclass(frozen=True)
-class Chained:
+class Chained(Allocation):
     """An allocation whose first POST draws are chained where they can be."""
 
     inner: Allocation
@@ -90,8 +81,45 @@ class Chained:
         draws = self.inner.due(with_chained(outcomes, self.links))
         return list(dict.fromkeys(self._instead(draw, outcomes) for draw in draws))
 
-    def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
-        return self.inner.retained(with_chained(outcomes, self.links))
+    def seen(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Mapping[BoundaryId, Outcomes]:
+        return self.inner.seen(with_chained(outcomes, self.links))
+
+    def retained(
+        self,
+        outcomes: Mapping[BoundaryId, Outcomes],
+        copied: CopiedArms = NO_COPIES,
+        priors: LearnedPriors | None = None,
+    ) -> Sequence[BoundaryId]:
+        return self.inner.retained(with_chained(outcomes, self.links), copied, priors)
+
+    @property
+    def thresholds(self) -> Thresholds:
+        return self.inner.thresholds
+
+    @property
+    def deciding_draws(self) -> int | None:
+        return self.inner.deciding_draws
+
+    @property
+    def by_probability(self) -> bool:
+        return self.inner.by_probability
+
+    def prior(self, usual: Prior, boundary: BoundaryId) -> Prior:
+        return self.inner.prior(usual, boundary)
+
+    @property
+    def description(self) -> str:
+        return "; ".join(filter(None, ("the first one from POST is read off the trajectory", self.inner.description)))
+
+    def rule(self, most_draws: int = 0) -> str:
+        return self.inner.rule(most_draws)
+
+    @property
+    def cap(self) -> int | None:
+        return self.inner.cap
+
+    def most_draws(self, outcomes: Mapping[BoundaryId, Outcomes]) -> int | None:
+        return self.inner.most_draws(outcomes)
 
     def _instead(self, draw: Draw, outcomes: Mapping[BoundaryId, Outcomes]) -> Draw:
         """A POST draw that a segment can yield is not made: the PRE draw after the segment is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from recompact.attribution.divergence import actions_of
 from recompact.attribution.further_records import Purpose, further_rows, summary_text
@@ -11,7 +11,7 @@ from recompact.engine.store.records import read_trajectory
 from recompact.engine.store.runs import ContinuationRow, TrajectoryRow, continuation_rows
 from recompact.engine.store.store import Store
 from recompact.values.chat import canonical
-from recompact.values.outcome import BoundaryId, Outcome, Outcomes
+from recompact.values.outcome import BoundaryId, CopiedArms
 
 
 def decoding_note(config: Config) -> str | None:
@@ -22,10 +22,6 @@ def decoding_note(config: Config) -> str | None:
         "[agent] temperature = 0: draws of one arm may be copies of each other. Copies count as one draw, so intervals"
         " stay wide however many are made; set the temperature that the agent is used with, or --draws 1"
     )
-
-
-CopiedArms = frozenset[tuple[BoundaryId, str]]
-"""The arms of which all draws are copies of each other."""
 
 
 def copied_arms(store: Store, purpose: Purpose | None = None) -> CopiedArms:
@@ -56,21 +52,3 @@ def _alike(store: Store, draws: Sequence[_Draw]) -> bool:
         return False
     continuations = (read_trajectory(store, name) for name, _ in draws)
     return len({(summary_text(c), canonical([a.to_json() for a in actions_of(c)])) for c in continuations}) == 1
-
-
-def without_copies(outcomes: Mapping[BoundaryId, Outcomes], copied: CopiedArms) -> Mapping[BoundaryId, Outcomes]:
-    """The outcomes with one draw for each arm whose draws are copies. An allocation that asks for draws still sees all
-    of them: which are copies is known only afterwards."""
-    if not copied:
-        return outcomes
-    return {
-        id: Outcomes(
-            _first(own.pre) if (id, "PRE") in copied else own.pre,
-            _first(own.post) if (id, "POST") in copied else own.post,
-        )
-        for id, own in outcomes.items()
-    }
-
-
-def _first(draws: Mapping[int, Outcome]) -> dict[int, Outcome]:
-    return {number: draws[number] for number in sorted(draws)[:1]}

@@ -7,19 +7,19 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from recompact.attribution.allocation_parser import allocation_of, prior_seen_by
-from recompact.attribution.determinism import CopiedArms, copied_arms, without_copies
+from recompact.attribution.allocation import judged_outcomes
+from recompact.attribution.allocation_parser import allocation_of
+from recompact.attribution.determinism import copied_arms
 from recompact.attribution.effects import Effect, effect_of
 from recompact.attribution.further_records import Purpose, fresh_summaries, further_outcomes
 from recompact.attribution.posterior import Thresholds
 from recompact.attribution.prior import LearnedPriors, learn_priors
-from recompact.attribution.verdicts import judged_outcomes, retained_by
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.failed_compactions import NONE_FAILED, FailedCompactions
 from recompact.engine.store.runs import BoundaryRow, boundary_rows, failed_compactions, trajectories
 from recompact.engine.store.store import Store
-from recompact.values.outcome import ARMS, BoundaryId, Outcomes
+from recompact.values.outcome import ARMS, BoundaryId, CopiedArms, Outcomes, without_copies
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
     allocation = allocation_of(store, settings)
     settled = not allocation.due(now.outcomes)
     copied = copied_arms(store)
-    retained = set(retained_by(allocation, now.outcomes, copied)) if settled else set()
+    retained = set(allocation.retained(now.outcomes, copied)) if settled else set()
     judged = judged_outcomes(allocation, now.outcomes, copied)
     priors = learn_priors(judged)
     fresh, copied_pairs = _further_judged(store, "confirm")
@@ -123,7 +123,7 @@ def findings(store: Store, settings: VerifyConfig | None = None) -> Findings:
     for row in boundary_rows(store):
         id = BoundaryId(row.unit, row.index)
         outcomes = judged.get(id, Outcomes())
-        prior = prior_seen_by(allocation, priors.of(id), id)
+        prior = allocation.prior(priors.of(id), id)
         effect = partial(effect_of, thresholds=thresholds, remaining=store.metadata.step_limit - row.step, prior=prior)
         confirming = fresh.get(id, Outcomes())
         own_summaries = Outcomes(confirming.pre or outcomes.pre, summaries.get(id, Outcomes()).post)

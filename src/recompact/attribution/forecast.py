@@ -16,8 +16,6 @@ from typing import Any
 
 from recompact.attribution.agenda import with_outcome
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.chained import Chained
-from recompact.attribution.racing import Racing
 from recompact.attribution.verify import outcomes_in, rest
 from recompact.engine.store.calls import first_agent_inputs
 from recompact.engine.store.runs import BoundaryRow, boundary_rows, trajectories
@@ -82,13 +80,12 @@ def forecast(store: Store, allocation: Allocation) -> Forecast:
 
 def _all_draws(allocation: Allocation, outcomes: Mapping[BoundaryId, Outcomes]) -> list[Draw]:
     """The most draws possible where their number depends on outcomes, in the arm that costs more; none elsewhere."""
-    inner = allocation.inner if isinstance(allocation, Chained) else allocation
-    if not isinstance(inner, Racing):
+    if allocation.cap is None:
         return []
     return [
         Draw(boundary, "PRE", number)
         for boundary, own in outcomes.items()
-        for number in range(inner.rule.cap - len(own.pre) - len(own.post))
+        for number in range(allocation.cap - len(own.pre) - len(own.post))
     ]
 
 

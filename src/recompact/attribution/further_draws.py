@@ -12,7 +12,6 @@ from functools import lru_cache
 
 from recompact.attribution.agenda import DrawAgenda
 from recompact.attribution.allocation import Allocation, in_turn
-from recompact.attribution.allocation_parser import most_draws
 from recompact.attribution.continuations import continue_from, recompress
 from recompact.attribution.further_records import Purpose, further_outcomes, further_unit
 from recompact.attribution.verify import RunOutcomes, outcome_of, places, telling
@@ -34,7 +33,7 @@ from recompact.values.trajectory import Boundary, Score, Trajectory
 
 
 @dataclass(frozen=True)
-class PostOnly:
+class PostOnly(Allocation):
     """`draws` POST draws at every boundary; PRE has its draws elsewhere."""
 
     draws: int
@@ -51,8 +50,11 @@ class PostOnly:
             if number not in own.post
         )
 
-    def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
+    def finalists(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Collection[BoundaryId]:
         return ()
+
+    def most_draws(self, outcomes: Mapping[BoundaryId, Outcomes]) -> int:
+        return self.draws * len(outcomes)
 
 
 async def make_further_draws(
@@ -69,8 +71,7 @@ async def make_further_draws(
 
     finished = sum(len(own.pre) + len(own.post) for own in outcomes.values())
     study.progress.stage(purpose, None, finished)
-    own = len(outcomes) * allocation.draws if isinstance(allocation, PostOnly) else None
-    bound_stage(study.progress, most_draws(allocation, outcomes) if own is None else own)
+    bound_stage(study.progress, allocation.most_draws(outcomes))
     at_once = places(study)
     agenda = DrawAgenda(
         allocation,

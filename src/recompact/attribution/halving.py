@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from recompact.attribution.allocation import in_turn
+from recompact.attribution.allocation import Allocation, in_turn
 from recompact.attribution.effects import first_draws, harm_score, hazard_and_burden
 from recompact.attribution.posterior import PAPER, Thresholds
-from recompact.attribution.uniform import retained_by_estimate
 from recompact.models.journal import seed_of
 from recompact.values.outcome import ARMS, BoundaryId, Draw, Outcomes
 
@@ -23,7 +22,7 @@ Half = Literal["up", "even"]
 
 
 @dataclass(frozen=True)
-class Halving:
+class Halving(Allocation):
     """The paper's boundary verification; its A^(r) are the rounds here.
 
     `half` says what half of an odd number is: rounded to the even neighbour, which reproduces all six rollout counts
@@ -48,8 +47,22 @@ class Halving:
             if number not in outcomes[boundary].of(arm)
         )
 
-    def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
-        return retained_by_estimate(outcomes, self.certain(outcomes)[-1], self.rounds, self.thresholds)
+    @property
+    def deciding_draws(self) -> int:
+        return self.rounds
+
+    def finalists(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
+        return self.certain(outcomes)[-1]
+
+    @property
+    def description(self) -> str:
+        return "one in either context for all, another for the worse half, a third for the worse half of those"
+
+    def rule(self, most_draws: int = 0) -> str:
+        return f"{self.thresholds} by the estimate after all rounds"
+
+    def most_draws(self, outcomes: Mapping[BoundaryId, Outcomes]) -> int:
+        return rollouts(len(outcomes), self.rounds, self.half)
 
     def certain(self, outcomes: Mapping[BoundaryId, Outcomes]) -> list[list[BoundaryId]]:
         """For each round, the boundaries that are certain to be in it, given the outcomes so far."""

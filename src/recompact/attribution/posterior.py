@@ -34,6 +34,9 @@ class Thresholds:
     hazard: float = 0.5
     burden: float = 5.0
 
+    def __str__(self) -> str:
+        return f"H >= {self.hazard:g} or B >= {self.burden:g}"
+
 
 PAPER = Thresholds()
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from recompact.attribution.allocation import in_turn
-from recompact.attribution.effects import harm_score, hazard_and_burden, most_harmful_first
+from recompact.attribution.allocation import Allocation, in_turn
 from recompact.attribution.posterior import (
     PAPER,
     Lengths,
@@ -25,10 +24,8 @@ from recompact.attribution.posterior import (
 )
 from recompact.attribution.prior import (
     UNTILTED,
-    LearnedPriors,
     Prior,
     Tilt,
-    learn_priors,
     published_prior,
     tilt_prior,
 )
@@ -67,7 +64,7 @@ RETAINED = 0.5  # at this probability or above: more probably harmful than not
 
 
 @dataclass(frozen=True)
-class Racing:
+class Racing(Allocation):
     """Sequential verification: draws are spent under the published prior, and judged under the one that the run teaches
     once all are there, with all draws that the run has.
 
@@ -75,7 +72,7 @@ class Racing:
     observed of it apart from draws. A boundary is retained if it is more probably harmful than not.
     """
 
-    rule: StoppingRule = DEFAULT
+    stopping: StoppingRule = DEFAULT
     remaining: Mapping[BoundaryId, int] = field(default_factory=dict)
     tilts: Mapping[BoundaryId, Tilt] = field(default_factory=dict)
 
@@ -91,32 +88,38 @@ class Racing:
                 draws.append(Draw(boundary, race.next, len(race.pre) if race.next == "PRE" else len(race.post)))
         return in_turn(draws)
 
-    def retained(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
-        over = {boundary: own for boundary, own in outcomes.items() if self.is_over(boundary, own)}
-        return self.judge(over, learn_priors(outcomes))
+    @property
+    def thresholds(self) -> Thresholds:
+        return self.stopping.thresholds
 
-    def is_over(self, boundary: BoundaryId, outcomes: Outcomes) -> bool:
-        """Whether a boundary has all draws that it needs."""
-        return bool(outcomes.pre and outcomes.post) and self.race(boundary, outcomes).next is None
+    @property
+    def by_probability(self) -> bool:
+        return True
 
-    def judge(self, outcomes: Mapping[BoundaryId, Outcomes], priors: LearnedPriors) -> Sequence[BoundaryId]:
-        """The boundaries that are more probably harmful than not by these outcomes, most harmful first."""
-        scores = {}
-        for boundary, own in outcomes.items():
-            prior = self.prior(priors.of(boundary), boundary)
-            harmful = probability_harmful(
-                own, self.rule.thresholds, remaining=self.remaining.get(boundary), prior=prior
-            )
-            if harmful >= RETAINED:
-                effect = hazard_and_burden(tuple(own.pre.values()), tuple(own.post.values()))
-                scores[boundary] = harm_score(*effect, self.rule.thresholds)
-        return most_harmful_first(scores)
+    def finalists(self, outcomes: Mapping[BoundaryId, Outcomes]) -> Sequence[BoundaryId]:
+        """Those whose race is over: a question of the draws that were made, copies or not."""
+        return [boundary for boundary, own in outcomes.items() if self.race(boundary, own).next is None]
+
+    def is_harmful(self, boundary: BoundaryId, outcomes: Outcomes, prior: Prior) -> bool:
+        prior, remaining = self.prior(prior, boundary), self.remaining.get(boundary)
+        return probability_harmful(outcomes, self.thresholds, remaining=remaining, prior=prior) >= RETAINED
+
+    @property
+    def description(self) -> str:
+        return "they go where the verdict is least settled"
+
+    def rule(self, most_draws: int = 0) -> str:
+        return f"more probably than not {self.thresholds}"
+
+    @property
+    def cap(self) -> int:
+        return self.stopping.cap
 
     def race(self, boundary: BoundaryId, outcomes: Outcomes) -> Race:
         """How far one boundary has come."""
         prior = self.prior(published_prior(), boundary)
         pre, post = _in_order(outcomes.pre), _in_order(outcomes.post)
-        return _replay_race(self.rule, prior, self.remaining.get(boundary), pre, post)
+        return _replay_race(self.stopping, prior, self.remaining.get(boundary), pre, post)
 
     def prior(self, usual: Prior, boundary: BoundaryId) -> Prior:
         """The prior of one boundary."""

@@ -11,16 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from recompact.attribution.allocation_parser import allocation_of
+from recompact.attribution.allocation_parser import allocation_named, allocation_of
 from recompact.attribution.chained import without_chaining
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.effects import Effect
 from recompact.attribution.false_retention import FalseRetention
 from recompact.attribution.findings import Finding, Findings, priors_of
 from recompact.attribution.further_records import further_outcomes
-from recompact.attribution.halving import Halving
-from recompact.attribution.racing import Racing
-from recompact.attribution.verdicts import retained_by
 from recompact.attribution.verify import outcomes_in, settings_of
 from recompact.engine.config import VerifyConfig
 from recompact.engine.store.failed_compactions import NONE_FAILED, FailedCompactions
@@ -83,10 +80,7 @@ class Statement:
     @property
     def draws_of_rule(self) -> int | None:
         """How many draws of each arm decide; None where all do."""
-        kind, _, number = self.settings.allocation.removeprefix("chained:").partition(":")
-        if kind == "racing":
-            return None
-        return int(number or 3) if kind == "uniform" else Halving.rounds
+        return allocation_named(self.settings).deciding_draws
 
     @property
     def rests_on_more(self) -> bool:
@@ -96,15 +90,8 @@ class Statement:
     @property
     def rule(self) -> str:
         """The rule by which a boundary is retained."""
-        thresholds = f"H >= {self.settings.hazard:g} or B >= {self.settings.burden:g}"
-        allocation = self.settings.allocation
-        if "racing" in allocation:
-            return f"more probably than not {thresholds}, by {allocation}"
-        if "uniform" in allocation:
-            first = "draw" if self.draws_of_rule == 1 else f"{self.draws_of_rule} draws"
-            which = f"the first {first} of each arm" if self.rests_on_more else "all draws"
-            return f"{thresholds} by the estimate of {which}, {allocation}"
-        return f"{thresholds} by the estimate after all rounds of {allocation}"
+        allocation = allocation_named(self.settings)
+        return f"{allocation.rule(self.most_draws)}, {allocation.name}"
 
     @property
     def after_control(self) -> Estimate | None:
@@ -259,9 +246,9 @@ def control_of(store: Store, settings: VerifyConfig | None = None) -> FalseReten
     allocation = without_chaining(allocation_of(store, settings))
     if allocation.due(outcomes):
         return None
-    # The control is judged by the rule of the verification, and racing's has a prior in it.
-    priors = priors_of(store, settings) if isinstance(allocation, Racing) else None
-    rate = len(retained_by(allocation, outcomes, copied_arms(store, "control"), priors)) / len(outcomes)
+    # The control is judged by the rule of the verification, which may have a prior in it.
+    priors = priors_of(store, settings) if allocation.by_probability else None
+    rate = len(allocation.retained(outcomes, copied_arms(store, "control"), priors)) / len(outcomes)
     return FalseRetention(allocation.name, len(outcomes), 1, wilson(rate, len(outcomes)))
 
 

@@ -14,11 +14,10 @@ from statistics import fmean
 
 from recompact.attribution.agenda import DrawAgenda, LeftOut, Order
 from recompact.attribution.allocation import Allocation
-from recompact.attribution.allocation_parser import allocation_of, cap_of, most_draws
+from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.continuations import continuation_unit, continue_from
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.turns import draws_at_once
-from recompact.attribution.verdicts import retained_by
 from recompact.engine.collection import unit_of
 from recompact.engine.config import VerifyConfig
 from recompact.engine.execution.episodes import with_differences
@@ -78,7 +77,7 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
 
     finished = sum(len(outcomes.pre) + len(outcomes.post) for outcomes in before.outcomes.values())
     study.progress.stage("verify", None, finished)
-    bound_stage(study.progress, most_draws(chosen, before.outcomes))
+    bound_stage(study.progress, chosen.most_draws(before.outcomes))
     at_once = places(study)
     agenda = DrawAgenda(
         chosen,
@@ -94,7 +93,7 @@ async def verify(study: Study, allocation: Allocation | None = None, *, partial:
     await run_agenda(agenda, study.executor, at_once, study.progress)
     if allocation is None:
         study.store.set_metadata(replace(study.store.metadata, verified=asdict(study.config.verify)))
-    retained = tuple(retained_by(chosen, agenda.outcomes, copied_arms(study.store)))
+    retained = tuple(chosen.retained(agenda.outcomes, copied_arms(study.store)))
     return Verification(agenda.outcomes, {**before.left_out, **agenda.left_out}, retained)
 
 
@@ -134,7 +133,7 @@ def _order(rows: Mapping[BoundaryId, BoundaryRow], allocation: Allocation) -> Or
     are in, and places stay empty. Where a boundary's own outcomes decide how many it gets, its draws follow each other:
     what has begun continues before anything else begins.
     """
-    cap = cap_of(allocation)
+    cap = allocation.cap
 
     def order(id: BoundaryId, first: int, outcomes: Outcomes) -> tuple[float, ...]:
         arms = [[o.steps for o in arm.values()] for arm in (outcomes.pre, outcomes.post) if arm]

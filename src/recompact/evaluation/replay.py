@@ -12,7 +12,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from recompact.attribution.allocation_parser import allocation_of, outcomes_seen_by
+from recompact.attribution.allocation_parser import allocation_of
 from recompact.attribution.continuations import continue_from, recompress
 from recompact.attribution.determinism import copied_arms
 from recompact.attribution.divergence import actions_of, find_dropped, needed_facts
@@ -301,7 +301,7 @@ def _chained_draws(case: _Case, boundary: Boundary, needed: Sequence[str]) -> li
     if store.metadata.verified is None:
         return []
     outcomes = outcomes_in(store).outcomes
-    seen = outcomes_seen_by(allocation_of(store, settings_of(store)), outcomes)
+    seen = allocation_of(store, settings_of(store)).seen(outcomes)
     before, after = (known.get(case.id, Outcomes()).post for known in (outcomes, seen))
     kept = _kept_facts(boundary, needed)
     new = [outcome for number, outcome in after.items() if number not in before]

@@ -53,6 +53,28 @@ class Draw:
     number: int
 
 
+CopiedArms = frozenset[tuple[BoundaryId, str]]
+"""The arms of which all draws are copies of each other."""
+NO_COPIES: CopiedArms = frozenset()
+
+
+def without_copies(outcomes: Mapping[BoundaryId, Outcomes], copied: CopiedArms) -> Mapping[BoundaryId, Outcomes]:
+    """The outcomes with one draw for each arm whose draws are copies: as evidence, they are one draw."""
+    if not copied:
+        return outcomes
+    return {
+        id: Outcomes(
+            _first(own.pre) if (id, "PRE") in copied else own.pre,
+            _first(own.post) if (id, "POST") in copied else own.post,
+        )
+        for id, own in outcomes.items()
+    }
+
+
+def _first(draws: Mapping[int, Outcome]) -> dict[int, Outcome]:
+    return {number: draws[number] for number in sorted(draws)[:1]}
+
+
 _DENOMINATOR = 10**9
 
 

@@ -209,9 +209,9 @@ def test_an_unfinished_verification_says_so() -> None:
     ("allocation", "said"),
     [
         ("halving", "by its estimates H ≥ 0.5 or B ≥ 5. Draws were spent by halving: one in either context for all"),
-        ("uniform:9", "by its estimates H ≥ 0.5 or B ≥ 5. Draws were spent by uniform:9: every boundary gets the same"),
+        ("uniform:9", "by its estimates H ≥ 0.5 or B ≥ 5. Draws were spent by uniform 9: every boundary gets the same"),
         ("racing", "more probably than not H ≥ 0.5 or B ≥ 5. Draws were spent by racing: they go where"),
-        ("chained:racing", "than not H ≥ 0.5 or B ≥ 5. Draws were spent by chained:racing: the first one from POST"),
+        ("chained:racing", "than not H ≥ 0.5 or B ≥ 5. Draws were spent by chained racing: the first one from POST"),
         ("chained", "read off the trajectory; one in either context for all"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from recompact.attribution.allocation_parser import allocation_named
 from recompact.attribution.counts import counts, unequal_note
 from recompact.attribution.effects import Effect
 from recompact.attribution.findings import Finding, Findings, effect_numbers
@@ -59,7 +60,7 @@ def boundary_table(findings: Findings) -> Table:
     if any(f.confirmed for f in known[:LISTED]):
         notes.append("H, B and draws of a boundary that has fresh pairs are of those alone, its P(harmful) is not.")
     meaning = "P(harmful) is the probability, after the draws of the verification, that H or B reaches its threshold."
-    if "racing" in findings.settings.allocation:
+    if allocation_named(findings.settings).by_probability:
         notes.append(f"{meaning} The verdict goes by it.")
     else:
         notes.append(

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recompact.attribution.allocation_parser import allocation_named
 from recompact.attribution.false_retention import FalseRetention
 from recompact.attribution.findings import Finding, Findings
 from recompact.attribution.statement import Statement, statement_of
 from recompact.engine.config import VerifyConfig
 from recompact.presentation.report.content.answer import Claim
 from recompact.values.texts import quantity
-
-ALLOCATIONS = {
-    "uniform": "every boundary gets the same number",
-    "halving": "one in either context for all, another for the worse half, a third for the worse half of those",
-    "racing": "they go where the verdict is least settled",
-    "chained": "the first one from POST is read off the trajectory",
-}
-"""What a reader who has never heard of an allocation needs to know about it."""
 
 
 @dataclass(frozen=True)
@@ -118,11 +111,10 @@ def harm_details(harm: Harm) -> tuple[str, ...]:
 
 def _meaning(harm: Harm) -> str:
     """What H, B and harmful are, and how draws were spent."""
-    kind, _, inner = harm.settings.allocation.partition(":")
-    names = (kind, inner.partition(":")[0] or "halving") if kind == "chained" else (kind,)
-    how = "; ".join(ALLOCATIONS[name] for name in names if name in ALLOCATIONS)
-    surely = "more probably than not" if "racing" in names and harm.settled else "by its estimates"
+    allocation = allocation_named(harm.settings)
+    surely = "more probably than not" if allocation.by_probability and harm.settled else "by its estimates"
+    how = f": {allocation.description}" * bool(allocation.description)
     return (
         f"H is the success lost with POST, B the steps added. A boundary is retained if {surely} {harm.rule}."
-        f" Draws were spent by {harm.settings.allocation}" + (f": {how}." if how else ".")
+        f" Draws were spent by {allocation.name}{how}."
     )
