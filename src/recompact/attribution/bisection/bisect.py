@@ -1,0 +1,232 @@
+"""Bisect the harmful compactions of a verified run: play the continuations that each search asks for, record what it
+found, and go on from the record after a stop."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from recompact.attribution.agenda import LeftOut
+from recompact.attribution.bisection.cause import Cause, cause_of, write_cause
+from recompact.attribution.bisection.pieces import Intervention, Piece, added_lines, context_with, dropped_pieces
+from recompact.attribution.bisection.search import Conversation, Result, Search, search
+from recompact.attribution.continuations import continue_from
+from recompact.attribution.determinism import copied_arms
+from recompact.attribution.divergence import needed_facts, occurs
+from recompact.attribution.posterior import Thresholds
+from recompact.attribution.verify import outcome_of, outcomes_in, places, settings_of
+from recompact.engine.collection import unit_of as collected_unit
+from recompact.engine.execution.episodes import with_differences
+from recompact.engine.execution.executor import Unit
+from recompact.engine.execution.scheduler import run_agenda
+from recompact.engine.store.records import read_boundary, read_trajectory, write_trajectory
+from recompact.engine.store.runs import continuation_rows, trajectories
+from recompact.engine.store.store import Store
+from recompact.engine.study import Study
+from recompact.environments.protocol import EnvironmentFailed, Task
+from recompact.models.journal import UnitCalls
+from recompact.values.outcome import ARMS, BoundaryId, Draw, Outcome
+from recompact.values.trajectory import Boundary, Score, Trajectory
+
+PHASE = "bisect"
+SHARE = 0.5  # of the verification's continuations: what all searches together may use
+FEWEST, MOST = 12, 40  # continuations of one search
+_LONGEST_KEY = 60
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """What bisecting a run found, by boundary, and the boundaries that there were too few continuations for."""
+
+    causes: Mapping[BoundaryId, Cause]
+    passed_over: tuple[BoundaryId, ...] = ()
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """How many continuations each search may use, and which boundaries get a search."""
+
+    boundaries: tuple[BoundaryId, ...]
+    each: int
+    passed_over: tuple[BoundaryId, ...]
+
+
+def allowance(boundaries: Iterable[BoundaryId], continuations: int, share: float = SHARE) -> Allowance:
+    """Divide a share of the verification's continuations among these boundaries, the most harmful first.
+
+    >>> [allowance([BoundaryId("collect/a", n) for n in range(3)], total).each for total in (60, 600)]
+    [12, 40]
+    """
+    every, total = tuple(boundaries), int(continuations * share)
+    number = min(len(every), max(1, total // FEWEST)) if every else 0
+    each = min(MOST, max(FEWEST, total // number)) if number else 0
+    return Allowance(every[:number], each, every[number:])
+
+
+async def bisect(
+    study: Study, boundaries: Iterable[BoundaryId], *, share: float = SHARE, most: int | None = None
+) -> Bisection:
+    """Search for the cause at each of these boundaries, the most harmful first.
+
+    All searches together use at most a `share` of the verification's continuations; `most` says instead how many one
+    search may use.
+    """
+    store = study.store
+    known = outcomes_in(store).outcomes
+    wanted = [id for id in boundaries if id in known and known[id].pre and known[id].post]
+    continuations = sum(len(known[id].of(arm)) for id in known for arm in ARMS)
+    allowed = Allowance(tuple(wanted), most, ()) if most else allowance(wanted, continuations, share)
+    tasks = {collected_unit(task): task for task in await study.tasks()}
+    settings = settings_of(store)
+    copied = copied_arms(store)
+    recorded = _recorded(store)
+    agenda = _Agenda(study)
+    study.progress.stage(PHASE, None, 0)
+    for id in allowed.boundaries:
+        boundary = read_boundary(store, id.unit, id.index)
+        pieces, lines = dropped_pieces(boundary, study.count), added_lines(boundary, study.count)
+        given = Search(
+            str(id),
+            pieces,
+            lines,
+            known[id],
+            Thresholds(settings.hazard, settings.burden),
+            suspects=suspects_in(store, id, boundary, pieces),
+            most=allowed.each,
+            copies=all((id, arm) in copied for arm in ARMS),
+        )
+        agenda.begin(_Course(id, tasks[id.unit], boundary, pieces, lines, search(given)), recorded.get(id, {}))
+    await run_agenda(agenda, study.executor, places(study), study.progress)
+    return Bisection(dict(sorted(agenda.causes.items())), allowed.passed_over)
+
+
+def suspects_in(store: Store, id: BoundaryId, boundary: Boundary, pieces: Iterable[Piece]) -> tuple[str, ...]:
+    """The pieces with a fact that continuations from before the compaction used and that the summary lacks."""
+    names = [row.name for row in continuation_rows(store, id.unit, id.index) if row.arm == "PRE" and row.value > 0]
+    facts = needed_facts(boundary, [read_trajectory(store, name) for name in names])
+    return tuple(piece.name for piece in pieces if any(occurs(fact, piece.text) for fact in facts))
+
+
+def bisection_unit(task: str, index: int, intervention: Intervention, number: int) -> str:
+    """The name of one continuation; everything random in it comes from this name."""
+    key = intervention.key
+    if len(key) > _LONGEST_KEY:
+        key = hashlib.sha256(key.encode()).hexdigest()[:16]
+    return f"{PHASE}/{task}/{index}/{key}/{number}"
+
+
+@dataclass
+class _Course:
+    """A search that is under way."""
+
+    id: BoundaryId
+    task: Task
+    boundary: Boundary
+    pieces: tuple[Piece, ...]
+    lines: tuple[Piece, ...]
+    conversation: Conversation
+    numbers: Counter[Intervention] = field(default_factory=Counter)
+
+
+@dataclass
+class _Agenda:
+    """The searches under way and the continuations that they wait for: one each, since a search asks by what it got."""
+
+    study: Study
+    causes: dict[BoundaryId, Cause] = field(default_factory=dict)
+    _due: deque[tuple[_Course, Intervention, str]] = field(default_factory=deque)
+    _running: dict[str, _Course] = field(default_factory=dict)
+
+    def begin(self, course: _Course, recorded: Mapping[str, Outcome]) -> None:
+        """Take a search as far as the record goes."""
+        try:
+            asked = next(course.conversation)
+            while (name := self._name(course, asked)) in recorded:
+                asked = course.conversation.send(recorded[name])
+        except StopIteration as ended:
+            self._end(course, ended.value)
+        else:
+            self._due.append((course, asked, name))
+
+    def next(self, running: int) -> Unit[Trajectory] | None:
+        if not self._due:
+            return None
+        course, asked, name = self._due.popleft()
+        self._running[name] = course
+        return self._unit(course, asked, name)
+
+    def take(self, unit: Unit[Trajectory], value: Trajectory) -> None:
+        course = self._running.pop(unit.name)
+        outcome = outcome_of(Draw(course.id, "POST", 0), value)
+        if isinstance(outcome, LeftOut):
+            course.conversation.close()
+            failed = cause_of(course.id, Result("environment failed", "success", 0), course.pieces, ())
+            self.causes[course.id] = replace(failed, reason=outcome.reason)  # not recorded: it is tried again
+            return
+        try:
+            asked = course.conversation.send(outcome)
+        except StopIteration as ended:
+            self._end(course, ended.value)
+        else:
+            self._due.append((course, asked, self._name(course, asked)))
+
+    def fail(self, unit: Unit[Trajectory]) -> None:
+        self._running.pop(unit.name).conversation.close()
+
+    def _name(self, course: _Course, asked: Intervention) -> str:
+        number = course.numbers[asked]
+        course.numbers[asked] += 1
+        return bisection_unit(course.task.id, course.boundary.index, asked, number)
+
+    def _end(self, course: _Course, result: Result) -> None:
+        cause = cause_of(course.id, result, course.pieces, course.lines)
+        write_cause(self.study.store, cause)
+        self.causes[course.id] = cause
+        self.study.progress.note(f"{course.id}: {cause.sentence()}")
+
+    def _unit(self, course: _Course, asked: Intervention, name: str) -> Unit[Trajectory]:
+        study, task, boundary = self.study, course.task, course.boundary
+        context = context_with(boundary, (*course.pieces, *course.lines), asked, study.count)
+
+        async def play(calls: UnitCalls) -> Trajectory:
+            try:
+                if boundary.snapshot is None:
+                    raise EnvironmentFailed("the boundary has no snapshot to continue from")
+                continuation = await continue_from(
+                    task,
+                    replace(boundary, post=context),
+                    "POST",
+                    study.episodes.episode(task, study.ask(calls)),
+                    study.agent(calls),
+                    count=study.count,
+                    step_limit=study.config.run.step_limit,
+                    observation_tokens=study.config.run.observation_tokens,
+                    progress=study.progress,
+                )
+            except EnvironmentFailed as failure:
+                continuation = Trajectory(
+                    task.id, (), (), "environment error", Score.of(False), context, error=str(failure)
+                )
+            return with_differences(continuation, calls)
+
+        def record(continuation: Trajectory, seconds: float) -> None:
+            if isinstance(outcome_of(Draw(course.id, "POST", 0), continuation), Outcome):
+                number = int(name.rpartition("/")[2])
+                write_trajectory(
+                    study.store, name, continuation, phase=PHASE, run=number, groups=task.groups, seconds=seconds
+                )
+
+        return Unit(name, play, record, group=str(course.id), task=task.id)
+
+
+def _recorded(store: Store) -> dict[BoundaryId, dict[str, Outcome]]:
+    """The outcomes of continuations that a run has from earlier searches, by boundary and name."""
+    recorded: dict[BoundaryId, dict[str, Outcome]] = {}
+    for row in trajectories(store, phase=PHASE):
+        index = int(row.unit.rsplit("/", 3)[1])
+        tokens = sum(usage.total for usage in row.usage.values())
+        at = BoundaryId(f"collect/{row.task}", index)
+        recorded.setdefault(at, {})[row.unit] = Outcome(row.value, row.steps, tokens)
+    return recorded

@@ -1,0 +1,271 @@
+"""The search for the cause of one harmful compaction, as a conversation: it asks for a continuation from a changed
+context, is told the outcome, and ends with what it found.
+
+It draws from nothing random, so that a search that was stopped repeats itself from the outcomes on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Literal
+
+from recompact.attribution.bisection.pieces import Intervention, Piece, placebo_for
+from recompact.attribution.bisection.sequential import Decision, Levels, Loss, SequentialTest, levels_of
+from recompact.attribution.posterior import Thresholds
+from recompact.values.outcome import Outcome, Outcomes
+
+Ending = Literal[
+    "found",
+    "nothing dropped",
+    "not seen again",
+    "helped",
+    "not closed by everything",
+    "no small part",
+    "not confirmed",
+    "placebo closes it",
+    "out of draws",
+    "environment failed",
+]
+"""How a search ends. Only `found` names a cause; the others say why there is none."""
+
+MOST_PIECES = 3
+COMPARED = (2, 5)  # fewest and most draws from the context after the compaction, and with everything back
+CHECK_ERROR = 0.1
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An intervention and the outcomes of its continuations."""
+
+    intervention: Intervention
+    outcomes: tuple[Outcome, ...] = ()
+
+    @property
+    def success(self) -> float:
+        return fmean(outcome.value for outcome in self.outcomes)
+
+    @property
+    def steps(self) -> float:
+        return fmean(outcome.steps for outcome in self.outcomes)
+
+
+NOTHING = Intervention()
+"""The context after the compaction as it is."""
+NO_TRIAL = Trial(NOTHING)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a search found. `closing` is the trial of the cause on fresh draws, `placebo` that of other pieces."""
+
+    ending: Ending
+    loss: Loss
+    draws: int
+    cause: Intervention = NOTHING
+    post: Trial = NO_TRIAL
+    whole: Trial = NO_TRIAL
+    closing: Trial = NO_TRIAL
+    placebo: Trial = NO_TRIAL
+    levels: Levels | None = None
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search is given: the pieces, the lines that can be taken out, and the draws that verification made.
+
+    `suspects` are names of pieces that somebody holds responsible: they are tried first. `most` is how many
+    continuations the search may ask for. `copies` says that draws of one context repeat each other.
+    """
+
+    name: str
+    pieces: tuple[Piece, ...]
+    lines: tuple[Piece, ...]
+    verified: Outcomes
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    suspects: tuple[str, ...] = ()
+    most: int = 40
+    copies: bool = False
+
+    @property
+    def loss(self) -> Loss:
+        """What to bring back: success where verification saw it lost, and steps otherwise."""
+        pre, post = self.verified.pre.values(), self.verified.post.values()
+        lost = fmean(o.value for o in pre) - fmean(o.value for o in post)
+        return "success" if lost >= self.thresholds.hazard - 1e-9 else "steps"
+
+    @property
+    def whole(self) -> Intervention:
+        return Intervention(frozenset(piece.name for piece in self.pieces))
+
+
+Conversation = Generator[Intervention, Outcome, Result]
+"""Asks for a continuation after an intervention, and is sent its outcome."""
+
+
+class _OutOfDraws(Exception):
+    pass
+
+
+@dataclass
+class _State:
+    """The outcomes so far, by intervention."""
+
+    most: int
+    drawn: dict[Intervention, list[Outcome]] = field(default_factory=dict)
+    draws: int = 0
+
+    def draw(self, intervention: Intervention) -> Generator[Intervention, Outcome, Outcome]:
+        if self.draws >= self.most:
+            raise _OutOfDraws
+        outcome = yield intervention
+        self.draws += 1
+        self.drawn.setdefault(intervention, []).append(outcome)
+        return outcome
+
+    def trial(self, intervention: Intervention) -> Trial:
+        return Trial(intervention, tuple(self.drawn.get(intervention, ())))
+
+
+def search(given: Search) -> Conversation:
+    """Narrow down to the smallest part whose return closes the loss."""
+    state = _State(given.most)
+    result = Result("nothing dropped", given.loss, 0)
+    if not given.pieces and not given.lines:
+        return result
+    try:
+        result = yield from _search(given, state)
+    except _OutOfDraws:
+        result = replace(result, ending="out of draws")
+    post, whole = state.trial(NOTHING), state.trial(given.whole)
+    return replace(result, draws=state.draws, post=post, whole=whole)
+
+
+def _search(given: Search, state: _State) -> Conversation:
+    result = Result("not seen again", given.loss, 0)
+    post, whole = yield from _compare(given, state)
+    before = [*given.verified.pre.values()]
+    after = [*given.verified.post.values(), *post.outcomes]
+    gap = _gap(given.loss, whole, post)
+    if given.loss == "steps" and post.success - whole.success >= given.thresholds.hazard - 1e-9:
+        return replace(result, ending="helped")
+    if gap >= _wanted(given) - 1e-9:
+        levels = levels_of(given.loss, [*before, *whole.outcomes], after)
+        if levels is None:
+            return result
+        cause = yield from _narrow(given, state, levels, _in_order(given), NOTHING, "back")
+        return (yield from _prove(given, state, replace(result, levels=levels), cause, given.pieces))
+    if _gap(given.loss, Trial(NOTHING, tuple(before)), post) < _wanted(given) - 1e-9:
+        return result
+    # With everything back the loss is still there: a sentence of the summary may be what does the harm.
+    result = replace(result, ending="not closed by everything")
+    levels = levels_of(given.loss, before, [*after, *whole.outcomes])
+    if levels is None or not given.lines:
+        return result
+    every = replace(given.whole, out=frozenset(line.name for line in given.lines))
+    if (yield from _closes(given, state, levels, every)) != "closes":
+        return replace(result, levels=levels)
+    newest = [line.name for line in reversed(given.lines)]
+    cause = yield from _narrow(given, state, levels, newest, given.whole, "out")
+    return (yield from _prove(given, state, replace(result, levels=levels), cause, given.lines))
+
+
+def _compare(given: Search, state: _State) -> Generator[Intervention, Outcome, tuple[Trial, Trial]]:
+    """Draws from the context after the compaction and with everything back, until they differ clearly or are enough."""
+    fewest, most = (1, 1) if given.copies else COMPARED
+    for number in range(1, most + 1):
+        for intervention in (NOTHING, given.whole):
+            yield from state.draw(intervention)
+        post, whole = state.trial(NOTHING), state.trial(given.whole)
+        if number >= fewest and _gap(given.loss, whole, post) >= _wanted(given) - 1e-9:
+            break
+    return post, whole
+
+
+def _gap(loss: Loss, better: Trial, worse: Trial) -> float:
+    return better.success - worse.success if loss == "success" else worse.steps - better.steps
+
+
+def _wanted(given: Search) -> float:
+    """How far apart the two must be: the threshold of success, or half of that of steps."""
+    return given.thresholds.hazard if given.loss == "success" else given.thresholds.burden / 2
+
+
+def _in_order(given: Search) -> list[str]:
+    """Suspects first, then the newest pieces: turns are newer than entries of the previous summary."""
+    names = [piece.name for piece in given.pieces]
+    suspects = [name for name in given.suspects if name in names]
+    return [*suspects, *(name for name in reversed(names) if name not in suspects)]
+
+
+def _narrow(
+    given: Search, state: _State, levels: Levels, order: Sequence[str], base: Intervention, side: Literal["back", "out"]
+) -> Generator[Intervention, Outcome, Intervention | None]:
+    """The smallest intervention that closes the loss, by binary search for the shortest closing beginning of `order`.
+
+    Its last piece is needed. Where that does not suffice alone, the search goes on among the pieces before it.
+    """
+
+    def intervention(names: Sequence[str]) -> Intervention:
+        return replace(base, **{side: frozenset(names)})
+
+    kept: list[str] = []
+    end = len(order)
+    probe = len([name for name in order[: len(given.suspects)] if name in given.suspects])
+    while len(kept) < MOST_PIECES:
+        low, high = 0, end
+        while high - low > 1:
+            middle, probe = (probe, 0) if low < probe < high else ((low + high) // 2, 0)
+            decision = yield from _closes(given, state, levels, intervention([*kept, *order[:middle]]))
+            low, high = (low, middle) if decision == "closes" else (middle, high)
+        if high == 0:
+            return None
+        kept.append(order[high - 1])
+        end = high - 1
+        if end == 0 or (yield from _closes(given, state, levels, intervention(kept))) == "closes":
+            return intervention(kept)
+    return None
+
+
+def _closes(
+    given: Search, state: _State, levels: Levels, intervention: Intervention
+) -> Generator[Intervention, Outcome, Decision]:
+    """Whether an intervention closes the loss; draws that it has are used, and one that stays undecided does not."""
+    test = SequentialTest(levels, copies=given.copies)
+    while (decision := test.decide(state.drawn.get(intervention, ()))) is None:
+        yield from state.draw(intervention)
+    return decision
+
+
+def _prove(
+    given: Search, state: _State, result: Result, cause: Intervention | None, pieces: Sequence[Piece]
+) -> Conversation:
+    """The cause on fresh draws, under a stricter limit, and a placebo of the same size, which must not close it."""
+    if cause is None:
+        return replace(result, ending="no small part")
+    levels = result.levels
+    assert levels is not None
+    result = replace(result, cause=cause)
+    decision, closing = yield from _fresh(given, state, levels, cause)
+    if decision != "closes":
+        return replace(result, ending="not confirmed", closing=closing)
+    side: Literal["back", "out"] = "out" if cause.out else "back"
+    chosen: frozenset[str] = getattr(cause, side)
+    others = placebo_for(chosen, pieces, f"placebo/{given.name}")
+    if not others:
+        return replace(result, ending="found", closing=closing)
+    decision, placebo = yield from _fresh(given, state, levels, replace(cause, **{side: others}))
+    ending: Ending = "placebo closes it" if decision == "closes" else "found"
+    return replace(result, ending=ending, closing=closing, placebo=placebo)
+
+
+def _fresh(
+    given: Search, state: _State, levels: Levels, intervention: Intervention
+) -> Generator[Intervention, Outcome, tuple[Decision, Trial]]:
+    """A test on draws that had no part in choosing the intervention; where draws are copies, on those there are."""
+    test = SequentialTest(levels, error=CHECK_ERROR, copies=given.copies)
+    outcomes: list[Outcome] = state.drawn.get(intervention, [])[:1] if given.copies else []
+    while (decision := test.decide(outcomes)) is None:
+        outcomes.append((yield from state.draw(intervention)))
+    return decision, Trial(intervention, tuple(outcomes))

@@ -1,0 +1,154 @@
+"""The search for a cause, in worlds whose cause is planted: it is found, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from recompact.attribution.bisection.pieces import Intervention, Piece
+from recompact.attribution.bisection.search import MOST_PIECES, Result, Search, search
+from recompact.attribution.bisection.sequential import SequentialTest, levels_of
+from recompact.values.outcome import Outcome, Outcomes
+
+World = Callable[[Intervention], Outcome]
+
+
+def where(closed: Callable[[Intervention], bool], bad: Outcome | None = None) -> World:
+    """A world in which the loss is closed after some interventions."""
+    return lambda intervention: GOOD if closed(intervention) else bad or BAD
+
+
+def coin(rate: float, seed: int) -> World:
+    """A world in which interventions change nothing."""
+    rng = Random(seed)
+    return lambda intervention: Outcome(float(rng.random() < rate), rng.randrange(5, 30))
+
+
+def pieces(number: int, kind: str = "turn", tokens: int = 100) -> tuple[Piece, ...]:
+    return tuple(Piece(kind, n, f"{kind} {n} text", tokens) for n in range(1, number + 1))  # type: ignore[arg-type]
+
+
+def play(given_: Search, world: World) -> tuple[Result, list[Intervention]]:
+    """The result of a search in a world, and what it asked for."""
+    conversation = search(given_)
+    asked: list[Intervention] = []
+    try:
+        intervention = next(conversation)
+        while True:
+            asked.append(intervention)
+            intervention = conversation.send(world(intervention))
+    except StopIteration as ended:
+        return ended.value, asked
+
+
+GOOD, BAD = Outcome(1.0, 10), Outcome(0.0, 30)
+LOST_SUCCESS = Outcomes(dict.fromkeys(range(3), GOOD), dict.fromkeys(range(3), BAD))
+LOST_STEPS = Outcomes(dict.fromkeys(range(3), GOOD), {n: Outcome(1.0, 18) for n in range(3)})
+
+
+@given(st.data(), st.integers(1, 14), st.booleans())
+def test_the_planted_cause_is_found_whatever_it_is(data: st.DataObject, number: int, success: bool) -> None:
+    every = pieces(number)
+    cause = frozenset(data.draw(st.sets(st.sampled_from([p.name for p in every]), min_size=1, max_size=MOST_PIECES)))
+    bad = BAD if success else Outcome(1.0, 18)
+    world = where(lambda intervention: cause <= intervention.back, bad)
+    given_ = Search("b", every, (), LOST_SUCCESS if success else LOST_STEPS, most=200)
+    result, asked = play(given_, world)
+    assert result.draws == len(asked)
+    assert (result.ending, result.cause.back) == ("found", cause)
+    assert result.closing.success == 1.0
+    assert result.loss == ("success" if success else "steps")
+
+
+@given(st.integers(0, 10), st.integers(0, 5), st.integers(1, 60))
+def test_no_search_asks_for_more_than_it_may(number: int, lines: int, most: int) -> None:
+    world = coin(0.5, most)
+    given_ = Search("b", pieces(number), pieces(lines, "line"), LOST_SUCCESS, most=most)
+    result, asked = play(given_, world)
+    assert len(asked) == result.draws <= most
+
+
+def test_a_loss_that_is_not_seen_again_has_no_cause() -> None:
+    result, _ = play(Search("b", pieces(5), (), LOST_SUCCESS), lambda intervention: GOOD)
+    assert (result.ending, result.cause) == ("not seen again", Intervention())
+
+
+def test_a_compaction_whose_undoing_costs_success_helped() -> None:
+    result, _ = play(Search("b", pieces(5), (), LOST_STEPS), lambda i: Outcome(0.0, 10) if i.back else Outcome(1.0, 18))
+    assert result.ending == "helped"
+
+
+def test_where_any_piece_would_do_none_is_the_cause() -> None:
+    """A restored turn may itself change how an agent behaves: the placebo closes the loss too."""
+    result, _ = play(Search("b", pieces(6), (), LOST_SUCCESS), lambda i: GOOD if i.back else BAD)
+    assert result.ending == "placebo closes it"
+
+
+def test_a_false_sentence_is_found_by_taking_it_out() -> None:
+    world = where(lambda i: "line 3" in i.out)
+    result, _ = play(Search("b", pieces(4), pieces(5, "line"), LOST_SUCCESS), world)
+    assert (result.ending, result.cause.out) == ("found", frozenset({"line 3"}))
+    assert result.placebo.outcomes
+
+
+def test_where_nothing_closes_it_no_cause_is_named() -> None:
+    result, _ = play(Search("b", pieces(4), pieces(5, "line"), LOST_SUCCESS), lambda i: BAD)
+    assert (result.ending, result.cause) == ("not closed by everything", Intervention())
+
+
+def test_a_piece_alone_needs_no_placebo() -> None:
+    result, _ = play(Search("b", pieces(1), (), LOST_SUCCESS), lambda i: GOOD if i.back else BAD)
+    assert (result.ending, result.placebo.outcomes) == ("found", ())
+
+
+def test_right_suspects_save_draws_and_wrong_ones_change_no_cause() -> None:
+    world = where(lambda i: "turn 2" in i.back)
+    plain, _ = play(Search("b", pieces(14), (), LOST_SUCCESS), world)
+    right, _ = play(Search("b", pieces(14), (), LOST_SUCCESS, suspects=("turn 2",)), world)
+    wrong, _ = play(Search("b", pieces(14), (), LOST_SUCCESS, suspects=("turn 9", "no such piece")), world)
+    assert plain.cause == right.cause == wrong.cause == Intervention(frozenset({"turn 2"}))
+    assert right.draws < plain.draws
+
+
+def test_copies_are_one_draw_for_each_context() -> None:
+    world = where(lambda i: "turn 2" in i.back)
+    result, asked = play(Search("b", pieces(8), (), LOST_SUCCESS, copies=True), world)
+    assert result.cause.back == {"turn 2"}
+    assert len(asked) == len(set(asked))
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10_000))
+def test_chance_alone_rarely_names_a_cause(seed: int) -> None:
+    """Where the pieces change nothing, a search may err, but says `found` only after fresh draws and a placebo."""
+    result, _ = play(Search("b", pieces(9), (), LOST_SUCCESS), coin(0.4, seed))
+    if result.ending == "found":
+        assert result.closing.outcomes
+        assert result.placebo.success < result.closing.success
+
+
+def test_harmless_compactions_get_no_false_cause() -> None:
+    """Over many searches where no piece matters, causes are rare."""
+    results = [play(Search("b", pieces(9), (), LOST_SUCCESS), coin(0.5, seed))[0] for seed in range(300)]
+    causes = sum(result.ending == "found" for result in results)
+    assert causes <= 0.1 * len(results), causes
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.integers(0, 7), st.floats(0, 1))
+def test_a_better_draw_never_turns_closing_into_not_closing(values: list[float], at: int, more: float) -> None:
+    levels = levels_of("success", [GOOD] * 3, [BAD] * 3)
+    assert levels is not None
+    test = SequentialTest(levels)
+    better = [*values]
+    better[at % len(values)] = max(better[at % len(values)], more)
+    first, second = (test.decide([Outcome(v, 5) for v in each]) for each in (values, better))
+    rank = {"does not close": 0, None: 1, "undecided": 1, "closes": 2}
+    assert rank[second] >= rank[first]
+
+
+@pytest.mark.parametrize("loss", ["success", "steps"])
+def test_levels_that_do_not_differ_are_none(loss: str) -> None:
+    assert levels_of(loss, [GOOD] * 3, [GOOD] * 3) is None  # type: ignore[arg-type]
