@@ -27,6 +27,7 @@ COMMANDS = {
     "controls": ("controls", "Check a run's verification: A/A, identity, halving against uniform, savings."),
     "boundaries": ("boundaries", "List the compactions of a run with their effects, most harmful first."),
     "boundary": ("boundary", "Show one compaction: both contexts, what was dropped, what the agent did then."),
+    "bisect": ("bisect", "Find which dropped lines would have saved a harmful compaction, by putting them back."),
     "adapt": ("adapt", "Adapt the compaction prompt: collect, verify, revise, select."),
     "evaluate": ("evaluate", "Run tasks under several arms (no compaction, FIFO, prompts) and compare them."),
     "compare": ("compare", "Is one arm better than another? Paired intervals and tests, or all arms at once."),

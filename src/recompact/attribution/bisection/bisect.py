@@ -46,23 +46,33 @@ class Bisection:
 
 @dataclass(frozen=True)
 class Allowance:
-    """How many continuations each search may use, and which boundaries get a search."""
+    """The boundaries that get a search, how many continuations each may use, and how many all of them together."""
 
     boundaries: tuple[BoundaryId, ...]
     each: int
-    passed_over: tuple[BoundaryId, ...]
+    total: int
+    passed_over: tuple[BoundaryId, ...] = ()
 
 
 def allowance(boundaries: Iterable[BoundaryId], continuations: int, share: float = SHARE) -> Allowance:
     """Divide a share of the verification's continuations among these boundaries, the most harmful first.
 
     >>> [allowance([BoundaryId("collect/a", n) for n in range(3)], total).each for total in (60, 600)]
-    [12, 40]
+    [15, 40]
     """
     every, total = tuple(boundaries), int(continuations * share)
     number = min(len(every), max(1, total // FEWEST)) if every else 0
     each = min(MOST, max(FEWEST, total // number)) if number else 0
-    return Allowance(every[:number], each, every[number:])
+    return Allowance(every[:number], each, max(total, number * each), every[number:])
+
+
+def allowed_for(store: Store, boundaries: Iterable[BoundaryId], share: float, most: int | None) -> Allowance:
+    """What searches at these boundaries may use; `most` says how many continuations each, whatever the share."""
+    known = outcomes_in(store).outcomes
+    wanted = [id for id in boundaries if id in known and known[id].pre and known[id].post]
+    if most:
+        return Allowance(tuple(wanted), most, most * len(wanted))
+    return allowance(wanted, sum(len(known[id].of(arm)) for id in known for arm in ARMS), share)
 
 
 async def bisect(
@@ -71,20 +81,32 @@ async def bisect(
     """Search for the cause at each of these boundaries, the most harmful first.
 
     All searches together use at most a `share` of the verification's continuations; `most` says instead how many one
-    search may use.
+    search may use. What easy searches leave over goes to those that ran out.
     """
-    store = study.store
-    known = outcomes_in(store).outcomes
-    wanted = [id for id in boundaries if id in known and known[id].pre and known[id].post]
-    continuations = sum(len(known[id].of(arm)) for id in known for arm in ARMS)
-    allowed = Allowance(tuple(wanted), most, ()) if most else allowance(wanted, continuations, share)
+    allowed = allowed_for(study.store, boundaries, share, most)
     tasks = {collected_unit(task): task for task in await study.tasks()}
-    settings = settings_of(store)
-    copied = copied_arms(store)
-    recorded = _recorded(store)
-    agenda = _Agenda(study)
     study.progress.stage(PHASE, None, 0)
-    for id in allowed.boundaries:
+    causes: dict[BoundaryId, Cause] = {}
+    left, each = allowed.boundaries, allowed.each
+    while left:
+        causes |= await _bisect(study, tasks, left, each)
+        left = tuple(id for id in left if id in causes and causes[id].ending == "out of draws")
+        spare = allowed.total - sum(cause.draws for cause in causes.values())
+        if most or not left or each >= MOST or spare < len(left):
+            break
+        each = min(MOST, each + spare // len(left))
+    return Bisection({id: causes[id] for id in allowed.boundaries if id in causes}, allowed.passed_over)
+
+
+async def _bisect(
+    study: Study, tasks: Mapping[str, Task], boundaries: Iterable[BoundaryId], most: int
+) -> dict[BoundaryId, Cause]:
+    """One search at each boundary, with at most so many continuations."""
+    store = study.store
+    known, copied, recorded = outcomes_in(store).outcomes, copied_arms(store), _recorded(store)
+    settings = settings_of(store)
+    agenda = _Agenda(study)
+    for id in boundaries:
         boundary = read_boundary(store, id.unit, id.index)
         pieces, lines = dropped_pieces(boundary, study.count), added_lines(boundary, study.count)
         given = Search(
@@ -94,12 +116,12 @@ async def bisect(
             known[id],
             Thresholds(settings.hazard, settings.burden),
             suspects=suspects_in(store, id, boundary, pieces),
-            most=allowed.each,
+            most=most,
             copies=all((id, arm) in copied for arm in ARMS),
         )
         agenda.begin(_Course(id, tasks[id.unit], boundary, pieces, lines, search(given)), recorded.get(id, {}))
     await run_agenda(agenda, study.executor, places(study), study.progress)
-    return Bisection(dict(sorted(agenda.causes.items())), allowed.passed_over)
+    return agenda.causes
 
 
 def suspects_in(store: Store, id: BoundaryId, boundary: Boundary, pieces: Iterable[Piece]) -> tuple[str, ...]:

@@ -1,0 +1,177 @@
+"""`recompact bisect`: which part of what a compaction dropped would have saved it, found by putting parts back."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from recompact.cli.console import json_option, print_json, run_option, say
+from recompact.cli.running import this_command
+from recompact.values.texts import command_line, quantity
+
+if TYPE_CHECKING:
+    from recompact.attribution.bisection.bisect import Allowance, Bisection
+    from recompact.attribution.bisection.cause import Cause
+    from recompact.engine.config import Config
+    from recompact.engine.store.store import Store
+    from recompact.values.outcome import BoundaryId
+
+LINES = 12  # of a piece that are shown
+
+
+@click.command(name="bisect")
+@click.argument("run", metavar="RUN|CONFIG")
+@click.argument("id", required=False)
+@run_option("the config's file name, where a CONFIG is given", "name")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option("--draws", type=click.IntRange(min=4), help="The most continuations that one search may use.")
+@click.option(
+    "--share",
+    type=click.FloatRange(min=0, min_open=True),
+    default=0.5,
+    show_default=True,
+    help="The most that all searches together may use, as a share of verify's continuations.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say how many continuations it may take.")
+@click.option("--full", is_flag=True, help="Show long pieces in full.")
+@json_option
+def command(
+    run: str,
+    id: str | None,
+    name: str | None,
+    directory: Path,
+    draws: int | None,
+    share: float,
+    dry_run: bool,
+    full: bool,
+    as_json: bool,
+) -> None:
+    """Find what a harmful compaction should have kept, as `git bisect` finds a commit.
+
+    Puts parts of what was dropped back into the context after the compaction, continues the agent from there, and
+    narrows down to the smallest part that closes the loss. Other parts of the same size, a placebo, must not close it.
+    Without an ID it takes every compaction that `verify` found harmful. Stop it whenever you like: the same command
+    resumes where it left off.
+    """
+    from recompact.attribution.bisection.bisect import allowed_for
+    from recompact.cli.running import ending_early, finish, report_unfinished
+    from recompact.cli.verify import locate_run
+    from recompact.engine.config_parser import load_config
+    from recompact.engine.store.runs import open_run
+    from recompact.engine.store.store import Store
+
+    path, file = locate_run(run, name, directory)
+    config = load_config(file)
+    most = draws or (ONE if id else None)
+    with Store.read(path) as store:
+        wanted = _wanted(store, id)
+        allowed = allowed_for(store, wanted, share, most)
+    if dry_run:
+        _print_forecast(allowed, as_json)
+        return
+    again = this_command()
+    with open_run(path) as store, ending_early(path, again):
+        bisection, unfinished = finish(_bisect(config, store, wanted, share, most, as_json))
+    if bisection is not None:
+        _report(bisection, path, full, as_json)
+    report_unfinished(unfinished, "continuation", again, retry=False)
+    if unfinished:
+        sys.exit(1)
+    if wanted and bisection and all(cause.ending == "environment failed" for cause in bisection.causes.values()):
+        sys.exit(2)
+
+
+ONE = 40  # continuations of a search for a single compaction
+
+
+def _wanted(store: Store, id: str | None) -> tuple[BoundaryId, ...]:
+    """The boundary that the user named, or all that verification retained, the most harmful first."""
+    from recompact.attribution.findings import findings
+    from recompact.attribution.verify import boundary_named, outcomes_in
+    from recompact.errors import InputError
+
+    if id is None:
+        return tuple(finding.id for finding in findings(store).boundaries if finding.retained)
+    named = boundary_named(store, id)
+    known = outcomes_in(store).outcomes.get(named)
+    if known is None or not known.pre or not known.post:
+        raise InputError(
+            f"{named} has no continuations from before and after in {store.path}: first run"
+            f" {command_line('verify', store.path)}"
+        )
+    return (named,)
+
+
+async def _bisect(
+    config: Config, store: Store, wanted: tuple[BoundaryId, ...], share: float, most: int | None, quiet: bool
+) -> Bisection:
+    from recompact.attribution.bisection.bisect import bisect
+    from recompact.cli.progress import watch
+    from recompact.engine.assembly import open_study
+
+    async with open_study(config, store) as study:
+        with watch(study, "bisect", quiet=quiet) as shown:
+            return await bisect(shown, wanted, share=share, most=most)
+
+
+def _print_forecast(allowed: Allowance, as_json: bool) -> None:
+    if as_json:
+        numbers = {"each": allowed.each, "at_most": allowed.total, "passed_over": list(map(str, allowed.passed_over))}
+        print_json({"compactions": len(allowed.boundaries), **numbers})
+        return
+    say(
+        f"{quantity(len(allowed.boundaries), 'compaction')}: at most {quantity(allowed.total, 'continuation')},"
+        f" {allowed.each} each. Nothing was run."
+    )
+
+
+def _report(bisection: Bisection, path: Path, full: bool, as_json: bool) -> None:
+    causes = bisection.causes
+    known = [cause for cause in causes.values() if cause.known]
+    if as_json:
+        print_json(
+            {
+                "compactions": len(causes),
+                "found": len(known),
+                "continuations": sum(cause.draws for cause in causes.values()),
+                "causes": [_cause_json(cause) for cause in causes.values()],
+                "passed_over": list(map(str, bisection.passed_over)),
+            }
+        )
+        return
+    if not causes:
+        say(f"No compaction of {path} was found to be harmful, so there is no cause to look for.")
+    for cause in causes.values():
+        _print_cause(cause, full)
+    if len(causes) > 1:
+        say(
+            f"\nA cause was found at {len(known)} of {quantity(len(causes), 'compaction')}, with"
+            f" {quantity(sum(cause.draws for cause in causes.values()), 'continuation')}."
+        )
+    if bisection.passed_over:
+        say(
+            f"{quantity(len(bisection.passed_over), 'compaction')} got no search: the share of continuations did not"
+            " suffice. A larger --share reaches them.",
+            err=True,
+        )
+
+
+def _cause_json(cause: Cause) -> dict[str, Any]:
+    return {**cause.to_json(), "boundary": str(cause.boundary), "sentence": cause.sentence()}
+
+
+def _print_cause(cause: Cause, full: bool) -> None:
+    lost = "success lost" if cause.loss == "success" else "steps added"
+    say(f"\n{cause.boundary}  ({lost}; {quantity(cause.draws, 'continuation')})")
+    sentence = cause.sentence()
+    say(f"  {sentence[0].upper()}{sentence[1:]}.")
+    for piece in cause.pieces if cause.known else ():
+        say(f"    {piece.name}{f', under {piece.heading}' if piece.heading else ''}:")
+        lines = piece.text.splitlines()
+        for line in lines if full else lines[:LINES]:
+            say(f"    | {line}")
+        if not full and len(lines) > LINES:
+            say(f"    … {len(lines) - LINES} more lines (--full)")
