@@ -17,6 +17,7 @@ METHODS = Registry(
     "recompact.methods",
     {
         "pair": "recompact.adaptation.pair:PAIR",
+        "causes": "recompact.adaptation.causes:CAUSES",
         "acon-ut": "recompact.adaptation.acon:acon_ut",
         "acon-utco": "recompact.adaptation.acon:acon_utco",
         "acon-ut-locked": "recompact.adaptation.acon:acon_ut_locked",

@@ -1,0 +1,132 @@
+"""The method `causes`: guidance from causes that interventions showed, not from suspicions.
+
+Every retained compaction is bisected first. The kinds of what had to be put back get a clause, those that brought
+success back before those that only saved steps. No optimizer is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from recompact.adaptation.cause_kinds import kinds_of
+from recompact.adaptation.evidence import nothing_retained, retained_evidence
+from recompact.adaptation.fact_clauses import ALL_CLAUSES, ENTRIES, Form, clause_of, section_of, with_clauses
+from recompact.adaptation.instances import instances_in
+from recompact.adaptation.lock import broken_rules, unusable
+from recompact.adaptation.missing_facts import Kind
+from recompact.attribution.bisection.bisect import PHASE, bisect
+from recompact.attribution.bisection.cause import Cause, read_causes
+from recompact.attribution.divergence import consumed_texts
+from recompact.engine.store.records import read_boundary, read_trajectory
+from recompact.engine.store.runs import trajectories
+from recompact.engine.store.store import Store
+from recompact.engine.study import Method, Study
+from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal
+from recompact.values.texts import quantity
+
+NAME = "causes"
+FEWEST = 2  # causes that a clause rests on
+
+
+@dataclass(frozen=True)
+class KindOfCause:
+    """What tested causes say about one kind: where it was put back, and what that brought back."""
+
+    kind: Kind
+    causes: tuple[Cause, ...] = field(default=())
+
+    @property
+    def success(self) -> int:
+        return sum(cause.loss == "success" for cause in self.causes)
+
+    @property
+    def placebos(self) -> int:
+        """How many of these causes were tried against a placebo, which closed none of them."""
+        return sum(cause.placebo.draws > 0 for cause in self.causes)
+
+
+async def propose(study: Study) -> Proposal:
+    """Bisect what was retained, and write clauses against what had to be put back."""
+    store = study.store
+    evidence = retained_evidence(store)
+    if not evidence:
+        return Proposal((), statement=nothing_retained(store))
+    await bisect(study, [each.finding.id for each in evidence])
+    causes = [cause for cause in read_causes(store).values() if cause.known]
+    kinds = weigh_kinds(store, causes)
+    counts = EvidenceCounts("compaction", len(evidence), len(causes), outcome="traced to a cause by putting it back")
+    if not kinds:
+        statement = (
+            f"{quantity(len(causes), 'tested cause')} at {quantity(len(evidence), 'harmful compaction')}: too few of"
+            f" any kind for a clause, which rests on at least {FEWEST}. The original stays; more tasks may help."
+        )
+        return Proposal((), counts, statement)
+    texts = [text for each in evidence for text in (*consumed_texts(each.boundary), *each.needed)]
+    instances = instances_in(texts, (*study.template.parts().values(), *ALL_CLAUSES))
+    return Proposal(candidates_from(study, kinds, instances), counts)
+
+
+def weigh_kinds(store: Store, causes: Sequence[Cause]) -> tuple[KindOfCause, ...]:
+    """The kinds that enough causes have, those that brought success back most often first, then those of steps."""
+    of: dict[Kind, list[Cause]] = {}
+    closing = _closing(store)
+    for cause in causes:
+        at = cause.boundary
+        boundary = read_boundary(store, at.unit, at.index)
+        for kind in kinds_of(cause, boundary, [read_trajectory(store, unit) for unit in closing.get(str(at), ())]):
+            of.setdefault(kind, []).append(cause)
+    kinds = [KindOfCause(kind, tuple(own)) for kind, own in of.items() if len(own) >= FEWEST]
+    return tuple(sorted(kinds, key=lambda each: (-each.success, -len(each.causes), each.kind)))
+
+
+def _closing(store: Store) -> Mapping[str, list[str]]:
+    """The continuations of searches that succeeded with something put back, by boundary."""
+    units: dict[str, list[str]] = {}
+    for row in trajectories(store, phase=PHASE):
+        _, index, key, _ = row.unit.rsplit("/", 3)
+        if key != "post" and row.value > 0:
+            units.setdefault(f"{row.task}#{index}", []).append(row.unit)
+    return units
+
+
+def candidates_from(
+    study: Study, kinds: Sequence[KindOfCause], instances: frozenset[str], form: Form = ENTRIES
+) -> tuple[Candidate, ...]:
+    """One template against what cost success, and one against all of it where that is more."""
+    merged = [each for each in kinds if each.success]
+    sets = [chosen for chosen in (merged, list(kinds)) if chosen]
+    if len(sets) == 2 and len(sets[0]) == len(sets[1]):
+        sets.pop()
+    template, candidates = study.template, []
+    for number, chosen in enumerate(sets, 1):
+        clauses = tuple(
+            Clause(clause_of(each.kind, form=form), section_of(each.kind, template.first), _answers(each))
+            for each in chosen
+        )
+        revised = with_clauses(template, [(each.kind, clause_of(each.kind, form=form)) for each in chosen])
+        broken = (*unusable(revised), *broken_rules(template, revised, instances))
+        name = f"{NAME}-{number}"
+        candidates.append(Candidate(name, None, (), broken) if broken else Candidate(name, revised, clauses))
+    return tuple(candidates)
+
+
+def _answers(kind: KindOfCause) -> tuple[str, ...]:
+    return tuple(sorted(str(cause.boundary) for cause in kind.causes))
+
+
+def reasons(store: Store) -> Mapping[str, str]:
+    """What putting something back showed at each compaction."""
+    return {str(id): cause.sentence() for id, cause in read_causes(store).items() if cause.known}
+
+
+CAUSES = Method(
+    NAME,
+    propose,
+    needs_effects=True,
+    asks_optimizer=False,
+    phases=(f"{PHASE}/",),
+    cites="compaction",
+    reasons=reasons,
+    color="#B0413E",
+)
