@@ -60,7 +60,7 @@ def test_the_readme_shows_what_init_writes() -> None:
 
 def test_the_path_of_the_readme_leads_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [command.split()[1] for command in COMMANDS] == [
-        *("init", "check", "collect", "show", "verify", "boundaries", "adapt", "evaluate", "report")
+        *("init", "check", "collect", "show", "verify", "boundaries", "bisect", "adapt", "evaluate", "report")
     ]
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-reader")
     with served({"gpt-5.6-luna": Luna()}, require_key=None) as server:
