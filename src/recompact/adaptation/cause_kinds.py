@@ -15,8 +15,8 @@ from typing import Any
 from recompact.adaptation.missing_facts import Kind, kind_of
 from recompact.attribution.bisection.cause import Cause, CausePiece
 from recompact.attribution.divergence import actions_of, literals, occurs, strings_in, visible_text
-from recompact.audit.masking import mask_secrets
 from recompact.values.chat import canonical
+from recompact.values.masking import mask_secrets
 from recompact.values.trajectory import Boundary, Trajectory
 
 RECORDS = 2  # alike, that make a set
