@@ -113,7 +113,7 @@ model = "c"
     assert code == 2
     for words in (
         "line 3: [run] step_limit must be",
-        "[models.c.price] input must be",  # it was reported: its other mistake has to wait
+        "line 11: [models.c.price] input must be",  # it was reported: its other mistake has to wait
         "line 6: [models.a.options] pags: there is no option 'pags'",
         "line 7: [models] b: there is no model 'opena'; did you mean 'openai'?",
     ):
@@ -209,3 +209,9 @@ def test_an_environment_that_does_not_come_back_is_named(tmp_path: Path) -> None
     assert code == 2
     assert problems[0].startswith("[suite] use: replay equal: in a second episode, action 1 (look) gave")
     assert "suite books, split train: 1 task" in notes
+
+
+def test_the_schema_is_one_json_document() -> None:
+    printed = [recompact("config", "schema", *options).stdout for options in ((), ("--json",))]
+    assert printed[0] == printed[1]
+    assert json.loads(printed[0])["$defs"]["CompressorConfig"]["properties"]["budget"]["default"] == 4096

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from recompact.engine.config import AgentConfig, ConfigError, config_hash, differences
-from recompact.engine.config_parser import load_config, parse_config, unknown_models
+from recompact.engine.config_parser import config_schema, load_config, parse_config, unknown_models
 from recompact.errors import InputError
 
 PATH = Path("c.toml")
+ROOT = Path(__file__).parents[2]
 
 
 def problems(text: str) -> tuple[str, ...]:
@@ -142,3 +147,35 @@ def test_where_hosts_live_decides_no_result() -> None:
 def test_a_simulated_agent_has_a_simulated_compressor() -> None:
     assert parse_config("", PATH).compressor_model == "sim-compressor"
     assert parse_config("[models.m]\nid='x'\n[agent]\nmodel='m'", PATH).compressor_model == "m"
+
+
+def keys_of(schema: dict[str, Any], at: dict[str, Any], table: str = "") -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Every key of a schema with its table."""
+    at = schema["$defs"][at["$ref"].rpartition("/")[2]] if "$ref" in at else at
+    for name, key in at.get("properties", {}).items():
+        yield table, name, key
+        yield from keys_of(schema, key, f"{table}.{name}".strip("."))
+    if isinstance(at.get("additionalProperties"), dict):
+        yield from keys_of(schema, at["additionalProperties"], f"{table}.NAME")
+
+
+def test_the_schema_says_of_every_key_what_it_means_and_the_documents_name_it() -> None:
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    schema = config_schema()
+    keys = [(table, name, key) for table, name, key in keys_of(schema, schema) if table]
+    assert {table for table, _, _ in keys} >= {"suite", "suite.limits", "models.NAME", "models.NAME.price", "cluster"}
+    assert [f"{table}.{name}" for table, name, key in keys if not key.get("description")] == []
+    assert [f"{table}.{name}" for table, name, _ in keys if not re.search(rf"\b{name}\b", pages)] == []
+    assert json.loads(json.dumps(schema)) == schema
+
+
+def test_the_schema_refuses_what_the_parser_refuses() -> None:
+    schema = config_schema()
+    assert all(table["additionalProperties"] is False for table in (schema, *schema["$defs"].values()))
+    for name in ("file", "text"):  # fields of a config that no file may set
+        assert problems(f"{name} = 'x'")[0].startswith(f"line 1: [top level] has no key '{name}'")
+
+
+def test_a_limit_that_makes_no_sense_is_named() -> None:
+    (problem,) = problems("[suite.limits]\nmemory = 0")
+    assert problem == "line 1: [suite] limits: memory must be at least 1, not 0"

@@ -21,6 +21,7 @@ COMMANDS = {
     "setup": ("setup", "Install a benchmark (AppWorld, tau2-bench) in a virtual environment of its own."),
     "tasks": ("tasks", "List tasks that are folders, or make one of a git repository."),
     "audit": ("audit", "Show what followed the compactions in transcripts of your own sessions: no model, no key."),
+    "config": ("config", "Print the JSON schema of configs, with which editors complete keys and mark mistakes."),
     "check": ("check", "Say what is wrong with a config, where, and what would be right."),
     "collect": ("collect", "Run the tasks of a suite once and record every compaction."),
     "verify": ("verify", "Find out which compactions of a run hurt, by continuing with and without them."),

@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
@@ -26,7 +25,9 @@ from recompact.errors import InputError
 from recompact.models.endpoint import Endpoint, Seconds
 from recompact.models.secrets import redact
 from recompact.values.chat import canonical, sha256
+from recompact.values.key import key
 from recompact.values.texts import command_line
+from recompact.values.toml import lines_of
 
 Count = Annotated[int, Gt(0)]
 Threshold = Annotated[float, Gt(0)]
@@ -37,6 +38,8 @@ ALLOCATION = r"(chained:)?(halving|racing|uniform(:[1-9]\d*)?)|chained"
 ALLOCATIONS = "halving, uniform:N, racing, chained, or chained: and one of them"
 """Ways to spend draws: the names as a pattern, and in words."""
 
+TEMPERATURE, TOP_P, EFFORT = "sampling temperature", "sampling by mass", "how much the model reasons, in its own words"
+
 DEFAULT_MODELS = {"agent": "sim-agent", "compressor": "sim-compressor", "optimizer": "sim-optimizer"}
 """The model of each role where a config names none at all: the embedded ones."""
 
@@ -45,68 +48,68 @@ DEFAULT_MODELS = {"agent": "sim-agent", "compressor": "sim-compressor", "optimiz
 class SuiteConfig:
     """[suite]: which tasks."""
 
-    use: str = "pocket"  # a built-in suite, file.py:name or module:name
-    split: str = "train"
-    tasks: tuple[str, ...] = ()  # only these ids
-    limit: Count | None = None  # only the first N
-    options: dict[str, Any] = field(default_factory=dict)
-    host: bool | str = False  # each environment in a process of its own; or where, such as "ray"
-    python: str | None = None  # the interpreter of that process
-    timeout: Seconds = 120.0  # for one verb of a hosted environment
-    sandbox: SandboxMode = "auto"  # whether a host is sandboxed: where it can be, always, or never
-    network: bool = False  # whether a sandboxed host may use it
-    env: tuple[str, ...] = ()  # variables that a host gets besides PATH and the locale
-    readable: tuple[str, ...] = ()  # places that a host may read besides the suite's directory
-    limits: HostLimits = field(default_factory=HostLimits)  # of one host
-    models: dict[str, str] = field(default_factory=dict)  # role -> model, for environments that ask for one
+    use: str = key("pocket", "a suite: built in, installed, file.py:name or package.module:name")
+    split: str = key("train", "which split")
+    tasks: tuple[str, ...] = key((), "only these ids")
+    limit: Count | None = key(None, "only the first N tasks")
+    options: dict[str, Any] = key({}, "options of the suite")
+    host: bool | str = key(False, 'true: each environment in a process of its own; "ray": on a cluster')
+    python: str | None = key(None, "the interpreter of that process")
+    timeout: Seconds = key(120.0, "seconds for one verb of a hosted environment, after which it is killed")
+    sandbox: SandboxMode = key("auto", "whether a host is sandboxed: where it can be, always, or never")
+    network: bool = key(False, "whether a sandboxed host has network access")
+    env: tuple[str, ...] = key((), "variables that a host gets besides PATH and the locale")
+    readable: tuple[str, ...] = key((), "paths that a host may read besides the suite's directory")
+    limits: HostLimits = key(HostLimits(), "what one host may use")
+    models: dict[str, str] = key({}, "role -> model, for hosted environments that ask for one")
 
 
 @dataclass(frozen=True)
 class PriceConfig:
     """Money per million tokens."""
 
-    input: Amount = 0.0
-    output: Amount = 0.0
-    cached: Amount | None = None
+    input: Amount = key(0.0, "of a request")
+    output: Amount = key(0.0, "of an answer")
+    cached: Amount | None = key(None, "of what the server had in its cache; default: that of input")
 
 
 @dataclass(frozen=True)
 class ModelConfig(Endpoint):
     """[models.NAME]: where a model is and what may be asked of it."""
 
-    use: str = "openai"  # the API: built in, installed, file.py:name or module:name
-    options: dict[str, Any] = field(default_factory=dict)  # for that API only
-    attempts: Count = 8
-    retry_wait: Seconds = 1.0  # the first wait, at most; it doubles
-    max_wait: Seconds = 120.0  # at most this much of a server's Retry-After is heeded
-    concurrency: Count = 16
-    requests_per_minute: Seconds | None = None
-    tokens_per_minute: Seconds | None = None
-    price: PriceConfig = field(default_factory=PriceConfig)
+    use: str = key("openai", "the API: built in, installed, file.py:name or package.module:name")
+    options: dict[str, Any] = key({}, "options of an API of your own")
+    attempts: Count = key(8, "tries of one call")
+    retry_wait: Seconds = key(1.0, "the longest first wait in seconds; waits double")
+    max_wait: Seconds = key(120.0, "cap on a server's Retry-After, in seconds")
+    concurrency: Count = key(16, "calls at once")
+    requests_per_minute: Seconds | None = key(None, "a limit of the server")
+    tokens_per_minute: Seconds | None = key(None, "a limit of the server")
+    price: PriceConfig = key(PriceConfig(), "money per million tokens")
 
 
 @dataclass(frozen=True)
 class AgentConfig:
     """[agent]: the frozen agent."""
 
-    model: str = DEFAULT_MODELS["agent"]
-    max_output_tokens: Count = 2048
-    temperature: Amount | None = None
-    top_p: Share | None = None
-    reasoning_effort: str | None = None
-    stop: tuple[str, ...] = ()
-    profile: str | None = None  # a known agent, in place of our loop
-    command: tuple[str, ...] = ()  # or any other; with a profile, its command with other arguments
-    variables: dict[str, str] = field(default_factory=dict)  # of either, like all that follow
-    files: dict[str, str] = field(default_factory=dict)
-    readable: tuple[str, ...] = ()
-    replace: dict[str, str] = field(default_factory=dict)
-    ids: tuple[str, ...] = ()
-    mask: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = IGNORED
-    timeout: Seconds = 600.0  # from one request to the next
-    sandbox: Literal["require", "off"] = "require"
-    limits: HostLimits = field(default_factory=HostLimits)
+    model: str = key(DEFAULT_MODELS["agent"], "the agent's model")
+    max_output_tokens: Count = key(2048, "tokens of one answer")
+    temperature: Amount | None = key(None, TEMPERATURE)
+    top_p: Share | None = key(None, TOP_P)
+    reasoning_effort: str | None = key(None, EFFORT)
+    stop: tuple[str, ...] = key((), "texts that end an answer")
+    profile: str | None = key(None, "a known agent in place of our loop")
+    command: tuple[str, ...] = key((), "program and arguments of an agent of your own, or other ones for a profile")
+    variables: dict[str, str] = key({}, "environment variables of that program")
+    files: dict[str, str] = key({}, "files below its home: path -> content")
+    readable: tuple[str, ...] = key((), "places that it may read, such as where it is installed")
+    replace: dict[str, str] = key({}, "pattern -> text: what its tools say differently each time")
+    ids: tuple[str, ...] = key((), "patterns with one group: names generated anew in each run")
+    mask: tuple[str, ...] = key((), "patterns that may differ when a replay is compared")
+    ignore: tuple[str, ...] = key(IGNORED, "files of the workspace that may differ")
+    timeout: Seconds = key(600.0, "seconds from one request to the next")
+    sandbox: Literal["require", "off"] = key("require", "off: run it with your rights")
+    limits: HostLimits = key(HostLimits(), "what it may use")
 
     @property
     def external(self) -> bool:
@@ -148,81 +151,83 @@ _OF_PROGRAMS = ("profile", "command", "variables", "files", "replace", "ids", "m
 class CompressorConfig:
     """[compressor]: what replaces the history, and when."""
 
-    kind: str = "prompted"  # or fifo, llmlingua2, none, an installed one, file.py:name or module:name
-    options: dict[str, Any] = field(default_factory=dict)  # for that kind only
-    budget: Count = 4096
-    model: str | None = None  # default: the agent's
-    template: str = "default"
-    scope: Scope = "history"
-    rendering: Rendering = "quoted"
-    max_output_tokens: Count = 8192
-    temperature: Amount | None = None
-    top_p: Share | None = None
-    reasoning_effort: str | None = None
+    kind: str = key("prompted", "prompted, fifo, llmlingua2, none, an installed one, file.py:name or module:name")
+    options: dict[str, Any] = key({}, "options of that kind")
+    budget: Count = key(4096, "tokens of summary and turns before a compaction; the prefix is not counted")
+    model: str | None = key(None, "the model that writes summaries; default: the agent's")
+    template: str = key("default", "default, checkpoint, structured, or a template directory")
+    scope: Scope = key("history", "what is compressed: turns, previous summary and task, or the fixed prefix as well")
+    rendering: Rendering = key("quoted", "with scope prefix: quoted as a block, or appended to the agent's messages")
+    max_output_tokens: Count = key(8192, "tokens of one summary")
+    temperature: Amount | None = key(None, TEMPERATURE)
+    top_p: Share | None = key(None, TOP_P)
+    reasoning_effort: str | None = key(None, EFFORT)
 
 
 @dataclass(frozen=True)
 class RunConfig:
     """[run]: how it is run."""
 
-    step_limit: Count = 50
-    concurrency: Count = 16  # episodes at once
-    seed: int = 0
-    counter: Literal["o200k", "cl100k", "characters"] = "o200k"
-    directory: str = "runs"
-    observation_tokens: Count = OBSERVATION_TOKENS  # the agent sees both ends of a longer observation
+    step_limit: Count = key(50, "steps of one episode")
+    concurrency: Count = key(16, "episodes at once")
+    seed: int = key(0, "of everything random")
+    counter: Literal["o200k", "cl100k", "characters"] = key("o200k", "how tokens are counted")
+    directory: str = key("runs", "where runs are kept")
+    observation_tokens: Count = key(OBSERVATION_TOKENS, "the agent sees both ends of a longer observation")
 
 
 @dataclass(frozen=True)
 class OptimizerConfig:
     """[optimizer]: the model that diagnoses boundaries and revises templates."""
 
-    model: str | None = None  # default: the agent's
-    max_output_tokens: Count = 16384
-    temperature: Amount | None = None
-    top_p: Share | None = None
-    reasoning_effort: str | None = None
+    model: str | None = key(None, "default: the agent's")
+    max_output_tokens: Count = key(16384, "tokens of one answer")
+    temperature: Amount | None = key(None, TEMPERATURE)
+    top_p: Share | None = key(None, TOP_P)
+    reasoning_effort: str | None = key(None, EFFORT)
 
 
 @dataclass(frozen=True)
 class AdaptConfig:
     """[adapt]: how a template is adapted. Defaults are the paper's."""
 
-    method: str = "pair"  # or facts, acon-ut, gepa, …, an installed one, file.py:name or module:name
-    options: dict[str, Any] = field(default_factory=dict)  # for that method only
-    candidates: Count = 5
-    fit_tasks: Count = 12  # those with the most compactions
-    fit_runs: Count = 1  # of each candidate on each of them
-    fit_retries: Annotated[int, Ge(0)] = 2  # of a run whose environment broke
-    selection: Literal["paper", "racing"] = "paper"
-    replays: Count = 3  # at most, of each candidate at each boundary that it answers, before it races
-    redraws: Annotated[int, Ge(0)] = 3  # of a diagnosis or a candidate that breaks a rule
-    evidence_tokens: Count = 60_000  # of one call
+    method: str = key("pair", "pair, facts, acon-ut, gepa, …, an installed one, file.py:name or module:name")
+    options: dict[str, Any] = key({}, "options of that method")
+    candidates: Count = key(5, "templates to choose from")
+    fit_tasks: Count = key(12, "tasks that candidates are run on: those with the most compactions")
+    fit_runs: Count = key(1, "runs of each candidate on each of them")
+    fit_retries: Annotated[int, Ge(0)] = key(2, "new tries of a run that its environment broke")
+    selection: Literal["paper", "racing"] = key("paper", "all candidates on all fit tasks, or a race")
+    replays: Count = key(3, "at most, of each candidate at each boundary that it answers, before it races")
+    redraws: Annotated[int, Ge(0)] = key(3, "new draws of a diagnosis or a candidate that breaks a rule")
+    evidence_tokens: Count = key(60_000, "tokens of evidence in one call")
 
 
 @dataclass(frozen=True)
 class CeilingConfig:
     """[ceiling]: what a run may spend before it stops."""
 
-    tokens: Count | None = None
-    money: Seconds | None = None
-    warn: Amount | None = 10.0  # a command says so when more money than this is forecast
+    tokens: Count | None = key(None, "tokens of all models together")
+    money: Seconds | None = key(None, "by the models' prices")
+    warn: Amount | None = key(10.0, "the forecast of money from which a command warns")
 
 
 @dataclass(frozen=True)
 class VerifyConfig:
     """[verify]: how large an effect makes a boundary harmful, and how draws are spent to find out."""
 
-    hazard: Threshold = 0.5  # success lost
-    burden: Threshold = 5.0  # steps added
-    allocation: str = "halving"  # or uniform:N, racing, chained, chained:racing
-    prior: Literal["published", "audit"] = "published"  # racing only: "audit" starts from what trajectories show
-    half: Literal["even", "up"] = "even"  # how halving rounds half of an odd number; even as in the paper's table
+    hazard: Threshold = key(0.5, "success lost from which a compaction is harmful")
+    burden: Threshold = key(5.0, "steps added from which a compaction is harmful")
+    allocation: str = key("halving", f"how draws are spent: {ALLOCATIONS}")
+    prior: Literal["published", "audit"] = key("published", "racing only; audit: start from what trajectories show")
+    half: Literal["even", "up"] = key("even", "how halving rounds half of an odd number; even as in the paper's table")
 
 
 @dataclass(frozen=True)
-class Config:
-    """A whole config file."""
+class Tables:
+    """What a config file may say. Anything else in it is refused."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}  # for the tables in it as well
 
     suite: SuiteConfig = field(default_factory=SuiteConfig)
     models: dict[str, ModelConfig] = field(default_factory=dict)
@@ -235,7 +240,12 @@ class Config:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     adapt: AdaptConfig = field(default_factory=AdaptConfig)
 
-    file: Path | None = field(default=None, compare=False)  # where it was read from
+
+@dataclass(frozen=True)
+class Config(Tables):
+    """A config, with the file that it was read from, if any."""
+
+    file: Path | None = field(default=None, compare=False)
     text: str = field(default="", compare=False, repr=False)
 
     @property
@@ -261,22 +271,22 @@ class Config:
         So may [verify]: it chooses among draws and judges them, but no draw depends on it.
         """
         data = asdict(self)
-        for key in ("cluster", "ceiling", "verify", "optimizer", "adapt", "file", "text"):
-            del data[key]
-        for key in ("concurrency", "directory"):
-            del data["run"][key]
-        for key in ("timeout", "python", "sandbox", "network", "env", "readable", "limits"):
-            del data["suite"][key]
+        for name in ("cluster", "ceiling", "verify", "optimizer", "adapt", "file", "text"):
+            del data[name]
+        for name in ("concurrency", "directory"):
+            del data["run"][name]
+        for name in ("timeout", "python", "sandbox", "network", "env", "readable", "limits"):
+            del data["suite"][name]
         data["suite"]["host"] = bool(self.suite.host)  # where hosts live decides nothing
-        for key in ("readable", "timeout", "sandbox", "limits", *(() if self.agent.external else _OF_PROGRAMS)):
-            del data["agent"][key]
+        for name in ("readable", "timeout", "sandbox", "limits", *(() if self.agent.external else _OF_PROGRAMS)):
+            del data["agent"][name]
         if self.run.observation_tokens == OBSERVATION_TOKENS:
             del data["run"]["observation_tokens"]
         if not self.compressor.options:
             del data["compressor"]["options"]
         kept = ("id", "api", "calls", "send_seed", "merge_roles", "extra_body")
         data["models"] = {
-            name: redact({key: model[key] for key in (*kept, *(("use", "options") * (model["use"] != "openai")))})
+            name: redact({each: model[each] for each in (*kept, *(("use", "options") * (model["use"] != "openai")))})
             for name, model in data["models"].items()
             if name in self.deciding_models
         }
@@ -291,20 +301,24 @@ class Config:
     def used_models(self) -> set[str]:
         return self.deciding_models | {self.optimizer_model}
 
-    def line(self, *key: str) -> str:
+    def line(self, *at: str) -> str:
         """`line n: ` of a key, or of the table that it would stand in; empty where there is neither."""
-        while key and not (at := line_of(self.text, key)):
-            key = key[:-1]
-        return at if key else ""
+        lines = lines_of(self.text)
+        while at and at not in lines:
+            at = at[:-1]
+        return f"line {lines[at]}: " if at else ""
 
-    def error(self, text: str, *key: str) -> ConfigError:
+    def problem(self, text: str, *at: str) -> str:
+        """What is wrong with a key, after its place in the file."""
+        return f"{self.line(*at)}[{'.'.join(at[:-1])}] {at[-1]}{text}"
+
+    def error(self, text: str, *at: str) -> ConfigError:
         """A mistake that only shows when something is built, with its place in the file."""
-        return self.errors([(text, key)])
+        return self.errors([(text, at)])
 
     def errors(self, problems: Sequence[tuple[str, tuple[str, ...]]]) -> ConfigError:
         """Several of them, each text with its key."""
-        places = (f"{self.line(*key)}[{'.'.join(key[:-1])}] {key[-1]}: " if key else "" for _, key in problems)
-        texts = tuple(f"{place}{text}" for place, (text, _) in zip(places, problems, strict=True))
+        texts = tuple(self.problem(f": {text}", *at) if at else text for text, at in problems)
         return ConfigError(self.file or Path("config"), texts)
 
 
@@ -325,23 +339,10 @@ def config_hash(config: Config) -> str:
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], at: str = "") -> list[str]:
     """Where two identities differ, as `key: old -> new`."""
     out: list[str] = []
-    for key in sorted(old.keys() | new.keys()):
-        a, b = old.get(key), new.get(key)
+    for name in sorted(old.keys() | new.keys()):
+        a, b = old.get(name), new.get(name)
         if isinstance(a, Mapping) and isinstance(b, Mapping):
-            out.extend(differences(a, b, f"{at}{key}."))
+            out.extend(differences(a, b, f"{at}{name}."))
         elif json.dumps(a) != json.dumps(b):
-            out.append(f"{at}{key}: {json.dumps(a)} -> {json.dumps(b)}")
+            out.append(f"{at}{name}: {json.dumps(a)} -> {json.dumps(b)}")
     return out
-
-
-def line_of(text: str, at: tuple[str, ...]) -> str:
-    """`line n: ` of a key, found in the text since the TOML reader keeps no positions; empty where it is not plain."""
-    table: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if header := re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
-            table = [part.strip().strip("\"'") for part in header[1].split(".")]
-            if tuple(table) == at:
-                return f"line {number}: "
-        elif (entry := re.match(r"\s*([\w\"'.-]+)\s*=", line)) and (*table, entry[1].strip("\"'")) == at:
-            return f"line {number}: "
-    return ""

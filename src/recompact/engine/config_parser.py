@@ -9,20 +9,24 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Collection, Mapping
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from recompact.agents.profiles import PROFILES
-from recompact.engine.config import ALLOCATION, ALLOCATIONS, AgentConfig, Config, ConfigError, line_of
+from recompact.engine.config import ALLOCATION, ALLOCATIONS, Config, ConfigError, Tables
 from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.loading import HOSTS
 from recompact.errors import InputError
 from recompact.models.endpoint import NO_VARIABLE
 from recompact.models.registry import MODELS
 from recompact.models.secrets import names_variable
-from recompact.values.tokens import COUNTERS
+from recompact.values.toml import Place, lines_of
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+    from pydantic_core import ErrorDetails
 
 
 def load_config(path: Path) -> Config:
@@ -49,34 +53,45 @@ def parse_config(text: str, path: Path) -> Config:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(path, (f"is not valid TOML: {error}",)) from None
-    unknown = _unknown_keys(data, Config, (), text)
-    problems = [problem for _, problem in unknown]
-    _drop(data, [at for at, _ in unknown])
-    config, invalid = _validate(data)
-    problems += dict.fromkeys(_phrase_error(error, text) for error in invalid)
-    if config is None:  # one mistake must not hide another: go on without it
-        _drop(data, [tuple(map(str, error["loc"])) for error in invalid])
-        config, _ = _validate(data)
+    lines = lines_of(text)
+    tables, mistakes = _validate(data, lines)
+    problems = list(dict.fromkeys(_phrase(mistake, lines) for mistake in mistakes))
+    if tables is None:  # one mistake must not hide another: go on without it
+        _drop(data, map(_place, mistakes))
+        tables, _ = _validate(data, lines)
+    config = None if tables is None else Config(**vars(tables), file=path, text=text)
     if config is not None:
-        config = replace(config, file=path, text=text)
-        problems += _contradictions(config, text)
+        problems += [config.problem(text, *at) for at, text in _contradictions(config, data)]
     if problems or config is None:
         raise ConfigError(path, tuple(problems), config)
     return config
 
 
-def _validate(data: Mapping[str, Any]) -> tuple[Config | None, list[Any]]:
-    """A config from the tables of a file, or what is wrong with them."""
-    from pydantic import TypeAdapter, ValidationError
+@cache
+def _adapter() -> TypeAdapter[Tables]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Tables)
+
+
+@cache
+def config_schema() -> dict[str, Any]:
+    """The JSON schema of a config file, for editors."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_adapter().json_schema(), "title": "Recompact"}
+
+
+def _validate(data: Mapping[str, Any], lines: Mapping[Place, int]) -> tuple[Tables | None, list[ErrorDetails]]:
+    """The tables of a file, or what is wrong with them in the order of their lines."""
+    from pydantic import ValidationError
 
     try:
-        # JSON mode: strict about types, yet a TOML array may fill a tuple.
-        return TypeAdapter(Config).validate_json(json.dumps(data, default=str), strict=True), []
+        # JSON mode: strict about types, yet a TOML array may fill a tuple; and a run keeps its config as JSON.
+        return _adapter().validate_json(json.dumps(data, default=str)), []
     except ValidationError as error:
-        return None, list(error.errors())
+        return None, sorted(error.errors(), key=lambda each: lines.get(_place(each), 0))
 
 
-def _drop(data: dict[str, Any], places: Collection[tuple[str, ...]]) -> None:
+def _drop(data: dict[str, Any], places: Iterable[Place]) -> None:
     """Take keys out of tables; for a place inside a value that is not a table, the whole value."""
     for place in places:
         table = data
@@ -85,6 +100,42 @@ def _drop(data: dict[str, Any], places: Collection[tuple[str, ...]]) -> None:
                 break
             table, place = table[part], place[1:]
         table.pop(place[0], None)
+
+
+def _place(mistake: ErrorDetails) -> Place:
+    at = tuple(map(str, mistake["loc"]))
+    return at[:2] if at[:2] == ("suite", "host") else at  # not which of its two types
+
+
+def _phrase(mistake: ErrorDetails, lines: Mapping[Place, int]) -> str:
+    """A mistake with its line, its table and what would be right."""
+    at = _place(mistake)
+    table, key = ".".join(at[:-1]) or "top level", at[-1] if at else ""
+    place = f"line {lines[at]}: [{table}]" if at in lines else f"[{table}]"
+    value = json.dumps(mistake["input"], default=str)
+    message = mistake["msg"].replace("Input should be", "must be")
+    if mistake["type"] == "unexpected_keyword_argument":
+        known = _keys_of(at[:-1])
+        near = difflib.get_close_matches(key, known, 1, 0.5)
+        return f"{place} has no key {key!r}; " + (
+            f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+        )
+    if mistake["type"] == "value_error":
+        return f"{place} {key}: {mistake['ctx']['error']}"
+    if at == ("suite", "host"):
+        return f"{place} host{_no_host(mistake['input'])}"
+    if at[:1] == ("models",) and {"key_env", "extra_body", "options", "base_url"} & set(at):
+        return f"{place} {key} {message}"  # the value may be a key
+    return f"{place} {key} {message}, not {value}"
+
+
+def _keys_of(table: Place) -> list[str]:
+    """The keys that a table may have."""
+    schema = config_schema()
+    for part in table:
+        inner = schema["properties"][part] if "properties" in schema else schema["additionalProperties"]
+        schema = config_schema()["$defs"][inner["$ref"].rpartition("/")[2]] if "$ref" in inner else inner
+    return list(schema["properties"])
 
 
 def unknown_models(config: Config, others: Collection[str] = ()) -> tuple[str, ...]:
@@ -98,100 +149,46 @@ def unknown_models(config: Config, others: Collection[str] = ()) -> tuple[str, .
         if name is not None and name not in known:
             near = difflib.get_close_matches(name, known, 1, 0.4)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            at = line_of(config.text, (*table.split("."), key))
-            problems.append(f"{at}[{table}] {key} = {name!r} is not among the models ({', '.join(known)}){hint}")
+            text = f" = {name!r} is not among the models ({', '.join(known)}){hint}"
+            problems.append(config.problem(text, *table.split("."), key))
     return tuple(problems)
 
 
-def _unknown_keys(
-    data: Mapping[str, Any], kind: type, at: tuple[str, ...], text: str
-) -> list[tuple[tuple[str, ...], str]]:
-    """Keys that no dataclass has, each with the nearest known one."""
-    hints = get_type_hints(kind)
-    names = [f.name for f in fields(kind) if f.compare]
-    out: list[tuple[tuple[str, ...], str]] = []
-    for key, value in data.items():
-        here = (*at, key)
-        if key not in names:
-            near = difflib.get_close_matches(key, names, 1, 0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
-            out.append((here, f"{line_of(text, here)}[{'.'.join(at) or 'top level'}] has no key {key!r}; {hint}"))
-            continue
-        inner = hints[key]
-        if is_dataclass(inner) and isinstance(inner, type) and isinstance(value, Mapping):
-            out.extend(_unknown_keys(value, inner, here, text))
-        elif key == "models" and not at and isinstance(value, Mapping):
-            for name, table in value.items():
-                if isinstance(table, Mapping):
-                    out.extend(_unknown_keys(table, get_args(inner)[1], (*here, name), text))
-    return out
-
-
-def _phrase_error(error: Any, text: str) -> str:
-    at = tuple(str(part) for part in error["loc"])
-    if at[:2] == ("suite", "host"):
-        kinds = " or ".join(json.dumps(name) for name in HOSTS.names())
-        return f"{line_of(text, at[:2])}[suite] host must be true, false or {kinds}, not {json.dumps(error['input'])}"
-    table, key = ".".join(at[:-1]) or "top level", at[-1] if at else ""
-    if error["type"] == "missing":
-        return f"{line_of(text, at[:-1])}[{table}] needs {key!r}"
-    message = error["msg"].replace("Input should be", "must be")
-    if at[:1] == ("models",) and {"key_env", "extra_body", "options", "base_url"} & set(at):
-        return f"{line_of(text, at)}[{table}] {key} {message}"  # the value may be a key
-    return f"{line_of(text, at)}[{table}] {key} {message}, not {json.dumps(error['input'], default=str)}"
-
-
-def _contradictions(config: Config, text: str) -> list[str]:
-    """What the types of the keys cannot show."""
-    out = []
-    if not re.fullmatch(ALLOCATION, config.verify.allocation):
-        at = line_of(text, ("verify", "allocation"))
-        out.append(f"{at}[verify] allocation = {config.verify.allocation!r} must be {ALLOCATIONS}")
-    if config.verify.prior == "audit" and not config.verify.allocation.endswith("racing"):
-        at = line_of(text, ("verify", "prior"))
-        out.append(f'{at}[verify] prior = "audit" is for racing: set allocation = "racing" or "chained:racing"')
-    if config.compressor.rendering == "appended" and config.compressor.scope != "prefix":
-        at = line_of(text, ("compressor", "rendering"))
-        out.append(f'{at}[compressor] rendering = "appended" shows the prefix: set scope = "prefix"')
-    key = "command" if config.agent.command else "profile"
-    if config.agent.external and config.suite.use != "workspace":
-        at = line_of(text, ("agent", key))
-        out.append(f'{at}[agent] {key} plays tasks that are folders: set [suite] use = "workspace"')
-    if config.agent.profile not in (None, *PROFILES):
-        at = line_of(text, ("agent", "profile"))
-        out.append(f"{at}[agent] profile = {config.agent.profile!r} is none of {', '.join(PROFILES)}")
-    if not config.agent.command and "command" in tomllib.loads(text).get("agent", {}):
-        at = line_of(text, ("agent", "command"))
-        out.append(f"{at}[agent] command is empty: name the program and its arguments, or leave the key out")
-    if config.agent.command and not any("{task}" in part for part in _filled_texts(config.agent)):
-        at = line_of(text, ("agent", "command"))
-        out.append(f"{at}[agent] command never learns its task: {{task}} must stand in it, or in variables or files")
-    if config.suite.models and not config.suite.host:
-        out.append(f"{line_of(text, ('suite', 'models'))}[suite] models are for hosted environments: set host = true")
-    if isinstance(config.suite.host, str) and ":" not in config.suite.host and config.suite.host not in HOSTS.names():
-        kinds = " or ".join(json.dumps(name) for name in HOSTS.names())
-        at = line_of(text, ("suite", "host"))
-        out.append(f"{at}[suite] host must be true, false or {kinds}, not {json.dumps(config.suite.host)}")
-    if config.cluster != ClusterSettings() and not isinstance(config.suite.host, str):
-        name = json.dumps(HOSTS.names()[0])
-        out.append(f"{line_of(text, ('cluster',))}[cluster] is for hosts that live on one: set [suite] host = {name}")
-    keys = {model.key_env for model in config.models.values() if model.key_env}
-    if secret := sorted(keys & set(config.suite.env)):
-        at = line_of(text, ("suite", "env"))
-        out.append(f"{at}[suite] env = {secret[0]!r} is the key of a model, which no environment gets: leave it out")
+def _contradictions(config: Config, data: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    """What the types of the keys cannot show: the key, and what is wrong with it."""
+    suite, agent, verify, compressor = config.suite, config.agent, config.verify, config.compressor
+    if not re.fullmatch(ALLOCATION, verify.allocation):
+        yield ("verify", "allocation"), f" = {verify.allocation!r} must be {ALLOCATIONS}"
+    if verify.prior == "audit" and not verify.allocation.endswith("racing"):
+        yield ("verify", "prior"), ' = "audit" is for racing: set allocation = "racing" or "chained:racing"'
+    if compressor.rendering == "appended" and compressor.scope != "prefix":
+        yield ("compressor", "rendering"), ' = "appended" shows the prefix: set scope = "prefix"'
+    if agent.external and suite.use != "workspace":
+        program = "command" if agent.command else "profile"
+        yield ("agent", program), ' plays tasks that are folders: set [suite] use = "workspace"'
+    if agent.profile not in (None, *PROFILES):
+        yield ("agent", "profile"), f" = {agent.profile!r} is none of {', '.join(PROFILES)}"
+    if not agent.command and "command" in data.get("agent", {}):
+        yield ("agent", "command"), " is empty: name the program and its arguments, or leave the key out"
+    texts = (*agent.command, *agent.variables.values(), *agent.files.values())
+    if agent.command and not any("{task}" in text for text in texts):
+        yield ("agent", "command"), " never learns its task: {task} must stand in it, or in variables or files"
+    if suite.models and not suite.host:
+        yield ("suite", "models"), " are for hosted environments: set host = true"
+    if isinstance(suite.host, str) and ":" not in suite.host and suite.host not in HOSTS.names():
+        yield ("suite", "host"), _no_host(suite.host)
+    if config.cluster != ClusterSettings() and not isinstance(suite.host, str):
+        yield ("cluster", ""), f"is for hosts that live on one: set [suite] host = {json.dumps(HOSTS.names()[0])}"
+    if secret := sorted({model.key_env for model in config.models.values() if model.key_env} & set(suite.env)):
+        yield ("suite", "env"), f" = {secret[0]!r} is the key of a model, which no environment gets: leave it out"
     for name, model in config.models.items():
         if not names_variable(model.key_env):
-            out.append(f"{line_of(text, ('models', name, 'key_env'))}[models.{name}] key_env: {NO_VARIABLE}")
+            yield ("models", name, "key_env"), f": {NO_VARIABLE}"
         if model.base_url is not None and not re.match(r"https?://[^/]", model.base_url):
-            at = line_of(text, ("models", name, "base_url"))
-            out.append(f"{at}[models.{name}] base_url = {model.base_url!r} must begin with http:// or https://")
+            yield ("models", name, "base_url"), f" = {model.base_url!r} must begin with http:// or https://"
         if name in MODELS.names():
-            out.append(
-                f"{line_of(text, ('models', name))}[models.{name}] has the name of a built-in model: choose another"
-            )
-    assert config.run.counter in COUNTERS
-    return out
+            yield ("models", name, ""), "has the name of a built-in model: choose another"
 
 
-def _filled_texts(agent: AgentConfig) -> tuple[str, ...]:
-    return (*agent.command, *agent.variables.values(), *agent.files.values())
+def _no_host(value: object) -> str:
+    return f" must be true, false or {' or '.join(map(json.dumps, HOSTS.names()))}, not {json.dumps(value)}"

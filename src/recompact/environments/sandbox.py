@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from recompact.errors import InputError
+from recompact.values.key import key
 
 SandboxMode = Literal["auto", "require", "off"]
 """Sandboxed where the machine can, otherwise not; refuse to run where it cannot; never sandboxed."""
@@ -29,12 +30,12 @@ _MIB = 1024**2
 class HostLimits:
     """What one host may use. Sizes are in bytes; memory and processes count for the host and all its children."""
 
-    cpu_seconds: int = 3600  # of one process
-    memory: int = 4096 * _MIB
-    processes: int = 256
-    file: int = 1024 * _MIB  # one file
-    disk: int = 4096 * _MIB  # all files in its own directories
-    message: int = 96 * _MIB  # one value that it returns: an observation, a snapshot
+    cpu_seconds: int = key(3600, "of one process")
+    memory: int = key(4096 * _MIB, "bytes of all processes together")
+    processes: int = key(256, "at once")
+    file: int = key(1024 * _MIB, "bytes of one file")
+    disk: int = key(4096 * _MIB, "bytes of all files in its own directories")
+    message: int = key(96 * _MIB, "bytes of one value that it returns: an observation, a snapshot")
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

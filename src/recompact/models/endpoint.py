@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ from annotated_types import Gt
 
 from recompact.errors import InputError
 from recompact.models.secrets import names_variable
+from recompact.values.key import key
 
 Seconds = Annotated[float, Gt(0)]
 
@@ -27,16 +28,16 @@ NO_VARIABLE = (
 class Endpoint:
     """Which model, where, and what has to be known about its server."""
 
-    id: str = ""  # the name of the model at its server
-    base_url: str | None = None  # None: what the variable of the API says, else the provider itself
-    api: Literal["chat", "responses", "anthropic"] = "chat"
-    key_env: str = OPENAI_KEY  # with api = "anthropic" its own variable replaces OpenAI's
-    calls: Literal["native", "json", "schema"] = "native"
-    timeout: Seconds = 300.0  # for the whole attempt
-    send_seed: bool = True
-    merge_roles: bool = False  # for servers whose chat template wants user and assistant to alternate
-    max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
-    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    id: str = key("", "the model's name at its server")
+    base_url: str | None = key(None, "the server's address; default: what the API's variable says, else the provider")
+    api: Literal["chat", "responses", "anthropic"] = key("chat", "Chat Completions, Responses, or Anthropic's Messages")
+    key_env: str = key(OPENAI_KEY, "the environment variable that holds the key; with api anthropic ANTHROPIC_API_KEY")
+    calls: Literal["native", "json", "schema"] = key("native", "how tools are called where a server has no calls")
+    timeout: Seconds = key(300.0, "seconds for one whole attempt")
+    send_seed: bool = key(True, "whether a seed is sent")
+    merge_roles: bool = key(False, "for servers whose chat template wants user and assistant to alternate")
+    max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = key("auto", "the limit's name there")
+    extra_body: Mapping[str, Any] = key({}, "what else every request says")
 
     def __post_init__(self) -> None:
         if self.api == "anthropic" and self.key_env == OPENAI_KEY:

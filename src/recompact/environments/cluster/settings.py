@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt
+
+from recompact.values.key import key
 
 Placement = Literal["spread", "pack"]
 """On the node with the fewest hosts, or on the one with the most that still has room."""
@@ -17,14 +19,14 @@ Placement = Literal["spread", "pack"]
 class ClusterSettings:
     """[cluster]: the address of a cluster, and what an environment takes of it."""
 
-    address: str | None = None  # host:port, or "auto" for the one of this machine; without it one is started here
-    cpus: Annotated[float, Ge(0)] = 1.0  # that an environment reserves
-    memory: Annotated[int, Gt(0)] | None = None  # bytes that it reserves; [suite.limits] bounds what it uses
-    resources: dict[str, Annotated[float, Gt(0)]] = field(default_factory=dict)  # others, as the cluster names them
-    placement: Placement = "spread"
-    per_actor: Annotated[int, Gt(0)] = 1  # environments that share one actor
-    hosts: Annotated[int, Gt(0)] | None = None  # at once, at most; default: [run] concurrency
-    runtime_env: dict[str, Any] = field(default_factory=dict)  # what Ray sets up on each node, in its own terms
+    address: str | None = key(None, 'host:port, or "auto" for the one of this machine; without it one is started here')
+    cpus: Annotated[float, Ge(0)] = key(1.0, "that an environment reserves")
+    memory: Annotated[int, Gt(0)] | None = key(None, "bytes that it reserves; [suite.limits] bounds what it uses")
+    resources: dict[str, Annotated[float, Gt(0)]] = key({}, "others that it reserves, as the cluster names them")
+    placement: Placement = key("spread", "on the node with the fewest hosts, or the one with the most that has room")
+    per_actor: Annotated[int, Gt(0)] = key(1, "environments that share one actor")
+    hosts: Annotated[int, Gt(0)] | None = key(None, "at once, at most; default: [run] concurrency")
+    runtime_env: dict[str, Any] = key({}, "what Ray sets up on each node, in its own terms")
 
 
 def runtime_env_of(settings: ClusterSettings, directory: Path, runs: str) -> dict[str, Any]:

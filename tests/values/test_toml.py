@@ -1,0 +1,51 @@
+"""The lines of keys in a TOML text: right for every way in which TOML can write a key."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+from hypothesis import given, strategies as st
+
+from recompact.values.toml import Place, lines_of
+
+KEYS = st.sampled_from(["a", "b", "c-1", '"d.e"', "'f g'", '"="', '"#"'])
+DOTTED = st.lists(KEYS, min_size=1, max_size=3).map(" . ".join)
+VALUES = st.recursive(
+    st.sampled_from(["1", "true", '"x"', "'[a]'", '"b = 1 # no"', '"""\n[a]\nb = 1\n"""', "'''\n\n[[c-1]]'''"]),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda each: "[\n  " + ",  # a = 1\n  ".join(each) + "\n]"),
+        st.dictionaries(KEYS, inner, max_size=3).map(
+            lambda table: "{ " + ", ".join(f"{key} = {value}" for key, value in table.items()) + " }"
+        ),
+    ),
+    max_leaves=4,
+)
+STATEMENTS = st.one_of(
+    st.tuples(DOTTED, VALUES).map(lambda pair: f"{pair[0]} = {pair[1]}"),
+    DOTTED.map(lambda key: f"  [ {key} ]  # of tables"),
+    DOTTED.map(lambda key: f"[[{key}]]"),
+    st.sampled_from(["", "  # a = 1", "\t"]),
+)
+
+
+def places(value: Any, at: Place = ()) -> set[Place]:
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return {at} | {place for key, inner in entries for place in places(inner, (*at, str(key)))}
+
+
+@given(st.lists(STATEMENTS, max_size=12), st.sampled_from(["\n", "\r\n"]))
+def test_a_key_stands_where_reading_that_far_first_finds_it(candidates: list[str], newline: str) -> None:
+    written: list[str] = []
+    expected: dict[Place, int] = {}
+    line = 1
+    for statement in candidates:
+        try:
+            data = tomllib.loads("\n".join([*written, statement]))
+        except tomllib.TOMLDecodeError:  # such as a key that is already there
+            continue
+        written.append(statement)
+        for place in places(data) - {()}:
+            expected.setdefault(place, line)
+        line += 1 + statement.count("\n")
+    assert lines_of(newline.join(written).replace("\r\n", "\n").replace("\n", newline)) == expected
