@@ -302,9 +302,10 @@ def test_appended_a_frame_is_needed_only_by_what_places_the_history_itself() -> 
 def test_the_kind_hands_on_all_that_an_episode_has() -> None:
     decoding = Decoding(max_output_tokens=5)
     model = Scripted()
-    inputs = CompressorInputs(model, BOUNDED, words, "X", TOOLS, "prefix", "appended", decoding)
+    inputs = CompressorInputs(model, BOUNDED, words, "X", TOOLS, decoding, scope="prefix", rendering="appended")
     assert KIND.uses_template
-    assert KIND.build(inputs) == Prompted(model, BOUNDED, words, "X", TOOLS, "prefix", "appended", decoding)
+    same = Prompted(model, BOUNDED, words, "X", TOOLS, decoding, scope="prefix", rendering="appended")
+    assert KIND.build(inputs) == same
 
 
 # --- what becomes of the replies

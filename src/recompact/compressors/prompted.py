@@ -13,15 +13,12 @@ from recompact.compressors.protocol import (
     CompactionFailed,
     CompressorInputs,
     CompressorKind,
-    Rendering,
-    Scope,
     room_beside_last,
 )
 from recompact.models.failures import ContextOverflow, Refused
-from recompact.models.protocol import ChatModel
-from recompact.values.chat import Decoding, Message, Request, ToolSpec, Usage, assistant, system, user
+from recompact.values.chat import Message, Request, ToolSpec, Usage, assistant, system, user
 from recompact.values.context import Context, Summary
-from recompact.values.template import Template, fill, placeholders
+from recompact.values.template import fill, placeholders
 from recompact.values.tokens import TokenCounter
 
 CUT = "[The summary was over its limit and ends here.]"
@@ -29,22 +26,13 @@ ABOVE = "(the messages above)"
 
 
 @dataclass(frozen=True)
-class Prompted:
+class Prompted(CompressorInputs):
     """The compressor that a template induces (π_P in the paper).
 
     Scope `history`: the model sees the previous summary, the turns, and the task as a block of its own. Scope `prefix`:
     it sees the prefix too, either `quoted` as a block of the prompt, or `appended`, where the agent's own messages come
     first and the prompt is the last turn, so that a server can reuse its cache.
     """
-
-    model: ChatModel
-    template: Template
-    count: TokenCounter
-    task: str = ""
-    tools: tuple[ToolSpec, ...] = ()
-    scope: Scope = "history"
-    rendering: Rendering = "quoted"
-    decoding: Decoding = Decoding(max_output_tokens=8192)
 
     async def compress(self, context: Context, budget: int) -> Compaction:
         limit = room_beside_last(context, budget)
@@ -132,16 +120,7 @@ class Prompted:
 
 def prompted(inputs: CompressorInputs) -> Prompted:
     """The compressor of one episode."""
-    return Prompted(
-        model=inputs.model,
-        template=inputs.template,
-        count=inputs.count,
-        task=inputs.task,
-        tools=inputs.tools,
-        scope=inputs.scope,
-        rendering=inputs.rendering,
-        decoding=inputs.decoding,
-    )
+    return Prompted(**vars(inputs))
 
 
 KIND = CompressorKind(prompted, uses_template=True)

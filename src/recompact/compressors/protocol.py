@@ -10,6 +10,7 @@ from recompact.errors import RecompactError
 from recompact.models.protocol import ChatModel
 from recompact.values.chat import Decoding, ToolSpec, Usage
 from recompact.values.context import Context
+from recompact.values.key import key
 from recompact.values.template import Template
 from recompact.values.tokens import TokenCounter
 
@@ -36,8 +37,16 @@ class Compressor(Protocol):
     async def compress(self, context: Context, budget: int) -> Compaction: ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class CompressorSettings:
+    """The keys of [compressor] that a compressor goes by. Configs, inputs and `Prompted` have those that stand here."""
+
+    scope: Scope = key("history", "what is compressed: turns, previous summary and task, or the fixed prefix as well")
+    rendering: Rendering = key("quoted", "with scope prefix: quoted as a block, or appended to the agent's messages")
+
+
 @dataclass(frozen=True)
-class CompressorInputs:
+class CompressorInputs(CompressorSettings):
     """What a compressor of one episode may be built from. A plug-in that wants it has a parameter called `inputs`."""
 
     model: ChatModel
@@ -45,8 +54,6 @@ class CompressorInputs:
     count: TokenCounter
     task: str = ""
     tools: tuple[ToolSpec, ...] = ()
-    scope: Scope = "history"
-    rendering: Rendering = "quoted"
     decoding: Decoding = Decoding(max_output_tokens=8192)
 
 

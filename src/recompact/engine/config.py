@@ -17,7 +17,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from recompact.agents.profiles import Profile, profile_named
 from recompact.agents.settings import IGNORED, AgentSettings
-from recompact.compressors.protocol import Rendering, Scope
+from recompact.compressors.protocol import CompressorSettings
 from recompact.engine.rollout import OBSERVATION_TOKENS
 from recompact.environments.cluster.settings import ClusterSettings
 from recompact.environments.sandbox import HostLimits, SandboxMode
@@ -148,7 +148,7 @@ _OF_PROGRAMS = ("profile", "command", "variables", "files", "replace", "ids", "m
 
 
 @dataclass(frozen=True)
-class CompressorConfig:
+class CompressorConfig(CompressorSettings):
     """[compressor]: what replaces the history, and when."""
 
     kind: str = key("prompted", "prompted, fifo, llmlingua2, none, an installed one, file.py:name or module:name")
@@ -156,8 +156,6 @@ class CompressorConfig:
     budget: Count = key(4096, "tokens of summary and turns before a compaction; the prefix is not counted")
     model: str | None = key(None, "the model that writes summaries; default: the agent's")
     template: str = key("default", "default, checkpoint, structured, or a template directory")
-    scope: Scope = key("history", "what is compressed: turns, previous summary and task, or the fixed prefix as well")
-    rendering: Rendering = key("quoted", "with scope prefix: quoted as a block, or appended to the agent's messages")
     max_output_tokens: Count = key(8192, "tokens of one summary")
     temperature: Amount | None = key(None, TEMPERATURE)
     top_p: Share | None = key(None, TOP_P)

@@ -9,11 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from recompact.agents.suite import AgentSuite
-from recompact.compressors.protocol import Compressor, CompressorInputs, CompressorKind
+from recompact.compressors.protocol import Compressor, CompressorInputs, CompressorKind, CompressorSettings
 from recompact.compressors.registry import load_compressor
 from recompact.engine.config import Config
 from recompact.engine.execution.executor import Executor, Unit
@@ -150,8 +150,7 @@ class Study:
             count=self.count,
             task=task.text,
             tools=opening.tools,
-            scope=c.scope,
-            rendering=c.rendering,
+            **{each.name: getattr(c, each.name) for each in fields(CompressorSettings)},
             decoding=Decoding(c.max_output_tokens, c.temperature, c.top_p, c.reasoning_effort),
         )
         return self.compressor_kind.build(inputs)
