@@ -4,10 +4,9 @@
     python benchmarks/restore.py --officebench TREE # with its tasks; or RECOMPACT_OFFICEBENCH
     python benchmarks/restore.py --json
 
-The forked and the replayed environment are the pocket world in a host. A forked restore is timed from a new episode to
-a branch that has answered, so nothing is left out; a replay is timed without the start of its process, which is shown
-separately. OfficeBench is measured after one action in all templates of its tree, question answering with a made-up
-corpus. Expected: pocket < 1 ms; forked < 60 ms whatever the depth; replay linear in depth.
+The replayed environment is the pocket world in a host. A replay is timed without the start of its process, which is
+shown separately. OfficeBench is measured after one action in all templates of its tree, question answering with a
+made-up corpus. Expected: pocket < 1 ms; replay linear in depth.
 
 tau2-bench and AppWorld are timed where they are installed (docs/tau2.md, docs/appworld.md); `--only SUITE` times one.
 """
@@ -47,10 +46,9 @@ CALLS = (("account", "show_profile"), ("account", "show_passwords"), ("documenta
 class PocketBy(PocketSuite):
     """The pocket world with a strategy other than its own; loaded by the hosts that this benchmark starts."""
 
-    def __init__(self, strategy: Strategy = "fork", ballast: int = 0) -> None:
+    def __init__(self, strategy: Strategy = "replay") -> None:
         super().__init__()
         self._strategy = strategy
-        self._ballast = os.urandom(ballast)  # memory in use, as a real benchmark has it
 
     def environment(self, task: Task) -> PocketEnvironment:
         environment = super().environment(task)
@@ -102,34 +100,8 @@ async def pocket(task: Task, depth: int, count: int) -> Measured:
     return summarize_times("pocket, in process", depth, times)
 
 
-def hosted_suite(strategy: Strategy, ballast: int = 0) -> HostedSuite:
-    return HostedSuite("restore.py:PocketBy", {"strategy": strategy, "ballast": ballast}, Path(__file__).parent)
-
-
-async def measure_fork(task: Task, depth: int, count: int, ballast: int = 0) -> list[Measured]:
-    """A restore by fork, and what taking a snapshot costs its episode."""
-    suite = hosted_suite("fork", ballast)
-    original = suite.episode(task)
-    snapshot = await at_depth(original, depth)
-    times, taking = [], []
-    for _ in range(count):
-        started = time.perf_counter()
-        episode = suite.episode(task)
-        await episode.start()
-        await episode.restore(snapshot)
-        times.append(time.perf_counter() - started)
-        await episode.close()
-    for _ in range(count):
-        started = time.perf_counter()
-        await original.snapshot()
-        taking.append(time.perf_counter() - started)
-    await original.close()
-    suite.holders.close()
-    size = f" of {ballast // 2**20} MiB" if ballast else ""
-    return [
-        summarize_times(f"forked host{size}", depth, times),
-        summarize_times(f"taking a snapshot{size} by fork", depth, taking),
-    ]
+def hosted_suite(strategy: Strategy) -> HostedSuite:
+    return HostedSuite("restore.py:PocketBy", {"strategy": strategy}, Path(__file__).parent)
 
 
 async def measure_replay(task: Task, depth: int, count: int) -> list[Measured]:
@@ -262,7 +234,6 @@ async def benchmark(name: str, depth: int, count: int) -> list[Measured]:
         restoring.append(time.perf_counter() - started)
         await copy.close()
     await original.close()
-    suite.holders.close()
     kind = f"{name}, {strategy}"
     return [
         summarize_times(f"taking a snapshot ({kind})", depth, taking),
@@ -276,9 +247,6 @@ async def everything(count: int, tree: str | None, only: str | None = None) -> l
         return await benchmark(only, 10, count)
     task = PocketSuite().tasks("train")[0]
     found = [await pocket(task, depth, count * 5) for depth in DEPTHS]
-    for depth in DEPTHS:
-        found += await measure_fork(task, depth, count)
-    found += await measure_fork(task, 50, count, ballast=256 * 2**20)
     starts = []
     for depth in DEPTHS:
         replay, start = await measure_replay(task, depth, max(3, count // 5))

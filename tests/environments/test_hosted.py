@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from fakes import Scripted, calling
-from processes import alive, gone
+from processes import alive, gone, seen_from_outside
 
 from recompact.engine.execution.episodes import run_episode
 from recompact.engine.rollout import Agent
@@ -124,7 +124,7 @@ async def test_the_kill_timer_ends_what_hangs_and_all_its_children(suite: Hosted
     episode = impatient.episode(TASK)
     await episode.start()
     inner = int((await episode.step(do("child"))).text)
-    child = episode._process.link.resolve(inner)  # type: ignore[attr-defined]
+    child = seen_from_outside(episode._client._process.pids()[0], inner)  # type: ignore[attr-defined]
     assert child is not None
     started = time.monotonic()
     with pytest.raises(EnvironmentFailed, match="took longer than 2 s"):
@@ -230,7 +230,7 @@ async def test_an_interrupted_verb_leaves_no_answer_for_the_next(suite: HostedSu
 
 def test_hosts_die_with_the_harness(suite: HostedSuite, tmp_path: Path) -> None:
     driver = f"""
-import asyncio, sys
+import asyncio, os, sys, time
 sys.path.insert(0, {str(Path(__file__).parents[1] / "support")!r})
 from pathlib import Path
 from recompact.environments.hosted import HostedSuite
@@ -239,7 +239,10 @@ from recompact.values.trajectory import Action
 async def main():
     episode = HostedSuite("odd.py:Suite", directory=Path({str(tmp_path)!r}), timeout=50).episode(Task("t1", "x"))
     await episode.start()
-    print(episode._process.link.lodging.pid, flush=True)
+    if os.fork() == 0:  # a worker that survives and must keep nothing else alive
+        time.sleep(30)
+        os._exit(0)
+    print(episode._client._process.pids()[0], flush=True)
     await episode.step(Action("do", {{"what": "hang"}}))
 asyncio.run(main())
 """

@@ -18,7 +18,7 @@ from pathlib import Path
 import hostile_suite
 import pytest
 from fakes import calling
-from hostile_suite import GOOD, HOSTED, IN_PROCESS, ONLY_SHUT_IN, SHAPED, UNHARMED, HostileSuite
+from hostile_suite import GOOD, HOSTED, IN_PROCESS, ONLY_SANDBOXED, SHAPED, UNHARMED, HostileSuite
 
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect
@@ -124,8 +124,8 @@ def running_with(mark: str, sleep: str) -> Iterator[str]:
 async def test_nothing_in_a_host_ends_more_than_its_episode_or_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shut_in = find_bubblewrap()[0] is not None
-    names = [name for name in HOSTED if shut_in or name not in ONLY_SHUT_IN]
+    sandboxed = find_bubblewrap()[0] is not None
+    names = [name for name in HOSTED if sandboxed or name not in ONLY_SANDBOXED]
     assert len(names) >= 60
     canary, run = tmp_path / "canary", tmp_path / "runs"
     canary.mkdir()
@@ -152,9 +152,8 @@ async def test_nothing_in_a_host_ends_more_than_its_episode_or_is_left(
         trajectories = await collected(suite, run / "run.db", 8)
         seconds = time.monotonic() - started
     finally:
-        suite.holders.close()
         listening.close()
-    print(f"{len(names)} behaviours in hosts beside {GOOD} good tasks: {seconds:.0f} s, sandboxed: {shut_in}")
+    print(f"{len(names)} behaviours in hosts beside {GOOD} good tasks: {seconds:.0f} s, sandboxed: {sandboxed}")
     check_good(trajectories)
     for name in names:
         trajectory = trajectories[name]

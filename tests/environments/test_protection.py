@@ -21,7 +21,7 @@ from recompact.environments.hosted import HostedEpisode, HostedSuite
 from recompact.environments.process_tree import descendants, kill_all, stop_tree
 from recompact.environments.protection import ProcessLimit, describe, most_tasks, process_limit, setting
 from recompact.environments.protocol import EnvironmentFailed, Task
-from recompact.environments.sandbox import HostLimits, SandboxMode, Walls, enclose, find_bubblewrap
+from recompact.environments.sandbox import HostLimits, SandboxMode, SandboxPolicy, find_bubblewrap, wrap_command
 from recompact.environments.shell import Limits, Shell
 from recompact.values.trajectory import Action
 
@@ -64,9 +64,9 @@ async def with_peak(work: asyncio.Future[Any]) -> int:
 
 
 @limited_only
-@pytest.mark.parametrize("shut_in", EITHER)
-async def test_a_command_that_doubles_itself_is_stopped_by_the_kernel(directory: Path, shut_in: bool) -> None:
-    shell = Shell(PROGRAM if shut_in else None, "/place", Limits(processes=20))
+@pytest.mark.parametrize("sandboxed", EITHER)
+async def test_a_command_that_doubles_itself_is_stopped_by_the_kernel(directory: Path, sandboxed: bool) -> None:
+    shell = Shell(PROGRAM if sandboxed else None, "/place", Limits(processes=20))
     work = asyncio.ensure_future(asyncio.to_thread(shell.run, BOMB, directory))
     most = await with_peak(work)
     assert work.result().stopped == "it started more than 20 processes"
@@ -112,14 +112,14 @@ class Suite:
 
 @limited_only
 @pytest.mark.parametrize("leave", [False, True])
-@pytest.mark.parametrize("shut_in", EITHER)
+@pytest.mark.parametrize("sandboxed", EITHER)
 async def test_a_host_that_doubles_itself_is_killed_and_its_neighbour_goes_on(
-    tmp_path: Path, shut_in: bool, leave: bool
+    tmp_path: Path, sandboxed: bool, leave: bool
 ) -> None:
     (tmp_path / "bomb.py").write_text(SUITE)
     others = set(descendants(os.getpid()))  # of tests that ran before in this process
     limits = HostLimits(processes=30)
-    mode: SandboxMode = "require" if shut_in else "off"
+    mode: SandboxMode = "require" if sandboxed else "off"
     suite = HostedSuite("bomb.py:Suite", {}, tmp_path, timeout=60, sandbox=mode, limits=limits)
     evil, good = suite.episode(Task("t", "text")), suite.episode(Task("t", "text"))
     assert isinstance(evil, HostedEpisode)
@@ -145,10 +145,10 @@ def test_the_limit_inside_holds_for_an_ordinary_user(tasks: int, fails: bool) ->
     python = shutil.which("python3", path="/usr/bin:/bin")
     if python is None:
         pytest.skip("the system has no Python")
-    walls = Walls("/", variables={"PATH": "/usr/bin:/bin"})
-    command = enclose(PROGRAM, ["/bin/sh", "-c", script, python, "-c", start_many], walls)
+    policy = SandboxPolicy("/", variables={"PATH": "/usr/bin:/bin"})
+    command = wrap_command(PROGRAM, ["/bin/sh", "-c", script, python, "-c", start_many], policy)
     user = ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups"]
-    if subprocess.run([*user, *enclose(PROGRAM, ["/bin/true"], walls)], capture_output=True).returncode:
+    if subprocess.run([*user, *wrap_command(PROGRAM, ["/bin/true"], policy)], capture_output=True).returncode:
         pytest.skip("an ordinary user cannot shut anything in here")
     ran = subprocess.run([*user, *command], capture_output=True, text=True, timeout=60)
     assert (ran.returncode != 0) == fails, ran.stderr
@@ -158,15 +158,15 @@ def test_the_limit_inside_holds_for_an_ordinary_user(tasks: int, fails: bool) ->
 def test_what_limits_processes_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     held = "the kernel limits how many processes they start"
     watched = "how many processes they start is watched, but not limited by the kernel"
-    for limit, shut_in, expected in (
+    for limit, sandboxed, expected in (
         (ProcessLimit(inside=True), True, held),
         (ProcessLimit(inside=True), False, watched),
         (ProcessLimit(groups=Path("/groups")), False, held),
         (ProcessLimit(), True, watched),
     ):
         monkeypatch.setattr(protection, "process_limit", lambda limit=limit: limit)
-        assert protection.describe_limit(shut_in) == expected
-        assert describe("off").endswith(protection.describe_limit(shut_in=False))
+        assert protection.describe_limit(sandboxed) == expected
+        assert describe("off").endswith(protection.describe_limit(sandboxed=False))
 
 
 @needs_groups

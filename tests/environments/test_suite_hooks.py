@@ -10,7 +10,7 @@ import pytest
 
 from recompact.environments import hosted as hosted_module
 from recompact.environments.functions import function_suite
-from recompact.environments.host_process import HostProcess
+from recompact.environments.host_client import HostClient
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
 from recompact.environments.protocol import EnvironmentFailed
@@ -59,13 +59,13 @@ async def test_a_host_says_the_same_as_the_suite_in_this_process() -> None:
 
 async def test_many_go_in_one_message(suite: HostedSuite, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[int] = []
-    call = HostProcess.call
+    call = HostClient.call
 
-    async def counted(self: HostProcess, verb: str, *files: Any, **values: Any) -> Any:
+    async def counted(self: HostClient, verb: str, **values: Any) -> Any:
         sent.append(len(values["actions"]))
-        return await call(self, verb, *files, **values)
+        return await call(self, verb, **values)
 
-    monkeypatch.setattr(HostProcess, "call", counted)
+    monkeypatch.setattr(HostClient, "call", counted)
     actions = [Action("say" if n % 3 else "wait", {"n": n}) for n in range(1000)]
     expected = [None if n % 3 == 0 else "mutation" for n in range(1000)]
     assert await suite.behaviours(actions) == expected

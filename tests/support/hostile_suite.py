@@ -237,7 +237,7 @@ IN_PROCESS: dict[str, type[Good]] = {
 # -- hosted ----------------------------------------------------------------------------------------------------------
 
 
-def shut_in() -> bool:
+def sandboxed() -> bool:
     """Some of what follows would harm the machine itself if it were not in a sandbox."""
     return b"bwrap" in pathlib.Path("/proc/1/cmdline").read_bytes()
 
@@ -289,7 +289,7 @@ def daemon(*_: Any) -> None:
 
 
 def fork_bomb(*_: Any) -> None:
-    assert shut_in()
+    assert sandboxed()
     for _number in range(1500):
         if os.fork() == 0:
             time.sleep(60)
@@ -317,7 +317,7 @@ def burn(*_: Any) -> None:
 
 
 def big_file(*_: Any) -> None:
-    with open("/tmp/big" if shut_in() else os.environ["TMPDIR"] + "/big", "wb") as file:
+    with open("/tmp/big" if sandboxed() else os.environ["TMPDIR"] + "/big", "wb") as file:
         for _number in range(64):
             file.write(b"\0" * (1 << 20))
     time.sleep(60)
@@ -371,12 +371,12 @@ def connect(*_: Any) -> None:
 
 
 def kill_everything(*_: Any) -> None:
-    assert shut_in()
+    assert sandboxed()
     os.kill(-1, signal.SIGKILL)
 
 
 def kill_parent(*_: Any) -> None:
-    assert shut_in()
+    assert sandboxed()
     os.kill(os.getppid(), signal.SIGKILL)
     time.sleep(60)
 
@@ -495,7 +495,7 @@ UNHARMED: dict[str, tuple[str, Callable[..., Any]]] = {
     "exit-in-close": ("close", exiting(5)),
     "prints": ("step", lambda *_: print("noise " * 20_000)),
 }
-ONLY_SHUT_IN = {
+ONLY_SANDBOXED = {
     *("fork-bomb", "kill-everything", "kill-parent", "network", "daemon", "daemon-from-constructor"),
     *("write-everywhere", "look-around", "memory-of-children"),
 }

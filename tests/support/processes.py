@@ -1,4 +1,4 @@
-"""Which processes are alive, and which tests need Linux because forked snapshots do."""
+"""Which processes are alive, and which tests need Linux."""
 
 from __future__ import annotations
 
@@ -11,12 +11,23 @@ from pathlib import Path
 
 import pytest
 
+from recompact.environments.process_tree import descendants
 from recompact.environments.protection import ProcessLimit, process_limit
 
 limited_only = pytest.mark.skipif(
     process_limit() == ProcessLimit(), reason="the kernel limits no processes here: a bomb would go off"
 )
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="snapshots by fork need Linux")
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes and process trees need Linux")
+
+
+def seen_from_outside(top: int, inner: int) -> int | None:
+    """The pid of the process below `top` that calls itself `inner`, in whichever namespace it lives."""
+    for pid in descendants(top):
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/status") as file:
+            names = next(line for line in file if line.startswith("NSpid:")).split()[1:]
+            if int(names[-1]) == inner:
+                return pid
+    return None
 
 
 async def gone(*pids: int) -> None:

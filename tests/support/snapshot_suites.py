@@ -7,7 +7,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
 import tempfile
 import threading
 import time
@@ -146,9 +145,9 @@ class Folder(Base):
 
 
 class Living(Base):
-    """State that no pickle takes: a generator, functions, the process's own random numbers."""
+    """State that nothing can copy, a generator, functions, the process's own random numbers, but that repeats."""
 
-    snapshots = "fork"
+    snapshots = "replay"
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
@@ -156,94 +155,11 @@ class Living(Base):
         self.squares = (n * n for n in itertools.count(1))
         self.adders: list[Callable[[int], int]] = []
 
-    def do(self, what: str, **more: Any) -> str:
-        if what == "pid":
-            return str(os.getpid())
-        if what == "child":
-            return str(subprocess.Popen(["sleep", "60"]).pid)
-        if what == "hang":
-            time.sleep(60)
-        if what == "exit":
-            os._exit(more["code"])
-        if what == "memory":
-            self.ballast = os.urandom(more["size"])
+    def do(self, what: str) -> str:
         square = next(self.squares)
         self.adders.append(lambda n: n + square)
         self.sum = sum(adder(1) for adder in self.adders)
         return f"{self.sum} {random.randrange(10**9)}"
-
-
-class Numeric(Living):
-    """The same with numpy's stream of random numbers."""
-
-    def do(self, what: str, **more: Any) -> str:
-        import numpy
-
-        return f"{super().do(what, **more)} {numpy.random.randint(10**9)}"
-
-    def start(self) -> Opening:
-        import numpy
-
-        numpy.random.seed(7)
-        return super().start()
-
-
-class Threaded(Living):
-    """A worker thread does the work, in a directory of its own: what AppWorld is like."""
-
-    def __init__(self, task: Task, hooks: bool = True) -> None:
-        super().__init__(task)
-        self.directory = Path(tempfile.mkdtemp(prefix="recompact-test-"))
-        self.wanted = threading.Event()
-        if not hooks:
-            self.before_fork = lambda: None  # type: ignore[method-assign]
-        self._work()
-
-    def _work(self) -> None:
-        self.ending = threading.Event()
-        self.thread = threading.Thread(target=self.ending.wait, name="portal")
-        self.thread.start()
-
-    def before_fork(self) -> None:
-        self.ending.set()
-        self.thread.join()
-        random.random()  # a hook may use it: nobody must notice
-
-    def after_fork(self, child: bool) -> None:
-        random.random()
-        if child:
-            copy = Path(tempfile.mkdtemp(prefix="recompact-test-"))
-            shutil.copytree(self.directory, copy, dirs_exist_ok=True)
-            self.directory = copy
-        self._work()
-
-    def do(self, what: str, **more: Any) -> str:
-        if not self.thread.is_alive():
-            return "the portal is closed"
-        text = super().do(what, **more)
-        with (self.directory / "log").open("a") as file:
-            file.write(f"{text}\n")
-        if what == "where":
-            return str(self.directory)
-        return (self.directory / "log").read_text()
-
-    def close(self) -> None:
-        shutil.rmtree(self.directory)
-        self.ending.set()
-
-
-class HalfDeaf(Threaded):
-    """Its thread is still alive when it is to be forked."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__(task, hooks=False)
-
-
-class Fickle(Living):
-    """Not the same at every start."""
-
-    def start(self) -> Opening:
-        return Opening((system(f"started at {time.time_ns()}"),), ())
 
 
 # -- broken ones -----------------------------------------------------------------------------------------------------

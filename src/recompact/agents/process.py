@@ -31,13 +31,20 @@ from recompact.agents.settings import (
 )
 from recompact.environments.control_groups import ControlGroup
 from recompact.environments.files import empty, size_of
+from recompact.environments.host_process import interpreter_places
 from recompact.environments.host_usage import excess
-from recompact.environments.lodging import interpreter_places
 from recompact.environments.own_directory import own_directory, remove_tree
 from recompact.environments.process_tree import descendants, kill_all, stop_tree, wait_readable
 from recompact.environments.protection import limit_inside, new_group
 from recompact.environments.protocol import EnvironmentFailed
-from recompact.environments.sandbox import HostLimits, Walls, enclose, find_bubblewrap, is_private, make_mount_points
+from recompact.environments.sandbox import (
+    HostLimits,
+    SandboxPolicy,
+    find_bubblewrap,
+    is_private,
+    make_mount_points,
+    wrap_command,
+)
 from recompact.errors import InputError
 
 _TAIL = 4000  # bytes of what an agent prints that are kept
@@ -144,7 +151,7 @@ class AgentProcess:
                 process = await _spawn(group.entered(arguments), quarters.workspace, variables)
             return AgentProcess(process, listener, settings, group)
         variables = variables_of(settings, places, task, TEMPORARY, path)
-        return await _start_enclosed(program, (found, *command[1:]), settings, quarters, variables)
+        return await _start_sandboxed(program, (found, *command[1:]), settings, quarters, variables)
 
     @property
     def last_line(self) -> str:
@@ -218,13 +225,13 @@ async def _in_place(settings: AgentSettings, directory: Path, listener: socket.s
     return AgentProcess(process, listener, settings, ControlGroup())
 
 
-async def _start_enclosed(
+async def _start_sandboxed(
     program: str, command: tuple[str, ...], settings: AgentSettings, quarters: Quarters, variables: dict[str, str]
 ) -> AgentProcess:
     ours, theirs = socket.socketpair()
-    walls = _walls(settings, command[0], quarters, variables)
+    policy = _policy(settings, command[0], quarters, variables)
     inner = [_PYTHON, "-I", "-S", _LAUNCHER, str(theirs.fileno()), str(PORT)]
-    arguments = enclose(program, [*inner, _limits(settings.limits, True), *command], walls)
+    arguments = wrap_command(program, [*inner, _limits(settings.limits, True), *command], policy)
     process = None
     try:
         with new_group(settings.limits.processes).kept_on_success() as group:
@@ -252,7 +259,7 @@ def mount_points(settings: AgentSettings, quarters: Quarters) -> list[Path]:
     returns what was made. To be removed when the agent has ended, so that no check sees it."""
     if sandbox_for(settings) is None:
         return []
-    return make_mount_points(_walls(settings, _program(settings.command[0]), quarters, {}))
+    return make_mount_points(_policy(settings, _program(settings.command[0]), quarters, {}))
 
 
 async def _spawn(
@@ -290,9 +297,9 @@ async def _handed_over(channel: socket.socket) -> socket.socket:
     return socket.socket(fileno=files[0])
 
 
-def _limits(limits: HostLimits, shut_in: bool) -> str:
+def _limits(limits: HostLimits, sandboxed: bool) -> str:
     kernel = {"CORE": 0, "CPU": limits.cpu_seconds, "FSIZE": limits.file, "NOFILE": 4096}
-    tasks = limit_inside(limits.processes) if shut_in else None
+    tasks = limit_inside(limits.processes) if sandboxed else None
     return json.dumps(kernel | ({"NPROC": tasks} if tasks else {}))
 
 
@@ -304,7 +311,7 @@ def _program(name: str) -> str:
     return found
 
 
-def _walls(settings: AgentSettings, program: str, quarters: Quarters, variables: dict[str, str]) -> Walls:
+def _policy(settings: AgentSettings, program: str, quarters: Quarters, variables: dict[str, str]) -> SandboxPolicy:
     settled = {
         "passwd": f"agent:x:1000:1000::{HOME}:/bin/sh\n",
         "group": "agent:x:1000:\n",
@@ -318,7 +325,7 @@ def _walls(settings: AgentSettings, program: str, quarters: Quarters, variables:
     readable = [(etc / name, f"/etc/{name}") for name in settled]
     readable.append((Path(launcher.__file__).resolve(), _LAUNCHER))
     readable += [(place, str(place)) for place in dict.fromkeys(places) if place.exists()]
-    return Walls(
+    return SandboxPolicy(
         directory=WORKSPACE,
         readable=readable,
         writable=[(quarters.temporary, TEMPORARY), (quarters.home, HOME), (quarters.workspace, WORKSPACE)],

@@ -165,9 +165,9 @@ def _isolation(config: Config) -> str:
     from recompact.environments.protection import describe, describe_limit
 
     if config.agent.external:
-        shut_in = config.agent.sandbox != "off"
-        walls = "are sandboxed by bubblewrap, without network" if shut_in else "run with your rights"
-        return f"isolation: agents {walls}; {describe_limit(shut_in)}"
+        sandboxed = config.agent.sandbox != "off"
+        policy = "are sandboxed by bubblewrap, without network" if sandboxed else "run with your rights"
+        return f"isolation: agents {policy}; {describe_limit(sandboxed)}"
     if not config.suite.host:
         return "isolation: none, environments run inside this process ([suite] host = true gives each its own)"
     elsewhere = "on this machine " if isinstance(config.suite.host, str) else ""

@@ -1,7 +1,7 @@
 """The inside of an environment's own process: it serves verbs that arrive on a socket, with one environment.
 
 Runs under any interpreter, with nothing but the standard library and the suite's own packages. It ends when the socket
-closes or the harness dies. Where the environment's snapshots are forks, every branch starts here as well.
+closes or the harness dies.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import base64
 import contextlib
 import json
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Mapping
@@ -22,7 +21,9 @@ if __name__ == "__main__":  # started as a file by a foreign interpreter: make o
     del sys.path[0]
     sys.path += [sys.argv[sys.argv.index("--directory") + 1], str(Path(__file__).resolve().parents[2])]
 
+from recompact.environments.channel import Channel, TooLarge
 from recompact.environments.hooks import behaviours_of, literals_of
+from recompact.environments.host_lifetime import adopt_orphans, die_with_harness, die_with_parent, end_group
 from recompact.environments.json_shape import Changes
 from recompact.environments.loading import load_suite
 from recompact.environments.protocol import Environment, Strategy, Suite, Task
@@ -36,10 +37,8 @@ from recompact.environments.shaping import (
     shape_tasks,
     shape_texts,
 )
-from recompact.environments.snapshots.channel import Channel, TooLarge
-from recompact.environments.snapshots.fork import adopt_orphans, die_with_harness, die_with_parent, end_group, freeze
 from recompact.environments.snapshots.mask import Mask, mask_of
-from recompact.environments.snapshots.strategy import FORK, put_back, strategy_of, take
+from recompact.environments.snapshots.strategy import put_back, strategy_of, take
 from recompact.environments.wire import request_to_json
 from recompact.errors import OptionError
 from recompact.values.chat import Reply, Request
@@ -55,14 +54,11 @@ class Host:
         self._environment: Environment | None = None
         self._strategy: Strategy = "state"
         self._mask: Mask | None = None
-        self._holders: list[int] = []  # our children, to be reaped
 
     def serve(self) -> NoReturn:
         """Serve until the harness kills this process or goes: ending by itself would leave its daemons behind."""
-        while (received := self._channel.receive_with_files()) is not None:
-            message, files = received
-            self._reap()
-            answer = self._answer(message, files)
+        while (message := self._channel.receive()) is not None:
+            answer = self._answer(message)
             number = {"number": message["number"]}
             try:
                 self._channel.send(answer | number)
@@ -70,10 +66,10 @@ class Host:
                 self._channel.send({"error": f"returned too much: {error}", "kind": "TooLarge"} | number)
         end_group()
 
-    def _answer(self, message: Mapping[str, Any], files: list[int]) -> dict[str, Any]:
+    def _answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Whatever the environment raises is reported: it must not end the process silently."""
         try:
-            return {"ok": self._do(message["verb"], message, files)}
+            return {"ok": self._do(message["verb"], message)}
         except NotImplementedError:
             return {"error": "raised NotImplementedError", "kind": "NotImplementedError"}
         except Misshapen as error:
@@ -83,7 +79,7 @@ class Host:
                 traceback.print_exc()
             return {"error": f"raised {error_text(error)}", "kind": type(error).__name__}
 
-    def _do(self, verb: str, message: Mapping[str, Any], files: list[int]) -> Any:
+    def _do(self, verb: str, message: Mapping[str, Any]) -> Any:
         if verb == "tasks":
             tasks = shape_tasks(self._suite.tasks(message["split"]), travels=True)
             return [[t.id, t.text, dict(t.groups), dict(t.data)] for t in tasks]
@@ -98,8 +94,6 @@ class Host:
         environment = self._environment
         if environment is None:
             raise RuntimeError("no environment is open")
-        if verb == "freeze":
-            return self._freeze(environment, files)
         if verb == "digest":
             return environment.digest() if hasattr(environment, "digest") else ""
         if verb == "restore":
@@ -140,25 +134,6 @@ class Host:
         self._mask = mask_of(environment, self._suite)
         return {"value": [self._strategy, self._mask is not None], "changes": []}
 
-    def _freeze(self, environment: Environment, files: list[int]) -> int:
-        """The holder's pid; in each branch that starts from it later, the branch's own, which has its own channel."""
-        if self._strategy != FORK or len(files) != 1:
-            raise RuntimeError("this environment is not one to be forked")
-        outcome = freeze(environment, files[0], self._channel)
-        if isinstance(outcome, int):
-            self._holders.append(outcome)
-            return outcome
-        self._channel = outcome
-        self._holders = []
-        return os.getpid()
-
-    def _reap(self) -> None:
-        for pid in list(self._holders):
-            with contextlib.suppress(ChildProcessError):
-                if not os.waitpid(pid, os.WNOHANG)[0]:
-                    continue
-            self._holders.remove(pid)
-
     def _ask(self, role: str, request: Request) -> Reply:
         self._channel.send({"ask": role, "request": request_to_json(request)})
         answer = self._channel.receive()
@@ -167,25 +142,6 @@ class Host:
         if "failure" in answer:
             raise RuntimeError(answer["failure"])
         return Reply.from_json(answer["reply"])
-
-
-def stay_behind(files: tuple[int, ...]) -> None:
-    """Return in a child, which becomes the host. This process reports how the child ends, and stays: a sandbox ends
-    with its first process, but frozen copies of the host may have to outlive the host."""
-    child = os.fork()
-    if not child:
-        return
-    for descriptor in (*files, 2):
-        os.close(descriptor)
-    while True:
-        try:
-            ended, status = os.wait()
-        except ChildProcessError:
-            break
-        if ended == child:
-            os.write(1, b"%d\n" % os.waitstatus_to_exitcode(status))
-    while True:
-        signal.pause()
 
 
 def limit_use(limits: Mapping[str, Any]) -> None:
@@ -213,10 +169,7 @@ def main() -> None:
     parser.add_argument("--directory", required=True)
     parser.add_argument("--channel", type=int, required=True)
     parser.add_argument("--limits", required=True)
-    parser.add_argument("--stay", action="store_true")
     args = parser.parse_args()
-    if args.stay:
-        stay_behind((args.channel, args.lifeline))
     limits = json.loads(args.limits)
     for descriptor in (args.lifeline, args.channel):
         os.set_inheritable(descriptor, False)
@@ -227,7 +180,7 @@ def main() -> None:
     if not die_with_harness(args.lifeline):  # not both: with its parent it would die before its children are reached
         die_with_parent(args.parent)
     # The protocol keeps the socket for itself: whatever the environment prints goes to the log.
-    channel = Channel(args.channel, args.lifeline, limits["message"])
+    channel = Channel(args.channel, limits["message"])
     os.dup2(2, 1)
     try:
         suite = load_suite(args.suite, json.loads(args.options), Path(args.directory))
@@ -235,7 +188,7 @@ def main() -> None:
         option = error.key if isinstance(error, OptionError) else None
         channel.send({"error": error_text(error), "kind": "load", "option": option})
         return
-    channel.send({"ok": "ready", "pid": os.getpid()})
+    channel.send({"ok": "ready"})
     Host(suite, channel).serve()
 
 

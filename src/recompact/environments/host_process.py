@@ -1,258 +1,258 @@
-"""The process that hosts one environment, as the harness sees it: started late, killed in time, with all its children.
+"""A host as a process: how it is started, in a sandbox or without one, with private directories and few variables.
 
-A host that crashes, hangs, raises or sends something that is not a message fails its own episode and nothing else.
-Calls for a model go through the harness, so that they are journaled, limited and counted like all others.
+It ends with everything it started, and its directories are removed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from recompact.environments.host_log import HostLog
-from recompact.environments.host_usage import PLACES, excess, overfull
-from recompact.environments.lodging import HostSettings, Lodging, lodge
-from recompact.environments.process_tree import seen_from_outside
-from recompact.environments.protocol import AsyncAsk, EnvironmentFailed, HostFailed
-from recompact.environments.shaping import Misshapen, shape_line, shape_name, shape_request
-from recompact.environments.snapshots.async_channel import AsyncChannel, Garbled, Lifeline, socket_pair
-from recompact.environments.snapshots.holders import Holder, Link
-from recompact.environments.wire import request_from_json
+from recompact.environments import host
+from recompact.environments.async_channel import AsyncChannel, Lifeline, socket_pair
+from recompact.environments.control_groups import ControlGroup
+from recompact.environments.own_directory import own_directory, remove_tree
+from recompact.environments.process_tree import children_of, descendants, kill_all, stop_tree, wait_readable
+from recompact.environments.protection import limit_inside, new_group
+from recompact.environments.sandbox import (
+    HostLimits,
+    SandboxMode,
+    SandboxPolicy,
+    find_bubblewrap,
+    is_private,
+    wrap_command,
+)
 from recompact.errors import InputError
-from recompact.values.chat import Reply, Usage
 
-_CLOSE_PATIENCE = 5.0  # seconds for an environment to close before its host is killed
-_LOOK = 0.25  # seconds between two looks at what a host uses
-_ASKS = 200  # times that an environment may ask for a model within one verb
+_END_PATIENCE = 10.0  # seconds for the kernel to end what was killed
+_FILES = 1024  # open files of one process in a host
+_HOME = "/home/episode"
 
 
-class _ExcessError(Exception):
-    """A host uses more than it may."""
+@dataclass(frozen=True)
+class HostSettings:
+    """How a host is started. `timeout` is for one verb, in seconds; paths are relative to `directory`."""
+
+    spec: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    directory: Path = Path()
+    python: str = sys.executable
+    timeout: float = 120.0
+    sandbox: SandboxMode = "auto"
+    network: bool = False
+    env: Sequence[str] = ()  # names of variables that it gets besides PATH and the locale
+    readable: Sequence[str | Path] = ()  # places that it may read besides the suite's directory
+    hidden: Sequence[Path] = ()  # places that it must not see though they lie within others, such as the run
+    limits: HostLimits = field(default_factory=HostLimits)
+
+
+def bubblewrap_for(settings: HostSettings) -> str | None:
+    """The program that sandboxes these hosts; None where they should not be sandboxed, or cannot and need not be."""
+    if settings.sandbox == "off":
+        return None
+    program, problem = find_bubblewrap()
+    if program is None and settings.sandbox == "require":
+        raise InputError(f'[suite] sandbox = "require", but {problem}')
+    return program
 
 
 class HostProcess:
-    """The process and the channel to it. It is started by the first call and killed, with its children, at the end."""
+    """A running host, and the channel to it."""
 
-    def __init__(self, settings: HostSettings, what: str, ask: AsyncAsk | None = None) -> None:
-        self._settings = settings
-        self._what = what
-        self._ask = ask
-        self._link: Link | None = None
-        self._waiting = False  # for an answer: a call was made and is not over, or was given up
-        self._number = 0  # of the call
-        self.lost = False  # it crashed or was killed
-        self._log: HostLog | None = None
-        self.usage: dict[str, Usage] = {}
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        private: Path,
+        group: ControlGroup,
+        *,
+        sandboxed: bool,
+        channel: AsyncChannel,
+        lifeline: Lifeline,
+    ) -> None:
+        self.private, self.channel = private, channel
+        self._process, self._group, self._sandboxed, self._lifeline = process, group, sandboxed, lifeline
+        self._first: int | None = None  # a handle on the first process inside the sandbox, with which all others end
 
-    async def call(self, verb: str, files: Sequence[int] = (), **values: Any) -> Any:
-        if self.lost:
-            raise EnvironmentFailed(f"{self._what}: its host is gone, so {verb} cannot be done")
-        if self._link is None:
-            self._link = await self._start()
-        if self._waiting:
-            raise EnvironmentFailed(f"{self._what}: an earlier verb was interrupted, so {verb} cannot be done")
-        self._waiting = True
-        self._number += 1
-        await self._send(self._link, verb, {"verb": verb, "number": self._number, **values}, files)
-        for _ in range(_ASKS + 1):
-            message = await self._receive(self._link, verb)
-            if "ask" in message:
-                await self._send(self._link, verb, await self._answer(verb, message))
-                continue
-            if message.get("number") != self._number or not message.keys() & {"ok", "error"}:
-                raise await self._end_garbled(verb, "an answer that nobody had asked for")
-            self._waiting = False
-            if "error" not in message:
-                return message["ok"]
-            if message.get("kind") == "NotImplementedError":
-                raise NotImplementedError(verb)
-            raise EnvironmentFailed(f"{self._what}: {verb} {shape_line(message['error'])}")
-        raise await self._end_garbled(verb, f"more than {_ASKS} calls for a model")
-
-    async def refuse(self, verb: str, reason: Misshapen) -> EnvironmentFailed:
-        """End a host whose answer is not what its verb gives: it does not keep to the protocol."""
-        return await self._end_garbled(verb, f"a wrong answer ({reason})")
-
-    async def branch(self, holder: Holder) -> None:
-        """Continue in a process forked from a holder."""
-        branch = await holder.branch(self._open_log().writing, self._settings.timeout)
-        await self.leave()
-        self._link = branch
-
-    @property
-    def link(self) -> Link | None:
-        return self._link
-
-    async def _start(self) -> _Spawned:
-        try:
-            return await self._come_up()
-        except HostFailed:
-            raise
-        except EnvironmentFailed as failure:
-            raise HostFailed(str(failure)) from failure
-
-    async def _come_up(self) -> _Spawned:
-        await PLACES.take()
-        try:
-            link = self._link = self._spawn()
-        except BaseException:
-            PLACES.give_back()
-            raise
-        ready = await self._receive(link, "start of the host")
-        if "error" in ready:
-            text = f"{self._what}: the suite could not be loaded in its host: {shape_line(ready['error'])}"
-            raise HostFailed(text, shape_line(option) if (option := ready.get("option")) else None)
-        if type(ready.get("pid")) is int:
-            link.host_pid = link.resolve(ready["pid"])
-        return link
-
-    def _spawn(self) -> _Spawned:
-        channel, theirs = socket_pair()
-        lifeline = Lifeline()
-        try:
-            with theirs:
-                log = self._open_log().writing
-                lodging = lodge(self._settings, theirs.fileno(), log, lifeline.theirs)
-        except BaseException as error:
-            channel.close()
-            lifeline.close()
-            if not isinstance(error, OSError | ValueError):
-                raise
-            text = f"{self._what}: its host could not be started with {self._settings.python}: {error}"
-            raise EnvironmentFailed(text) from error
-        finally:
-            lifeline.hand_over()
-        return _Spawned(lodging, channel, lifeline)
-
-    def _open_log(self) -> HostLog:
-        if self._log is None:
-            self._log = HostLog()
-            self._log.follow()
-        return self._log
-
-    async def _send(self, link: Link, verb: str, message: Mapping[str, Any], files: Sequence[int] = ()) -> None:
-        try:
-            async with asyncio.timeout(self._settings.timeout):
-                await link.channel.send(message, files)
-        except TimeoutError:
-            raise await self._end_host(f"{verb} took longer than {self._settings.timeout:g} s") from None
-        except OSError:
-            raise await self._end_crashed(f"was gone before {verb}") from None
-
-    async def _receive(self, link: Link, verb: str) -> dict[str, Any]:
-        try:
-            async with asyncio.timeout(self._settings.timeout):
-                message = await self._next_message(link)
-        except TimeoutError:
-            raise await self._end_host(f"{verb} took longer than {self._settings.timeout:g} s") from None
-        except _ExcessError as error:
-            raise await self._end_host(f"{verb}: {error}") from None
-        except Garbled as error:
-            raise await self._end_garbled(verb, str(error)) from None
-        except OSError:
-            message = None
-        if message is None or "exited" in message:
-            raise await self._end_crashed(f"died during {verb}", message)
-        return message
-
-    async def _next_message(self, link: Link) -> dict[str, Any] | None:
-        """The next message. While waiting for it, what the host uses is checked."""
-        limits = self._settings.limits
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK):
-                    return await link.channel.receive(limits.message)
-            reason = excess(link.pids(), limits)
-            if reason := reason or await asyncio.to_thread(overfull, link.lodging.private, limits):
-                raise _ExcessError(reason)
-
-    async def _answer(self, verb: str, message: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            role = shape_name(message["ask"], "a role")
-            request = shape_request(request_from_json(message["request"]))
-        except (Misshapen, KeyError, TypeError, ValueError, AttributeError, RecursionError):
-            raise await self._end_garbled(verb, "a call for a model that is none") from None
-        if self._ask is None:
-            return {"failure": f"no model is configured for the role {role!r}: set [suite.models]"}
-        try:
-            reply: Reply = await self._ask(role, request)
-        except InputError as error:  # a role that the config does not have is this environment's mistake
-            return {"failure": str(error)}
-        self.usage[role] = self.usage.get(role, Usage()) + reply.usage
-        return {"reply": reply.to_json()}
-
-    async def _end_garbled(self, verb: str, what: str) -> EnvironmentFailed:
-        return await self._end_host(f"{verb}: its host sent {what}")
-
-    async def _end_host(self, why: str) -> EnvironmentFailed:
-        await self.leave()
-        self.lost = True
-        return EnvironmentFailed(f"{self._what}: {why} and its host was killed")
-
-    async def _end_crashed(self, how: str, message: Mapping[str, Any] | None = None) -> EnvironmentFailed:
-        code = message["exited"] if message else None
-        if self._link is not None and code is None:
-            code = await self._link.exit_code()
-        ended = await self.leave()
-        self.lost = True
-        last = shape_line(self._log.last_line()) if self._log is not None else ""
-        tail = f"; it last said: {last}" if last else ""
-        code = code if type(code) is int else ended
-        return EnvironmentFailed(f"{self._what}: its host {how} (exit code {code}){tail}")
-
-    async def leave(self) -> int | None:
-        """Kill the process as it is; the next call starts another one."""
-        link, self._link, self._waiting, self.lost = self._link, None, False, False
-        return await link.end() if link is not None else None
-
-    async def close(self) -> None:
-        """Let the environment close, if it can be reached, and end."""
-        try:
-            if self._link is not None and not self._waiting:
-                with contextlib.suppress(EnvironmentFailed, NotImplementedError, TimeoutError):
-                    async with asyncio.timeout(_CLOSE_PATIENCE):
-                        await self.call("close")
-        finally:
-            await self.end()
-
-    async def end(self) -> None:
-        await self.leave()
-        if self._log is not None:
-            self._log.close()
-            self._log = None
-
-
-class _Spawned:
-    """A `Link` to a process that this one started."""
-
-    def __init__(self, lodging: Lodging, channel: AsyncChannel, lifeline: Lifeline) -> None:
-        self.lodging = lodging
-        self.channel = channel
-        self.host_pid: int | None = None  # of the host itself, inside a sandbox
-        self._lifeline = lifeline
-        lodging.enter()
-
-    def resolve(self, inner: int) -> int | None:
-        return seen_from_outside(self.lodging.pid, inner)
+    def note_ready(self) -> None:
+        """To be called once the host has answered: from then on its sandbox is complete."""
+        if self._sandboxed and self._first is None:
+            with contextlib.suppress(OSError, IndexError):
+                self._first = os.pidfd_open(children_of(self._process.pid)[0])
 
     def pids(self) -> list[int]:
-        return self.lodging.pids()
+        """The host and every process below it."""
+        return descendants(self._process.pid)
 
     async def exit_code(self) -> int | None:
-        return await asyncio.to_thread(self.lodging.exit_code)
+        """How it ended by itself; negative where a signal ended it."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = await asyncio.to_thread(self._process.wait, 2)
+            return 128 - code if self._sandboxed and code > 128 else code
+        return None
 
-    async def end(self) -> int | None:
+    async def end(self) -> None:
         """Kill all of it: an environment may have left children behind."""
         try:
             await asyncio.shield(asyncio.to_thread(self._end))
         finally:
             self.channel.close()  # after it was killed: once it has ended by itself, its daemons can no longer be found
             self._lifeline.close()
-            PLACES.give_back()
-        return None
 
     def _end(self) -> None:
-        self.lodging.kill_host(self.host_pid)
-        self.lodging.leave()
+        self.note_ready()
+        if not self._sandboxed:
+            kill_all(stop_tree(self._process.pid))
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
+        self._process.wait()
+        if self._first is not None:
+            wait_readable(self._first, _END_PATIENCE)  # until the kernel has ended every process inside
+            os.close(self._first)
+        self._group.remove()
+        remove_tree(self.private)
+
+
+def start_host(settings: HostSettings, log: int) -> HostProcess:
+    """Start a host that prints to `log`. Raises OSError where it cannot be started."""
+    program = bubblewrap_for(settings)
+    private = Path(tempfile.mkdtemp(dir=own_directory()))
+    channel, theirs = socket_pair()
+    lifeline = Lifeline()
+    try:
+        with theirs, new_group(settings.limits.processes).kept_on_success() as group:
+            command, started = _command(settings, program, private, theirs.fileno(), lifeline.theirs)
+            process = subprocess.Popen(
+                group.entered(command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=(theirs.fileno(), lifeline.theirs),
+                **started,
+            )
+    except BaseException:
+        channel.close()
+        lifeline.close()
+        remove_tree(private)
+        raise
+    finally:
+        lifeline.hand_over()
+    return HostProcess(process, private, group, sandboxed=program is not None, channel=channel, lifeline=lifeline)
+
+
+def _command(
+    settings: HostSettings, program: str | None, private: Path, channel: int, lifeline: int
+) -> tuple[list[str], dict[str, Any]]:
+    """The command line of a host, and where and with which variables it is started."""
+    home, temporary = private / "home", private / "tmp"
+    home.mkdir()
+    temporary.mkdir()
+    directory = settings.directory.resolve()
+    python = _python(settings)
+    tasks = None if program is None else limit_inside(settings.limits.processes)
+    limits = asdict(settings.limits) | {"files": _FILES, "tasks": tasks}
+    command = [python, host.__file__, "--suite", settings.spec, "--options", json.dumps(dict(settings.options))]
+    command += ["--directory", str(directory), "--parent", str(os.getpid()), "--lifeline", str(lifeline)]
+    command += ["--channel", str(channel), "--limits", json.dumps(limits)]
+    if program is None:
+        return command, {"cwd": directory, "env": host_variables(settings, str(home), str(temporary))}
+    return wrap_command(program, command, _policy(settings, directory, python, private)), {"cwd": "/", "env": {}}
+
+
+def host_variables(settings: HostSettings, home: str, temporary: str) -> dict[str, str]:
+    """All variables of a host: a short list, since an environment may run anything and must not find a key.
+
+    One host among many needs no pool of threads either. The order of sets is the same in all of them, or a replay
+    would differ.
+    """
+    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    names = ["PATH", "LANG", "LANGUAGE", "TZ", *(name for name in os.environ if name.startswith("LC_")), *settings.env]
+    chosen = {name: os.environ[name] for name in names if name in os.environ}
+    fixed = {"PATH": os.defpath, "PYTHONHASHSEED": "0"}
+    return single | fixed | chosen | {"HOME": home, "TMPDIR": temporary}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in the options of a suite."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(inner)
+
+
+def _is_place(path: Path) -> bool:
+    """Whether a text in the options names something that exists; none is taken to mean a home directory or more."""
+    try:
+        return path.exists() and not is_private(path)
+    except (OSError, ValueError):  # too long for a name, or with a character that no name has
+        return False
+
+
+def _policy(settings: HostSettings, directory: Path, python: str, private: Path) -> SandboxPolicy:
+    (private / "passwd").write_text(f"episode:x:1000:1000::{_HOME}:/bin/sh\n")
+    (private / "group").write_text("episode:x:1000:\n")
+    named = [(directory / place).resolve() for place in settings.readable]
+    # What a suite's options name, such as a tree of tasks, is meant to be read.
+    named += [path.resolve() for path in map(directory.joinpath, _texts(settings.options)) if _is_place(path)]
+    places = [*interpreter_places(python), Path(host.__file__).resolve().parents[1], *named]
+    file = directory / settings.spec.rpartition(":")[0]
+    if file.suffix == ".py" and file.is_file():
+        places.append(file if is_private(file.parent) else file.parent)
+    if not is_private(directory):
+        places.append(directory)
+    # A directory that is laid over others may hold only a link to what lay there.
+    places += [real for place in places if (real := place.resolve()) != place]
+    readable = [(private / name, f"/etc/{name}") for name in ("passwd", "group")]
+    readable += [(place, str(place)) for place in dict.fromkeys(places) if place.exists()]
+    return SandboxPolicy(
+        directory=str(directory) if any(directory == place for place, _ in readable) else "/tmp",
+        readable=readable,
+        writable=[(private / "tmp", "/tmp"), (private / "home", _HOME)],
+        hidden=[place.resolve() for place in settings.hidden],
+        network=settings.network,
+        variables=host_variables(settings, _HOME, "/tmp"),
+    )
+
+
+def _python(settings: HostSettings) -> str:
+    """The interpreter, relative to the suite's directory like all paths in a config. Links are kept: a venv is one."""
+    here = os.sep in settings.python
+    program = shutil.which(os.path.abspath(settings.directory / settings.python) if here else settings.python)
+    if program is None:  # looked for here, since a control group is entered by a shell, which would be what fails
+        raise FileNotFoundError(f"there is no program {settings.python!r}")
+    return program
+
+
+@cache
+def interpreter_places(python: str) -> tuple[Path, ...]:
+    """The places that an interpreter needs: its own and its packages'."""
+    code = (
+        "import os, sys\n"
+        "print(*{sys.prefix, sys.base_prefix, os.path.realpath(sys.executable), os.path.abspath(sys.executable),"
+        " *sys.path[1:]}, sep='\\n')"
+    )
+    variables = {"PATH": os.environ.get("PATH", os.defpath), "HOME": os.environ.get("HOME", "/")}
+    asked = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, env=variables, check=False)
+    if asked.returncode:
+        raise OSError(f"it does not run ({asked.stderr.strip()[-200:]})")
+    places = sorted({Path(line) for line in asked.stdout.splitlines() if line}, key=lambda place: len(place.parts))
+    kept: list[Path] = []
+    for place in (*places, Path(python)):
+        covered = any(place.is_relative_to(other) for other in (Path("/usr"), *kept))
+        if place.exists() and not is_private(place) and not covered:
+            kept.append(place)
+    return tuple(kept)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import base64
-import json
-import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar
 
 from recompact.environments.grading import grade
 from recompact.environments.hooks import BEHAVIOURS, as_literals
-from recompact.environments.host_process import HostProcess
+from recompact.environments.host_client import HostClient
+from recompact.environments.host_process import HostSettings, bubblewrap_for
 from recompact.environments.json_shape import Changes
-from recompact.environments.lodging import HostSettings, bubblewrap_for
 from recompact.environments.protocol import (
     AsyncAsk,
     Behaviour,
@@ -38,16 +36,12 @@ from recompact.environments.shaping import (
     shape_texts,
     shape_traits,
 )
-from recompact.environments.snapshots.async_channel import socket_pair
-from recompact.environments.snapshots.holders import HeldEpisode, HeldSnapshot, Holder, HolderGone, Holders
 from recompact.environments.snapshots.replay import Log, digest_of, log_of, record, replay
-from recompact.environments.snapshots.strategy import FORK, REPLAY
+from recompact.environments.snapshots.strategy import REPLAY
 from recompact.values.chat import Message, ToolCall, ToolSpec, Usage
 from recompact.values.trajectory import Action, Score, Snapshot
 
 T = TypeVar("T")
-
-_log = logging.getLogger(__name__)
 
 _DIGEST = 200  # characters of a digest
 _MANY = 2000  # actions or texts that go in one message: few messages, each well within the timeout of a verb
@@ -57,7 +51,6 @@ _MANY = 2000  # actions or texts that go in one message: few messages, each well
 class HostedSuite(HostSettings):
     """A suite whose environments each get a process."""
 
-    holders: Holders = field(default_factory=Holders, compare=False, repr=False)
     grader: HostedSuite | None = None  # whose episodes judge the evidence that episodes of this suite leave
 
     def __post_init__(self) -> None:
@@ -69,10 +62,10 @@ class HostedSuite(HostSettings):
 
     def graded_by(self, options: Mapping[str, Any]) -> HostedSuite:
         """This suite with a grader: the same suite in other hosts, with these options."""
-        return replace(self, grader=replace(self, options=options, holders=Holders(limit=1)))
+        return replace(self, grader=replace(self, options=options))
 
     async def tasks(self, split: str) -> Sequence[Task]:
-        process = HostProcess(self, f"suite {self.name}")
+        process = HostClient(self, f"suite {self.name}")
         try:
             data = await process.call("tasks", split=split)
             return list(shape_tasks([Task(*fields_of(each, 4)) for each in _list(data)], travels=True))
@@ -101,7 +94,7 @@ class HostedSuite(HostSettings):
 
     async def _hook_answers(self, verb: str, what: str, items: Sequence[Any]) -> list[Any] | None:
         """What the suite's hook answers for each item, many to a message; None where it has no such hook."""
-        process = HostProcess(self, f"what the suite says of its {what}")
+        process = HostClient(self, f"what the suite says of its {what}")
         answers: list[Any] = []
         try:
             for start in range(0, max(1, len(items)), _MANY):
@@ -117,21 +110,15 @@ class HostedSuite(HostSettings):
 
 
 class HostedEpisode:
-    """One environment in a process of its own.
-
-    Where a holder of the same task exists, its opening is known and the process is not started before it is needed:
-    most likely the episode will be restored and continue as a branch, and a slow start would have been wasted.
-    """
+    """One environment in a process of its own."""
 
     def __init__(self, suite: HostedSuite, task: Task, ask: AsyncAsk | None) -> None:
         self._suite = suite
         self._task = task
-        self._key = json.dumps([suite.spec, dict(suite.options), str(suite.directory), task.id], sort_keys=True)
         self._what = f"suite {suite.name}, task {task.id}"
-        self._process = HostProcess(suite, self._what, ask)
+        self._client = HostClient(suite, self._what, ask)
         self.changes: Counter[str] = Counter()
-        self._running = False
-        self._opening: Opening | None = None
+        self._opening: Opening | None = None  # of the environment that is running
         self._strategy: Strategy = "state"
         self._masked = False
         self._log: Log = []
@@ -139,11 +126,10 @@ class HostedEpisode:
 
     @property
     def usage(self) -> Mapping[str, Usage]:
-        return self._process.usage
+        return self._client.usage
 
     async def start(self) -> Opening:
-        self._opening = self._suite.holders.opening(self._key)
-        return self._opening if self._opening is not None else await self._run()
+        return await self._run()
 
     async def step(self, action: Action) -> Observation:
         await self._run()
@@ -159,14 +145,10 @@ class HostedEpisode:
         await self._run()
         score = await self._ask_for("score", lambda data, changes: shape_score(Score(*fields_of(data, 3)), changes))
         grader = self._suite.grader
-        return score if grader is None else await grade(grader, grader.holders, self._task, score)
+        return score if grader is None else await grade(grader, self._task, score)
 
     async def snapshot(self) -> Snapshot:
         await self._run()
-        if self._strategy == FORK:
-            holder = await self._hold()
-            data = record(self._log, FORK, await self._digest()).data
-            return HeldSnapshot(FORK, data, holder.id if holder else "")
         try:
             if self._strategy != REPLAY:
                 data = await self._ask_for("snapshot", lambda data, changes: _decode(data))
@@ -178,13 +160,13 @@ class HostedEpisode:
         return record(self._log, digest=await self._digest())
 
     async def restore(self, snapshot: Snapshot) -> None:
-        if snapshot.strategy in (FORK, REPLAY):
-            await self._redo(snapshot)
+        if snapshot.strategy == REPLAY:
+            await self._replay(snapshot)
             return
         await self._run()
         self._whole = False
         state = base64.b64encode(snapshot.data).decode()
-        await self._process.call("restore", strategy=snapshot.strategy, state=state)
+        await self._client.call("restore", strategy=snapshot.strategy, state=state)
 
     async def agrees(self, recorded: str, seen: str) -> bool:
         """Whether two observations are the same, apart from what the environment masks."""
@@ -194,107 +176,53 @@ class HostedEpisode:
         return one == other
 
     async def close(self) -> None:
-        await self._process.close()
+        await self._client.close()
 
     async def _run(self) -> Opening:
         """Start the environment, unless it is running."""
-        if self._running:
-            assert self._opening is not None
-            return self._opening
-        promised, task = self._opening, self._task
-        self._strategy, self._masked = await self._ask_for(
-            "open",
-            lambda data, changes: shape_traits(*fields_of(data, 2)),
-            task=[task.id, task.text, dict(task.groups), dict(task.data)],
-        )
-        opening = self._opening = await self._ask_for(
-            "start", lambda data, changes: shape_opening(_opening(data), changes)
-        )
-        self._running = True
-        if promised is not None and opening != promised:
-            raise EnvironmentFailed(
-                f"{self._what}: its opening is not the same at every start, which an environment with"
-                ' snapshots = "fork" must see to'
+        if self._opening is None:
+            task = self._task
+            self._strategy, self._masked = await self._ask_for(
+                "open",
+                lambda data, changes: shape_traits(*fields_of(data, 2)),
+                task=[task.id, task.text, dict(task.groups), dict(task.data)],
             )
-        return opening
+            self._opening = await self._ask_for("start", lambda data, changes: shape_opening(_opening(data), changes))
+        return self._opening
 
     async def _ask_for(self, verb: str, shape: Callable[[Any, Changes], T], **values: Any) -> T:
         """What a verb gives, brought into shape; a host that answers with something else is ended.
 
         The host shapes values before it sends them, so anything in another shape was not sent by our code.
         """
-        data = await self._process.call(verb, **values)
+        data = await self._client.call(verb, **values)
         changes: Changes = []
         try:
             return_value = shape(data.get("value"), changes) if isinstance(data, dict) else _no_value(data)
             noted = _list(data.get("changes"))
         except Misshapen as reason:
-            raise await self._process.refuse(verb, reason) from None
+            raise await self._client.refuse(verb, reason) from None
         self.changes.update(f"{verb}: {shape_line(change)}" for change in [*noted, *changes][:100])
         return return_value
 
-    async def _hold(self) -> Holder | None:
-        """Leave a frozen copy of the process behind."""
-        holders = self._suite.holders
-        if holders.limit < 1:
-            return None
-        assert self._opening is not None
-        channel, theirs = socket_pair()
-        try:
-            with theirs:
-                inner = await self._process.call("freeze", [theirs.fileno()])
-            link = self._process.link
-            assert link is not None
-            pid = link.resolve(inner) if type(inner) is int else None
-            if pid is None:
-                raise await self._process.refuse("freeze", Misshapen("a process of its own was expected"))
-        except BaseException:
-            channel.close()
-            raise
-        held = HeldEpisode(self._key, list(self._log), self._opening, self._masked)
-        return await holders.add(pid, channel, held, link.lodging)
-
-    async def _redo(self, snapshot: Snapshot) -> None:
-        """Continue from the holder nearest to the snapshot; replay what is missing, often all or nothing."""
-        log = log_of(snapshot)
-        exact = getattr(snapshot, "holder", "")
-        while (holder := self._suite.holders.nearest(self._key, log, exact)) is not None:
-            try:
-                await self._process.branch(holder)
-            except HolderGone as reason:
-                _log.info("task %s: a holder is given up: %s", self._task.id, reason)
-                self._suite.holders.drop(holder)
-                continue
-            self._running, self._strategy, self._masked = True, FORK, holder.held.masked
-            self._opening, self._log, self._whole = holder.held.opening, list(holder.held.log), True
-            break
-        else:
-            if self._log or not self._whole or self._process.lost:
-                await self._process.leave()  # only a fresh process can do it all again
-                self._running, self._log, self._whole = False, [], True
-            await self._run()
-        if len(self._log) < len(log):
-            await replay(log, self.step, self.agrees, len(self._log))
-            if (expected := digest_of(snapshot)) and expected != await self._digest():
-                raise EnvironmentFailed(
-                    f"{self._what}: the replay gave the same observations, but the state is not the recorded one"
-                )
-            if self._strategy == FORK:
-                await self._hold_for_the_next()
+    async def _replay(self, snapshot: Snapshot) -> None:
+        """Do the recorded actions again, in a fresh process unless this one has done nothing yet."""
+        if self._log or not self._whole or self._client.lost:
+            await self._client.leave()
+            self._opening, self._log, self._whole = None, [], True
+        await self._run()
+        await replay(log_of(snapshot), self.step, self.agrees)
+        if (expected := digest_of(snapshot)) and expected != await self._digest():
+            raise EnvironmentFailed(
+                f"{self._what}: the replay gave the same observations, but the state is not the recorded one"
+            )
 
     async def _digest(self) -> str:
         """The digest of the state, if the environment has one; a replay is compared by it, beyond what was observed."""
-        digest = await self._process.call("digest")
+        digest = await self._client.call("digest")
         if not isinstance(digest, str) or len(digest) > _DIGEST:
-            raise await self._process.refuse("digest", Misshapen("a short text was expected"))
+            raise await self._client.refuse("digest", Misshapen("a short text was expected"))
         return digest
-
-    async def _hold_for_the_next(self) -> None:
-        """Hold what a replay has reached: the other arm and further draws will want it again."""
-        try:
-            await self._hold()
-        except EnvironmentFailed as refused:
-            _log.warning("%s; it will be replayed every time", refused)
 
 
 def _opening(data: Any) -> Opening:

@@ -38,7 +38,7 @@ from recompact.environments.shaping import (
 )
 from recompact.environments.snapshots.mask import Mask, mask_of
 from recompact.environments.snapshots.replay import Log, log_of, record, replay
-from recompact.environments.snapshots.strategy import FORK, REPLAY, put_back, strategy_of, take
+from recompact.environments.snapshots.strategy import REPLAY, put_back, strategy_of, take
 from recompact.values.chat import Usage
 from recompact.values.trajectory import Action, Score, Snapshot
 
@@ -122,7 +122,7 @@ class InProcessEpisode:
             return self._replay_snapshot()
 
     async def restore(self, snapshot: Snapshot) -> None:
-        if snapshot.strategy in (REPLAY, FORK):
+        if snapshot.strategy == REPLAY:
             if self._log:
                 raise EnvironmentFailed(f"{self._what}: only a fresh episode can be restored by replay")
             await replay(log_of(snapshot), self.step, self.agrees)
@@ -169,10 +169,9 @@ class InProcessEpisode:
             lambda: (hasattr(environment, "ask"), mask_of(environment, self._suite)),
         )
         self._strategy = _call(EnvironmentFailed, self._what, "snapshots", lambda: strategy_of(environment))
-        for needed, what in ((asks, "asks for a model"), (self._strategy == FORK, "forks its process for a snapshot")):
-            if needed:
-                text = f"this environment {what}, which only a hosted one can: set [suite] host = true"
-                raise EnvironmentFailed(f"{self._what}: {text}")
+        if asks:
+            text = "this environment asks for a model, which only a hosted one can: set [suite] host = true"
+            raise EnvironmentFailed(f"{self._what}: {text}")
 
     def _replay_snapshot(self) -> Snapshot:
         if not self._whole:

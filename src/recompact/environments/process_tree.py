@@ -9,13 +9,11 @@ import signal
 from collections.abc import Collection
 
 
-def descendants(pid: int, without: Collection[int] = (), most: int = 100_000) -> list[int]:
-    """A process and all below it, parents first. Those in `without` are left out with everything below them."""
+def descendants(pid: int, most: int = 100_000) -> list[int]:
+    """A process and all below it, parents first."""
     pending, pids = [pid], list[int]()
     while pending and len(pids) <= most:
         each = pending.pop()
-        if each in without:
-            continue
         pids.append(each)
         pending += children_of(each)
     return pids
@@ -55,21 +53,11 @@ def proportional(pid: int) -> int:
     return 0
 
 
-def seen_from_outside(top: int, inner: int) -> int | None:
-    """The pid of the process below `top` that calls itself `inner`, in whichever namespace it lives."""
-    for pid in descendants(top):
-        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/status") as file:
-            names = next(line for line in file if line.startswith("NSpid:")).split()[1:]
-            if int(names[-1]) == inner:
-                return pid
-    return None
-
-
-def stop_tree(pid: int, without: Collection[int] = ()) -> list[int]:
-    """Stop a process and all below it except `without`, before they are killed: a stopped one starts nothing more and
-    still leads to its children."""
+def stop_tree(pid: int) -> list[int]:
+    """Stop a process and all below it before they are killed: a stopped one starts nothing more and still leads to its
+    children."""
     stopped: list[int] = []
-    while new := set(descendants(pid, without)).difference(stopped):
+    while new := set(descendants(pid)).difference(stopped):
         signal_all(new, signal.SIGSTOP)
         stopped += new
     return stopped

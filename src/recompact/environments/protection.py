@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from recompact.environments.control_groups import ControlGroup, parents_of_groups
-from recompact.environments.sandbox import SandboxMode, Walls, enclose, find_bubblewrap
+from recompact.environments.sandbox import SandboxMode, SandboxPolicy, find_bubblewrap, wrap_command
 
 _OWN_TASKS = 16  # of the sandbox itself, at most
 _ROOM = 16  # tasks in a trial that is to succeed
@@ -68,18 +68,18 @@ def describe(mode: SandboxMode = "auto", network: bool = False) -> str:
     """Which protection hosts have here, in one line."""
     program, problem = find_bubblewrap()
     if mode == "off":
-        walls = 'hosts are not sandboxed ([suite] sandbox = "off"): they run with your rights, without your variables'
+        text = 'hosts are not sandboxed ([suite] sandbox = "off"): they run with your rights, without your variables'
     elif program is None:
-        walls = f"hosts are not sandboxed, they run with your rights, without your variables: {problem}"
+        text = f"hosts are not sandboxed, they run with your rights, without your variables: {problem}"
     else:
-        walls = f"hosts are sandboxed by bubblewrap, {'with' if network else 'without'} network"
-    return f"{walls}; {describe_limit(shut_in=mode != 'off' and program is not None)}"
+        text = f"hosts are sandboxed by bubblewrap, {'with' if network else 'without'} network"
+    return f"{text}; {describe_limit(sandboxed=mode != 'off' and program is not None)}"
 
 
-def describe_limit(shut_in: bool) -> str:
+def describe_limit(sandboxed: bool) -> str:
     """Who limits how many processes are started, in a few words."""
     limit = process_limit()
-    if limit.groups is not None or (limit.inside and shut_in):
+    if limit.groups is not None or (limit.inside and sandboxed):
         return "the kernel limits how many processes they start"
     return "how many processes they start is watched, but not limited by the kernel"
 
@@ -87,7 +87,7 @@ def describe_limit(shut_in: bool) -> str:
 def _holds_inside(program: str) -> bool:
     def forks(tasks: int) -> bool:
         command = ["/bin/sh", "-c", f'{setting(tasks)}; exec "$0" "$@"', *_FORK]
-        return _succeeds(enclose(program, command, Walls("/", variables={"PATH": "/usr/bin:/bin"})))
+        return _succeeds(wrap_command(program, command, SandboxPolicy("/", variables={"PATH": "/usr/bin:/bin"})))
 
     return not forks(1) and forks(_ROOM)
 

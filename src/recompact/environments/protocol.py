@@ -45,7 +45,7 @@ class Observation:
     error: bool = False
 
 
-Strategy = Literal["state", "directory", "fork", "replay"]
+Strategy = Literal["state", "directory", "replay"]
 """How an environment is brought back to a boundary; see `Environment`."""
 
 
@@ -57,12 +57,10 @@ class Environment(Protocol):
 
     Some attributes may be added, and are looked for on the instance:
     - `snapshots`: a `Strategy`. "state", the default, was just described. "directory": the tree in the attribute
-      `directory` is all of the state, with the bytes of `snapshot` if it is implemented. "fork", in a host only: the
-      process itself is the state; its opening must be the same at every start. "replay": the actions are done again.
+      `directory` is all of the state, with the bytes of `snapshot` if it is implemented. "replay": the actions are done
+      again.
     - `mask`: regular expressions, or a function from text to text, for the parts of an observation that may change from
       one run to the next; a replay is compared after masking. A suite may have it instead.
-    - `before_fork()` and `after_fork(child)`, for "fork": stop all threads before; start them again after. A child must
-      also take copies of what lies outside its memory, such as a directory, before it returns.
     - `digest()`, in a host only: a short text that stands for all state. A replay is compared by it as well, since not
       every difference is observed.
     - `ask`: see `Ask`.

@@ -1,4 +1,4 @@
-"""Bubblewrap around a command: what it can see, what it may use, and whether this machine can shut anything in at all.
+"""Bubblewrap around a command: what it can see, what it may use, and whether bubblewrap works on this machine.
 
 Used for hosts, and for any environment that runs commands of an agent. Needs nothing but the standard library.
 """
@@ -44,8 +44,8 @@ class HostLimits:
 
 
 @dataclass(frozen=True)
-class Walls:
-    """What a command inside sees. Whatever is not named here does not exist for it, apart from the system's programs.
+class SandboxPolicy:
+    """What a sandboxed command sees: the system's programs, and what is named here.
 
     Later entries of `readable` and `writable` lie over earlier ones, and `hidden` ones over all of them, except for
     what `readable` names within a hidden one.
@@ -77,20 +77,20 @@ _UNSHARED = (
 _INSTALL = "install it (Debian and Ubuntu: apt-get install bubblewrap, or make sandbox)"
 
 
-def enclose(program: str, command: Sequence[str], walls: Walls) -> list[str]:
-    """The command line that runs a command within these walls; `program` is what `find_bubblewrap` found.
+def wrap_command(program: str, command: Sequence[str], policy: SandboxPolicy) -> list[str]:
+    """The command line that runs a command under this policy; `program` is what `find_bubblewrap` found.
 
     Everything that the command starts ends with the process that this command line becomes.
     """
-    return [program, *_arguments(program, walls), "--", *command]
+    return [program, *_arguments(program, policy), "--", *command]
 
 
-def make_mount_points(walls: Walls) -> list[Path]:
+def make_mount_points(policy: SandboxPolicy) -> list[Path]:
     """Make the missing mount points of `readable` places within `writable` ones; returns what was made. Bubblewrap
     would make them as well, and an empty directory would be left in what is looked at afterwards."""
     points: list[Path] = []
-    for place, inside in walls.readable:
-        mounts = [(outside, Path(mount)) for outside, mount in walls.writable if Path(inside).is_relative_to(mount)]
+    for place, inside in policy.readable:
+        mounts = [(outside, Path(mount)) for outside, mount in policy.writable if Path(inside).is_relative_to(mount)]
         if not mounts:
             continue
         outside, mount = max(mounts, key=lambda each: len(each[1].parts))
@@ -128,20 +128,20 @@ def find_bubblewrap() -> tuple[str | None, str]:
     program = shutil.which("bwrap")
     if program is None:
         return None, f"bubblewrap (bwrap) is not installed: {_INSTALL}"
-    trial = enclose(program, ["/bin/true"], Walls("/", variables={"PATH": "/usr/bin:/bin"}))
+    trial = wrap_command(program, ["/bin/true"], SandboxPolicy("/", variables={"PATH": "/usr/bin:/bin"}))
     try:
         tried = subprocess.run(trial, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, f"bubblewrap is installed but does not run here: {error}"
     if tried.returncode:
         reason = tried.stderr.strip()[:200] or f"exit code {tried.returncode}"
-        return None, f"bubblewrap is installed but this machine does not let it shut anything in ({reason})"
+        return None, f"bubblewrap is installed but this machine does not let it make a sandbox ({reason})"
     return program, ""
 
 
-def _refuse_covered(walls: Walls) -> None:
-    for place, inside in walls.readable:
-        for _, mount in walls.writable:
+def _refuse_covered(policy: SandboxPolicy) -> None:
+    for place, inside in policy.readable:
+        for _, mount in policy.writable:
             if Path(mount).is_relative_to(inside):
                 raise InputError(
                     f"{place} cannot be shown in a sandbox: as {inside} it would lie over {mount}, which a sandbox has"
@@ -149,28 +149,28 @@ def _refuse_covered(walls: Walls) -> None:
                 )
 
 
-def _arguments(program: str, walls: Walls) -> Iterator[str]:
-    _refuse_covered(walls)
+def _arguments(program: str, policy: SandboxPolicy) -> Iterator[str]:
+    _refuse_covered(policy)
     yield from _UNSHARED
-    if not walls.network:
+    if not policy.network:
         yield "--unshare-net"
     if "--disable-userns" in _help(program):
         yield "--disable-userns"
-    yield from ("--hostname", walls.hostname)
-    for shared in (*_SYSTEM, *_SETTINGS, *(_NETWORK if walls.network else ())):
+    yield from ("--hostname", policy.hostname)
+    for shared in (*_SYSTEM, *_SETTINGS, *(_NETWORK if policy.network else ())):
         yield from _show_place(Path(shared), shared)
     # To the kernel a sandboxed root still owns the kernel's settings: it could change them in a writable /proc.
     yield from ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
-    if walls.shared_memory and "--size" in _help(program):
+    if policy.shared_memory and "--size" in _help(program):
         yield from ("--size", str(_SHARED_MEMORY), "--tmpfs", "/dev/shm")
     yield from ("--remount-ro", "/dev")
-    for place_outside, inside in walls.writable:
+    for place_outside, inside in policy.writable:
         yield from ("--bind", str(place_outside), inside)
-    for place_outside, inside in walls.readable:
+    for place_outside, inside in policy.readable:
         yield from ("--ro-bind", str(place_outside), inside)
-    yield from _hide_places(walls)
-    yield from ("--remount-ro", "/", "--chdir", walls.directory, "--clearenv")
-    for name, value in walls.variables.items():
+    yield from _hide_places(policy)
+    yield from ("--remount-ro", "/", "--chdir", policy.directory, "--clearenv")
+    for name, value in policy.variables.items():
         yield from ("--setenv", name, value)
 
 
@@ -180,23 +180,23 @@ def _show_place(place: Path, inside: str) -> tuple[str, ...]:
     return ("--ro-bind", str(place.resolve()), inside) if place.exists() else ()
 
 
-def _hide_places(walls: Walls) -> Iterator[str]:
+def _hide_places(policy: SandboxPolicy) -> Iterator[str]:
     """Empty what is hidden, the outermost first, and show again what is named within it."""
     mounts = [
         *((Path(place).resolve(), Path(place)) for place in _SYSTEM),
-        *((outside.resolve(), Path(inside)) for outside, inside in (*walls.writable, *walls.readable)),
+        *((outside.resolve(), Path(inside)) for outside, inside in (*policy.writable, *policy.readable)),
     ]
-    hidden = {place: each for each in walls.hidden for place in _places_inside(each, mounts)}
+    hidden = {place: each for each in policy.hidden for place in _places_inside(each, mounts)}
     gone: list[Path] = []  # nothing is left in them to be hidden, and nothing can be laid over it
     for place in sorted(hidden, key=lambda place: len(place.parts)):
-        if _is_needed(place, walls) or any(_is_gone_with(place, other, walls) for other in gone):
+        if _is_needed(place, policy) or any(_is_gone_with(place, other, policy) for other in gone):
             continue
         if not hidden[place].is_dir():
             yield from ("--ro-bind", "/dev/null", str(place))
             continue
         gone.append(place)
         yield from ("--tmpfs", str(place))
-        for outside, inside in walls.readable:
+        for outside, inside in policy.readable:
             if Path(inside).is_relative_to(place):
                 yield from ("--ro-bind", str(outside), inside)
         yield from ("--remount-ro", str(place))
@@ -217,16 +217,16 @@ def _places_inside(hidden: Path, mounts: Sequence[tuple[Path, Path]]) -> Iterato
                 yield place
 
 
-def _is_needed(hidden: Path, walls: Walls) -> bool:
+def _is_needed(hidden: Path, policy: SandboxPolicy) -> bool:
     """Whether it was named to be seen, or can be written somewhere within; then only what is named besides can be
     hidden."""
-    named = any(Path(inside) == hidden for _, inside in walls.readable)
-    return named or any(Path(inside).is_relative_to(hidden) for _, inside in walls.writable)
+    named = any(Path(inside) == hidden for _, inside in policy.readable)
+    return named or any(Path(inside).is_relative_to(hidden) for _, inside in policy.writable)
 
 
-def _is_gone_with(hidden: Path, other: Path, walls: Walls) -> bool:
+def _is_gone_with(hidden: Path, other: Path, policy: SandboxPolicy) -> bool:
     """Whether a place went with an outer one that was emptied: not if it is in something that was shown again there."""
-    shown = (Path(inside) for _, inside in walls.readable if Path(inside).is_relative_to(other))
+    shown = (Path(inside) for _, inside in policy.readable if Path(inside).is_relative_to(other))
     return hidden.is_relative_to(other) and not any(hidden.is_relative_to(inside) for inside in shown)
 
 

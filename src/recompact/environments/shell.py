@@ -1,4 +1,4 @@
-"""Shell commands of an agent, sandboxed: the walls of every sandbox, limits on what they use, and a watch on the whole.
+"""Shell commands of an agent: sandboxed, limited in what they use, and watched.
 
 A command sees the system's programs, the directory of its episode and one for temporary files; it has no network and no
 variables of ours, and everything it started ends with it. Kernel limits hold for one process and, where possible, for
@@ -23,7 +23,13 @@ from recompact.environments.control_groups import ControlGroup
 from recompact.environments.files import size_of
 from recompact.environments.process_tree import descendants, kill_all, resident, stop_tree, wait_readable
 from recompact.environments.protection import limit_inside, new_group, setting
-from recompact.environments.sandbox import Walls, enclose, find_bubblewrap, make_mount_points, remove_mount_points
+from recompact.environments.sandbox import (
+    SandboxPolicy,
+    find_bubblewrap,
+    make_mount_points,
+    remove_mount_points,
+    wrap_command,
+)
 
 TEMPORARY = "tmp"
 """The directory beside the one that a command runs in, which it sees as /tmp."""
@@ -93,7 +99,7 @@ class Shell:
             own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(temporary), "TMPDIR": str(temporary)}
             # nothing else of ours: there may be keys
             return _watch(limited, directory, variables | own, self.limits, sandboxed=False)
-        walls = Walls(
+        policy = SandboxPolicy(
             directory=self.mount,
             readable=self.readable,
             writable=((temporary, "/tmp"), (directory, self.mount)),
@@ -101,8 +107,8 @@ class Shell:
             shared_memory=self.shared_memory,
             variables=variables,
         )
-        arguments = enclose(self.bubblewrap, limited, walls)
-        points = make_mount_points(walls)
+        arguments = wrap_command(self.bubblewrap, limited, policy)
+        points = make_mount_points(policy)
         try:
             return _watch(arguments, directory, _VARIABLES, self.limits, sandboxed=True)
         finally:

@@ -11,7 +11,6 @@ import cluster_suites
 import pytest
 from cluster_suites import CountingBurglar, safes_config
 from cluster_support import NearCluster
-from processes import linux_only
 
 from recompact.adaptation.adapt import adapt
 from recompact.engine.assembly import open_study
@@ -23,7 +22,7 @@ from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import EnvironmentFailed, EpisodeLost, Strategy
 from recompact.errors import InputError
 from recompact.values.chat import Reply, Request, Usage, assistant
-from recompact.values.trajectory import Action, Snapshot
+from recompact.values.trajectory import Action
 
 SPEC = f"{Path(cluster_suites.__file__)}:Safes"
 VISITS = [Action("visit", {"house": 1, "desk": desk}) for desk in range(1, 5)]
@@ -82,7 +81,7 @@ async def test_a_question_that_cannot_be_answered_ends_the_verb_and_nothing_hang
     await suite.aclose()
 
 
-@pytest.mark.parametrize("snapshots", ["state", "directory", "replay", pytest.param("fork", marks=linux_only)])
+@pytest.mark.parametrize("snapshots", ["state", "directory", "replay"])
 async def test_environments_come_back_as_they_were_in_another_actor(snapshots: Strategy) -> None:
     cluster = NearCluster()
     suite = clustered(cluster, snapshots=snapshots, ballast=300_000)
@@ -98,47 +97,9 @@ async def test_environments_come_back_as_they_were_in_another_actor(snapshots: S
     await second.restore(snapshot)
     assert (await second.score()).success
     assert suite.whereabouts() == "hosts: a 1, b 1"
-    assert cluster.sent == ([] if snapshots == "fork" else [snapshot.data])  # by reference where it is large
+    assert cluster.sent == [snapshot.data]  # by reference where it is large
     for episode in (first, second):
         await episode.close()
-    await suite.aclose()
-
-
-@linux_only
-async def test_continuations_go_on_from_a_forked_process_on_its_node_and_are_replayed_when_it_is_gone() -> None:
-    cluster = NearCluster()
-    suite = clustered(cluster, snapshots="fork")
-    (task, *_) = await suite.tasks("train")
-    first, other = suite.episode(task), suite.episode(task)
-    await first.start()
-    await other.start()
-    for action in (*VISITS[:2], OPEN):
-        await first.step(action)
-    taken = await first.snapshot()
-    assert taken is not None
-    stored = Snapshot(taken.strategy, taken.data)  # as it is read from a run, without the name of its process
-    holder, idle = cluster.actors
-    for episode in (first, other):
-        await episode.close()
-
-    async def continued() -> str:
-        episode = suite.episode(task)
-        episode.expect(stored)  # type: ignore[attr-defined]
-        await episode.start()
-        await episode.restore(stored)
-        assert (await episode.score()).success
-        where = suite.whereabouts()
-        await episode.close()
-        return where
-
-    assert await continued() == f"hosts: {holder.node} 1, {idle.node} 0"
-    assert await continued() == f"hosts: {holder.node} 1, {idle.node} 0"
-    cluster.kill_node(holder.node)
-    with pytest.raises(EpisodeLost, match="is gone"):
-        await continued()  # which finds out
-    assert await continued() == f"hosts: {idle.node} 1; 1 episode was begun again elsewhere"
-    assert await continued() == f"hosts: {idle.node} 1; 1 episode was begun again elsewhere"
-    assert idle.calls["restore"] == 2
     await suite.aclose()
 
 
@@ -214,7 +175,7 @@ async def digest_of(path: Path, text: str, model: CountingBurglar, cluster: Near
         return digest
 
 
-@pytest.mark.parametrize("snapshots", ["directory", pytest.param("fork", marks=[linux_only, pytest.mark.slow])])
+@pytest.mark.parametrize("snapshots", ["directory", pytest.param("replay", marks=pytest.mark.slow)])
 async def test_twenty_nodes_die_and_the_digest_is_that_of_an_undisturbed_run(
     tmp_path: Path, snapshots: Strategy
 ) -> None:

@@ -99,23 +99,6 @@ async def test_who_waits_first_is_served_first_and_a_slow_actor_holds_up_nobody(
     pool.give_back(slow)
 
 
-async def test_one_that_forks_goes_back_to_its_actor_while_that_lives() -> None:
-    pool = Pool(Stage().start, actors=3)
-    first, second = await pool.take(), await pool.take()
-    pool.note_holder("mark", second)
-    for tenancy in (first, second):
-        pool.give_back(tenancy)
-    back = await pool.take(["unknown", "mark"])
-    assert back.id == second.id
-    elsewhere = await pool.take(["mark"])  # its place is taken: nobody waits for it
-    assert elsewhere.id != second.id
-    pool.lose(back)
-    pool.give_back(back)
-    pool.give_back(elsewhere)
-    third = await pool.take(["mark"])
-    assert third.id not in (second.id,)
-
-
 async def test_an_actor_that_dies_is_replaced_for_those_who_wait() -> None:
     stage = Stage()
     pool = Pool(stage.start, actors=1)

@@ -22,12 +22,12 @@ from recompact.adaptation.adapt import adapt
 from recompact.engine.assembly import open_study
 from recompact.engine.config_parser import parse_config
 from recompact.environments.cluster.settings import ClusterSettings
-from recompact.environments.cluster.suite import ClusterEpisode, ClusterSuite
+from recompact.environments.cluster.suite import ClusterSuite
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.own_directory import own_directory
 from recompact.models.protocol import ChatModel
 from recompact.values.chat import Reply, Request
-from recompact.values.trajectory import Action, Snapshot
+from recompact.values.trajectory import Action
 
 pytest.importorskip("ray", reason="Ray is not installed: make test-ray")
 pytestmark = [pytest.mark.slow, linux_only]
@@ -158,28 +158,6 @@ async def test_a_large_snapshot_reaches_each_node_once(nodes: RayNodes) -> None:
     assert len(places["node_ids"]) == 4  # the driver's and three others, though it was used five times
     for episode in (first, *episodes):
         await episode.close()
-    await suite.aclose()
-
-
-async def test_a_forked_process_is_gone_on_from_on_its_node(nodes: RayNodes) -> None:
-    suite = ClusterSuite(HostedSuite(SPEC, {"snapshots": "fork"}, timeout=60), ClusterSettings(nodes.address), most=3)
-    (task, *_) = await suite.tasks("train")
-    episodes = [ClusterEpisode(suite, task, None) for _ in range(3)]
-    await asyncio.gather(*(episode.start() for episode in episodes))
-    await episodes[1].step(OPEN)
-    taken = await episodes[1].snapshot()
-    before = {where.node for where, hosts in suite.pool.hosts.items() if hosts}
-    await asyncio.gather(episodes[0].close(), episodes[2].close())
-    (home,) = (where.node for where, hosts in suite.pool.hosts.items() if hosts)
-    await episodes[1].close()
-    assert len(before) == 3
-    again = ClusterEpisode(suite, task, None)
-    again.expect(Snapshot(taken.strategy, taken.data))
-    await again.start()
-    await again.restore(Snapshot(taken.strategy, taken.data))
-    assert [where.node for where, hosts in suite.pool.hosts.items() if hosts] == [home]
-    assert (await again.score()).success
-    await again.close()
     await suite.aclose()
 
 

@@ -10,7 +10,7 @@ import pytest
 from recompact.environments.cluster.actor import HostedThere
 from recompact.environments.cluster.connection import Connection
 from recompact.environments.cluster.settings import ClusterSettings, directory_there, runtime_env_of
-from recompact.environments.lodging import HostSettings
+from recompact.environments.host_process import HostSettings
 from recompact.errors import InputError
 
 
@@ -35,9 +35,8 @@ def test_an_actor_has_hosts_under_its_own_python_unless_one_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     settings = HostSettings("pocket", directory=Path("sent/study"), python="/there/only/python", sandbox="off")
-    suite = HostedThere(settings, own_python=False, share=0.25).suite()
+    suite = HostedThere(settings, own_python=False).suite()
     assert (suite.python, suite.directory) == (sys.executable, tmp_path / "sent" / "study")
-    assert suite.holders.limit == 16  # a quarter of what one machine keeps
     graded = HostedThere(settings, own_python=True, grader={"answers": True}).suite()
     assert graded.python == "/there/only/python"
     assert graded.grader is not None

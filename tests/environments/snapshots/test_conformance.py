@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from processes import linux_only
-from snapshot_suites import ROLLS, TASK, WORDS, OneTask, do, words
+from snapshot_suites import ROLLS, TASK, WORDS, OneTask, words
 
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
-from recompact.environments.protocol import EnvironmentFailed, Task
+from recompact.environments.protocol import Task
 from recompact.environments.snapshots.conformance import conformance
 from recompact.errors import InputError
 from recompact.suites.pocket import PocketSuite
@@ -68,7 +67,7 @@ async def test_every_strategy_in_process(kind: str, strategy: str) -> None:
     assert report.strategy == strategy
 
 
-@pytest.mark.parametrize(("kind", "strategy"), [("Clocked", "replay"), ("Folder", "directory")])
+@pytest.mark.parametrize(("kind", "strategy"), [("Clocked", "replay"), ("Folder", "directory"), ("Living", "replay")])
 async def test_other_strategies_hosted(kind: str, strategy: str) -> None:
     suite = hosted(kind)
     original, copy = suite.episode(TASK), suite.episode(TASK)
@@ -86,23 +85,6 @@ async def test_other_strategies_hosted(kind: str, strategy: str) -> None:
     assert await original.score() == await copy.score()
     await original.close()
     await copy.close()
-
-
-@linux_only
-@pytest.mark.parametrize("kind", ["Living", "Threaded"])
-async def test_a_forked_environment(kind: str) -> None:
-    suite = hosted(kind)
-    report = await conformance(suite, TASK, ROLLS)
-    assert report.passed, str(report)
-    assert report.strategy == "fork"
-    suite.holders.close()
-
-
-@linux_only
-async def test_numpy_goes_on_with_the_same_random_numbers() -> None:
-    pytest.importorskip("numpy")
-    report = await conformance(hosted("Numeric"), TASK, ROLLS[:5], branches=4)
-    assert report.passed, str(report)
 
 
 @pytest.mark.parametrize(
@@ -127,37 +109,6 @@ async def test_an_unmasked_clock_fails_the_replay_and_a_mask_helps() -> None:
     whimsical = InProcessSuite(OneTask("Whimsical"))
     report = await conformance(whimsical, TASK, ROLLS, mask=["[0-9a-f]{32}"])
     assert report.passed, str(report)
-
-
-@linux_only
-async def test_threads_that_are_not_stopped_are_named() -> None:
-    episode = hosted("HalfDeaf").episode(TASK)
-    await episode.start()
-    with pytest.raises(
-        EnvironmentFailed, match="cannot be forked with other threads alive \\(portal\\): stop them in bef"
-    ):
-        await episode.snapshot()
-    assert (await episode.step(do())).text.strip() != "the portal is closed"
-    await episode.close()
-
-
-@linux_only
-async def test_an_opening_that_changes_is_refused() -> None:
-    suite = hosted("Fickle")
-    first = suite.episode(TASK)
-    await first.start()
-    await first.snapshot()
-    second = suite.episode(TASK)
-    await second.start()
-    with pytest.raises(EnvironmentFailed, match="its opening is not the same at every start"):
-        await second.step(do())
-    await first.close()
-    await second.close()
-
-
-async def test_a_fork_needs_a_host() -> None:
-    with pytest.raises(EnvironmentFailed, match="set \\[suite\\] host = true"):
-        await InProcessSuite(OneTask("Living")).episode(TASK).start()
 
 
 async def test_too_few_actions_are_no_check() -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import linux_only
 
 from recompact.engine.config_parser import parse_config
 from recompact.environments.hosted import HostedSuite
@@ -76,18 +75,3 @@ async def test_the_function_suite_passes(place: Path) -> None:
     actions = [Action("look", {"room": room}) for room in ("hall", "attic", "kitchen")]
     report = await conformance(InProcessSuite(suite), suite.tasks("train")[0], actions)
     assert report.passed, str(report)
-
-
-@linux_only
-def test_the_forked_example_passes(place: Path) -> None:
-    suite = HostedSuite("worker.py:WorkerSuite", directory=place)
-    actions = [Action("write", {"text": text}) for text in "abcd"]
-
-    async def check() -> None:
-        (task,) = await suite.tasks("train")
-        report = await conformance(suite, task, actions, branches=5)
-        assert report.passed, str(report)
-        assert report.strategy == "fork"
-
-    asyncio.run(check())
-    suite.holders.close()

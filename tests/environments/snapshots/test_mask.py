@@ -86,7 +86,7 @@ async def test_what_an_environment_raises_is_its_own_episodes_failure() -> None:
     with pytest.raises(EnvironmentFailed, match="not one that can be put back"):
         await episode.restore(Snapshot("other", b""))
     Broken.snapshots = "magic"
-    with pytest.raises(EnvironmentFailed, match="choose one of state, directory, fork, replay"):
+    with pytest.raises(EnvironmentFailed, match="choose one of state, directory, replay"):
         InProcessEpisode(Broken(), "t")  # type: ignore[arg-type]
 
 

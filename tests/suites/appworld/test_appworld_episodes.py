@@ -1,16 +1,14 @@
-"""Real episodes on the real engine, over a miniature data root: scores, forked snapshots, replay, and the grader."""
+"""Real episodes on the real engine, over a miniature data root: scores, replay, and the grader."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from appworld_support import COUNT, CREATE, DONE, NOTE, hosted, login, miniature, needs_appworld, needs_bubblewrap, run
 
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import EnvironmentFailed
-from recompact.environments.snapshots.conformance import conformance
 from recompact.suites.appworld.evidence import pack
 from recompact.values.trajectory import Snapshot
 
@@ -18,12 +16,8 @@ pytestmark = [needs_appworld, needs_bubblewrap]
 
 
 @pytest.fixture
-def suite() -> Iterator[HostedSuite]:
-    suite = hosted()
-    yield suite
-    suite.holders.close()
-    assert suite.grader is not None
-    suite.grader.holders.close()
+def suite() -> HostedSuite:
+    return hosted()
 
 
 async def test_episodes_and_their_scores(suite: HostedSuite) -> None:
@@ -85,7 +79,7 @@ async def test_an_answer_is_compared(suite: HostedSuite) -> None:
     await episode.close()
 
 
-async def test_conformance(suite: HostedSuite) -> None:
+async def test_a_replayed_world_goes_on_as_the_original(suite: HostedSuite) -> None:
     actions = [
         login(),
         run("import random\nnumbers = (random.random() for _ in range(9))\nprint(next(numbers))"),
@@ -96,9 +90,20 @@ async def test_conformance(suite: HostedSuite) -> None:
         NOTE,
         DONE,
     ]
-    report = await conformance(suite, CREATE, actions, at=4, branches=4)
-    assert report.passed, str(report)
-    assert report.strategy == "fork"
+    original, copy = suite.episode(CREATE), suite.episode(CREATE)
+    await original.start()
+    for action in actions[:4]:
+        await original.step(action)
+    snapshot = await original.snapshot()
+    assert snapshot is not None
+    assert snapshot.strategy == "replay"
+    await copy.start()
+    await copy.restore(snapshot)
+    for action in actions[4:]:
+        assert await original.step(action) == await copy.step(action)
+    assert await original.score() == await copy.score()
+    await original.close()
+    await copy.close()
 
 
 async def test_the_durable_form_is_a_replay_with_a_digest(suite: HostedSuite) -> None:
@@ -113,7 +118,6 @@ async def test_the_durable_form_is_a_replay_with_a_digest(suite: HostedSuite) ->
     volatile = await original.snapshot()
     assert volatile is not None
     await original.close()
-    suite.holders.close()  # as in a later run
     copy = suite.episode(CREATE)
     await copy.start()
     await copy.restore(Snapshot(snapshot.strategy, snapshot.data))
@@ -121,7 +125,6 @@ async def test_the_durable_form_is_a_replay_with_a_digest(suite: HostedSuite) ->
     assert (await copy.step(DONE)).done
     assert (await copy.score()).success
     await copy.close()
-    suite.holders.close()
     other = suite.episode(CREATE)
     await other.start()
     with pytest.raises(EnvironmentFailed, match="the same observations, but the state is not the recorded one"):
@@ -136,6 +139,6 @@ async def test_forged_evidence_is_a_failure_and_no_crash(suite: HostedSuite) -> 
     grader = suite.grader
     assert grader is not None
     for evidence in ({"../../x.jsonl": ""}, {"supervisor.jsonl": "not json"}, {"supervisor.jsonl": '["DROP", {}]'}):
-        score = await grade(grader, grader.holders, CREATE, Score.of(True, evidence=pack(evidence)))
+        score = await grade(grader, CREATE, Score.of(True, evidence=pack(evidence)))
         assert not score.success, evidence
     assert (miniature() / "data" / "tasks" / CREATE.id / "ground_truth" / "answer.json").exists()

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from appworld_support import CREATE, DONE, NOTE, hosted, login, miniature, needs_appworld, needs_bubblewrap, run
 
-from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.sandbox import HostLimits
 
@@ -109,7 +108,6 @@ async def test_hostile_code_beside_calm_episodes() -> None:
     assert (await original.step(DONE)).done
     assert (await original.score()).success
     await original.close()
-    await close(suite)
     assert fingerprint(miniature()) == before
 
 
@@ -127,10 +125,3 @@ for number in range(100000):
     with pytest.raises(EnvironmentFailed, match="it wrote more than 67,108,864 bytes to its directories"):
         await episode.step(run(fill))
     await episode.close()
-    await close(suite)
-
-
-async def close(suite: HostedSuite) -> None:
-    suite.holders.close()
-    assert suite.grader is not None
-    suite.grader.holders.close()

@@ -117,7 +117,7 @@ def test_what_code_is_for(tmp_path: Path, code: str, behaviour: str | None) -> N
     assert suite.behaviour(Action("execute_python", {"code": code})) == behaviour
 
 
-def test_hosts_of_agents_must_be_shut_in_and_do_not_see_what_the_grader_sees(
+def test_hosts_of_agents_must_be_sandboxed_and_do_not_see_what_the_grader_sees(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recompact.suites.appworld.installation.check_package", lambda python: None)

@@ -17,18 +17,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from recompact.environments.host_process import HostSettings
 from recompact.environments.hosted import HostedSuite
-from recompact.environments.lodging import HostSettings
 from recompact.environments.own_directory import remove_unused
 from recompact.environments.protection import describe
 from recompact.environments.protocol import EnvironmentFailed, Episode, HostFailed, Task
-from recompact.environments.snapshots.holders import Holders
 from recompact.errors import InputError
 from recompact.values.chat import Reply, Request, Usage
 from recompact.values.trajectory import Snapshot
 from recompact.version import __version__
-
-HELD = 64  # frozen processes on a node, as on one machine; its actors share them out
 
 
 @dataclass(frozen=True)
@@ -38,15 +35,12 @@ class HostedThere:
     settings: HostSettings
     own_python: bool  # hosts run under the interpreter that the settings name, not the actor's
     grader: Mapping[str, Any] | None = None  # options of the suite that grades
-    share: float = 1.0  # this actor's part of the node, for its frozen processes
 
     def suite(self) -> HostedSuite:
         here = vars(self.settings) | {"directory": Path.cwd() / self.settings.directory}
         if not self.own_python:
             here["python"] = sys.executable
-        whole = Holders()
-        holders = Holders(max(1, int(HELD * self.share)), int(whole.memory * self.share))
-        suite = HostedSuite(**here, holders=holders)
+        suite = HostedSuite(**here)
         return suite if self.grader is None else suite.graded_by(self.grader)
 
 
@@ -120,9 +114,6 @@ class HostActor:
     async def end(self) -> None:
         """Leave nothing behind on this node."""
         await asyncio.gather(*(self.close(number) for number in list(self._guests)), return_exceptions=True)
-        for suite in (self._suite, self._suite.grader):
-            if suite is not None:
-                suite.holders.close()
         remove_unused()  # an actor is killed, and does nothing on exit
 
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from recompact.environments.cluster.actor import Whereabouts
-from recompact.environments.cluster.placement import Room, choose
 from recompact.environments.cluster.settings import Placement
 from recompact.environments.protocol import EpisodeLost
 from recompact.errors import InputError, RecompactError
@@ -54,14 +53,19 @@ class Tenancy:
     began: int = 0  # how often in a row hosts had not come up when it was started
     shunned: bool = False  # a host did not come up in it: it is let go when it is empty
 
-    def room(self) -> Room:
-        return Room(self.id, self.where.node, 0 if self.shunned else self.places, self.used)
+    @property
+    def free(self) -> bool:
+        return not self.shunned and self.used < self.places
 
 
-@dataclass(eq=False)
-class _Waiting:
-    holding: Sequence[str]
-    place: asyncio.Future[Tenancy]
+def choose(tenancies: Sequence[Tenancy], placement: Placement = "spread") -> Tenancy | None:
+    """The actor in which the next environment is to live, or None if all places are taken."""
+    load = Counter[str]()
+    for each in tenancies:
+        load[each.where.node] += each.used
+    sign = 1 if placement == "spread" else -1
+    free = [each for each in tenancies if each.free]
+    return min(free, key=lambda each: (sign * load[each.where.node], sign * each.used, each.id), default=None)
 
 
 @dataclass
@@ -76,9 +80,8 @@ class Pool:
     nodes: Callable[[], frozenset[str]] = frozenset  # the living ones
     losses: int = 0  # episodes that begin again: lost with their actors, or their hosts did not come up
     _tenancies: dict[int, Tenancy] = field(default_factory=dict)
-    _waiting: list[_Waiting] = field(default_factory=list)
+    _waiting: list[asyncio.Future[Tenancy]] = field(default_factory=list)
     _starting: set[asyncio.Task[None]] = field(default_factory=set)
-    _held: dict[str, int] = field(default_factory=dict)  # mark of a frozen process -> its actor
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
     _failures: int = 0
     _no_hosts: int = 0  # times in a row that hosts did not come up
@@ -96,19 +99,19 @@ class Pool:
             hosts[tenancy.where.node] += tenancy.used
         return {where[node]: count for node, count in hosts.items()}
 
-    async def take(self, holding: Sequence[str] = ()) -> Tenancy:
-        """A place. `holding` are marks of frozen processes that the environment may continue from, best first."""
-        waiting = _Waiting(holding, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiting)
+    async def take(self) -> Tenancy:
+        """A place, once there is one."""
+        place: asyncio.Future[Tenancy] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
         self._serve()
         self._grow()
         try:
-            return await waiting.place
+            return await place
         except asyncio.CancelledError:
-            if waiting in self._waiting:
-                self._waiting.remove(waiting)
-            elif waiting.place.done() and not waiting.place.cancelled() and waiting.place.exception() is None:
-                self.give_back(waiting.place.result())
+            if place in self._waiting:
+                self._waiting.remove(place)
+            elif place.done() and not place.cancelled() and place.exception() is None:
+                self.give_back(place.result())
             raise
 
     def give_back(self, tenancy: Tenancy) -> None:
@@ -136,10 +139,6 @@ class Pool:
         if self._no_hosts >= enough and hoped_for <= self._hostless.keys():
             raise InputError(f"no host comes up on the cluster, {self._no_hosts} times in a row: {reason}")
 
-    def note_holder(self, mark: str, tenancy: Tenancy) -> None:
-        """A frozen process with this mark lives in that actor; it may be dropped there, which does no harm."""
-        self._held[mark] = tenancy.id
-
     def lose(self, tenancy: Tenancy) -> None:
         """An actor is gone, or as good as gone. Idle ones on its node are let go as well: most likely they are gone
         too, and the next environments would find that out one by one."""
@@ -150,22 +149,17 @@ class Pool:
             each.lost = True
             self._tenancies.pop(each.id, None)
             each.remote.kill()
-        self._held = {mark: id for mark, id in self._held.items() if id in self._tenancies}
         self._grow()
 
     def _serve(self) -> None:
         while self._waiting:
-            waiting = self._waiting[0]
-            if waiting.place.done():  # nobody waits for it any more
+            if self._waiting[0].done():  # nobody waits for it any more
                 self._waiting.pop(0)
                 continue
-            holding = [self._held[mark] for mark in waiting.holding if mark in self._held]
-            rooms = [tenancy.room() for tenancy in self._tenancies.values()]
-            if (id := choose(rooms, holding, self.placement)) is None:
+            if (tenancy := choose(list(self._tenancies.values()), self.placement)) is None:
                 return
-            self._waiting.pop(0)
-            self._tenancies[id].used += 1
-            waiting.place.set_result(self._tenancies[id])
+            tenancy.used += 1
+            self._waiting.pop(0).set_result(tenancy)
 
     def _grow(self) -> None:
         """Ask for as many actors as those waiting need."""
@@ -222,8 +216,8 @@ class Pool:
         waiting, self._waiting = self._waiting, []
         reason = error if isinstance(error, RecompactError) else InputError(f"{type(error).__name__}: {error}")
         for each in waiting:
-            if not each.place.done():
-                each.place.set_exception(reason)
+            if not each.done():
+                each.set_exception(reason)
 
     async def close(self) -> None:
         """End every actor with its hosts."""

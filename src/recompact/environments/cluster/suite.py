@@ -11,11 +11,10 @@ from typing import Any, Protocol
 
 from recompact.environments.cluster.actor import HostedThere, Outcome, Whereabouts
 from recompact.environments.cluster.connection import Connection, Node, missing
-from recompact.environments.cluster.placement import marks
 from recompact.environments.cluster.pool import Pool, Remote, Tenancy
 from recompact.environments.cluster.settings import ClusterSettings, directory_there, runtime_env_of
+from recompact.environments.host_process import HostSettings
 from recompact.environments.hosted import HostedSuite
-from recompact.environments.lodging import HostSettings
 from recompact.environments.protocol import (
     AsyncAsk,
     Behaviour,
@@ -28,7 +27,7 @@ from recompact.environments.protocol import (
     Task,
 )
 from recompact.environments.snapshots.replay import log_of
-from recompact.environments.snapshots.strategy import FORK
+from recompact.environments.snapshots.strategy import REPLAY
 from recompact.errors import InputError
 from recompact.values.chat import Request, Usage
 from recompact.values.texts import quantity
@@ -89,7 +88,7 @@ class ClusterSuite:
         here = {each.name: getattr(near, each.name) for each in fields(HostSettings)}
         there = HostSettings(**here | {"directory": directory_there(settings, near.directory)})
         grader = near.grader.options if near.grader is not None else None
-        self.hosted = HostedThere(there, own_python, grader, share=settings.per_actor / most)
+        self.hosted = HostedThere(there, own_python, grader)
         self.pool = Pool(
             lambda avoided: self.connection.start_actor(self.hosted, avoided=avoided),
             actors=ceil(most / settings.per_actor),
@@ -180,19 +179,13 @@ class ClusterEpisode:
         self._task = task
         self._ask = ask
         self._number = next(suite.numbers)
-        self._holding: Sequence[str] = ()
         self._tenancy: Tenancy | None = None
         self.usage: Mapping[str, Usage] = {}
         self.changes: Counter[str] = Counter()
 
-    def expect(self, snapshot: Snapshot) -> None:
-        """Where it begins depends on what it will be restored to: a frozen process stays on its node."""
-        if snapshot.strategy == FORK:
-            self._holding = marks(self._task.id, log_of(snapshot))
-
     async def start(self) -> Opening:
         if self._tenancy is None:
-            self._tenancy = await self._suite.pool.take(self._holding)
+            self._tenancy = await self._suite.pool.take()
         opening: Opening = await self._call("start", self._task, self._ask is not None)
         return opening
 
@@ -206,16 +199,10 @@ class ClusterEpisode:
 
     async def snapshot(self) -> Snapshot:
         snapshot: Snapshot = await self._call("do", "snapshot")
-        self._note_holder(snapshot)
         return snapshot
 
     async def restore(self, snapshot: Snapshot) -> None:
-        if snapshot.strategy == FORK:
-            verbs = 2 + len(log_of(snapshot))
-            await self._call("restore", snapshot, verbs=verbs)
-            self._note_holder(snapshot)
-            return
-        verbs = 2 + (len(log_of(snapshot)) if snapshot.strategy == "replay" else 0)
+        verbs = 2 + (len(log_of(snapshot)) if snapshot.strategy == REPLAY else 0)
         data = self._suite.connection.send(snapshot.data)
         await self._call("restore", replace(snapshot, data=b""), data, verbs=verbs)
 
@@ -231,10 +218,6 @@ class ClusterEpisode:
             self._suite.pool.lose(tenancy)
         finally:
             self._suite.pool.give_back(tenancy)
-
-    def _note_holder(self, snapshot: Snapshot) -> None:
-        if snapshot.strategy == FORK and self._tenancy is not None:
-            self._suite.pool.note_holder(marks(self._task.id, log_of(snapshot))[0], self._tenancy)
 
     async def _call(self, method: str, *values: Any, verbs: int = 1) -> Any:
         """What a verb returns, once every question of the environment is answered."""

@@ -19,11 +19,11 @@ Log = list[tuple[Action, str]]
 """What an episode has done: each action with the text that came back."""
 
 
-def record(log: Sequence[tuple[Action, str]], strategy: str = REPLAY, digest: str = "") -> Snapshot:
+def record(log: Sequence[tuple[Action, str]], digest: str = "") -> Snapshot:
     """A snapshot that holds what was done and, where the environment has one, the digest of the resulting state."""
     steps = [[action.to_json(), text] for action, text in log]
     data = {"log": steps, "digest": digest} if digest else steps
-    return Snapshot(strategy, json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    return Snapshot(REPLAY, json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 def log_of(snapshot: Snapshot) -> Log:
@@ -46,13 +46,12 @@ async def replay(
     log: Sequence[tuple[Action, str]],
     step: Callable[[Action], Awaitable[Observation]],
     agrees: Callable[[str, str], Awaitable[bool]],
-    done: int = 0,
 ) -> None:
-    """Bring a started episode, in which the first `done` actions are done, to the end of the log.
+    """Bring a fresh episode to the end of the log.
 
     `agrees` compares a recorded text with the one seen now, ignoring what the environment masks.
     """
-    for number, (action, expected) in enumerate(log[done:], done + 1):
+    for number, (action, expected) in enumerate(log, 1):
         seen = (await step(action)).text
         if not await agrees(expected, seen):
             before, now = excerpts(expected, seen)

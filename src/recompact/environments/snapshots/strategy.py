@@ -14,7 +14,6 @@ from recompact.environments.snapshots.directory import LIMIT, SnapshotRefused, a
 
 STATE: Final = "state"
 DIRECTORY: Final = "directory"
-FORK: Final = "fork"
 REPLAY: Final = "replay"
 
 _MARK = b"recompact directory 1\n"

@@ -57,12 +57,12 @@ def _shell_of(folder: TaskFolder, shell: Shell, temporary: Path) -> Shell:
     """The agent's shell, with the check visible and the check's time limits."""
     limits = replace(folder.limits, seconds=folder.check.seconds, cpu=max(1, round(folder.check.seconds)))
     own = folder.path / CHECK
-    shut_in = shell.bubblewrap is not None
+    sandboxed = shell.bubblewrap is not None
     variables = {
         **shell.variables,
-        "CHECK": CHECK_MOUNT if shut_in else str(own),
-        "WORKSPACE": MOUNT if shut_in else str(temporary.parent / _WORKSPACE),
-        "ANSWER_FILE": f"/tmp/{_ANSWER}" if shut_in else str(temporary / _ANSWER),
+        "CHECK": CHECK_MOUNT if sandboxed else str(own),
+        "WORKSPACE": MOUNT if sandboxed else str(temporary.parent / _WORKSPACE),
+        "ANSWER_FILE": f"/tmp/{_ANSWER}" if sandboxed else str(temporary / _ANSWER),
     }
     readable = (*shell.readable, *([(own, CHECK_MOUNT)] if own.is_dir() else []))
     return replace(shell, limits=limits, readable=readable, variables=variables)

@@ -17,9 +17,9 @@ from recompact.values.trajectory import Action, Score
 
 
 class AppWorldEnvironment:
-    """An `Environment` whose process is its state."""
+    """An `Environment` whose process is its state, so it is brought back by a replay."""
 
-    snapshots = "fork"
+    snapshots = "replay"
 
     def __init__(self, data: Path, task: str, *, seconds: int) -> None:
         self._data, self._task, self._seconds = data, task, seconds
@@ -55,12 +55,6 @@ class AppWorldEnvironment:
 
     def restore(self, state: bytes) -> None:
         raise NotImplementedError
-
-    def before_fork(self) -> None:
-        self._open.quiesce()
-
-    def after_fork(self, child: bool) -> None:
-        self._open.wake(child)
 
     def close(self) -> None:
         if self._world is not None:

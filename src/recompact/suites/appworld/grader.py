@@ -1,7 +1,6 @@
 """The verdict, in a process in which no agent's code has run and which alone sees the ground truth.
 
-It is an environment like any other: its one action is the evidence of an episode. Forked snapshots keep the imported
-engine warm, and every verdict is made in a fresh copy of it.
+It is an environment like any other: its one action is the evidence of an episode.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from recompact.values.trajectory import Action, Score
 class Grader:
     """An `Environment` that judges one episode."""
 
-    snapshots = "fork"
+    snapshots = "replay"
 
     def __init__(self, data: Path) -> None:
         self._data = data
@@ -30,7 +29,6 @@ class Grader:
 
     def start(self) -> Opening:
         self._root = private_root(self._data)
-        _warm_up()
         return Opening((system("Evidence in, a verdict out."),), ())
 
     def step(self, action: Action) -> Observation:
@@ -47,7 +45,7 @@ class Grader:
         raise NotImplementedError
 
     def close(self) -> None:
-        pass  # copies of this process may still need the directory; it goes with the host
+        pass  # its directory goes with the host
 
     def _judge(self, task: str, evidence: object) -> Score:
         if not re.fullmatch(r"[0-9A-Za-z]{1,40}_[0-9]{1,9}", task):
@@ -79,13 +77,3 @@ class Grader:
         except Exception as error:
             return type(error).__name__
         return ""
-
-
-def _warm_up() -> None:
-    """Load what every verdict needs, so that it is there in every copy of this process."""
-    importlib.import_module("appworld.evaluator")
-    apps = importlib.import_module("appworld.apps")
-    for app in apps.get_all_apps():
-        importlib.import_module(f"appworld.apps.{app}.models")
-    documents = importlib.import_module("appworld.collections.api_docs").ApiDocCollection
-    documents.load(load_apps=tuple(apps.get_all_apps(skip_admin=True)), include_response_schemas=True)

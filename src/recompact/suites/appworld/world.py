@@ -1,4 +1,4 @@
-"""One world of the installed engine, in its own process: how code is run in it, and how its process is forked.
+"""One world of the installed engine, in its own process, and how code is run in it.
 
 While a world is open, the clock of its process stands still, so nothing here may depend on the time.
 """
@@ -18,23 +18,12 @@ import tempfile
 # Bound now: while an agent's code runs, the engine's guard replaces them in the modules.
 from os import _exit, getpid
 from pathlib import Path
-from shutil import copytree, rmtree
+from shutil import rmtree
 from typing import Any
 
 EXPERIMENT = "episode"
 SHOWN = 100_000
 """Characters of an output that are kept: far more than an agent is shown, far less than it could print."""
-
-_PATHS = (
-    "base_output_directory",
-    "output_directory",
-    "output_db_home_path_on_disk",
-    "output_logs_directory",
-    "output_misc_directory",
-    "output_version_directory",
-    "output_checkpoints_directory",
-)
-
 
 _REFUSED = frozenset(
     (
@@ -59,7 +48,6 @@ class World:
     def __init__(self, data: Path, task: str, *, seconds: int) -> None:
         self._root = private_root(data)
         engine = importlib.import_module("appworld.environment")
-        self._requester = importlib.import_module("appworld.requester").Requester
         self._process = getpid()
         self._guard = _Guard()
         self._world = engine.AppWorld(
@@ -108,20 +96,6 @@ class World:
         }
         return hashlib.sha256(json.dumps(state, sort_keys=True, default=str).encode()).hexdigest()
 
-    def quiesce(self) -> None:
-        """End the threads that answer requests, so that the process can be forked."""
-        for client in self._requester.clients.values():
-            if getattr(client, "portal", None) is not None:
-                client.__exit__(None, None, None)
-
-    def wake(self, child: bool) -> None:
-        """Restart what `quiesce` ended. From now on a child writes to its own directory."""
-        if child:
-            self._process = getpid()
-            self._move()
-        for client in self._requester.clients.values():
-            client.__enter__()
-
     def close(self) -> None:
         with contextlib.suppress(Exception):
             self._world.close()
@@ -136,16 +110,6 @@ class World:
         world.num_interactions += 1
         world._save_state(world.output_db_home_path_on_disk)
         world.requester.reset_request_count()
-
-    def _move(self) -> None:
-        old, self._root = self._root, Path(tempfile.mkdtemp(prefix="appworld-"))
-        copytree(old, self._root, symlinks=True, dirs_exist_ok=True)
-        os.environ["APPWORLD_ROOT"] = str(self._root)
-        os.environ["APPWORLD_CACHE"] = str(self._root / "cache")
-        importlib.import_module("appworld.common.path_store").path_store.reload()
-        for name in _PATHS:
-            path = getattr(self._world, name)
-            setattr(self._world, name, str(self._root / os.path.relpath(path, old)))
 
     def _revoked_tokens(self) -> dict[str, set[str]]:
         revoked = {}

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import socket
 import struct
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from recompact.environments.snapshots.channel import MESSAGE_LIMIT, Message, pack
+from recompact.environments.channel import MESSAGE_LIMIT, Message, pack
 
 _PART = 1 << 20
 _MOST_VALUES = 8_000_000  # commas and brackets in a message: more would take gigabytes as Python objects
@@ -35,7 +34,7 @@ def _message(data: bytes) -> Message:
 
 
 class AsyncChannel:
-    """The harness's end. It belongs to no event loop, so that holders outlive the loop in which they were created."""
+    """The harness's end."""
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
@@ -43,20 +42,8 @@ class AsyncChannel:
         self._received = bytearray()  # of the next message, as far as it has arrived
         _own.add(self)
 
-    async def send(self, message: Mapping[str, Any], files: Sequence[int] = ()) -> None:
-        data = pack(message)
-        while files:  # they go with the first bytes, which may have to wait while others are not yet read
-            try:
-                data = data[socket.send_fds(self._socket, [data], files) :]
-                break
-            except BlockingIOError:
-                await asyncio.sleep(0.005)
-        await asyncio.get_running_loop().sock_sendall(self._socket, data)
-
-    def tell(self, message: Mapping[str, Any]) -> None:
-        """Send a short message that nobody waits for."""
-        with contextlib.suppress(OSError):
-            self._socket.send(pack(message))
+    async def send(self, message: Mapping[str, Any]) -> None:
+        await asyncio.get_running_loop().sock_sendall(self._socket, pack(message))
 
     async def receive(self, limit: int = MESSAGE_LIMIT) -> Message | None:
         """The next message, or None where the other side has gone or broke off in the middle.
@@ -77,14 +64,6 @@ class AsyncChannel:
         data = bytes(memoryview(self._received)[4 : 4 + size])
         del self._received[: 4 + size]
         return _message(data)
-
-    async def drain(self) -> bytes:
-        """The last bytes before the other side is gone, when it may stop in the middle of a message."""
-        tail = bytes(self._received[-100:])
-        with contextlib.suppress(ConnectionError):
-            while part := await self._part():
-                tail = (tail + part)[-100:]
-        return tail
 
     async def _have(self, size: int) -> bool:
         """Wait until `size` bytes have arrived; False where the other side goes first."""
