@@ -56,7 +56,7 @@ def _objects(text: str) -> int:
         return 0
     try:
         return max((len(each) for each in _lists(json.loads(text))), default=0)
-    except ValueError:
+    except (ValueError, RecursionError):
         return 0
 
 

@@ -1,13 +1,16 @@
 """The method `causes`: guidance from causes that interventions showed, not from suspicions.
 
 Every retained compaction is bisected first. The kinds of what had to be put back get a clause, those that brought
-success back before those that only saved steps. No optimizer is asked.
+success back before those that only saved steps. No optimizer is asked. Its control, `causes-random`, takes a random
+dropped piece of each compaction for its cause: what that gains is not owed to causes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from random import Random
 
 from recompact.adaptation.cause_kinds import kinds_of
 from recompact.adaptation.evidence import nothing_retained, retained_evidence
@@ -16,16 +19,18 @@ from recompact.adaptation.instances import instances_in
 from recompact.adaptation.lock import broken_rules, unusable
 from recompact.adaptation.missing_facts import Kind
 from recompact.attribution.bisection.bisect import PHASE, bisect
-from recompact.attribution.bisection.cause import Cause, read_causes
+from recompact.attribution.bisection.cause import KIND, Cause, CausePiece, read_causes
+from recompact.attribution.bisection.pieces import dropped_pieces
 from recompact.attribution.divergence import consumed_texts
 from recompact.engine.store.records import read_boundary, read_trajectory
 from recompact.engine.store.runs import trajectories
 from recompact.engine.store.store import Store
 from recompact.engine.study import Method, Study
 from recompact.values.candidate import Candidate, Clause, EvidenceCounts, Proposal
+from recompact.values.outcome import BoundaryId
+from recompact.values.template import Template
 from recompact.values.texts import quantity
 
-NAME = "causes"
 FEWEST = 2  # causes that a clause rests on
 
 
@@ -46,14 +51,13 @@ class KindOfCause:
         return sum(cause.placebo.draws > 0 for cause in self.causes)
 
 
-async def propose(study: Study) -> Proposal:
-    """Bisect what was retained, and write clauses against what had to be put back."""
+async def propose(study: Study, find: FindCauses, name: str) -> Proposal:
+    """Find what retained compactions should have kept, and write clauses against its loss."""
     store = study.store
     evidence = retained_evidence(store)
     if not evidence:
         return Proposal((), statement=nothing_retained(store))
-    await bisect(study, [each.finding.id for each in evidence])
-    causes = [cause for cause in read_causes(store).values() if cause.known]
+    causes = [cause for cause in await find(study, [each.finding.id for each in evidence]) if cause.known]
     kinds = weigh_kinds(store, causes)
     counts = EvidenceCounts("compaction", len(evidence), len(causes), outcome="traced to a cause by putting it back")
     if not kinds:
@@ -64,7 +68,26 @@ async def propose(study: Study) -> Proposal:
         return Proposal((), counts, statement)
     texts = [text for each in evidence for text in (*consumed_texts(each.boundary), *each.needed)]
     instances = instances_in(texts, (*study.template.parts().values(), *ALL_CLAUSES))
-    return Proposal(candidates_from(study, kinds, instances), counts)
+    return Proposal(candidates_from(study.template, kinds, instances, name), counts)
+
+
+FindCauses = Callable[[Study, Sequence[BoundaryId]], Awaitable[Iterable[Cause]]]
+
+
+async def find_tested(study: Study, boundaries: Sequence[BoundaryId]) -> Iterable[Cause]:
+    """The causes that interventions show."""
+    return (await bisect(study, boundaries)).causes.values()
+
+
+async def find_random(study: Study, boundaries: Sequence[BoundaryId]) -> Iterable[Cause]:
+    """A random dropped piece of each compaction, as if it were the cause."""
+    causes = []
+    for id in boundaries:
+        pieces = dropped_pieces(read_boundary(study.store, id.unit, id.index), study.count)
+        if pieces:
+            piece = CausePiece.of(Random(f"random cause/{id}").choice(pieces))
+            causes.append(Cause(id, "found", "success", 0, (piece,), len(pieces), sum(p.tokens for p in pieces)))
+    return causes
 
 
 def weigh_kinds(store: Store, causes: Sequence[Cause]) -> tuple[KindOfCause, ...]:
@@ -91,14 +114,14 @@ def _closing(store: Store) -> Mapping[str, list[str]]:
 
 
 def candidates_from(
-    study: Study, kinds: Sequence[KindOfCause], instances: frozenset[str], form: Form = ENTRIES
+    template: Template, kinds: Sequence[KindOfCause], instances: frozenset[str], name: str, form: Form = ENTRIES
 ) -> tuple[Candidate, ...]:
     """One template against what cost success, and one against all of it where that is more."""
     merged = [each for each in kinds if each.success]
     sets = [chosen for chosen in (merged, list(kinds)) if chosen]
     if len(sets) == 2 and len(sets[0]) == len(sets[1]):
         sets.pop()
-    template, candidates = study.template, []
+    candidates = []
     for number, chosen in enumerate(sets, 1):
         clauses = tuple(
             Clause(clause_of(each.kind, form=form), section_of(each.kind, template.first), _answers(each))
@@ -106,8 +129,11 @@ def candidates_from(
         )
         revised = with_clauses(template, [(each.kind, clause_of(each.kind, form=form)) for each in chosen])
         broken = (*unusable(revised), *broken_rules(template, revised, instances))
-        name = f"{NAME}-{number}"
-        candidates.append(Candidate(name, None, (), broken) if broken else Candidate(name, revised, clauses))
+        candidates.append(
+            Candidate(f"{name}-{number}", None, (), broken)
+            if broken
+            else Candidate(f"{name}-{number}", revised, clauses)
+        )
     return tuple(candidates)
 
 
@@ -120,13 +146,18 @@ def reasons(store: Store) -> Mapping[str, str]:
     return {str(id): cause.sentence() for id, cause in read_causes(store).items() if cause.known}
 
 
-CAUSES = Method(
-    NAME,
-    propose,
-    needs_effects=True,
-    asks_optimizer=False,
-    phases=(f"{PHASE}/",),
-    cites="compaction",
-    reasons=reasons,
-    color="#B0413E",
-)
+def _method(name: str, find: FindCauses, color: str) -> Method:
+    return Method(
+        name,
+        partial(propose, find=find, name=name),
+        needs_effects=True,
+        asks_optimizer=False,
+        phases=(f"{PHASE}/", f"{KIND}/") if find is find_tested else (),
+        cites="compaction",
+        reasons=reasons if find is find_tested else lambda store: {},
+        color=color,
+    )
+
+
+CAUSES = _method("causes", find_tested, "#B0413E")
+CAUSES_RANDOM = _method("causes-random", find_random, "#C9A09F")

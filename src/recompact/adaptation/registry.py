@@ -24,6 +24,7 @@ METHODS = Registry(
         "facts": "recompact.adaptation.facts:FACTS",
         "facts-entries": "recompact.adaptation.facts:FACTS_ENTRIES",
         "gepa": "recompact.adaptation.gepa_search:gepa",
+        "causes-random": "recompact.adaptation.causes:CAUSES_RANDOM",
         "pair-random": "recompact.adaptation.pair_controls:PAIR_RANDOM",
         "pair-swapped": "recompact.adaptation.pair_controls:PAIR_SWAPPED",
     },

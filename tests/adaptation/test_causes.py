@@ -1,0 +1,94 @@
+"""The method `causes`: tested causes become general clauses, success before steps, and nothing of a task gets in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recompact.adaptation.cause_kinds import kinds_of
+from recompact.adaptation.causes import FEWEST, KindOfCause, candidates_from
+from recompact.adaptation.fact_clauses import CLAUSES
+from recompact.adaptation.missing_facts import KINDS, Kind
+from recompact.attribution.bisection.cause import Cause, CausePiece, Draws
+from recompact.values.chat import Message, ToolCall, system, user
+from recompact.values.context import Context, Summary, Turn
+from recompact.values.outcome import BoundaryId
+from recompact.values.template import default_template
+from recompact.values.trajectory import Boundary, Score, Trajectory
+
+PREFIX = (system("Be brief."), user("The task."))
+AT = Boundary(1, 3, Context(PREFIX), Context(PREFIX, Summary("## Goal\nPay Ann.", 5)), None, ())
+
+
+def piece(kind: str, text: str, number: int = 1) -> CausePiece:
+    return CausePiece(kind, number, text, 10)  # type: ignore[arg-type]
+
+
+def cause(*pieces: CausePiece, loss: str = "success", task: str = "a", **more: Any) -> Cause:
+    ends = {"closing": Draws((1.0, 1.0), (3, 3)), "post": Draws((0.0, 0.0), (9, 9))}
+    return Cause(BoundaryId(f"collect/{task}", 1), "found", loss, 12, pieces, 5, 100, **{**ends, **more})  # type: ignore[arg-type]
+
+
+def ending_with(*arguments: str) -> Trajectory:
+    """A continuation that made one call with each of these arguments."""
+    turns = tuple(
+        Turn(Message("assistant", "", (ToolCall(f"c{n}", "pay", text),)), (Message("tool", "ok", call_id=f"c{n}"),), 5)
+        for n, text in enumerate(arguments)
+    )
+    return Trajectory("a", turns, (), "finished", Score.of(True), Context(PREFIX, turns=turns))
+
+
+RECORDS = '[assistant]\n-> list({"page": 2})\n[result of list]\n{"items": [{"id": "r1"}, {"id": "r2"}], "pages": 4}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "used", "expected"),
+    [
+        ("turn", RECORDS, '{"id": "r1"}', {"result", "page"}),
+        ("entry", "- requests, pages 1 to 2 of 4: id|amount\n  r1|3.20\n  r2|4.10", '{"id": "r1"}', {"result", "page"}),
+        ("entry", "- payments token: pay-21d92116", '{"token": "pay-21d92116"}', {"secret"}),
+        ("entry", "- Ann's account is acc-7f31", '{"to": "acc-7f31"}', {"identifier"}),
+        ("entry", "- Ann's account is acc-7f31", '{"to": "other"}', set()),
+    ],
+)
+def test_the_kind_of_a_cause_is_that_of_what_came_back_and_was_used(
+    kind: str, text: str, used: str, expected: set[Kind]
+) -> None:
+    assert set(kinds_of(cause(piece(kind, text)), AT, [ending_with(used)])) == expected
+
+
+def test_a_line_that_was_taken_out_has_no_kind() -> None:
+    assert kinds_of(cause(piece("line", "All is paid.")), AT, [ending_with("{}")]) == ()
+
+
+@pytest.mark.parametrize("text", ["{", "[[[", "{]", "", "\x00", '{"a": 1e999}', "[" * 2000])
+def test_no_text_of_an_environment_breaks_it(text: str) -> None:
+    kinds_of(cause(piece("turn", text)), AT, [ending_with("{}")])
+
+
+def known(kind: Kind, losses: str) -> KindOfCause:
+    """A kind with one cause for each letter: s for success, b for steps."""
+    names = {"s": "success", "b": "steps"}
+    own = tuple(cause(piece("entry", "x"), loss=names[letter], task=f"{kind}{n}") for n, letter in enumerate(losses))
+    return KindOfCause(kind, own)
+
+
+def test_the_first_candidate_answers_what_cost_success_and_the_second_all_of_it() -> None:
+    kinds = [known("result", "ssb"), known("page", "s"), known("secret", "bb")]
+    one, two = candidates_from(default_template(), kinds, frozenset(), "causes")
+    assert [len(candidate.clauses) for candidate in (one, two)] == [2, 3]
+    assert one.template is not None
+    assert {clause.answers for clause in one.clauses} == {("page0#1",), ("result0#1", "result1#1", "result2#1")}
+
+
+@pytest.mark.parametrize("losses", ["ss", "bb"])
+def test_one_candidate_where_a_second_would_be_the_same(losses: str) -> None:
+    assert len(candidates_from(default_template(), [known("result", losses)], frozenset(), "causes")) == 1
+
+
+def test_no_clause_tells_the_agent_what_to_do() -> None:
+    kinds = [known(kind, "s" * FEWEST) for kind in KINDS]
+    (candidate,) = candidates_from(default_template(), kinds, frozenset(), "causes")
+    assert len(candidate.clauses) == len(CLAUSES)
+    assert not any(clause.tells_agent for clause in candidate.clauses)
