@@ -9,23 +9,11 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
-from recompact.audit.shell import COMMAND_LIMIT, END, Range, join_path, parts, simplify, without_heredocs
+from recompact.audit.shell import COMMAND_LIMIT, END, Range, join_path, parts, simplify, without_heredocs, word_set
 from recompact.values.session import Call
 
 # Strongest first: a command with several parts has the kind of its strongest part.
-KINDS = (
-    "edit",
-    "vcs-change",
-    "agent",
-    "test",
-    "read",
-    "search",
-    "list",
-    "vcs-state",
-    "plan",
-    "poll",
-    "other",
-)
+KINDS = ("edit", "vcs-change", "agent", "test", "read", "search", "list", "vcs-state", "plan", "poll", "other")
 READING = frozenset({"read", "search", "list", "vcs-state"})
 ASIDE = frozenset({"agent", "plan", "poll"})  # neither work nor reading: in no measure
 LINE = 240  # characters of a call that are shown
@@ -66,65 +54,15 @@ _OWNERS = ("app", "server_name", "server", "service")
 _PASSED_ON = ("arguments", "args", "parameters", "params")
 _EDITOR = {"view": "read", "create": "edit", "str_replace": "edit", "insert": "edit", "undo_edit": "edit"}
 _PATHS = ("file_path", "filePath", "path", "absolute_path", "filename", "file", "notebook_path", "target_file", "url")
-_BODIES = frozenset(
-    [
-        "old_string",
-        "new_string",
-        "oldText",
-        "newText",
-        "old_str",
-        "new_str",
-        "oldString",
-        "newString",
-        "content",
-        "file_text",
-        "text",
-        "prompt",
-        "message",
-        "todos",
-        "plan",
-        "description",
-        "explanation",
-        "instruction",
-        "thought",
-        "edits",
-        "task_list",
-        "input",
-        "patch",
-        "justification",
-        "reasoning",
-        "insert_line",
-        "summary",
-        "security_risk",
-        "prefix_rule",
-        "questions",
-    ]
+_BODIES = word_set(
+    "old_string new_string oldText newText old_str new_str oldString newString content file_text text prompt message "
+    "todos plan description explanation instruction thought edits task_list input patch justification reasoning "
+    "insert_line summary security_risk prefix_rule questions"
 )
-_VOLATILE = frozenset(
-    [
-        "timeout",
-        "timeout_ms",
-        "yield_time_ms",
-        "max_output_tokens",
-        "description",
-        "justification",
-        "explanation",
-        "security_risk",
-        "sandbox_permissions",
-        "with_escalated_permissions",
-        "login",
-        "tty",
-        "is_background",
-        "run_in_background",
-        "max_chars",
-        "delay",
-        "instruction",
-        "workdir",
-        "cwd",
-        "dir_path",
-        "shellId",
-        "prefix_rule",
-    ]
+_VOLATILE = word_set(
+    "timeout timeout_ms yield_time_ms max_output_tokens description justification explanation security_risk "
+    "sandbox_permissions with_escalated_permissions login tty is_background run_in_background max_chars delay "
+    "instruction workdir cwd dir_path shellId prefix_rule"
 )
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE)
 _SCRIPTED = re.compile(r"\bcmd\s*:\s*(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`)")

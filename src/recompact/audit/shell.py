@@ -6,16 +6,20 @@ This is not a shell: a command is never run, and one that cannot be taken apart 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 COMMAND_LIMIT = 20_000  # characters of a command that are looked at
 
-_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)(\w++)\1([^\n]*+)\n.*?(?:\n[ \t]*\2[ \t]*(?=\n|$)|\Z)", re.DOTALL)
-_QUIET = re.compile(r"[0-9&]?>{1,2}[ \t]*(?:/dev/null|&[0-9-]|\$null)|<[ \t]*/dev/null")
-_PIECE = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|&&|\|\||\||;|\n|>{1,2}|(?<!\d)#[^\n]*(?<=\s#)", re.DOTALL)
-_WORD = re.compile(r"(?:[^\s'\"\\]|\\.|'[^']*'|\"(?:\\.|[^\"\\])*\")+", re.DOTALL)
+_HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*+)\1")
+_QUIET = r"[0-9&]?>{1,2}[ \t]*(?:/dev/null|&[0-9-]|\$null)|<[ \t]*/dev/null"
+_TOKEN = re.compile(
+    rf"(?P<quiet>{_QUIET})|(?P<comment>(?<!\S)#[^\n]*)|(?P<operator>&&|\|\||[|;\n]|>{{1,2}})"
+    r"|(?P<word>(?:[^\s'\"\\|;>&]|&(?!&)|\\.|'[^']*'|\"(?:\\.|[^\"\\])*\")+)",
+    re.DOTALL,
+)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _WRITES = re.compile(r"write_text\(|writeFile(?:Sync)?\(|\bopen\([^)]{0,300}['\"][wa]b?\+?['\"]|\.write\(|WriteAllText")
 _PRINTED = re.compile(r"(\d+)(?:,(\d+|\$))?p")
@@ -44,6 +48,10 @@ class Part:
     changes: tuple[str, ...] = ()
 
 
+def word_set(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
 _READERS = {"cat", "nl", "head", "tail", "sed", "awk", "bat", "batcat", "less", "more", "get-content", "gc", "type"}
 _KINDS = {
     "search": "grep rg egrep fgrep ag ack select-string sls findstr zgrep",
@@ -57,61 +65,14 @@ _KINDS = {
     "poll": "sleep wait start-sleep",
 }
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split()}
-_VCS_STATE = {
-    "status",
-    "log",
-    "diff",
-    "show",
-    "branch",
-    "rev-parse",
-    "blame",
-    "remote",
-    "ls-files",
-    "ls-tree",
-    "ls-remote",
-    "describe",
-    "config",
-    "reflog",
-    "shortlog",
-    "cat-file",
-    "merge-base",
-    "rev-list",
-    "name-rev",
-    "for-each-ref",
-    "symbolic-ref",
-    "show-ref",
-    "check-ignore",
-    "whatchanged",
-    "help",
-}
-_FORGE_STATE = {"view", "list", "status", "diff", "checks", "api", "search", "browse"}
-_SETUP = {
-    "install",
-    "ci",
-    "add",
-    "i",
-    "sync",
-    "pip",
-    "init",
-}  # what a tool for tests does to the machine, not to the code
-_WRAPPERS = {
-    "sudo",
-    "time",
-    "nohup",
-    "command",
-    "exec",
-    "builtin",
-    "rtk",
-    "nice",
-    "stdbuf",
-    "env",
-    "then",
-    "do",
-    "else",
-    "!",
-    "{",
-    "(",
-}
+_VCS_STATE = word_set(
+    "status log diff show branch rev-parse blame remote ls-files ls-tree ls-remote describe config reflog shortlog "
+    "cat-file merge-base rev-list name-rev for-each-ref symbolic-ref show-ref check-ignore whatchanged help"
+)
+_FORGE_STATE = word_set("view list status diff checks api search browse")
+_SETUP = word_set("install ci add i sync pip init")  # done to the machine, not to the code
+_WRAPPERS = word_set("sudo time nohup command exec builtin rtk nice stdbuf env then do else ! { (")
+_FILTERS = word_set("sort uniq cut tr jq column xargs measure-object")
 
 
 def without_heredocs(command: str) -> tuple[str, bool]:
@@ -120,12 +81,18 @@ def without_heredocs(command: str) -> tuple[str, bool]:
     >>> without_heredocs("python - <<'E'\\nopen('a', 'w').write('x')\\nE\\nls")
     ("python - <<'E'\\nls", True)
     """
-    if "<<" not in command:
-        return command, False
-    bodies = "".join(match[0] for match in _HEREDOC.finditer(command))
-    return _HEREDOC.sub(lambda match: f"<<{match[1]}{match[2]}{match[1]}{match[3]}", command), bool(
-        _WRITES.search(bodies)
-    )
+    kept: list[str] = []
+    body: list[str] = []
+    ends: deque[str] = deque()  # of the heredocs that the last line began
+    for line in command.split("\n"):
+        if not ends:
+            kept.append(line)
+            ends.extend(match[2] for match in _HEREDOC.finditer(line))
+        elif line.strip(" \t") == ends[0]:
+            ends.popleft()
+        else:
+            body.append(line)
+    return "\n".join(kept), bool(_WRITES.search("\n".join(body)))
 
 
 def simplify(command: str) -> str:
@@ -134,7 +101,7 @@ def simplify(command: str) -> str:
     >>> simplify("cd /a && pytest  -q 2>&1")
     'pytest -q'
     """
-    text = " ".join(_QUIET.sub("", command).split())
+    text = " ".join(re.sub(_QUIET, "", command).split())
     while match := re.match(r"(?:cd|pushd|Set-Location) +(?:'[^']*'|\"[^\"]*\"|[^\s;&]+) *(?:&&|;) *", text):
         text = text[match.end() :]
     return text
@@ -145,55 +112,44 @@ def parts(command: str, cwd: str) -> Iterator[Part]:
     command = command[:COMMAND_LIMIT]
     if "\\" in command and re.search(r"[A-Za-z]:\\|\.\\", command):
         command = command.replace("\\", "/")  # a Windows path, not an escape
-    command, writes = without_heredocs(command)
+    command, writes = without_heredocs(command.replace("\\\n", " "))
     if writes:
         yield Part("edit")
-    command = _QUIET.sub(" ", command)
     fed: Part | None = None  # what the command before a pipe read
-    for text, target, piped in _simple(command):
-        words = [_unquote(word) for word in _WORD.findall(text)]
-        words = _unwrap(words)
-        if not words:
-            continue
+    for words, target, piped in _simple_commands(command):
         if words[0].lower() in ("cd", "pushd", "set-location") and len(words) > 1:
             cwd = join_path(cwd, words[1])
             continue
-        part = _part(words, cwd)
-        if fed is not None and not target:
-            part = _through(fed, part, words)
         if target:
-            part = Part("edit", (), (join_path(cwd, _unquote(target)),))
-        if piped:
-            fed = part
-            continue
-        fed = None
-        yield part
+            part = Part("edit", (), (join_path(cwd, target),))
+        else:
+            part = _part(words, cwd)
+            part = part if fed is None else _through(fed, part, words)
+        fed = part if piped else None
+        if not piped:
+            yield part
     if fed is not None:
         yield fed
 
 
-def _simple(command: str) -> Iterator[tuple[str, str, bool]]:
-    """The text of each simple command, the file that its output goes to, and whether it is piped into the next."""
-    start = 0
-    text = ""
-    for match in _PIECE.finditer(command):
-        mark = match[0]
-        if mark[0] in "'\"#":
-            continue
-        text += command[start : match.start()]
-        start = match.end()
-        if mark[0] == ">":
-            text += "\0"
-            continue
-        yield *_target(text), mark == "|"
-        text = ""
-    yield *_target(text + command[start:]), False
-
-
-def _target(text: str) -> tuple[str, str]:
-    text, _, target = text.partition("\0")
-    words = _WORD.findall(target)
-    return text, words[0] if words else ""
+def _simple_commands(command: str) -> Iterator[tuple[list[str], str, bool]]:
+    """The words of each simple command, the file that its output goes to, and whether it is piped into the next."""
+    words: list[str] = []
+    target = ""
+    redirected = False
+    for token in (*_TOKEN.finditer(command), None):
+        if token is None or (token.lastgroup == "operator" and token[0][0] != ">"):
+            if words := _unwrap(words):
+                yield words, target, token is not None and token[0] == "|"
+            words, target, redirected = [], "", False
+        elif token.lastgroup == "operator":
+            redirected = True
+        elif token.lastgroup == "word":
+            word = _unquote(token[0])
+            if redirected:
+                target, redirected = target or word, False
+            else:
+                words.append(word)
 
 
 def _unquote(word: str) -> str:
@@ -296,16 +252,7 @@ def _through(before: Part, part: Part, words: list[str]) -> Part:
         first = numbers.get("-skip", 0) + 1
         last = first + numbers["-first"] - 1 if "-first" in numbers else END
         return replace(before, reads=tuple(n for r in before.reads for n in _narrow(r, first, last)))
-    if part.kind in ("search", "list") or name in (
-        "sort",
-        "uniq",
-        "cut",
-        "tr",
-        "jq",
-        "column",
-        "xargs",
-        "measure-object",
-    ):
+    if part.kind in ("search", "list") or name in _FILTERS:
         return Part(before.kind if before.kind != "read" else "search")
     return part if part.kind in ("edit", "vcs-change", "test") else Part(before.kind)
 
