@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -38,10 +37,8 @@ def test_the_digest_is_the_same_for_concurrency_1_and_32(tmp_path: Path, scope: 
     assert other not in digests
 
 
-def test_the_train_split_is_collected_in_under_20_seconds(tmp_path: Path) -> None:
-    started = time.perf_counter()
+def test_the_train_split_has_the_successes_and_compactions_that_it_was_fitted_to(tmp_path: Path) -> None:
     collected(tmp_path / "train.db", "[compressor]\nbudget = 2048\n")
-    assert time.perf_counter() - started < 20
     with Store.read(tmp_path / "train.db") as store:
         (row,) = select_rows(
             store, "SELECT count(*) AS n, sum(success) AS won, sum(compactions) AS b FROM trajectories"
@@ -51,9 +48,19 @@ def test_the_train_split_is_collected_in_under_20_seconds(tmp_path: Path) -> Non
     assert 1.5 < row["b"] / 90 < 3.5
 
 
-def test_truth_is_written_and_read_back(tmp_path: Path) -> None:
+WORLD = """
+[agent]
+model = "other-agent"
+[models.other-agent]
+use = "sim-agent"
+options = { world = 7 }
+"""
+
+
+@pytest.mark.parametrize("world", ["", WORLD])
+def test_truth_is_written_and_read_back(tmp_path: Path, world: str) -> None:
     config = tmp_path / "few.toml"
-    config.write_text("[suite]\nlimit = 6\n[compressor]\nbudget = 2048\n")
+    config.write_text(f'[suite]\nlimit = 6\n[compressor]\nmodel = "sim-compressor"\nbudget = 2048\n{world}')
 
     def recompact(*arguments: str) -> str:
         done = subprocess.run([sys.executable, "-m", "recompact", *arguments], capture_output=True, text=True)

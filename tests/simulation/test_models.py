@@ -32,7 +32,7 @@ from recompact.values.trajectory import Trajectory
 
 SUITE = PocketSuite()
 COUNT = counter()
-FAULTLESS = Traits(**dict.fromkeys(Traits.__dataclass_fields__, 0.0))
+FAULTLESS = Traits(**dict.fromkeys(Traits.__dataclass_fields__, 0.0))  # type: ignore[arg-type]
 KEEPS_ALL = Habits(loss=dict.fromkeys(KINDS, 0.0), room=100_000)
 TASKS = {t.groups["family"]: t for t in SUITE.tasks("train")}
 

@@ -30,14 +30,15 @@ def command(config: Path, run: str | None, draws: int, out: Path | None, as_json
     very many continuations. Real models have no such truth; this is for testing estimators.
     """
     loaded = load_config(config)
-    if loaded.agent.model != "sim-agent" or loaded.suite.use != "pocket":
+    agent = loaded.models.get(loaded.agent.model)
+    if (agent.use if agent else loaded.agent.model) != "sim-agent" or loaded.suite.use != "pocket":
         raise InputError(f"{config}: truth is known for the embedded world only (suite pocket, agent sim-agent)")
     path = find_run(run or config.stem, config.parent / loaded.run.directory)
     target = out or path.with_suffix(".truth.json")
     check_target(target)  # before the work
     try:
         with open_bar("truth", Spending(), quiet=as_json) as progress:
-            truths = run_truth(path, draws, progress)
+            truths = run_truth(path, draws, progress, agent.options if agent else {})
     except KeyboardInterrupt:
         end_stopped("\nrecompact: stopped. Nothing was written; the same command starts again.")
     write_truth(truths, target)

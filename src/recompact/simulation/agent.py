@@ -19,6 +19,7 @@ from recompact.simulation.knowledge import OPENING, Knowledge, knowledge_of, wri
 from recompact.simulation.notes import SPECS, argument_key
 from recompact.simulation.obedience import checks, find_reopened
 from recompact.simulation.parameters import ABILITIES, Traits
+from recompact.simulation.prior import world_of
 from recompact.simulation.recall import ENDS_HERE, TAKEN_DONE, Need, Recall
 from recompact.simulation.usage import count, input_tokens
 from recompact.suites.pocket import BY_NAME, Family, Owner, Plan, parse
@@ -29,6 +30,7 @@ BY_SUMMARY = "I go by the summary: there is no further condition."
 READ_AS = "I read the task in my own way ({name})."
 OTHER_ORDER = "I gather first what I will need later."
 SMALL_PAGES = "I ask for short pages."
+WANDERING = "Let me check"
 SMALL_PAGE = PAGE_SIZE_MAX - 1
 _READ_AS = re.compile(r"I read the task in my own way \(([\w ]+)\)\.")
 _MOST = 0.9  # no slip is certain
@@ -70,8 +72,8 @@ class SimulatedAgent:
 
     name = "sim-agent"
 
-    def __init__(self, traits: Traits | None = None) -> None:
-        self._traits = traits or Traits()
+    def __init__(self, traits: Traits | None = None, *, edition: int | None = None, world: int | None = None) -> None:
+        self._traits = traits or world_of(edition, world).traits
 
     async def reply(self, request: Request) -> Reply:
         rng = Random(f"agent/{request.decoding.seed}" if request.decoding.seed is not None else request.digest)
@@ -96,6 +98,10 @@ class _Mind:
     def slips(self, chance: float) -> bool:
         return self.rng.random() < min(_MOST, chance * self.ability.unsteadiness)
 
+    def believes(self, chance: float) -> bool:
+        """Whether it goes by what a summary says."""
+        return self.rng.random() < chance if self.traits.even_belief else self.slips(chance)
+
     @property
     def fresh(self) -> bool:
         """Whether the summary is new to it."""
@@ -115,7 +121,7 @@ def act(messages: tuple[Message, ...], rng: Random, traits: Traits) -> Message:
     if (bidden := find_reopened(knowledge, owner, rng, traits)) is not None:
         return _call(*bidden, rng)
     plan, thought = _plan(mind)
-    if knowledge.turns and rng.random() < traits.wander and (again := _wander(knowledge, rng)) is not None:
+    if knowledge.turns and rng.random() < _restlessness(mind) and (again := _wander(knowledge, rng)) is not None:
         return _call(*again, rng)
     return _follow(plan, mind, thought)
 
@@ -215,7 +221,7 @@ def claims(summary: str) -> list[str]:
 def _believed_answer(mind: _Mind) -> str | None:
     """What the summary claims, where it is believed."""
     for claim in claims(mind.knowledge.summary):
-        if mind.slips(mind.traits.believe_completion if claim == "done" else mind.traits.believe_answer):
+        if mind.believes(mind.traits.believe_completion if claim == "done" else mind.traits.believe_answer):
             return claim
     return None
 
@@ -226,7 +232,7 @@ def _overlooks_condition(mind: _Mind) -> bool:
         return False
     text = mind.knowledge.summary.lower()
     missing = [value for value in conditions(mind.parameters) if value.lower() not in text]
-    return bool(missing) and mind.slips(mind.traits.believe_goal)
+    return bool(missing) and mind.believes(mind.traits.believe_goal)
 
 
 def conditions(parameters: Mapping[str, str]) -> list[str]:
@@ -235,13 +241,20 @@ def conditions(parameters: Mapping[str, str]) -> list[str]:
     return [value for key, value in parameters.items() if key in restricting]
 
 
+def _restlessness(mind: _Mind) -> float:
+    """The chance to look something up that is known: higher right after doing so."""
+    thoughts = mind.knowledge.thoughts
+    wandering = bool(thoughts) and thoughts[-1].startswith(WANDERING)
+    return max(mind.traits.wander, mind.traits.wander_on) if wandering else mind.traits.wander
+
+
 def _wander(knowledge: Knowledge, rng: Random) -> tuple[str, str, str, dict[str, Any]] | None:
     """A call that looks up something that is known already."""
     names = sorted(knowledge.signatures & SPECS.keys())
     if not names:
         return None
     app, api = rng.choice(names).split(".")
-    return f"Let me check {app}.{api} again.", "documentation", "show_api", {"app": app, "api": api}
+    return f"{WANDERING} {app}.{api} again.", "documentation", "show_api", {"app": app, "api": api}
 
 
 def _call(thought: str, app: str, api: str, arguments: Mapping[str, Any], rng: Random) -> Message:

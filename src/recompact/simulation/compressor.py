@@ -1,7 +1,8 @@
 """A simulated compressor: it reads whatever compaction prompt it is given and writes the summary that is asked for.
 
-What is kept, dropped or distorted depends, kind by kind, on what the guidance demands, with noise. Room and attention
-are fixed: what one demand gains the others lose. Orders to the agent in the guidance end up in the record.
+What is kept, dropped or distorted depends, kind by kind, on what the guidance demands, with noise. Attention to one
+kind is taken from the others, and what is demanded is written at length, while the room is what it is: the rest has to
+go. Orders to the agent in the guidance end up in the record.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
+from recompact.simulation import details
 from recompact.simulation.guidance import Guidance, read_guidance
 from recompact.simulation.layout import Item, fit, render
 from recompact.simulation.notes import (
@@ -33,6 +35,7 @@ from recompact.simulation.notes import (
     write_signature,
 )
 from recompact.simulation.parameters import ABILITIES, Habits, Kind
+from recompact.simulation.prior import world_of
 from recompact.simulation.usage import count, input_tokens
 from recompact.suites.pocket import LOGINS, read_task_message
 from recompact.values.chat import Message, Reply, Request, Usage, assistant
@@ -42,7 +45,7 @@ def chance(kind: Kind, guidance: Guidance, habits: Habits, carried: bool = False
     """The chance that a fact of a kind survives one compaction: attention to it is taken from the others."""
     if guidance.demands[kind] < 0:
         return habits.forbidden
-    loss: float = habits.loss[kind] ** guidance.share(kind, habits.attention)
+    loss: float = habits.loss[kind] ** guidance.share(kind, habits.attention, habits.rivalry)
     return 1 - min(_MOST, loss * awkwardness) * (habits.carried if carried else 1)
 
 
@@ -56,10 +59,31 @@ def awkwardness(task: str, unevenness: float) -> float:
     return rng.gammavariate(1 / unevenness, unevenness) if task and unevenness else 1.0
 
 
-class Keeps(Protocol):
-    """Whether a fact of a kind survives this time; `carried` is one that the previous summary had."""
+@dataclass(frozen=True)
+class _Attention:
+    """What a compressor pays attention to in one compaction."""
 
-    def __call__(self, kind: Kind, carried: bool = False) -> bool: ...
+    guidance: Guidance
+    habits: Habits
+    awkwardness: float
+    rng: Random
+
+    def keeps(self, kind: Kind, carried: bool = False) -> bool:
+        """Whether a fact of a kind survives this time; `carried` is one that the previous summary had."""
+        return self.rng.random() < chance(kind, self.guidance, self.habits, carried, self.awkwardness)
+
+    def elaborates(self, kind: Kind) -> bool:
+        """Whether a fact of a kind is written with all there is about it, because that is demanded."""
+        habits = self.habits
+        return self.guidance.demands[kind] == 2 and habits.detail > 0 and self.rng.random() < habits.detail
+
+    def relapses(self) -> bool:
+        """Whether a condition that the previous summary had lost stays lost, although the task still has it."""
+        relapse, share = (
+            self.habits.relapse,
+            self.guidance.share("predicate", self.habits.attention, self.habits.rivalry),
+        )
+        return relapse > 0 and self.rng.random() < relapse**share
 
 
 class SimulatedCompressor:
@@ -67,8 +91,8 @@ class SimulatedCompressor:
 
     name = "sim-compressor"
 
-    def __init__(self, habits: Habits | None = None) -> None:
-        self._habits = habits or Habits()
+    def __init__(self, habits: Habits | None = None, *, edition: int | None = None, world: int | None = None) -> None:
+        self._habits = habits or world_of(edition, world).habits
 
     async def reply(self, request: Request) -> Reply:
         rng = Random(f"compressor/{request.decoding.seed}" if request.decoding.seed is not None else request.digest)
@@ -88,10 +112,33 @@ class _Source:
     limit: int
 
 
+@dataclass(frozen=True)
+class Draft:
+    """A summary before it is written: what was to be in it, and what there was room for."""
+
+    guidance: Guidance
+    wanted: tuple[Item, ...]
+    fitting: tuple[Item, ...]
+
+    @property
+    def text(self) -> str:
+        return render(self.guidance.sections, list(self.fitting))
+
+    @property
+    def displaced(self) -> tuple[Item, ...]:
+        """What had to go for want of room."""
+        chosen = set(map(id, self.fitting))
+        return tuple(item for item in self.wanted if id(item) not in chosen)
+
+
 def summarize(messages: tuple[Message, ...], rng: Random, habits: Habits) -> str:
+    return draft_summary(messages, rng, habits).text
+
+
+def draft_summary(messages: tuple[Message, ...], rng: Random, habits: Habits) -> Draft:
     source = _source(messages, habits)
     items = _compose(source, rng, habits)
-    return render(source.guidance.sections, fit(items, source.limit, rng))
+    return Draft(source.guidance, tuple(items), tuple(fit(items, source.limit, rng)))
 
 
 def _source(messages: tuple[Message, ...], habits: Habits) -> _Source:
@@ -137,35 +184,39 @@ def _task_of(messages: Sequence[Message]) -> str:
 
 
 def _compose(source: _Source, rng: Random, habits: Habits) -> list[Item]:
-    material = awkwardness(source.task, habits.unevenness)
-
-    def keeps(kind: Kind, carried: bool = False) -> bool:
-        return rng.random() < chance(kind, source.guidance, habits, carried, material)
-
-    goal, restricted = _goal(source, keeps)
+    attention = _Attention(source.guidance, habits, awkwardness(source.task, habits.unevenness), rng)
+    goal, restricted = _goal(source, attention)
     items = [Item("goal", goal, 10)]
+    if restricted and attention.elaborates("predicate"):
+        items.append(Item("constraint", details.of_conditions(source.task), 8, "predicate"))
     lists = _results(source)
-    items += _access(source, keeps)
-    items += _signatures(source, keeps)
-    items += _mutations(source, keeps)
-    items += _records(lists, keeps, _people(lists, source.task) if restricted else frozenset())
+    items += _access(source, attention)
+    items += _signatures(source, attention)
+    items += _mutations(source, attention)
+    items += _records(lists, attention, _people(lists, source.task) if restricted else frozenset())
     items += [
-        Item("blocked", f"- {e.name}: {e.error}", 1, "error") for e in source.events if e.error and keeps("error")
+        Item("blocked", details.of_error(e) if attention.elaborates("error") else f"- {e.name}: {e.error}", 1, "error")
+        for e in source.events
+        if e.error and attention.keeps("error")
     ]
-    items += _outlook(source, lists, restricted, keeps, rng, habits)
+    items += _outlook(source, lists, goal, restricted, attention, rng, habits)
     items += [Item("next", f"- {order}", 5) for order in source.guidance.orders if rng.random() < habits.passes_on]
     return [_weigh(item, source.guidance, habits) for item in items]
 
 
 def _weigh(item: Item, guidance: Guidance, habits: Habits) -> Item:
     """An item is worth more where its kind is demanded, at the cost of the others."""
-    return replace(item, worth=item.worth * guidance.share(item.kind, habits.attention)) if item.kind else item
+    if item.kind is None:
+        return item
+    share = guidance.share(item.kind, habits.attention, habits.rivalry)
+    return replace(item, worth=item.worth * share * habits.worth.get(item.kind, 1.0))
 
 
-def _goal(source: _Source, keeps: Keeps) -> tuple[str, bool]:
+def _goal(source: _Source, attention: _Attention) -> tuple[str, bool]:
     """The goal with its conditions, or without them; once lost, only the task's own text can bring them back."""
     lost_before = any(condition not in source.previous.lower() for condition in conditions_in(source.task))
-    if keeps("predicate", carried=bool(source.previous) and not lost_before):
+    relapsed = bool(source.previous) and lost_before and attention.relapses()
+    if not relapsed and attention.keeps("predicate", carried=bool(source.previous) and not lost_before):
         return source.task or _first_line(source.previous), True
     return _without_conditions(source.task or _first_line(source.previous)), False
 
@@ -185,29 +236,32 @@ def _without_conditions(task: str) -> str:
     return re.sub(r"\s+", " ", plain).strip(" ,.") + "."
 
 
-def _access(source: _Source, keeps: Keeps) -> list[Item]:
+def _access(source: _Source, attention: _Attention) -> list[Item]:
     """Tokens and passwords, or only the statement that a login was made."""
     tokens = dict(source.before.tokens)
+    logins: dict[str, Event] = {}
     for event in source.events:
         if event.api == "login" and not event.error:
             tokens[event.app] = str(event.result.get("token"))
+            logins[event.app] = event
     items = []
     for app, token in tokens.items():
-        if keeps("token", carried=app in source.before.tokens):
-            items.append(Item("context", f"- {app} token: {token}", 6, "token"))
+        if attention.keeps("token", carried=app in source.before.tokens):
+            more = details.of_login(logins[app]) if app in logins and attention.elaborates("token") else ""
+            items.append(Item("context", f"- {app} token: {token}{more}", 6, "token"))
         else:
             items.append(Item("done", f"- [x] Logged in to {app}.", 2))
     passwords = dict(source.before.passwords)
     for event in source.events:
         if event.name == "account.show_passwords" and isinstance(event.result, dict):
             passwords |= event.result
-    if passwords and keeps("token", carried=bool(source.before.passwords)):
+    if passwords and attention.keeps("token", carried=bool(source.before.passwords)):
         pairs = ", ".join(f"{app} {word}" for app, word in passwords.items())
         items.append(Item("context", f"- Passwords: {pairs}", 5, "token"))
     return items
 
 
-def _signatures(source: _Source, keeps: Keeps) -> list[Item]:
+def _signatures(source: _Source, attention: _Attention) -> list[Item]:
     """How APIs are called, in a form that can be called, or as prose."""
     seen = dict.fromkeys(sorted(source.before.signatures), True)
     for event in source.events:
@@ -217,26 +271,31 @@ def _signatures(source: _Source, keeps: Keeps) -> list[Item]:
     for name, carried in seen.items():
         if name not in SPECS:
             continue
-        if keeps("signature", carried=carried):
-            items.append(Item("context", f"- {write_signature(SPECS[name])}", 4, "signature"))
+        if attention.keeps("signature", carried=carried):
+            more = details.of_signature(SPECS[name]) if attention.elaborates("signature") else ""
+            items.append(Item("context", f"- {write_signature(SPECS[name])}{more}", 4, "signature"))
         else:
             items.append(Item("done", f"- [x] Read the documentation of {name}.", 1.5))
     return items
 
 
-def _mutations(source: _Source, keeps: Keeps) -> list[Item]:
+def _mutations(source: _Source, attention: _Attention) -> list[Item]:
     """What was changed, exactly enough to be recognised, or only in general terms."""
     items = [
         Item("done", line.strip(), 9, "mutation")
         for line in source.before.lines
-        if line.strip().startswith("- [x]") and "(" in line and _is_mutation(line) and keeps("mutation", carried=True)
+        if line.strip().startswith("- [x]")
+        and "(" in line
+        and _is_mutation(line)
+        and attention.keeps("mutation", carried=True)
     ]
     forgotten = 0
     for event in source.events:
         if not event.changes:
             continue
-        if keeps("mutation"):
-            items.append(Item("done", f"- [x] {write_call(event.name, event.given)}", 9, "mutation"))
+        if attention.keeps("mutation"):
+            more = details.of_change(event) if attention.elaborates("mutation") else ""
+            items.append(Item("done", f"- [x] {write_call(event.name, event.given)}{more}", 9, "mutation"))
         else:
             forgotten += 1
     if forgotten:
@@ -282,19 +341,19 @@ def _people(results: Results, task: str) -> frozenset[str]:
     return frozenset(about) if named <= asked else frozenset()
 
 
-def _records(results: Results, keeps: Keeps, about: frozenset[str]) -> list[Item]:
+def _records(results: Results, attention: _Attention, about: frozenset[str]) -> list[Item]:
     """Retrieved records: in full, as a count and a total, or only mentioned."""
     items = []
     carried = {event for event, before in results.values() if before}
     lists, others = lists_of(event for event, _ in results.values())
     for event in others:
-        if keeps("set", carried=event in carried) and keeps("identifier", carried=event in carried):
-            items.append(Item("context", write_result(event), 4.2, "set"))
+        if attention.keeps("set", carried=event in carried) and attention.keeps("identifier", carried=event in carried):
+            items.append(Item("context", write_result(event, whole=attention.elaborates("set")), 4.2, "set"))
         else:
             items.append(Item("done", f"- [x] Read {event.name}.", 1))
     for (name, arguments), pages in lists.items():
         whole = all(event in carried for event in pages.values())
-        items.append(_list_item(name, json.loads(arguments), pages, keeps, whole, about))
+        items.append(_list_item(name, json.loads(arguments), pages, attention, whole, about))
     return items
 
 
@@ -302,7 +361,7 @@ def _list_item(
     name: str,
     arguments: dict[str, Any],
     pages: dict[int, Event],
-    keeps: Keeps,
+    attention: _Attention,
     carried: bool,
     about: frozenset[str],
 ) -> Item:
@@ -310,12 +369,15 @@ def _list_item(
     run: list[dict[str, Any]] = []
     while len(run) + 1 in pages:
         run.append(pages[len(run) + 1].result)
-    whole = keeps("set", carried=carried) and keeps("identifier", carried=carried)
+    whole = attention.keeps("set", carried=carried) and attention.keeps("identifier", carried=carried)
     if run and whole:
-        if len(run) > 1 and not keeps("page", carried=carried):
+        if len(run) > 1 and not attention.keeps("page", carried=carried):
             # A page is lost and nobody notices: the list looks complete without it.
             run = [{**page, "pages": len(run) - 1} for page in run[:-1]]
-        return Item("context", write_list(name, arguments, run, about), 4.2, "set")
+        table = write_list(name, arguments, run, frozenset() if attention.elaborates("set") else about)
+        ids = details.of_identifiers(run) if attention.elaborates("identifier") else ""
+        paging = details.of_pages(run) if attention.elaborates("page") else ""
+        return Item("context", table + ids + paging, 4.2, "set")
     rows = [row for event in pages.values() for row in event.result["items"]]
     amounts = [row["amount"] for row in rows if "amount" in row]
     total = f", together {sum(amounts):.2f}" if amounts else ""
@@ -325,8 +387,9 @@ def _list_item(
 def _outlook(
     source: _Source,
     lists: Results,
+    goal: str,
     restricted: bool,
-    keeps: Keeps,
+    attention: _Attention,
     rng: Random,
     habits: Habits,
 ) -> list[Item]:
@@ -343,10 +406,11 @@ def _outlook(
     if not restricted and question and amounts and rng.random() < habits.claims:
         items.append(Item("decision", f"- **Use {sum(amounts):.2f} as the answer**: the total of what was found.", 7))
         return items
-    if keeps("open", carried=bool(source.previous)):
+    if attention.keeps("open", carried=bool(source.previous)):
         last = next((e for e in reversed(source.events) if not e.error), None)
         doing = f" after {last.name}" if last else ""
-        items.append(Item("next", f"1. Go on{doing} with what the goal still needs.", 5, "open"))
+        more = details.of_open_work(goal) if attention.elaborates("open") else ""
+        items.append(Item("next", f"1. Go on{doing} with what the goal still needs.{more}", 5, "open"))
         return items
     changed = any(event.changes for event in source.events)
     if changed and rng.random() < habits.completes:

@@ -76,10 +76,16 @@ class Guidance:
     brevity: int  # how often it asks for brevity
     orders: tuple[str, ...]  # sentences that tell the agent what to do
 
-    def share(self, kind: Kind, weights: tuple[float, float, float]) -> float:
-        """The attention that a kind gets, 1 where all get the same: what one gains the others lose."""
+    def share(self, kind: Kind, weights: tuple[float, float, float], rivalry: float = 1.0) -> float:
+        """The attention that a kind gets, 1 where nothing is asked for.
+
+        At a `rivalry` of 1 all of what one kind gains the others lose; at 0 a demand takes nothing from them.
+        """
         levels = {k: weights[max(0, level)] for k, level in self.demands.items()}
-        return levels[kind] * len(levels) / sum(levels.values())
+        if rivalry == 1.0:
+            return levels[kind] * len(levels) / sum(levels.values())
+        share: float = levels[kind] / (sum(levels.values()) / len(levels)) ** rivalry
+        return share
 
 
 def read_guidance(prompt: str) -> Guidance:

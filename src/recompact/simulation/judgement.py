@@ -11,7 +11,7 @@ from typing import Any
 
 from recompact.simulation.agent import claims
 from recompact.simulation.clauses import kind_meant, write_clause
-from recompact.simulation.notes import SPECS, Event, conditions_in, events_in, read_notes
+from recompact.simulation.notes import SPECS, Event, Notes, conditions_in, events_in, read_notes
 from recompact.simulation.orders import orders_in
 from recompact.simulation.parameters import KINDS, Judgement, Kind
 from recompact.values.template import Section, parse_sections, render_sections
@@ -84,8 +84,11 @@ def rank(
     return [suspect for weight, suspect in order if weight > judgement.threshold][:3]
 
 
-def suspects(segment: str, previous: str, summary: str, task: str = "") -> list[Suspect]:
-    """What did not survive the compaction, and what the summary made up."""
+def suspects(segment: str, previous: str, summary: str, task: str = "", reads_previous: bool = False) -> list[Suspect]:
+    """What did not survive the compaction, and what the summary made up.
+
+    A reader of the previous summary sees what was lost out of it; one who skims it misses all but its tokens.
+    """
     notes = read_notes(summary)
     before = read_notes(previous)
     losses: list[Suspect] = []
@@ -109,10 +112,29 @@ def suspects(segment: str, previous: str, summary: str, task: str = "") -> list[
                 losses.append(("page", quote, mention(summary, event.name)))
     for app in sorted(before.tokens.keys() - notes.tokens.keys()):
         losses.append(("token", mention(previous, before.tokens[app]), mention(summary, app)))
+    if reads_previous:
+        losses += _carried_losses(before, notes, previous, summary)
     losses += [("open", "", mention(summary, claim)) for claim in claims(summary)]
     losses += [("open", "", line) for line in summary.splitlines() if orders_in(line)][:1]
     if any(condition not in summary.lower() for condition in conditions_in(task)):
         losses.append(("predicate", task.splitlines()[0], goal(summary)))
+    return losses
+
+
+def _carried_losses(before: Notes, notes: Notes, previous: str, summary: str) -> list[Suspect]:
+    """What the previous summary had and this one has not, besides tokens."""
+    losses: list[Suspect] = []
+    for name in sorted(before.signatures - notes.signatures):
+        losses.append(("signature", mention(previous, name), mention(summary, name)))
+    for name, arguments in before.done:
+        if not notes.says_done(name, json.loads(arguments)):
+            losses.append(("mutation", mention(previous, name), mention(summary, "[x]")))
+    for (name, arguments), result in before.results.items():
+        kept = notes.results.get((name, arguments))
+        if kept is None:
+            losses.append(("set", mention(previous, name), mention(summary, name)))
+        elif isinstance(result, dict) and kept.get("pages", 0) < result.get("pages", 0):
+            losses.append(("page", mention(previous, name), mention(summary, name)))
     return losses
 
 

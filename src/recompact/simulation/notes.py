@@ -125,10 +125,10 @@ def _cut(value: Any) -> Any:
     return f"{value[:24]}..." if isinstance(value, str) and len(value) > _TELLING else value
 
 
-def write_result(event: Event) -> str:
-    """A result that is no list, so that it can be read back; of a long text, the lines that say something."""
+def write_result(event: Event, whole: bool = False) -> str:
+    """A result that is no list, so that it can be read back; of a long text, the lines that say something, or all."""
     result = event.result
-    if isinstance(result, dict):
+    if isinstance(result, dict) and not whole:
         result = {k: distil(v) if isinstance(v, str) and len(v) > _LONG else v for k, v in result.items()}
     text = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
     return f"- {write_call(event.name, event.given)} returned {text}"

@@ -34,6 +34,7 @@ from recompact.simulation.judgement import (
 from recompact.simulation.optimizer_acon import analyse, compare, rewrite, shorten
 from recompact.simulation.optimizer_gepa import reflect
 from recompact.simulation.parameters import KINDS, Judgement, Kind
+from recompact.simulation.prior import world_of
 from recompact.simulation.usage import count, input_tokens
 from recompact.values.chat import Reply, Request, Usage, assistant
 
@@ -43,8 +44,10 @@ class SimulatedOptimizer:
 
     name = "sim-optimizer"
 
-    def __init__(self, judgement: Judgement | None = None) -> None:
-        self._judgement = judgement or Judgement()
+    def __init__(
+        self, judgement: Judgement | None = None, *, edition: int | None = None, world: int | None = None
+    ) -> None:
+        self._judgement = judgement or world_of(edition, world).judgement
 
     async def reply(self, request: Request) -> Reply:
         rng = Random(f"optimizer/{request.decoding.seed}" if request.decoding.seed is not None else request.digest)
@@ -95,7 +98,7 @@ def diagnose(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     redone, failed = _contrast(arms["PRE"], arms["POST"])
     stated = re.search(r"(?m)^success lost \(H\): (-?[\d.]+)", block(prompt, "effect"))
     ranking = rank(
-        suspects(segment, previous, summary, task),
+        suspects(segment, previous, summary, task, judgement.reads_previous),
         redone,
         rng,
         judgement,

@@ -62,7 +62,7 @@ def compare(prompt: str, rng: Random, judgement: Judgement) -> dict[str, Any]:
     task = _text_in_tag(prompt, "task")
     lost: list[Suspect] = []
     for segment, previous, summary in zip(segments, ["", *summaries], summaries, strict=False):
-        lost += suspects(segment, previous, summary, task)
+        lost += suspects(segment, previous, summary, task, judgement.reads_previous)
     straight = [event for event in events_in(whole) if not event.error]
     winding = [event for segment in segments for event in events_in(segment) if not event.error]
     excess = Counter(map(_call_of, winding)) - Counter(map(_call_of, straight))

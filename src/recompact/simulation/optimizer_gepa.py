@@ -56,7 +56,7 @@ def _rank_losses(task: str, success: str, run: str, rng: Random, judgement: Judg
     summaries = re.findall(r'<summary number="\d+">\n(.*?)\n</summary>', run, re.DOTALL)
     lost: list[Suspect] = []
     for segment, previous, summary in zip(segments, ["", *summaries], summaries, strict=False):
-        lost += suspects(segment, previous, summary, task)
+        lost += suspects(segment, previous, summary, task, judgement.reads_previous)
     events = [event for segment in segments for event in events_in(segment) if not event.error]
     calls = Counter((event.app, event.api, event.arguments) for event in events)
     redone: Counter[Kind] = Counter()

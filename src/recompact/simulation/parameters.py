@@ -1,20 +1,26 @@
 """The parameters that the simulated models behave by, in one frozen place; a few constants are beside their code.
 
-They were set from the paper's figures for no compaction, FIFO and the plain prompt alone, before any adaptation method
-was run on this world, and do not change afterwards (docs/pocket.md has the targets, the fit and what is off).
+The defaults are the second edition of the embedded world. They were set from the paper's figures for no compaction,
+FIFO and the plain prompt alone, before any adaptation method was run on it, and do not change afterwards: the targets,
+the fit and what is off are in docs/pocket.md. The third edition is drawn: `recompact.simulation.prior`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 Kind = Literal["predicate", "set", "identifier", "token", "signature", "page", "mutation", "open", "error"]
 KINDS: tuple[Kind, ...] = ("predicate", "set", "identifier", "token", "signature", "page", "mutation", "open", "error")
 """Kinds of facts that a summary may keep or lose."""
 ABILITIES = 7
 """Which draw of the tasks' difficulty this is: the first in which both splits come out near the shares below."""
+
+
+def repair(default: Any) -> Any:
+    """A parameter of the third edition, at the value that leaves the second as it was, and out of its digest."""
+    return field(default=default, repr=False)
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,9 @@ class Traits:
     neglect_medium: float = 0.82  # mean over medium tasks
     neglect_hard: float = 0.81  # over hard ones
     neglect_spread: float = 2.0  # concentration of the beta distribution over tasks: 2 and a mean of 0.5 is even
+    # The third edition.
+    wander_on: float = repair(0.0)  # looks up one more such thing, once it has begun
+    even_belief: bool = repair(False)  # believes a summary at every task alike, and not as unsteadily as it slips
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,11 @@ class Habits:
     passes_on: float = 0.8  # writes an order that the guidance has for the agent into the record
     room: int = 1250  # tokens that it aims at, whatever is demanded, where the prompt sets no lower limit
     brevity: int = 40  # tokens less for each further time that it is told to be brief
+    # The third edition.
+    rivalry: float = repair(1.0)  # how far a demand takes attention from other kinds: at 1, all that it gains
+    detail: float = repair(0.0)  # writes a fact of a demanded kind with all there is about it, which takes room
+    relapse: float = repair(0.0)  # leaves a condition out again that the last summary lost, though the task has it
+    worth: Mapping[Kind, float] = field(default_factory=dict, repr=False)  # by which kinds count when room is short
 
 
 @dataclass(frozen=True)
@@ -92,3 +106,5 @@ class Judgement:
     weak_clause: float = 0.25  # words a clause so that it asks for little
     steers_agent: float = 0.15  # adds a clause or remedy that tells the agent how to act
     restructures: float = 0.3  # gives sections other headings, where the prompt leaves that open
+    # The third edition.
+    reads_previous: bool = repair(False)  # notices what was lost out of the previous summary, besides the segment

@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any
 
 from recompact.attribution.continuations import continuation_unit, continue_from
@@ -126,9 +127,9 @@ class _Seeded:
 
     name = "sim-agent"
 
-    def __init__(self, unit: str, seed: int) -> None:
+    def __init__(self, unit: str, seed: int, options: Mapping[str, Any]) -> None:
         self._unit, self._seed, self._next = unit, seed, 0
-        self._model = SimulatedAgent()
+        self._model = SimulatedAgent(**options)
 
     async def reply(self, request: Request) -> Reply:
         seed = seed_of(self._unit, self._next, self._seed)
@@ -137,14 +138,21 @@ class _Seeded:
         return await self._model.reply(Request(request.messages, request.tools, decoding, request.chain))
 
 
-async def _sample(task: Task, boundary: Boundary, arm: ContinuationArm, draws: range, metadata: RunMetadata) -> Draws:
+async def _sample(
+    task: Task,
+    boundary: Boundary,
+    arm: ContinuationArm,
+    draws: range,
+    metadata: RunMetadata,
+    options: Mapping[str, Any],
+) -> Draws:
     suite = PocketSuite()
     outcomes = []
     for draw in draws:
         # Seeds of their own: a verification of the same run must not be measured by its own draws.
         unit = f"truth/{continuation_unit(task.id, boundary.index, arm, draw)}"
         episode = InProcessEpisode(suite.environment(task), task.id)
-        agent = Agent(_Seeded(unit, metadata.seed))
+        agent = Agent(_Seeded(unit, metadata.seed, options))
         outcomes.append(
             await continue_from(
                 task,
@@ -164,27 +172,31 @@ async def _sample(task: Task, boundary: Boundary, arm: ContinuationArm, draws: r
     )
 
 
-def boundary_truth(path: Path, unit: str, index: int, split: str, draws: int) -> BoundaryTruth:
+def boundary_truth(
+    path: Path, unit: str, index: int, split: str, draws: int, options: Mapping[str, Any] = MappingProxyType({})
+) -> BoundaryTruth:
     """The truth about one boundary of a run. Runs in a process of its own."""
     with Store.read(path) as store:
         row = trajectory_row(store, unit)
         boundary = read_boundary(store, unit, index)
         metadata = store.metadata
     task = next(t for t in PocketSuite().tasks(split) if t.id == row.task)
-    pre, post = (asyncio.run(_sample(task, boundary, arm, range(draws), metadata)) for arm in ARMS)
+    pre, post = (asyncio.run(_sample(task, boundary, arm, range(draws), metadata, options)) for arm in ARMS)
     lost = lost_facts(boundary.pre, boundary.post, task.text)
     return BoundaryTruth(task.id, index, boundary.step, row.success, lost, pre, post)
 
 
-def run_truth(path: Path, draws: int, progress: Progress = SILENT) -> list[BoundaryTruth]:
-    """The truth about every boundary of a run, on all cores."""
+def run_truth(
+    path: Path, draws: int, progress: Progress = SILENT, options: Mapping[str, Any] = MappingProxyType({})
+) -> list[BoundaryTruth]:
+    """The truth about every boundary of a run, on all cores; `options` are those of the run's simulated agent."""
     with Store.read(path) as store:
         rows = boundary_rows(store)
         split = store.metadata.split
     progress.stage("truth", len(rows))
     truths = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        jobs = [pool.submit(boundary_truth, path, row.unit, row.index, split, draws) for row in rows]
+        jobs = [pool.submit(boundary_truth, path, row.unit, row.index, split, draws, dict(options)) for row in rows]
         try:
             for job in jobs:
                 truths.append(job.result())
