@@ -87,6 +87,14 @@ def test_one_candidate_where_a_second_would_be_the_same(losses: str) -> None:
     assert len(candidates_from(default_template(), [known("result", losses)], frozenset(), "causes")) == 1
 
 
+def test_a_clause_carries_its_proof_and_an_untested_one_carries_none() -> None:
+    (tested,) = candidates_from(default_template(), [known("result", "ssb")], frozenset(), "causes")
+    assert tested.clauses[0].proof.startswith("put back at 3 compactions: success returned at 2")
+    guess = KindOfCause("page", (cause(piece("turn", "x"), closing=Draws()),) * 2)
+    (untested,) = candidates_from(default_template(), [guess], frozenset(), "causes-random")
+    assert untested.clauses[0].proof == ""
+
+
 def test_no_clause_tells_the_agent_what_to_do() -> None:
     kinds = [known(kind, "s" * FEWEST) for kind in KINDS]
     (candidate,) = candidates_from(default_template(), kinds, frozenset(), "causes")

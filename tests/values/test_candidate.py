@@ -25,6 +25,11 @@ TEMPLATE = Template("system", "first", "update", frame="a frame")
 CLAUSE = Clause("Keep ids.", "Goal", ("a#1", "b#2"))
 
 
+def test_the_proof_of_a_clause_comes_back() -> None:
+    candidate = Candidate("c-1", TEMPLATE, (replace(CLAUSE, proof="put back at 2"),))
+    assert Candidate.from_json(json.loads(json.dumps(candidate.to_json())), "a frame") == candidate
+
+
 @pytest.mark.parametrize("template", [TEMPLATE, None])
 def test_a_candidate_comes_back_with_the_frame_of_the_original(template: Template | None) -> None:
     candidate = Candidate("c-1", template, (CLAUSE,), ("a slip",))
@@ -43,6 +48,7 @@ def test_a_clause_says_whether_it_steers_the_agent() -> None:
         "text": "Keep ids.",
         "section": "Goal",
         "answers": ("a#1", "b#2"),
+        "proof": "",
         "tells_agent": False,
     }
     for text in ("Double-check totals.", "VERIFY it.", "The agent should wait.", "Stop when done.", "Recheck all."):

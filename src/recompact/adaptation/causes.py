@@ -46,9 +46,22 @@ class KindOfCause:
         return sum(cause.loss == "success" for cause in self.causes)
 
     @property
-    def placebos(self) -> int:
-        """How many of these causes were tried against a placebo, which closed none of them."""
-        return sum(cause.placebo.draws > 0 for cause in self.causes)
+    def proof(self) -> str:
+        """What interventions showed, with its numbers; empty where nothing was tested.
+
+        >>> from recompact.attribution.bisection.cause import Draws
+        >>> trials = {"closing": Draws((1.0,), (3,)), "placebo": Draws((0.0,), (9,))}
+        >>> success = Cause(BoundaryId("collect/a", 1), "found", "success", 12, (), 5, 100, **trials)
+        >>> KindOfCause("page", (success, success)).proof
+        'put back at 2 compactions: success returned at 2; a placebo closed none of 2'
+        """
+        if not all(cause.closing.draws for cause in self.causes):
+            return ""
+        steps, tried = len(self.causes) - self.success, sum(cause.placebo.draws > 0 for cause in self.causes)
+        parts = [f"success returned at {self.success}"] if self.success else []
+        parts += [f"steps were saved at {steps}"] if steps else []
+        placebo = f"; a placebo closed none of {tried}" if tried else ""
+        return f"put back at {quantity(len(self.causes), 'compaction')}: {', '.join(parts)}{placebo}"
 
 
 async def propose(study: Study, find: FindCauses, name: str) -> Proposal:
@@ -124,7 +137,7 @@ def candidates_from(
     candidates = []
     for number, chosen in enumerate(sets, 1):
         clauses = tuple(
-            Clause(clause_of(each.kind, form=form), section_of(each.kind, template.first), _answers(each))
+            Clause(clause_of(each.kind, form=form), section_of(each.kind, template.first), _answers(each), each.proof)
             for each in chosen
         )
         revised = with_clauses(template, [(each.kind, clause_of(each.kind, form=form)) for each in chosen])

@@ -91,6 +91,7 @@ def clause_json(clause: Clause) -> dict[str, Any]:
         "clause": clause.text,
         "section": clause.section,
         "boundaries": list(clause.answers),
+        "proof": clause.proof,
         "tells_agent": clause.tells_agent,
     }
 
@@ -115,7 +116,8 @@ def changes(study: Study, adaptation: Adaptation, winner: Candidate | None) -> s
     lines += ["## Clauses and the compactions they answer", ""]
     for clause in winner.clauses:
         flag = " **(tells the agent how to act: look at this one)**" if clause.tells_agent else ""
-        lines.append(f"- “{markdown_text(clause.text)}”{flag}")
+        proof = f" ({markdown_text(clause.proof)})" if clause.proof else ""
+        lines.append(f"- “{markdown_text(clause.text)}”{flag}{proof}")
         for answered in clause.answers:
             reason = markdown_text(why.get(answered, "no diagnosis on record"))
             lines.append(f"  - {markdown_text(answered)}: {reason}")

@@ -209,7 +209,7 @@ def _print_story(adapted: Adaptation, shown: Evaluation, page: dict[str, Any], h
             click.echo("It asks the compressor for this, because of what was observed:")
             for clause in candidate.clauses:
                 flag = "  (tells the agent how to act)" if clause.tells_agent else ""
-                say(f"  + {clause.text}  [{quantity(len(clause.answers), 'compaction')}]{flag}")
+                say(f"  + {clause.text}  [{clause.proof or quantity(len(clause.answers), 'compaction')}]{flag}")
     click.echo("")
     print_tables([replace(arm_table(shown), notes=())])
 

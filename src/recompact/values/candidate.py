@@ -25,11 +25,15 @@ _ACTING = re.compile(
 
 @dataclass(frozen=True)
 class Clause:
-    """A sentence that a candidate added, where, and the boundaries (or tasks) whose failures it answers."""
+    """A sentence that a candidate added, where, and the boundaries (or tasks) whose failures it answers.
+
+    `proof` says what interventions showed at those boundaries, where somebody tested it.
+    """
 
     text: str
     section: str
     answers: tuple[str, ...]
+    proof: str = ""
 
     @property
     def tells_agent(self) -> bool:
@@ -41,6 +45,10 @@ class Clause:
         False
         """
         return _ACTING.search(self.text) is not None
+
+    def row(self) -> list[Any]:
+        """As a row of a record."""
+        return [self.text, self.section, list(self.answers), *([self.proof] if self.proof else [])]
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "tells_agent": self.tells_agent}
@@ -60,7 +68,7 @@ class Candidate:
         return {
             "name": self.name,
             "parts": {part: template.part(part) for part in PARTS} if template else None,
-            "rules": [[clause.text, clause.section, list(clause.answers)] for clause in self.clauses],
+            "rules": [clause.row() for clause in self.clauses],
             "refused": list(self.objections),
         }
 
@@ -68,7 +76,7 @@ class Candidate:
     def from_json(data: Mapping[str, Any], frame: str) -> Candidate:
         """`frame` is the original template's: candidates keep it."""
         template = Template(**data["parts"], frame=frame) if data["parts"] else None
-        clauses = tuple(Clause(text, section, tuple(answers)) for text, section, answers in data["rules"])
+        clauses = tuple(Clause(row[0], row[1], tuple(row[2]), *row[3:]) for row in data["rules"])
         return Candidate(data["name"], template, clauses, tuple(data["refused"]))
 
 
