@@ -6,6 +6,7 @@ import signal
 from typing import Any
 
 import pytest
+from needs import skip_unmet, summary
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Jobs that a script puts into the background ignore Ctrl-C, and so would every process that the tests start.
@@ -20,3 +21,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     wanted: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     asyncio.run(pyfuncitem.obj(**wanted))
     return True
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    skip_unmet(items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was not exercised, and what would bring it."""
+    skipped = [report.longrepr for report in terminalreporter.stats.get("skipped", ())]
+    reasons = [longrepr[2].removeprefix("Skipped: ") for longrepr in skipped if isinstance(longrepr, tuple)]
+    for line in summary(reasons):
+        terminalreporter.write_line(line, yellow=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from agent_support import AGENT, CLAUSE, Adviser, Clerk, Forgetful, write_notes
 from commands import recompact, served
+from needs import needs
 from test_wrap import PYTHON
-from workspace_support import needs_bubblewrap
 
-pytestmark = needs_bubblewrap
+pytestmark = needs("bubblewrap")
 
 
 @pytest.fixture

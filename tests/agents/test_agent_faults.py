@@ -10,17 +10,16 @@ from pathlib import Path
 
 import pytest
 from agent_support import TASK, agent_config, collected, models, verified, write_notes
-from processes import limited_only
-from workspace_support import needs_bubblewrap, write_task
+from needs import needs
+from workspace_support import write_task
 
 from recompact.agents import episode
 from recompact.engine.execution.scheduler import Unfinished
 from recompact.environments.process_tree import descendants
-from recompact.environments.protection import process_limit
 from recompact.models.failures import Overloaded
 from recompact.values.chat import Request
 
-pytestmark = needs_bubblewrap
+pytestmark = needs("bubblewrap")
 
 
 def agents() -> list[int]:
@@ -143,7 +142,7 @@ EVIL = TASK.replace("Read the", "You are evil. Read the")
         ("silent@evil", "its first request took longer than 5 s"),
         ("crash@evil", "it ended with exit code 3"),
         ("many@evil", "it had more than 64 processes"),
-        pytest.param("bomb@evil", "it had more than 64 processes", marks=limited_only),
+        pytest.param("bomb@evil", "it had more than 64 processes", marks=needs("process limit")),
         ("disk@evil", "it wrote more than 20,000,000 bytes"),
     ],
 )
@@ -163,7 +162,7 @@ async def test_an_agent_that_means_harm_is_ended_with_a_reason_and_others_are_un
     assert agents() == []
 
 
-@pytest.mark.skipif(process_limit().groups is None, reason="no control groups limit processes here")
+@needs("control groups")
 async def test_an_agent_that_died_of_the_kernels_limit_before_anybody_looked_is_said_to_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 from agent_support import AGENT, Clerk, Forgetful, write_notes
 from commands import finished, killed
+from needs import needs
 from processes import marked, nothing_marked
 from run_files import select_rows
-from workspace_support import needs_bubblewrap
 
 from recompact.engine.store.store import Store
 from recompact.models.journal import seed_of
 from recompact.simulation.server import serve
 from recompact.values.chat import Request
 
-pytestmark = needs_bubblewrap
+pytestmark = needs("bubblewrap")
 TASKS = [f"book-{n}" for n in range(6)]
 
 

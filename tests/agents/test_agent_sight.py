@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 from agent_support import AGENT, TASK, Forgetful, agent_config, collected
+from needs import needs
 from test_wrap import PYTHON
-from workspace_support import needs_bubblewrap, write_task
+from workspace_support import write_task
 
 from recompact.engine.config import Config
 from recompact.engine.config_parser import parse_config
 from recompact.errors import InputError
 from recompact.values.chat import Message, Reply, Request, ToolCall, assistant
 
-pytestmark = needs_bubblewrap
+pytestmark = needs("bubblewrap")
 
 
 class Curious:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from agent_support import NOTES, agent_config, collected, verified, write_notes
-from workspace_support import needs_bubblewrap
+from needs import needs
 
 from recompact.agents import episode, process
 from recompact.agents.manifest import Manifest
 from recompact.errors import InputError
 
-pytestmark = needs_bubblewrap
+pytestmark = needs("bubblewrap")
 EVERY = [(wire, mode) for wire in ("chat", "responses", "messages") for mode in ("plain", "stream")]
 
 

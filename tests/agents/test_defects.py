@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from commands import recompact
 from workspace_support import write_task
 
+from recompact.agents import process
 from recompact.agents.defects import defects_of, find_program
 from recompact.agents.settings import AgentSettings
+from recompact.environments import shell
 
 SUITE = '[suite]\nuse = "workspace"\n[suite.options]\ntasks = "tasks"\n'
 MODEL = '[models.m]\nid = "m"\nbase_url = "http://127.0.0.1:1/v1"\n[agent]\nmodel = "m"\nsandbox = "off"\n'
@@ -46,6 +49,25 @@ def test_a_defect_of_an_agent_is_found_before_a_run_is_begun(lines: str, problem
     assert collected.returncode == 2
     assert f"line {last}: {problem}" in collected.stderr
     assert not list((tmp_path / "runs").glob("*.db"))
+
+
+def test_a_machine_without_bubblewrap_hides_no_other_defect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell, "find_bubblewrap", lambda: (None, "there is none"))
+    monkeypatch.setattr(process, "find_bubblewrap", lambda: (None, "there is none"))
+    write_task(tmp_path / "tasks")
+    config = tmp_path / "mine.toml"
+    wrong = SUITE.replace("[suite.options]", 'tasks = ["other"]\n[suite.options]')
+    config.write_text(wrong + MODEL.replace('sandbox = "off"\n', "") + GOOD + 'mask = ["("]\n')
+    checked = recompact("check", config, "--json")
+    assert checked.returncode == 2
+    problems = json.loads(checked.stdout)["problems"]
+    places = [problem.partition("] ")[0] + "] " + problem.partition("] ")[2].split(":")[0] for problem in problems]
+    assert places == [
+        "line 12: [agent] mask",
+        "line 11: [agent] command",
+        "line 2: [suite] use",
+        "line 3: [suite] tasks",
+    ]
 
 
 def test_an_agent_without_defects_has_none(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from agent_support import AGENT, Clerk, Forgetful, write_notes
 from commands import recompact, served
-from workspace_support import needs_bubblewrap
+from needs import needs
 
 from recompact.values.chat import Request
 
-pytestmark = needs_bubblewrap
+pytestmark = needs("bubblewrap")
 PYTHON = os.path.realpath(sys.executable)
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from audit_planting import WRITERS, planted
-from browsing import COLOURS, DESKTOP, PHONE, UNFOLD, Browser, assert_inert, contrast, needs_browser, open_browser
+from browsing import COLOURS, DESKTOP, PHONE, UNFOLD, Browser, assert_inert, contrast, open_browser
+from needs import needs
 from test_hostile_transcripts import SECRETS, hostile_session
 
 from recompact.audit.auditing import audit_transcripts
@@ -16,7 +17,7 @@ from recompact.harnesses.transcripts.registry import read_transcripts
 from recompact.presentation.audit.page import render
 from recompact.values.outputs import write_page
 
-pytestmark = needs_browser
+pytestmark = needs("browser")
 TITLE = "Audit of compactions"
 
 

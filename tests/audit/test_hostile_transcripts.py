@@ -17,6 +17,7 @@ import pytest
 from audit_planting import CWD, Compact, PlantedCall, Said, claude_code, planted
 from commands import recompact
 from hypothesis import HealthCheck, given, settings, strategies as st
+from needs import needs
 
 from recompact.audit.auditing import audit_transcripts
 from recompact.audit.scoring import assess
@@ -186,7 +187,7 @@ def test_a_file_that_begins_inside_a_record_is_still_lines(tmp_path: Path) -> No
     assert (session.tally.broken, len(session.compactions)) == (1, 1)
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="its peak memory is read from /proc")
+@needs("linux")
 def test_a_line_of_200_megabytes_takes_no_more_memory_than_the_limit(tmp_path: Path) -> None:
     lines = planted(1, claude_code, False).lines
     path = tmp_path / "s.jsonl"

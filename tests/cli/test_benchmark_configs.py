@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 from commands import recompact
-from officebench_support import TREE
+from needs import OFFICEBENCH, require
 from qa_support import written
 
 from recompact.cli.benchmark_configs import BENCHMARKS, benchmark_config, config_name
 from recompact.compressors.protocol import SCOPES, Scope
 from recompact.engine.config_parser import load_config
-from recompact.environments import loading
 from recompact.environments.loading import SUITES
 from recompact.suites.officebench import suite as officebench
 
@@ -53,16 +52,11 @@ def test_a_config_has_the_settings_of_the_paper(name: str, scope: Scope, tmp_pat
 @pytest.mark.parametrize(("name", "scope"), CONFIGS)
 def test_check_accepts_it(name: str, scope: Scope, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With everything but the answer of a model: the key is a word of the test's, and no model is asked."""
-    if name not in SUITES.names():
-        pytest.skip(f"there is no suite {name} yet")
-    if name == "officebench" and not (TREE / "tasks").is_dir():
-        pytest.skip("no OfficeBench task tree")
-    if name not in ("officebench", "qa") and loading.missing_for(name):
-        pytest.skip(f"{name} is not installed")
+    require(*{"officebench": ["officebench"], "tau2-retail": ["tau2-bench"], "appworld": ["appworld"]}.get(name, []))
     options = written(tmp_path)
     monkeypatch.setenv("RECOMPACT_QA", options["tasks"])
     monkeypatch.setenv("RECOMPACT_QA_CORPUS", options["corpus"])
-    monkeypatch.setenv("RECOMPACT_OFFICEBENCH", str(TREE))
+    monkeypatch.setenv("RECOMPACT_OFFICEBENCH", str(OFFICEBENCH))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test")
     (tmp_path / f"{config_name(name, scope)}.toml").write_text(benchmark_config(name, scope))
     done = recompact("check", f"{config_name(name, scope)}.toml", cwd=tmp_path)

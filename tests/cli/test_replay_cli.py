@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from commands import recompact, served
-from evaluation_support import ROOT
+from needs import ROOT
 from replay_support import CODE, CONFIG, HERE, KEEP, Keeper, Opener, told
 
 from recompact.engine.config import CompressorConfig

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import require
 from tiny_classifier import tiny_xlm_roberta
 
 from recompact.compressors import llmlingua2
@@ -20,7 +21,7 @@ from recompact.values.context import Context, Turn
 from recompact.values.template import default_template
 from recompact.values.tokens import counter
 
-pytest.importorskip("llmlingua", reason="the package llmlingua is not installed: make test-llmlingua")
+require("llmlingua")
 
 COUNT = counter()
 LINES = [

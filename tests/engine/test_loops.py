@@ -15,7 +15,7 @@ import openai
 import pytest
 from agent_support import NOTES, Clerk, Forgetful, agent_config, collected, verified, write_notes
 from commands import recompact as command
-from workspace_support import needs_bubblewrap
+from needs import needs
 
 import recompact
 from recompact.agents.client import InProcessClient
@@ -457,7 +457,7 @@ async def asynchronous_subject(task: str, workspace: Path, client: InProcessClie
             messages.append({"role": "tool", "tool_call_id": call.id, "content": output})
 
 
-@needs_bubblewrap
+@needs("bubblewrap")
 @pytest.mark.parametrize("agent", [subject, asynchronous_subject])
 async def test_a_function_is_a_subject(tmp_path: Path, agent: Any) -> None:
     write_notes(tmp_path / "tasks", "one", "two")
@@ -472,7 +472,7 @@ async def test_a_function_is_a_subject(tmp_path: Path, agent: Any) -> None:
     assert digests[0] == digests[1]
 
 
-@needs_bubblewrap
+@needs("bubblewrap")
 async def test_a_function_that_fails_says_why(tmp_path: Path) -> None:
     def broken(task: str, workspace: Path, client: InProcessClient) -> None:
         client.chat.completions.create(model="m", messages=[{"role": "user", "content": task}], tools=[SHELL])

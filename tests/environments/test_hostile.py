@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
-import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import hostile_suite
 import pytest
 from fakes import calling
 from hostile_suite import GOOD, HOSTED, IN_PROCESS, ONLY_SANDBOXED, SHAPED, UNHARMED, HostileSuite
+from needs import needs
 
 from recompact.engine.assembly import open_study
 from recompact.engine.collection import collect
@@ -120,7 +120,7 @@ def running_with(mark: str, sleep: str) -> Iterator[str]:
             continue
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@needs("linux")
 async def test_nothing_in_a_host_ends_more_than_its_episode_or_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import alive, limited_only, linux_only
+from needs import needs
+from processes import alive
 
 from recompact.environments import protection
 from recompact.environments.control_groups import ControlGroup, parents_of_groups
@@ -25,12 +26,10 @@ from recompact.environments.sandbox import HostLimits, SandboxMode, SandboxPolic
 from recompact.environments.shell import Limits, Shell
 from recompact.values.trajectory import Action
 
-pytestmark = linux_only
+pytestmark = needs("linux")
 PROGRAM, PROBLEM = find_bubblewrap()
 GROUPS = process_limit().groups
-needs_bubblewrap = pytest.mark.skipif(PROGRAM is None, reason=PROBLEM or "it works")
-needs_groups = pytest.mark.skipif(GROUPS is None, reason="no control groups can be made here, or there is no need")
-EITHER = [pytest.param(True, marks=needs_bubblewrap), pytest.param(False, marks=needs_groups)]
+EITHER = [pytest.param(True, marks=needs("bubblewrap")), pytest.param(False, marks=needs("control groups"))]
 BOMB = "bomb() { bomb | bomb & }; bomb; sleep 60"
 
 
@@ -63,7 +62,7 @@ async def with_peak(work: asyncio.Future[Any]) -> int:
     return peak.most
 
 
-@limited_only
+@needs("process limit")
 @pytest.mark.parametrize("sandboxed", EITHER)
 async def test_a_command_that_doubles_itself_is_stopped_by_the_kernel(directory: Path, sandboxed: bool) -> None:
     shell = Shell(PROGRAM if sandboxed else None, "/place", Limits(processes=20))
@@ -74,7 +73,7 @@ async def test_a_command_that_doubles_itself_is_stopped_by_the_kernel(directory:
     assert shell.run("echo alive", directory).output == "alive\n"
 
 
-@needs_bubblewrap
+@needs("bubblewrap")
 def test_a_command_has_its_processes_and_threads(directory: Path) -> None:
     """The kernel counts threads as well, and so stops later than the watch does."""
     shell = Shell(PROGRAM, "/place", Limits(processes=30))
@@ -110,7 +109,7 @@ class Suite:
 """
 
 
-@limited_only
+@needs("process limit")
 @pytest.mark.parametrize("leave", [False, True])
 @pytest.mark.parametrize("sandboxed", EITHER)
 async def test_a_host_that_doubles_itself_is_killed_and_its_neighbour_goes_on(
@@ -135,16 +134,15 @@ async def test_a_host_that_doubles_itself_is_killed_and_its_neighbour_goes_on(
     assert set(descendants(os.getpid())) <= others
 
 
-@needs_bubblewrap
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can be an ordinary user too")
+@needs("bubblewrap", "root")
 @pytest.mark.parametrize(("tasks", "fails"), [(12, True), (40, False)])
 def test_the_limit_inside_holds_for_an_ordinary_user(tasks: int, fails: bool) -> None:
     assert PROGRAM
     script = f'{setting(tasks)}; exec "$0" "$@"'
     start_many = "import subprocess as s\np = [s.Popen(['sleep', '5']) for _ in range(20)]\n[q.kill() for q in p]"
     python = shutil.which("python3", path="/usr/bin:/bin")
-    if python is None:
-        pytest.skip("the system has no Python")
+    if python is None or shutil.which("setpriv") is None:
+        pytest.skip("the system has no Python, or no setpriv")
     policy = SandboxPolicy("/", variables={"PATH": "/usr/bin:/bin"})
     command = wrap_command(PROGRAM, ["/bin/sh", "-c", script, python, "-c", start_many], policy)
     user = ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups"]
@@ -169,7 +167,7 @@ def test_what_limits_processes_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         assert describe("off").endswith(protection.describe_limit(sandboxed=False))
 
 
-@needs_groups
+@needs("control groups")
 def test_a_group_is_removed_with_all_that_is_in_it() -> None:
     assert GROUPS is not None
     group = ControlGroup.new(GROUPS, 50)
@@ -185,7 +183,7 @@ def test_a_group_is_removed_with_all_that_is_in_it() -> None:
     group.remove()  # once more does no harm
 
 
-@needs_groups
+@needs("control groups")
 def test_what_a_killed_harness_has_left_is_removed_by_the_next() -> None:
     assert GROUPS is not None
     code = (
@@ -201,7 +199,7 @@ def test_what_a_killed_harness_has_left_is_removed_by_the_next() -> None:
     assert not second.exists()
 
 
-@needs_groups
+@needs("control groups")
 def test_a_group_for_a_command_that_cannot_be_started_is_removed() -> None:
     assert GROUPS is not None
     with pytest.raises(KeyError), ControlGroup.new(GROUPS, 5).kept_on_success() as group:
@@ -210,7 +208,7 @@ def test_a_group_for_a_command_that_cannot_be_started_is_removed() -> None:
     assert not group.place.exists()
 
 
-@needs_groups
+@needs("control groups")
 def test_it_is_known_afterwards_that_the_kernel_refused_a_process() -> None:
     assert GROUPS is not None
     for tasks, fails in ((1, True), (16, False)):

@@ -11,7 +11,8 @@ import uuid
 from pathlib import Path
 
 import pytest
-from processes import gone, linux_only
+from needs import needs
+from processes import gone
 
 from recompact.engine.assembly import open_suite
 from recompact.engine.config import ConfigError
@@ -25,9 +26,8 @@ from recompact.environments.shell import Shell
 from recompact.errors import InputError
 from recompact.values.trajectory import Action
 
-pytestmark = linux_only
+pytestmark = needs("linux")
 PROGRAM, PROBLEM = find_bubblewrap()
-sandbox_only = pytest.mark.skipif(PROGRAM is None, reason=PROBLEM or "bubblewrap works")
 
 SUITE = """
 import os, subprocess, json
@@ -84,7 +84,7 @@ async def played(suite: HostedSuite, *codes: str) -> list[str]:
         await episode.close()
 
 
-@pytest.mark.parametrize("mode", ["off", pytest.param("require", marks=sandbox_only)])
+@pytest.mark.parametrize("mode", ["off", pytest.param("require", marks=needs("bubblewrap"))])
 async def test_a_host_has_the_variables_of_a_short_list(
     place: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
@@ -103,7 +103,7 @@ async def test_a_host_has_the_variables_of_a_short_list(
     assert wanted == "C.UTF-8"
 
 
-@sandbox_only
+@needs("bubblewrap")
 async def test_a_host_that_is_sandboxed_sees_its_suite_and_nothing_of_the_driver(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,7 +123,7 @@ async def test_a_host_that_is_sandboxed_sees_its_suite_and_nothing_of_the_driver
     assert seen == ["data", "[]", "false", "false", "true", "false", "none", "1000", "written"]
 
 
-@sandbox_only
+@needs("bubblewrap")
 @pytest.mark.parametrize("target", ["data.txt", "new.txt", "/usr/new", "/etc/passwd", sys.prefix + "/new", "/dev/new"])
 async def test_nothing_but_its_own_directories_can_be_written(place: Path, target: str) -> None:
     with pytest.raises(EnvironmentFailed, match=r"Read-only file system|Permission denied"):
@@ -131,13 +131,13 @@ async def test_nothing_but_its_own_directories_can_be_written(place: Path, targe
     assert (place / "data.txt").read_text() == "data"
 
 
-@sandbox_only
+@needs("bubblewrap")
 async def test_what_the_config_names_can_be_read(place: Path) -> None:
     (text,) = await played(hosted(place, readable=("../diary.txt",)), "out = open('../diary.txt').read()")
     assert text == "secret"
 
 
-@sandbox_only
+@needs("bubblewrap")
 @pytest.mark.parametrize(("named", "seen"), [("data", ["true", "false"]), ("..", ["false", "false"])])
 async def test_an_option_that_names_the_home_directory_does_not_show_it(
     place: Path, monkeypatch: pytest.MonkeyPatch, named: str, seen: list[str]
@@ -152,7 +152,7 @@ async def test_an_option_that_names_the_home_directory_does_not_show_it(
     assert await played(suite, *(f"out = os.path.exists({str(path)!r})" for path in paths)) == seen
 
 
-@sandbox_only
+@needs("bubblewrap")
 async def test_the_network_is_there_only_if_it_is_asked_for(place: Path) -> None:
     code = "import socket; out = len(socket.if_nameindex())"
     (without,) = await played(hosted(place), code)
@@ -184,7 +184,7 @@ def sleeping(seconds: str) -> list[int]:
     return pids
 
 
-@pytest.mark.parametrize("mode", ["off", pytest.param("require", marks=sandbox_only)])
+@pytest.mark.parametrize("mode", ["off", pytest.param("require", marks=needs("bubblewrap"))])
 async def test_daemons_end_with_their_episode(place: Path, mode: str) -> None:
     seconds = str(31_536_000 + uuid.uuid4().int % 10**8)
     suite = hosted(place, sandbox=mode)
@@ -199,7 +199,7 @@ async def test_daemons_end_with_their_episode(place: Path, mode: str) -> None:
     await gone(*pids)
 
 
-@pytest.mark.parametrize("mode", ["off", pytest.param("require", marks=sandbox_only)])
+@pytest.mark.parametrize("mode", ["off", pytest.param("require", marks=needs("bubblewrap"))])
 async def test_limits_hold(place: Path, mode: str) -> None:
     limits = HostLimits(memory=512 * 1024**2, file=10**6, cpu_seconds=2, processes=40)
     for code, excerpt in (
@@ -255,7 +255,7 @@ def test_what_only_concerns_hosts_does_not_make_another_run() -> None:
         parse_config("[suite.limits]\nmemory = 0", Path("c.toml"))
 
 
-@sandbox_only
+@needs("bubblewrap")
 def test_a_policy_is_of_use_to_anybody(tmp_path: Path) -> None:
     assert PROGRAM is not None
     (tmp_path / "in.txt").write_text("in")
@@ -372,7 +372,7 @@ def test_a_bubblewrap_that_does_not_work_is_none(tmp_path: Path, monkeypatch: py
     assert "(No permissions to create new namespace)" in problem
 
 
-@sandbox_only
+@needs("bubblewrap")
 def test_a_mount_may_bear_the_name_of_a_directory_outside(tmp_path: Path) -> None:
     """A project may lie in a directory that has the name of a mount point; what is hidden there is not inside."""
     project, task = tmp_path / "project", tmp_path / "task"
@@ -388,7 +388,7 @@ def test_a_mount_may_bear_the_name_of_a_directory_outside(tmp_path: Path) -> Non
     assert "src" not in shown.stdout
 
 
-@sandbox_only
+@needs("bubblewrap")
 def test_what_is_hidden_stays_hidden_under_another_name(tmp_path: Path) -> None:
     task = tmp_path / "task"
     (task / "answers").mkdir(parents=True)
@@ -401,7 +401,7 @@ def test_what_is_hidden_stays_hidden_under_another_name(tmp_path: Path) -> None:
     assert shown.stdout == "seen"
 
 
-@sandbox_only
+@needs("bubblewrap")
 def test_a_directory_and_what_lies_in_it_can_both_be_hidden(tmp_path: Path) -> None:
     """As the runs of a study are, and the run that is under way among them."""
     runs = tmp_path / "study" / "runs"
@@ -416,7 +416,7 @@ def test_a_directory_and_what_lies_in_it_can_both_be_hidden(tmp_path: Path) -> N
         assert "bwrap" not in shown.stderr
 
 
-@sandbox_only
+@needs("bubblewrap")
 @pytest.mark.parametrize("order", [1, -1])
 def test_what_is_named_within_a_hidden_directory_is_all_that_is_seen_of_it(tmp_path: Path, order: int) -> None:
     study = tmp_path / "study"
@@ -433,7 +433,7 @@ def test_what_is_named_within_a_hidden_directory_is_all_that_is_seen_of_it(tmp_p
     assert "Read-only file system" in shown.stderr
 
 
-@sandbox_only
+@needs("bubblewrap")
 @pytest.mark.parametrize("kind", ["directory", "file"])
 def test_what_is_shown_within_a_directory_leaves_nothing_in_it(tmp_path: Path, kind: str) -> None:
     tools, work = tmp_path / "tools", tmp_path / "episode" / "work"
@@ -448,7 +448,7 @@ def test_what_is_shown_within_a_directory_leaves_nothing_in_it(tmp_path: Path, k
     assert sorted(path.name for path in work.rglob("*")) == ["kept", "own", "x"]
 
 
-@sandbox_only
+@needs("bubblewrap")
 def test_a_link_that_was_laid_where_something_is_shown_leads_nowhere(tmp_path: Path) -> None:
     outside, tools, work = tmp_path / "outside", tmp_path / "tools", tmp_path / "episode" / "work"
     for place in (outside / "empty", tools, work):
@@ -464,14 +464,14 @@ def test_a_link_that_was_laid_where_something_is_shown_leads_nowhere(tmp_path: P
     assert sorted(outside.rglob("*")) == before
 
 
-@sandbox_only
+@needs("bubblewrap")
 @pytest.mark.parametrize("inside", ["/", "/desk", "/tmp"])
 def test_nothing_is_shown_over_what_a_sandbox_has_for_itself(tmp_path: Path, inside: str) -> None:
     with pytest.raises(InputError, match="which a sandbox has for itself"):
         Shell(PROGRAM, "/desk", readable=((tmp_path, inside),)).run("true", tmp_path)
 
 
-@sandbox_only
+@needs("bubblewrap")
 async def test_an_interpreter_may_be_reached_by_a_link_in_the_directory_of_the_suite(place: Path) -> None:
     (place / "tools").symlink_to(sys.prefix)
     suite = hosted(place, sandbox="require", python="tools/bin/python")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands import recompact
 from experiment_support import PLAN, small_experiment
-from officebench_support import TREE
+from needs import OFFICEBENCH, needs, require
 
 import experiment
 from echoes import repeated_sentences, sentences
@@ -69,9 +69,8 @@ def test_all_test_tasks_of_the_easy_families_are_there(name: str) -> None:
     assert set(load_experiment(name).plan.tasks) == easy
 
 
+@needs("officebench")
 def test_broken_tasks_of_officebench_are_left_out() -> None:
-    if not (TREE / "tasks").is_dir():
-        pytest.skip("no OfficeBench task tree")
     plan, config = load_experiment("officebench").plan, load_experiment("officebench", "hosted").config
     text = (experiment.HERE.parent / "docs" / "officebench.md").read_text()
     broken = text.split("Some tasks are broken in the data")[1].split("Nothing is repaired here.")[0]
@@ -81,10 +80,10 @@ def test_broken_tasks_of_officebench_are_left_out() -> None:
 
 @pytest.mark.parametrize(("name", "config"), CONFIGS)
 def test_check_needs_nothing_but_a_key(name: str, config: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if name == "officebench" and not (TREE / "tasks").is_dir():
-        pytest.skip("no OfficeBench task tree")
+    if name == "officebench":
+        require("officebench")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setenv("RECOMPACT_OFFICEBENCH", str(TREE))
+    monkeypatch.setenv("RECOMPACT_OFFICEBENCH", str(OFFICEBENCH))
     file = experiment.HERE / name / f"{config}.toml"
     done = recompact("check", str(file))
     if config == "config":

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import pytest
 from experiment_support import small_experiment
-from officebench_support import TREE
+from needs import OFFICEBENCH, require
 
 import replies
 from experiment import Experiment, load_experiment, names
@@ -183,9 +183,9 @@ def test_each_config_has_a_file_of_its_own(small: Experiment) -> None:
 @pytest.mark.parametrize("name", [name for name in names() if replies_file(load_experiment(name)).is_file()])
 def test_what_is_shipped_gives_the_page(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a server: what stands on the page is all in the recorded replies, to the letter."""
-    if name == "officebench" and not (TREE / "tasks").is_dir():
-        pytest.skip("no OfficeBench task tree")
-    monkeypatch.setenv("RECOMPACT_OFFICEBENCH", str(TREE))
+    if name == "officebench":
+        require("officebench")
+    monkeypatch.setenv("RECOMPACT_OFFICEBENCH", str(OFFICEBENCH))
     shipped = load_experiment(name, place=tmp_path)
     gone = {key: replace(model, base_url=NOBODY) for key, model in shipped.config.models.items()}
     unserved = replace(shipped, config=replace(shipped.config, models=gone))

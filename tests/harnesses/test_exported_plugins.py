@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import needs
 
 from recompact.harnesses.registry import load_harness
 from recompact.values.template import Template
 
 NODE = shutil.which("node")
-needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
 TEMPLATE = Template(
     "You keep {records}.",
     "<log>\n{{ history }}\n</log>\n\nFIRST of the conversation above. {{ unknown }}\n## A\na",
@@ -58,7 +58,7 @@ def called(harness: str, folder: Path, script: str, stubs: dict[str, str] | None
     return json.loads(done.stdout)
 
 
-@needs_node
+@needs("node")
 @pytest.mark.parametrize("scope", ["@earendil-works", "@mariozechner"])
 def test_pi(tmp_path: Path, scope: str) -> None:
     stubs = {
@@ -96,7 +96,7 @@ def test_pi(tmp_path: Path, scope: str) -> None:
     assert told == f"<log>\n{TOLD}\n</log>\n\n<old>\nOLD $1\n</old>\n\nUPDATE\n## A\na\n\nThe user adds: be kind"
 
 
-@needs_node
+@needs("node")
 def test_openclaw(tmp_path: Path) -> None:
     stub = "export const definePluginEntry = (entry) => entry;"
     package = tmp_path / "node_modules" / "openclaw"
@@ -124,7 +124,7 @@ def test_openclaw(tmp_path: Path) -> None:
     assert two["messages"][0]["content"].endswith("The user adds: be kind")
 
 
-@needs_node
+@needs("node")
 def test_opencode(tmp_path: Path) -> None:
     script = """
         const text = (text) => ({ type: "text", text });
@@ -148,7 +148,7 @@ def test_opencode(tmp_path: Path) -> None:
     ]
 
 
-@needs_node
+@needs("node")
 def test_claude_code(tmp_path: Path) -> None:
     script = """
         let hook; const asked = [];

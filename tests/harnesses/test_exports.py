@@ -15,6 +15,7 @@ from typing import Any
 import jinja2
 import pytest
 from hypothesis import example, given, settings, strategies as st
+from needs import needs
 
 from recompact.errors import InputError
 from recompact.harnesses.exporting.export import Export, ExportFile, install, write_export
@@ -25,7 +26,6 @@ from recompact.harnesses.transcripts.registry import READERS
 from recompact.values.template import Template, default_template
 
 NODE = shutil.which("node")
-needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
 HOSTILE = (
     "a \"quoted\" 'one' `tick` \"\"\"triple\"\"\" '''and''' ${code} $(sh) {brace} {{double}} {{ unknown }} {messages}"
     " {conversation_history} {addendums} {0} {% raw %} {# no #} {{ messages }} \\n \\u0041 \\ \t \r\n \x00 \x1b[0m"
@@ -67,7 +67,7 @@ def javascript_values(expressions: list[str]) -> list[str]:
     return values
 
 
-@needs_node
+@needs("node")
 @settings(max_examples=10, deadline=None)
 @given(st.lists(TEXTS, min_size=20, max_size=40))
 def test_a_literal_of_javascript_is_what_node_reads(texts: list[str]) -> None:
@@ -150,7 +150,7 @@ def test_one_prompt_arrives_as_it_was_written(name: str, template: Template) -> 
 
 
 @pytest.mark.parametrize("name", ["pi", "openclaw", "opencode", "claude-code"])
-@needs_node
+@needs("node")
 def test_plugins_are_modules_that_hold_the_texts(name: str, tmp_path: Path) -> None:
     template = Template(
         HOSTILE, f"{{{{ history }}}}\n\n{HOSTILE}\n## A\nb", f"{HOSTILE} {{{{ history }}}} {{{{ previous_summary }}}}"

@@ -17,6 +17,7 @@ from textwrap import dedent
 import pytest
 from harness_prompts import prompts_of
 from hypothesis import given, strategies as st
+from needs import needs
 
 from recompact.errors import InputError
 from recompact.harnesses.importing.constants import constant_text
@@ -119,9 +120,6 @@ def test_a_constant_that_is_not_plain_is_refused(tmp_path: Path) -> None:
 
 
 # The real packages: `make test-harnesses`.
-REAL = pytest.mark.skipif(
-    os.environ.get("RECOMPACT_TEST_HARNESSES") != "1", reason="downloads packages; run by make test-harnesses"
-)
 PIP = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest"]
 
 
@@ -139,7 +137,7 @@ def downloaded(harness: str, version: str, scratch: Path) -> Path:
     return target / "package"
 
 
-@REAL
+@needs("harnesses")
 @pytest.mark.parametrize(
     ("name", "version"),
     [

@@ -19,13 +19,12 @@ from typing import Any
 
 import pytest
 from harness_server import ModelServer, Step
+from needs import needs
 
 from recompact.cli.main import cli
 from recompact.values.template import Template, save
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("RECOMPACT_TEST_HARNESSES") != "1", reason="downloads packages; run by make test-harnesses"
-)
+pytestmark = needs("harnesses")
 ROOT = Path(__file__).parent.parent.parent
 SCRIPTS = Path(__file__).parent / "scripts"
 SECTIONS = "## Goal\nthe aim\n\n## Facts\nall of them, within {{ budget }} tokens\n"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import TRANSCRIPTS, needs
 
 from recompact.audit.auditing import audit_transcripts
 from recompact.audit.findings import Session
@@ -15,9 +16,6 @@ from recompact.audit.scoring import assess
 from recompact.harnesses.transcripts import claude_code, codex, copilot, gemini, pi
 from recompact.harnesses.transcripts.registry import READERS, read_transcripts, usual_places
 from recompact.values.session import Passage, Tally
-
-REAL = Path(__file__).parents[2] / ".." / "shared" / "data" / "transcripts"
-real = pytest.mark.skipif(not REAL.is_dir(), reason="the shared transcripts are not there")
 
 # file -> harness, version, compactions with their lines (from the table of the transcripts' own index)
 KNOWN = {
@@ -51,10 +49,10 @@ def written(tmp_path: Path, records: Iterable[Any], name: str = "s.jsonl") -> Se
     return session
 
 
-@real
+@needs("transcripts")
 @pytest.mark.parametrize("name", KNOWN)
 def test_real_transcripts(name: str) -> None:
-    (session,) = audited(REAL / name)
+    (session,) = audited(TRANSCRIPTS / name)
     harness, version, lines = KNOWN[name]
     assert (session.harness, session.version) == (harness, version)
     assert [found.line for found in session.compactions] == lines
@@ -64,26 +62,26 @@ def test_real_transcripts(name: str) -> None:
     assert all(found.readable for found in session.compactions) == (harness != "codex")
 
 
-@real
+@needs("transcripts")
 def test_sizes_are_those_that_the_harness_reports() -> None:
-    (session,) = audited(REAL / "claude-code/cc-2.1.217-oh-my-posh-manual-preserved.jsonl")
+    (session,) = audited(TRANSCRIPTS / "claude-code/cc-2.1.217-oh-my-posh-manual-preserved.jsonl")
     assert (session.compactions[0].before, session.compactions[0].after) == (297190, 16970)
-    (session,) = audited(REAL / "codex/codex-0.142.2-agentv-2compactions.jsonl")
+    (session,) = audited(TRANSCRIPTS / "codex/codex-0.142.2-agentv-2compactions.jsonl")
     assert [(found.before, found.after) for found in session.compactions] == [(88246, 13290), (95808, 13682)]
-    (session,) = audited(REAL / "opencode/opencode-1.4.3-session-bridge.json")
+    (session,) = audited(TRANSCRIPTS / "opencode/opencode-1.4.3-session-bridge.json")
     assert (session.compactions[0].before, session.compactions[0].after) == (112579, 16514)
 
 
-@real
+@needs("transcripts")
 def test_a_failure_is_not_charged_to_a_compaction_that_dropped_nothing_of_it() -> None:
     """The first compaction forgot it, and no summary mentions it; it is hit again only after the second."""
-    (session,) = audited(REAL / "openhands/openhands-sdk-c-3condensations.jsonl")
+    (session,) = audited(TRANSCRIPTS / "openhands/openhands-sdk-c-3condensations.jsonl")
     assert [found.failures for found in session.compactions] == [(), (), ()]
 
 
-@real
+@needs("transcripts")
 def test_all_shared_transcripts_and_real_against_placebo() -> None:
-    findings = audit_transcripts(read_transcripts([REAL]))
+    findings = audit_transcripts(read_transcripts([TRANSCRIPTS]))
     assert [file for file in findings.skipped if file.reason == "unreadable"] == []
     result = assess(findings)
     contrast = result.contrast("refetched")
@@ -347,7 +345,7 @@ def test_copilot_tells_its_own_and_its_agents_messages_from_the_users() -> None:
     assert asked_in(records, copilot.read) == ["Go on."]
 
 
-@real
+@needs("transcripts")
 @pytest.mark.parametrize(
     ("name", "harness", "compactions"),
     [
@@ -365,7 +363,7 @@ def test_copilot_tells_its_own_and_its_agents_messages_from_the_users() -> None:
     ],
 )
 def test_fixtures(name: str, harness: str, compactions: int) -> None:
-    (session,) = audited(REAL / "fixtures" / name)
+    (session,) = audited(TRANSCRIPTS / "fixtures" / name)
     assert (session.harness, len(session.compactions)) == (harness, compactions)
 
 

@@ -8,12 +8,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
+from needs import require
 
 import recompact
 from recompact.values.chat import Reply, Request, ToolCall, Usage, assistant
 
-pytest.importorskip("langchain_openai", reason="LangChain is not installed: make test-agents")
+require("langchain")
 
 PAGE = Path(__file__).parents[2] / "docs" / "loops.md"
 

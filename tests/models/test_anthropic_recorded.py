@@ -1,13 +1,12 @@
 """`api = "anthropic"` on answers that the real API gave: those that sessions of Claude Code have kept.
 
-They are read from `../shared/data`, or from the directory in RECOMPACT_TEST_DATA.
+They are read from `../shared/data`, or from the directory in RECOMPACT_DATA.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from needs import TRANSCRIPTS, needs
 
 from recompact.agents.wire.anthropic import read_messages as read_request
 from recompact.models.anthropic import AnthropicModel
@@ -22,11 +22,10 @@ from recompact.models.anthropic_wire import messages_body, read_messages
 from recompact.models.endpoint import Endpoint
 from recompact.values.chat import Message, Request, user
 
-PLACE = Path(os.environ.get("RECOMPACT_TEST_DATA") or Path(__file__).parents[3] / "shared" / "data")
-SESSIONS = sorted(PLACE.glob("transcripts/claude-code/*.jsonl"))
+SESSIONS = sorted(TRANSCRIPTS.glob("claude-code/*.jsonl"))
 ENDPOINT = Endpoint("claude", api="anthropic")
 
-pytestmark = pytest.mark.skipif(not SESSIONS, reason=f"there are no recorded sessions in {PLACE}")
+pytestmark = needs("transcripts")
 
 
 def recorded(session: Path) -> Iterator[dict[str, Any]]:

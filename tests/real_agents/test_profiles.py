@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from agent_support import agent_config, collected, verified, write_notes
-from workspace_support import needs_bubblewrap
+from needs import needs
 
 from recompact.agents.profiles import PROFILES
 
@@ -22,10 +22,7 @@ PROGRAMS = {
     "opencode": "npm/node_modules/.bin/opencode",
 }
 
-pytestmark = [
-    needs_bubblewrap,
-    pytest.mark.skipif(not PLACE, reason="installs agents: make test-agents"),
-]
+pytestmark = needs("agents", "bubblewrap")
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from needs import needs
 
 from recompact.suites.pocket import PocketSuite
 
@@ -22,7 +23,7 @@ MODEL = os.environ.get("RECOMPACT_TEST_MODEL_ID", "1.5b")
 TASKS = int(os.environ.get("RECOMPACT_TEST_MODEL_TASKS", "10"))
 FAMILIES = ("contact_detail", "event_time", "bill_total")
 
-pytestmark = pytest.mark.skipif(not URL, reason="RECOMPACT_TEST_MODEL names no server: see docs/local-models.md")
+pytestmark = needs("model")
 
 
 def test_ten_easy_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

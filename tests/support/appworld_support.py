@@ -9,22 +9,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 from appworld_miniature import PEOPLE, password
 
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import Task
-from recompact.environments.sandbox import HostLimits, find_bubblewrap
+from recompact.environments.sandbox import HostLimits
 from recompact.suites.appworld.installation import PYTHON_VARIABLE, host_needs
 from recompact.values.trajectory import Action
 
-needs_appworld = pytest.mark.skipif(
-    not os.environ.get(PYTHON_VARIABLE),
-    reason=f"AppWorld is not installed: {PYTHON_VARIABLE} names no interpreter that has it (docs/appworld.md)",
-)
-needs_bubblewrap = pytest.mark.skipif(
-    find_bubblewrap()[0] is None, reason=f"{find_bubblewrap()[1] or 'no bubblewrap'}: make sandbox"
-)
 CREATE, COUNT = Task("a1b2c3d_1", ""), Task("e4f5a6b_1", "")
 
 

@@ -16,13 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
-needs_browser = pytest.mark.skipif(
-    not BROWSER or not DRIVER, reason="chromium or chromedriver is not installed: make browser"
-)
 PHONE, DESKTOP = 360, 1280
 UNFOLD = "document.querySelectorAll('details').forEach(d => d.open = true)"
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
+from needs import RELEASED_RUNS, require
 
 from recompact.evaluation.arm_runs import ArmRuns, TaskRun
 from recompact.values.chat import Usage
-
-ROOT = Path(__file__).parents[2]
 
 
 def arm(name: str, outcomes: Sequence[str], scope: str | None = None, steps: int = 10) -> ArmRuns:
@@ -37,8 +34,5 @@ def arm(name: str, outcomes: Sequence[str], scope: str | None = None, steps: int
 
 def reference_runs() -> Path:
     """The released figures, or a skip that says where they are looked for."""
-    data = Path(os.environ.get("RECOMPACT_DATA", ROOT.parent / "shared" / "data"))
-    path = data / "reference_runs" / "tau2_retail.csv"
-    if not path.is_file():
-        pytest.skip(f"the released runs are not at {path}: set RECOMPACT_DATA to the directory that has reference_runs")
-    return path
+    require("released runs")
+    return RELEASED_RUNS

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import pytest
+from needs import OFFICEBENCH
 
 from recompact.environments.protocol import Observation, Task
-from recompact.environments.sandbox import find_bubblewrap
 from recompact.suites.officebench.environment import OfficeBenchEnvironment
 from recompact.suites.officebench.suite import OfficeBenchSuite
-from recompact.suites.officebench.tree import VARIABLE, TaskTree
+from recompact.suites.officebench.tree import TaskTree
 from recompact.values.trajectory import Action
-
-TREE = Path(os.environ.get(VARIABLE) or Path(__file__).parents[3] / "shared" / "data" / "officebench")
-
-needs_tree = pytest.mark.skipif(
-    not (TREE / "tasks").is_dir(), reason=f"no OfficeBench task tree: set {VARIABLE} (docs/officebench.md)"
-)
-needs_bubblewrap = pytest.mark.skipif(
-    find_bubblewrap()[0] is None, reason=f"{find_bubblewrap()[1] or 'no bubblewrap'}: make sandbox"
-)
 
 
 def tree() -> TaskTree:
-    return TaskTree.at(TREE)
+    return TaskTree.at(OFFICEBENCH)
 
 
 def task_named(name: str) -> Task:
@@ -72,7 +60,7 @@ class Player:
 
 @contextmanager
 def playing(name: str, **options: Any) -> Iterator[Player]:
-    suite = OfficeBenchSuite(TREE, **options)
+    suite = OfficeBenchSuite(OFFICEBENCH, **options)
     environment = suite.environment(task_named(name))
     environment.start()
     try:

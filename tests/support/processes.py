@@ -6,18 +6,9 @@ import asyncio
 import contextlib
 import os
 import subprocess
-import sys
 from pathlib import Path
 
-import pytest
-
 from recompact.environments.process_tree import descendants
-from recompact.environments.protection import ProcessLimit, process_limit
-
-limited_only = pytest.mark.skipif(
-    process_limit() == ProcessLimit(), reason="the kernel limits no processes here: a bomb would go off"
-)
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes and process trees need Linux")
 
 
 def seen_from_outside(top: int, inner: int) -> int | None:

@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
+from needs import TAU2_REFERENCE
 from tau2_script import verdicts
 
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.loading import host_needs
 from recompact.environments.protocol import AsyncAsk
-from recompact.suites.tau2 import missing
-from recompact.suites.tau2.installation import PYTHON_VARIABLE
 from recompact.values.chat import Reply, Request, Usage, assistant
-
-ROOT = Path(__file__).parents[2]
-REFERENCE = Path(os.environ.get("RECOMPACT_TAU2_REFERENCE") or ROOT.parent / "shared" / "data" / "tau2")
-
-needs_tau2 = pytest.mark.skipif(
-    not os.environ.get(PYTHON_VARIABLE) or missing() is not None,
-    reason=f"tau2-bench is not installed: {PYTHON_VARIABLE} names no interpreter that has it (docs/tau2.md)",
-)
-needs_reference = pytest.mark.skipif(
-    not (REFERENCE / "expected.json").is_file(), reason="no reference figures: set RECOMPACT_TAU2_REFERENCE"
-)
 
 
 @cache
 def expected() -> dict[str, Any]:
-    figures: dict[str, Any] = json.loads((REFERENCE / "expected.json").read_text())
+    figures: dict[str, Any] = json.loads((TAU2_REFERENCE / "expected.json").read_text())
     return figures
 
 

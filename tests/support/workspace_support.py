@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
-from recompact.environments.sandbox import find_bubblewrap
 from recompact.environments.workspace.suite import WorkspaceSuite
-
-needs_bubblewrap = pytest.mark.skipif(
-    find_bubblewrap()[0] is None, reason=f"{find_bubblewrap()[1] or 'no bubblewrap'}: make sandbox"
-)
 
 ADDITION = """
 instruction = "Make add() in calc.py add its two arguments."

@@ -130,16 +130,46 @@ def _template_problems(config: Config, notes: list[str]) -> list[str]:
 
 
 async def _suite_problems(config: Config, notes: list[str]) -> list[str]:
-    """Whether the suite has the split and the tasks that are asked for; those that it has are named."""
+    """Whether the suite can be played here, and has the split and the tasks that are asked for."""
     from recompact.engine.assembly import open_suite
+    from recompact.engine.config import ConfigError
+
+    problems: list[str] = []
+    episodes: Episodes | None
+    try:
+        episodes = open_suite(config)
+    except ConfigError as error:
+        problems, episodes = list(error.problems), _listable(config)
+    if episodes is not None:
+        with _noting(problems, f"{config.line('suite', 'use')}[suite] use: "):
+            problems += await _task_problems(config, episodes, notes)
+    return problems
+
+
+def _listable(config: Config) -> Episodes | None:
+    """A suite that cannot be played here, if it can list its tasks all the same."""
     from recompact.environments.inprocess import InProcessSuite
     from recompact.environments.loading import load_suite
+    from recompact.environments.workspace.suite import NoSandbox
+    from recompact.errors import InputError
+
+    if config.suite.host and not config.agent.external:
+        return None
+    try:
+        return InProcessSuite(load_suite(config.suite.use, config.suite.options, config.directory))
+    except NoSandbox as error:
+        return InProcessSuite(error.suite)
+    except InputError:
+        return None
+
+
+async def _task_problems(config: Config, episodes: Episodes, notes: list[str]) -> list[str]:
+    from recompact.environments.inprocess import InProcessSuite
     from recompact.values.texts import quantity
 
     chosen = config.suite
-    episodes = open_suite(config)
     if isinstance(episodes, InProcessSuite):
-        splits = tuple(load_suite(chosen.use, chosen.options, config.directory).splits())
+        splits = episodes.splits()
         if chosen.split not in splits:
             there_are = f"the splits of {chosen.use}: {', '.join(splits)}"
             return [f"{config.line('suite', 'split')}[suite] split = {chosen.split!r} is not among {there_are}"]

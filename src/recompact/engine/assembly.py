@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from recompact.agents.defects import defects_of
+from recompact.agents.process import sandbox_for
 from recompact.agents.suite import AgentSuite
 from recompact.compressors.protocol import Compressor, CompressorKind
 from recompact.compressors.registry import compressor_kind, load_compressor
@@ -181,15 +182,17 @@ def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
     unseen = (config.directory / config.run.directory, *hidden)
     if config.agent.external:
         return _agent_suite(config, unseen)
+    defects: list[tuple[str, tuple[str, ...]]] = []
+    needs = None
     try:
         needs = host_needs(suite.use, suite.options, suite.python, config.directory)
     except InputError as error:
-        raise config.error(str(error), "suite", "use") from None
+        defects.append((str(error), ("suite", "use")))
     if needs is not None and not suite.host:
-        raise config.error(f"{suite.use} lives in an interpreter of its own: set host = true", "suite", "use")
+        defects.append((f"{suite.use} lives in an interpreter of its own: set host = true", ("suite", "use")))
     places = [config.directory / place for place in suite.readable] if suite.host is True else []
     if missing := [place for place in places if not place.exists()]:
-        raise config.error(f"it names {missing[0]}, which is not there", "suite", "readable")
+        defects.append((f"it names {missing[0]}, which is not there", ("suite", "readable")))
     if suite.host:
         python = needs.python if needs else suite.python or sys.executable
         try:
@@ -208,8 +211,12 @@ def open_suite(config: Config, hidden: Sequence[Path] = ()) -> Episodes:
             )
             hosted = hosted.graded_by(needs.grader) if needs and needs.grader else hosted
         except InputError as error:
-            raise config.error(str(error), "suite", "sandbox") from None
+            defects.append((str(error), ("suite", "sandbox")))
+        if defects:
+            raise config.errors(defects)
         return hosted if suite.host is True else _elsewhere(config, hosted, own_python=bool(needs or suite.python))
+    if defects:
+        raise config.errors(defects)
     loaded = _load_suite(config)
     try:
         return InProcessSuite(loaded)
@@ -232,18 +239,25 @@ def _elsewhere(config: Config, hosted: HostedSuite, own_python: bool) -> Episode
 
 
 def _agent_suite(config: Config, hidden: tuple[Path, ...]) -> Episodes:
-    """The tasks of the workspace, played by the command that the config names."""
-    suite = _load_suite(config)
-    if not isinstance(suite, WorkspaceSuite):
-        raise config.error("an agent of your own plays tasks that are folders: workspace", "suite", "use")
+    """The tasks of the workspace, played by the command that the config names. What is wrong with the tasks does not
+    hide what is wrong with the command."""
     settings = replace(config.agent.settings(config.directory), hidden=hidden)
     program = "command" if config.agent.command else "profile"
-    if defects := list(defects_of(settings)):
-        raise config.errors([(text, ("agent", program if key == "command" else key)) for key, text in defects])
+    defects = [(text, ("agent", program if key == "command" else key)) for key, text in defects_of(settings)]
     try:
-        return AgentSuite(suite, settings)
+        sandbox_for(settings)
     except InputError as error:
-        raise config.error(str(error), "agent", program) from None
+        defects.append((str(error), ("agent", program)))
+    problems = config.errors(defects).problems if defects else ()
+    try:
+        suite = _load_suite(config)
+        if isinstance(suite, WorkspaceSuite) and not problems:
+            return AgentSuite(suite, settings)
+        if not isinstance(suite, WorkspaceSuite):
+            raise config.error("an agent of your own plays tasks that are folders: workspace", "suite", "use")
+    except ConfigError as error:
+        problems += error.problems
+    raise ConfigError(config.file or Path("config"), problems)
 
 
 def _load_suite(config: Config) -> Suite:

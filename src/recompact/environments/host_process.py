@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -162,6 +163,8 @@ def _command(
     temporary.mkdir()
     directory = settings.directory.resolve()
     python = _python(settings)
+    if shutil.which(python) is None:  # a sandbox or a control group would start, and fail later
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), python)
     tasks = None if program is None else limit_inside(settings.limits.processes)
     limits = asdict(settings.limits) | {"files": _FILES, "tasks": tasks}
     command = [python, host.__file__, "--suite", settings.spec, "--options", json.dumps(dict(settings.options))]

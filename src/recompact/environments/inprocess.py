@@ -52,6 +52,9 @@ class InProcessSuite:
         self._suite = suite
         self.name = _call(SuiteFailed, "the suite", "name", lambda: shape_name(suite.name))
 
+    def splits(self) -> Sequence[str]:
+        return _call(SuiteFailed, f"suite {self.name}", "splits", lambda: tuple(self._suite.splits()))
+
     async def tasks(self, split: str) -> Sequence[Task]:
         return _call(SuiteFailed, f"suite {self.name}", "tasks", lambda: shape_tasks(self._suite.tasks(split)))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import linux_only
+from needs import needs
 
 from recompact.engine.store import schema
 from recompact.engine.store.connection import start_of_process, writer_of
@@ -106,7 +106,7 @@ def lock(path: Path, holder: int, age: float) -> None:
     os.utime(f"{path}.lock", (time.time() - age, time.time() - age))
 
 
-@linux_only
+@needs("linux")
 def test_another_process_with_the_number_of_the_writer_is_not_the_writer(
     tmp_path: Path, process: subprocess.Popen[bytes]
 ) -> None:
@@ -120,7 +120,7 @@ def test_another_process_with_the_number_of_the_writer_is_not_the_writer(
     assert writer_of(path) is None
 
 
-@linux_only
+@needs("linux")
 def test_a_killed_writer_that_nobody_waited_for_writes_no_more(
     tmp_path: Path, process: subprocess.Popen[bytes]
 ) -> None:

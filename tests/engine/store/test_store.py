@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from fakes import Noter, Reader, pages_suite
 from hypothesis import given, settings, strategies as st
+from needs import require
 from run_files import select_rows
 
 from recompact.compressors.prompted import Prompted
@@ -295,8 +295,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 400 kB, where the machine lets us make one."""
     place = tmp_path / "small"
     place.mkdir()
-    if os.geteuid() != 0 or not shutil.which("mount"):
-        pytest.skip("needs root to mount a small file system")
+    require("root")
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", place], capture_output=True).returncode:
         pytest.skip("this machine does not let us mount a small file system")
     yield place

@@ -16,7 +16,7 @@ import cluster_suites
 import pytest
 from cluster_suites import SICK, CountingBurglar, safes_config
 from cluster_support import RayNodes, cluster_of_nodes
-from processes import linux_only
+from needs import needs, require
 
 from recompact.adaptation.adapt import adapt
 from recompact.engine.assembly import open_study
@@ -29,8 +29,8 @@ from recompact.models.protocol import ChatModel
 from recompact.values.chat import Reply, Request
 from recompact.values.trajectory import Action
 
-pytest.importorskip("ray", reason="Ray is not installed: make test-ray")
-pytestmark = [pytest.mark.slow, linux_only]
+require("ray")
+pytestmark = [pytest.mark.slow, needs("linux")]
 
 SPEC = f"{Path(cluster_suites.__file__)}:Safes"
 OPEN = Action("unlock", {"house": 1, "code": "zx-4748"})

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from needs import require
 
 from recompact.environments.cluster.actor import HostedThere
 from recompact.environments.cluster.connection import Connection
@@ -48,6 +49,6 @@ def test_a_client_address_is_refused_and_ray_is_asked_for_by_its_command(monkeyp
     with pytest.raises(InputError, match=r"pip install 'recompact\[ray\]'"):
         Connection(ClusterSettings()).open()
     monkeypatch.undo()
-    pytest.importorskip("ray", reason="Ray is not installed: make test-ray")
+    require("ray")
     with pytest.raises(InputError, match="recompact runs on a machine of the cluster"):
         Connection(ClusterSettings("ray://head:10001")).open()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from agent_support import agent_config, collected, verified, write_notes
-from workspace_support import ADDITION, needs_bubblewrap, write_task
+from needs import needs
+from workspace_support import ADDITION, write_task
 
 from recompact.engine.store.store import Store, StoreError
 from recompact.environments.fingerprint import fingerprint
@@ -60,7 +61,7 @@ def test_only_the_tasks_of_the_split_count(tmp_path: Path) -> None:
     assert fingerprint("workspace", tmp_path, {}, "train") != before
 
 
-@needs_bubblewrap
+@needs("bubblewrap")
 async def test_a_task_that_changed_between_collect_and_verify_is_noticed(tmp_path: Path) -> None:
     write_notes(tmp_path / "tasks", "one", "two")
     config, run = agent_config(tmp_path / "tasks"), tmp_path / "run.db"

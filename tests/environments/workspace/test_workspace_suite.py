@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from workspace_support import ADDITION, CALC, needs_bubblewrap, suite_of, write_task
+from needs import needs
+from workspace_support import ADDITION, CALC, suite_of, write_task
 
 from recompact.cli.main import cli
 from recompact.environments.hosted import HostedSuite
@@ -23,7 +24,7 @@ from recompact.environments.workspace.suite import WorkspaceSuite
 from recompact.errors import InputError
 from recompact.values.trajectory import Action
 
-pytestmark = needs_bubblewrap
+pytestmark = needs("bubblewrap")
 
 
 def opened(root: Path, name: str = "addition") -> WorkspaceEnvironment:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import pytest
+from needs import PAPER, require
 
 from recompact.evaluation.reproduction.paper import arm_figures, benchmark, printed_range, test_split as split_of
 
 ROOT = Path(__file__).parents[3]
-SEEDS = Path(os.environ.get("RECOMPACT_PAPER", ROOT.parent / "shared" / "seeds"))
 NAMES = {
     "none": "No [Cc]ompression",
     "fifo": "FIFO",
@@ -31,10 +30,8 @@ TABLES = {
 
 
 def paper() -> str:
-    texts = sorted(SEEDS.glob("*.txt")) if SEEDS.is_dir() else []
-    if not texts:
-        pytest.skip(f"the paper is not at {SEEDS}: set RECOMPACT_PAPER to the directory of its text")
-    return texts[0].read_text(encoding="utf-8")
+    require("paper")
+    return min(PAPER.glob("*.txt")).read_text(encoding="utf-8")
 
 
 def printed_rows(text: str, label: str, arm: str) -> list[list[float]]:

@@ -16,7 +16,8 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from browsing import COLOURS, DESKTOP, PHONE, UNFOLD, Browser, contrast, needs_browser, open_browser
+from browsing import COLOURS, DESKTOP, PHONE, UNFOLD, Browser, contrast, open_browser
+from needs import needs
 from report_support import (
     ALL_HOSTILE,
     SCRIPT,
@@ -33,7 +34,7 @@ from recompact.engine.store.store import Store
 from recompact.presentation.view.server import serve
 from recompact.values.candidate import Candidate
 
-pytestmark = needs_browser
+pytestmark = needs("browser")
 
 PAGES = {
     "runs": "",

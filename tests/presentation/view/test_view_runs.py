@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from commands import recompact
-from processes import linux_only
+from needs import needs
 from report_support import make_verified
 
 from recompact.engine.store.store import Store
@@ -27,7 +27,7 @@ def quiet_line(path: Path) -> RunLine:
         return line_of(Place("mine", path))
 
 
-@linux_only
+@needs("linux")
 def test_a_run_whose_models_are_slow_is_being_written(tmp_path: Path) -> None:
     assert quiet_line(tmp_path / "mine.db").live
 

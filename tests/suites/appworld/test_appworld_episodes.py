@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from appworld_support import COUNT, CREATE, DONE, NOTE, hosted, login, miniature, needs_appworld, needs_bubblewrap, run
+from appworld_support import COUNT, CREATE, DONE, NOTE, hosted, login, miniature, run
+from needs import needs
 
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.suites.appworld.evidence import pack
 from recompact.values.trajectory import Snapshot
 
-pytestmark = [needs_appworld, needs_bubblewrap]
+pytestmark = needs("appworld", "bubblewrap")
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from appworld_support import CREATE, DONE, NOTE, hosted, login, miniature, needs_appworld, needs_bubblewrap, run
+from appworld_support import CREATE, DONE, NOTE, hosted, login, miniature, run
+from needs import needs
 
 from recompact.environments.protocol import EnvironmentFailed
 from recompact.environments.sandbox import HostLimits
 
-pytestmark = [needs_appworld, needs_bubblewrap]
+pytestmark = needs("appworld", "bubblewrap")
 
 MIB = 1024**2
 

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from needs import OFFICEBENCH, needs
 from officebench_models import CLAUSE, serving
 from officebench_solutions import SOLUTIONS
-from officebench_support import TREE, needs_bubblewrap, needs_tree, tree
+from officebench_support import tree
 
-pytestmark = [needs_tree, needs_bubblewrap]
+pytestmark = needs("officebench", "bubblewrap")
 
 CONFIG = """
 [suite]
@@ -55,7 +56,7 @@ def test_adapt_on_twelve_train_tasks(tmp_path: Path) -> None:
     texts = {tree().subtask(*name.split("/")).text: scripts[name] for name in chosen}
     with serving(texts) as url:
         config = tmp_path / "officebench.toml"
-        config.write_text(CONFIG.format(tasks=json.dumps(chosen), tree=TREE.resolve(), url=url))
+        config.write_text(CONFIG.format(tasks=json.dumps(chosen), tree=OFFICEBENCH.resolve(), url=url))
         done = subprocess.run(
             [sys.executable, "-m", "recompact", "adapt", str(config), "--json"],
             cwd=tmp_path,

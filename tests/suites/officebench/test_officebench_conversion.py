@@ -9,7 +9,8 @@ import docx
 import pypdf
 import pytest
 from hypothesis import given, settings, strategies as st
-from officebench_support import needs_tree, playing
+from needs import needs
+from officebench_support import playing
 from PIL import Image
 
 from recompact.suites.officebench import plain
@@ -42,7 +43,7 @@ def test_an_image_is_one(kind: str) -> None:
     assert Image.open(io.BytesIO(plain.image("Some text\n日本", kind))).format == kind
 
 
-@needs_tree
+@needs("officebench")
 def test_a_workbook_is_printed_as_its_number_formats_say() -> None:
     with playing("3-4/0", libreoffice=False) as player:
         source, target = "data/financial_report_2.xlsx", "data/financial/report.pdf"
@@ -51,7 +52,7 @@ def test_a_workbook_is_printed_as_its_number_formats_say() -> None:
         assert all(shown in text for shown in ("$190,000.00", "$130,833.33", "-$190,000.00", "12.66%", "Quadrex"))
 
 
-@needs_tree
+@needs("officebench")
 def test_a_pdf_becomes_a_document_again() -> None:
     with playing("1-3/0", libreoffice=False) as player:
         player.ok("pdf.convert_to_word", pdf_file_path="data/file2.pdf", word_file_path="data/again.docx")
@@ -60,7 +61,7 @@ def test_a_pdf_becomes_a_document_again() -> None:
         player.refused("pdf.convert_to_image", pdf_file_path="data/file2.pdf", image_file_path="data/page.svg")
 
 
-@needs_tree
+@needs("officebench")
 @pytest.mark.parametrize(("body", "works"), [("cp printed.pdf source.pdf", True), ("exit 1", False), ("true", False)])
 def test_libreoffice_is_used_where_it_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, body: str, works: bool

@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import OFFICEBENCH, needs
 from officebench_states import finish_none, synthesize
-from officebench_support import TREE, needs_tree, tree
+from officebench_support import tree
 
 from recompact.suites.officebench.evaluator import Case, allowed_values, evaluate
 from recompact.suites.officebench.testbed import files_of_testbed
 
-pytestmark = needs_tree
+pytestmark = needs("officebench")
 
 
 def expected() -> dict[str, Any]:
-    subtasks: dict[str, Any] = json.loads((TREE / "expected.json").read_text())["subtasks"]
+    subtasks: dict[str, Any] = json.loads((OFFICEBENCH / "expected.json").read_text())["subtasks"]
     return subtasks
 
 

@@ -17,14 +17,15 @@ import docx
 import openpyxl
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
-from officebench_support import Player, needs_tree, playing, tree
+from needs import needs
+from officebench_support import Player, playing, tree
 
 from recompact.suites.officebench.apps import APPS
 from recompact.suites.officebench.evaluator import Case, evaluate
 from recompact.suites.officebench.testbed import files_of_testbed
 from recompact.values.trajectory import Action
 
-pytestmark = needs_tree
+pytestmark = needs("officebench")
 
 FILE_ARGUMENTS = ("file_path", "excel_file_path", "pdf_file_path", "word_file_path", "image_file_path")
 NAME_ARGUMENTS = ("user", "username", "sender", "recipient", "email_id", "subject")

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from officebench_support import TREE, Player, needs_bubblewrap, needs_tree, playing
-from processes import limited_only
+from needs import OFFICEBENCH, needs
+from officebench_support import Player, playing
 
 from recompact.environments.shell import Limits, Shell
 
-pytestmark = [needs_tree, needs_bubblewrap]
+pytestmark = needs("officebench", "bubblewrap")
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_too_many_processes_are_stopped_and_leave_nothing(player: Player) -> Non
     assert player.ok("shell.command", command="echo alive").startswith("alive")
 
 
-@limited_only
+@needs("process limit")
 def test_a_fork_bomb_is_stopped_and_leaves_nothing(player: Player) -> None:
     mark = f"bomb-{os.getpid()}"
     text = player.refused("shell.command", command=f"{{ bomb() {{ bomb | bomb & }}; bomb; }}; sleep 60; : {mark}")
@@ -157,7 +157,7 @@ def test_the_answers_and_the_grader_are_not_there(player: Player) -> None:
     assert "/expected.json" not in found
     assert "subtasks" not in found
     assert "evaluator.py" not in found
-    assert command(player, f"ls {TREE.resolve()}").startswith("Error")
+    assert command(player, f"ls {OFFICEBENCH.resolve()}").startswith("Error")
     assert command(player, f"ls {Path(__file__).resolve().parent}").startswith("Error")
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import OFFICEBENCH, needs
 from officebench_solutions import SOLUTIONS
-from officebench_support import TREE, act, dotted, needs_bubblewrap, needs_tree, playing, task_named
+from officebench_support import act, dotted, playing, task_named
 
 from recompact.environments.hosted import HostedSuite
 from recompact.environments.inprocess import InProcessSuite
@@ -25,11 +26,11 @@ from recompact.suites.officebench.suite import OfficeBenchSuite
 from recompact.suites.officebench.tree import VARIABLE
 from recompact.values.trajectory import Action
 
-pytestmark = needs_tree
+pytestmark = needs("officebench")
 
 
 def test_splits_and_groups_are_those_of_the_tree() -> None:
-    suite = OfficeBenchSuite(TREE)
+    suite = OfficeBenchSuite(OFFICEBENCH)
     assert suite.splits() == ("train", "test")
     counted = {split: Counter(task.groups["apps"] for task in suite.tasks(split)) for split in suite.splits()}
     assert counted == {"train": {"1": 44, "2": 29, "3": 24}, "test": {"1": 42, "2": 22, "3": 31}}
@@ -38,14 +39,14 @@ def test_splits_and_groups_are_those_of_the_tree() -> None:
 
 
 def test_a_task_does_not_carry_what_it_is_judged_by() -> None:
-    suite = OfficeBenchSuite(TREE)
+    suite = OfficeBenchSuite(OFFICEBENCH)
     for task in (*suite.tasks("train"), *suite.tasks("test")):
         assert "evaluate" not in json.dumps(dataclasses.asdict(task))
 
 
 def test_it_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert load_suite("officebench", {"tasks": str(TREE)}, Path()).name == "officebench"
-    monkeypatch.setenv(VARIABLE, str(TREE))
+    assert load_suite("officebench", {"tasks": str(OFFICEBENCH)}, Path()).name == "officebench"
+    monkeypatch.setenv(VARIABLE, str(OFFICEBENCH))
     assert len(load_suite("officebench", {}, Path()).tasks("test")) == 95
     monkeypatch.delenv(VARIABLE)
     with pytest.raises(InputError, match=f"set tasks in .* or {VARIABLE}"):
@@ -56,7 +57,7 @@ def test_it_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     ("options", "message"),
     [
         ({"tasks": "."}, "no OfficeBench task tree: it has no tasks, split_train.jsonl, split_test.jsonl"),
-        ({"tasks": str(TREE), "actions": "songs"}, "actions = 'songs' is none of tool, text"),
+        ({"tasks": str(OFFICEBENCH), "actions": "songs"}, "actions = 'songs' is none of tool, text"),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -190,9 +191,9 @@ ACTIONS = [
 ]
 
 
-@needs_bubblewrap
+@needs("bubblewrap")
 async def test_episodes_come_back_as_they_were() -> None:
-    report = await conformance(InProcessSuite(OfficeBenchSuite(TREE)), task_named("2-48/0"), ACTIONS, branches=4)
+    report = await conformance(InProcessSuite(OfficeBenchSuite(OFFICEBENCH)), task_named("2-48/0"), ACTIONS, branches=4)
     assert report.passed, str(report)
     assert report.strategy == "directory"
 
@@ -212,9 +213,9 @@ def test_the_same_actions_give_the_same_workbook() -> None:
     assert made() == first
 
 
-@needs_bubblewrap
+@needs("bubblewrap")
 async def test_episodes_in_a_host_come_back_as_they_were() -> None:
-    suite = HostedSuite("officebench", {"tasks": str(TREE)}, sandbox="off")
+    suite = HostedSuite("officebench", {"tasks": str(OFFICEBENCH)}, sandbox="off")
     original, copy = suite.episode(task_named("2-48/0")), suite.episode(task_named("2-48/0"))
     await original.start()
     for action in ACTIONS[:5]:
@@ -230,9 +231,9 @@ async def test_episodes_in_a_host_come_back_as_they_were() -> None:
     await copy.close()
 
 
-@needs_bubblewrap
+@needs("bubblewrap")
 async def test_what_no_snapshot_can_hold_is_a_reason_and_no_crash() -> None:
-    episode = InProcessSuite(OfficeBenchSuite(TREE)).episode(task_named("1-4/0"))
+    episode = InProcessSuite(OfficeBenchSuite(OFFICEBENCH)).episode(task_named("1-4/0"))
     await episode.start()
     await episode.step(dotted("shell.command", command="mkfifo data/pipe"))
     with pytest.raises(EnvironmentFailed, match="testbed/data/pipe is a named pipe"):
@@ -251,7 +252,7 @@ def test_an_episode_leaves_no_directory_behind() -> None:
 
 
 def test_what_actions_are_for() -> None:
-    suite = OfficeBenchSuite(TREE)
+    suite = OfficeBenchSuite(OFFICEBENCH)
     steps = [step for solution in SOLUTIONS.values() for step in solution.right]
     seen = {name: suite.behaviour(dotted(name, **arguments)) for name, arguments in steps}
     assert seen["excel.set_cell"] == seen["email.send_email"] == seen["word.convert_to_pdf"] == "mutation"
@@ -263,7 +264,7 @@ def test_what_actions_are_for() -> None:
 
 
 def test_literals_of_what_an_agent_reads() -> None:
-    suite = OfficeBenchSuite(TREE)
+    suite = OfficeBenchSuite(OFFICEBENCH)
     with playing("1-12/2") as player:
         literals = suite.literals(player.ok("excel.read_file", file_path="data/CS161_Class_Roster.xlsx"))
     assert "(5, 2): Xihozun" in literals["cells"]
@@ -272,7 +273,7 @@ def test_literals_of_what_an_agent_reads() -> None:
 
 
 def test_literals_are_found_in_any_text_in_no_time() -> None:
-    suite = OfficeBenchSuite(TREE)
+    suite = OfficeBenchSuite(OFFICEBENCH)
     for text in ("data/ " * 20_000, "a." * 50_000, "a@" * 50_000, "excel.read_file(" * 10_000, "(1, 2): " * 20_000):
         started = time.monotonic()
         suite.literals(text)

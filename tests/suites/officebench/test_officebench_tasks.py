@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from needs import needs
 from officebench_solutions import SOLUTIONS, Step
-from officebench_support import needs_bubblewrap, needs_tree, playing, tree
+from officebench_support import playing, tree
 
-pytestmark = [needs_tree, needs_bubblewrap]
+pytestmark = needs("officebench", "bubblewrap")
 
 
 def test_the_scripts_cover_tasks_of_every_number_of_apps_and_both_splits() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from aiohttp import web
 from commands import recompact
 from loopback import served_app
+from needs import needs
 from qa_support import ISLANDS, passages, tasks, write_jsonl, written
 
 from recompact.environments.inprocess import InProcessSuite
@@ -159,7 +159,7 @@ def test_a_directory_that_is_no_index_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "mine" / "letter").read_text() == "dear"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
+@needs("ordinary user")
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     corpus = Path(written(tmp_path)["corpus"])
     tmp_path.chmod(0o500)

@@ -7,14 +7,15 @@ import time
 from functools import partial
 
 import pytest
-from tau2_support import REFERENCE, customer, expected, hosted, needs_reference, needs_tau2
+from needs import TAU2_REFERENCE, needs, require
+from tau2_support import customer, expected, hosted
 
 from recompact.environments.protocol import EnvironmentFailed, Task
 from recompact.environments.snapshots.conformance import conformance
 from recompact.values.chat import Reply, Request
 from recompact.values.trajectory import Action
 
-pytestmark = needs_tau2
+pytestmark = needs("tau2-bench")
 
 TASK = Task("5", "")  # its first order, and a customer who is found by name
 ORDER = Action("get_order_details", {"order_id": "#W2611340"})
@@ -89,9 +90,9 @@ def _verdict(met: bool, assertion: str) -> bool:
     return met
 
 
-@needs_reference
+@needs("tau2 reference")
 async def test_the_judge_is_asked_and_believed() -> None:
-    file = REFERENCE / "tau2" / "domains" / "retail" / "tasks.json"
+    file = TAU2_REFERENCE / "tau2" / "domains" / "retail" / "tasks.json"
     tasks = {id: task for id, task in expected()["head"]["tasks"].items() if task["needs_llm_judge"]}
     id = next(id for id, task in tasks.items() if not task["gold_changes_db"])
     suite = hosted({"tasks": str(file), "basis": "judge"})
@@ -119,9 +120,8 @@ async def test_a_judge_who_decides_nothing_is_no_pass() -> None:
 
         return Reply(assistant('{"results": []}')) if role == "judge" else await customer("Hello.")(role, request)
 
-    file = REFERENCE / "tau2" / "domains" / "retail" / "tasks.json"
-    if not file.is_file():
-        pytest.skip("no reference figures")
+    file = TAU2_REFERENCE / "tau2" / "domains" / "retail" / "tasks.json"
+    require("tau2 reference")
     id = next(id for id, task in expected()["head"]["tasks"].items() if task["needs_llm_judge"])
     episode = hosted({"tasks": str(file), "basis": "judge"}).episode(Task(id, ""), ask)
     await episode.start()

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tau2_support import REFERENCE, ROOT, expected, needs_reference, needs_tau2
+from needs import ROOT, TAU2_REFERENCE, needs
+from tau2_support import expected
 
 from recompact.suites.tau2.installation import interpreter
 
-pytestmark = [needs_tau2, needs_reference]
+pytestmark = needs("tau2-bench", "tau2 reference")
 
 FILES = {"a969a0c": "tasks_a969a0c.json", "head": "tasks.json"}
 
@@ -22,10 +23,10 @@ FILES = {"a969a0c": "tasks_a969a0c.json", "head": "tasks.json"}
 def figures(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     """What comes of them here, with either version of the tasks."""
     support = ROOT / "tests" / "support"
-    file = REFERENCE / "tau2" / "domains" / "retail" / FILES[request.param]
+    file = TAU2_REFERENCE / "tau2" / "domains" / "retail" / FILES[request.param]
     variables = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{support}"}
     done = subprocess.run(
-        [interpreter(), str(support / "tau2_gold.py"), str(REFERENCE.resolve()), str(file.resolve())],
+        [interpreter(), str(support / "tau2_gold.py"), str(TAU2_REFERENCE.resolve()), str(file.resolve())],
         capture_output=True,
         text=True,
         env=variables,

@@ -17,6 +17,14 @@ from recompact.errors import InputError
 _HARNESS = Path(__file__).resolve().parents[2]
 
 
+class NoSandbox(InputError):
+    """This machine cannot sandbox what tasks run. `suite` can list its tasks all the same, for a check."""
+
+    def __init__(self, text: str, suite: WorkspaceSuite) -> None:
+        super().__init__(text)
+        self.suite = suite
+
+
 class WorkspaceSuite:
     """A `Suite`. `config_directory` is where relative paths start from."""
 
@@ -40,11 +48,11 @@ class WorkspaceSuite:
         # An agent's command must find neither the tasks with their checks nor the harness.
         hidden = (self._root, _HARNESS)
         shell = Shell.of_this_machine(unsafe_shell, MOUNT, DEFAULT_LIMITS, readable=places, hidden=hidden)
-        if shell.refused:
-            raise InputError(f"suite 'workspace' needs a sandbox: {shell.refused}")
         system_path = "/usr/local/bin:/usr/bin:/bin"
         variables = {"PATH": ":".join((*map(str, first), system_path))} if path else {}
         self._shell = replace(shell, variables=variables, shared_memory=True)
+        if shell.refused:
+            raise NoSandbox(f"suite 'workspace' needs a sandbox: {shell.refused}", self)
 
     @property
     def name(self) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import COLOURS, DESKTOP, PHONE, UNFOLD, Browser, assert_inert, contrast, needs_browser, open_browser
+from browsing import COLOURS, DESKTOP, PHONE, UNFOLD, Browser, assert_inert, contrast, open_browser
+from needs import needs
 from report_support import ALL_HOSTILE, SCRIPT, add_boundary
 
 from recompact.engine.store.records import write_trajectory
@@ -28,7 +29,7 @@ from recompact.values.outputs import write_page
 from recompact.values.template import default_template
 from recompact.values.trajectory import Score, Trajectory
 
-pytestmark = needs_browser
+pytestmark = needs("browser")
 
 TITLE = "What compaction does to a simulated agent"
 HOSTILE_TASK = f"task {SCRIPT}"
